@@ -1,0 +1,214 @@
+# frozen_string_literal: true
+
+# Where to listen: an address as people write it (tcp://host:port, unix:///path, host:port, a port),
+# checked and taken apart. Servers parse with it and bind it, which gives Gyre::Listener objects.
+# It holds no socket itself and never accepts.
+
+require "socket"
+require "gyre/listener"
+
+module Gyre
+  # An address to listen on. Immutable; two endpoints of one address are equal.
+  class Endpoint
+    # How many connections the kernel may keep ready for accept; it lowers this to net.core.somaxconn by itself.
+    BACKLOG = 4096
+    # sun_path of sockaddr_un holds 108 bytes, the last one NUL (unix(7)).
+    UNIX_PATH_BYTES_LIMIT = 107
+    # How often a port that the kernel chose is tried again, when it is free for one family of addresses only.
+    CHOSEN_PORT_TRIES = 10
+
+    FORMS = "tcp://host:port, unix:///path, host:port or a port"
+
+    # @return [Symbol] :tcp or :unix
+    attr_reader :transport
+    # @return [String, nil] host as written, without brackets; "*" means every address of this machine
+    attr_reader :host
+    # @return [Integer, nil] TCP port; 0 lets the kernel choose
+    attr_reader :port
+    # @return [String, nil] path of a Unix socket; one that begins with "@" is in Linux's abstract name space
+    attr_reader :path
+    # @return [Integer, nil] permissions for the socket file; nil leaves what the umask gives
+    attr_reader :mode
+
+    class << self
+      # Reads an address.
+      #
+      # - `tcp://host:port` (also `http://`): a host name, an IPv4 address, an IPv6 address in brackets, or `*`
+      #   (every address, IPv4 and IPv6). `localhost` means 127.0.0.1 and ::1, where the machine has both.
+      # - `unix:///path`, `unix://relative/path`, `unix://@abstract`; `?mode=0660` sets the file's permissions.
+      # - `host:port`, `:port` (every address), `host`, `port`, `/path`: the same without the scheme.
+      #
+      # @param address [String, Integer, Endpoint]
+      # @param host [String] taken where the address is a port alone
+      # @param port [Integer] taken where the address has none
+      # @return [Endpoint]
+      # @raise [ArgumentError] when the address cannot be read; the message says what was expected
+      def parse(address, host: "localhost", port: 9292)
+        return address if address.is_a?(Endpoint)
+
+        text = address.to_s.strip
+        case text
+        when /\A\d+\z/                then new(:tcp, host: host, port: parse_port(text, text))
+        when %r{\Aunix:(?://)?+(.*)\z}i then parse_unix(text, Regexp.last_match(1))
+        when %r{\A/}                  then parse_unix(text, text)
+        when %r{\A(?:tcp|http)://(.*)\z}i then parse_tcp(text, Regexp.last_match(1).delete_suffix("/"), port)
+        when %r{\A(?:ssl|https|tls)://}i
+          raise ArgumentError, "#{text}: TLS is not served yet; listen on tcp:// behind a proxy that ends TLS"
+        when %r{\A[a-z][a-z0-9+.-]*://}i, "", /\s/ then raise ArgumentError, "cannot listen on #{text.inspect}: write #{FORMS}"
+        else parse_tcp(text, text, port)
+        end
+      end
+
+      private
+
+      def parse_tcp(text, authority, default_port)
+        match = /\A(?:\[(?<v6>[0-9a-f:.]+(?:%[\w.-]+)?)\]|(?<name>[\w.*-]*))(?::(?<port>\d+))?\z/i.match(authority)
+        raise ArgumentError, "cannot listen on #{text.inspect}: #{tcp_hint(authority)}" unless match
+
+        host = match[:v6] || match[:name]
+        host = "*" if host.empty?
+        new(:tcp, host: host, port: match[:port] ? parse_port(match[:port], text) : default_port)
+      end
+
+      def tcp_hint(authority)
+        return "an IPv6 address goes in brackets, as in tcp://[::1]:9292" if authority.count(":") > 1
+        return "the port must be a number from 0 to 65535" if authority.match?(/:[^:]*\z/)
+
+        "write #{FORMS}"
+      end
+
+      def parse_port(digits, text)
+        port = digits.to_i
+        return port if port <= 65_535
+
+        raise ArgumentError, "cannot listen on #{text.inspect}: the port must be a number from 0 to 65535"
+      end
+
+      def parse_unix(text, rest)
+        path, _, query = rest.partition("?")
+        mode = query[/\Amode=0?([0-7]{3})\z/, 1]
+        if !query.empty? && !mode
+          raise ArgumentError, "cannot listen on #{text.inspect}: after the path only ?mode=0660 (octal permissions) is known"
+        end
+        if path.bytesize > UNIX_PATH_BYTES_LIMIT
+          raise ArgumentError, "cannot listen on #{text.inspect}: the path of a Unix socket has at most " \
+                               "#{UNIX_PATH_BYTES_LIMIT} bytes, this one has #{path.bytesize}"
+        end
+        raise ArgumentError, "cannot listen on #{text.inspect}: the path is missing" if path.empty?
+
+        new(:unix, path: path, mode: mode&.to_i(8))
+      end
+    end
+
+    # @param transport [Symbol] :tcp or :unix
+    # @param host [String, nil] for :tcp
+    # @param port [Integer, nil] for :tcp
+    # @param path [String, nil] for :unix
+    # @param mode [Integer, nil] permissions, for :unix
+    def initialize(transport, host: nil, port: nil, path: nil, mode: nil)
+      @transport = transport
+      @host = host
+      @port = port
+      @path = path
+      @mode = mode
+      freeze
+    end
+
+    # Listens: one listener for a Unix socket, one for each of the host's addresses with TCP. Either all or none.
+    #
+    # @param backlog [Integer] connections that may wait to be accepted
+    # @return [Array<Gyre::Listener>]
+    # @raise [SystemCallError] Errno::EADDRINUSE, EACCES, EADDRNOTAVAIL …; the message names this endpoint
+    # @raise [SocketError] when the host has no address
+    def bind(backlog: BACKLOG)
+      return [Listener.unix(self, backlog: backlog)] if transport == :unix
+
+      tries = 0
+      begin
+        bind_addresses(backlog)
+      rescue Errno::EADDRINUSE
+        # The kernel's choice for the first address may be taken at the second one.
+        raise unless port.zero? && (tries += 1) < CHOSEN_PORT_TRIES
+
+        retry
+      end
+    end
+
+    # @return [String] the address with its scheme, as {.parse} reads it
+    def to_s
+      return "unix://#{path}" if transport == :unix
+
+      "tcp://#{authority}"
+    end
+
+    # @param scheme [String] for TCP
+    # @return [String] what one types to reach it: http://localhost:9292, or unix:///path
+    def url(scheme = "http")
+      transport == :unix ? to_s : "#{scheme}://#{authority}"
+    end
+
+    # @param port [Integer] the port that the kernel chose
+    # @param host [String] the address that was bound
+    # @return [Endpoint] the same endpoint with these
+    def with(port: @port, host: @host)
+      Endpoint.new(transport, host: host, port: port, path: path, mode: mode)
+    end
+
+    # @return [Boolean]
+    def ==(other)
+      other.is_a?(Endpoint) && identity == other.identity
+    end
+    alias eql? ==
+
+    # @return [Integer]
+    def hash
+      identity.hash
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{self}>"
+    end
+
+    protected
+
+    def identity
+      [transport, host, port, path, mode]
+    end
+
+    private
+
+    def authority
+      "#{host.include?(":") ? "[#{host}]" : host}:#{port}"
+    end
+
+    # Addresses of a family that this machine lacks are left out, as long as another one can be had.
+    def bind_addresses(backlog)
+      listeners = []
+      missing = nil
+      addresses.each do |ip|
+        chosen = port.zero? && listeners.any? ? listeners.first.port : port
+        listeners << Listener.tcp(with(host: ip, port: chosen), backlog: backlog, only_v6: ip != host)
+      rescue Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT => error
+        missing = error
+      end
+      raise missing if listeners.empty?
+
+      listeners
+    rescue SystemCallError
+      listeners.each(&:close)
+      raise
+    end
+
+    # @return [Array<String>] IP addresses
+    def addresses
+      case host
+      when "*"          then ["0.0.0.0", "::"]
+      when /\Alocalhost\z/i then ["127.0.0.1", "::1"] # RFC 6761 section 6.3: always loopback, whatever a resolver says
+      else Addrinfo.getaddrinfo(host, nil, nil, :STREAM).map(&:ip_address).uniq
+      end
+    rescue SocketError => error
+      raise SocketError, "listen on #{self}: no address for #{host.inspect} (#{error.message})"
+    end
+  end
+end

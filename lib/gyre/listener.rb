@@ -1,0 +1,160 @@
+# frozen_string_literal: true
+
+# One listening socket and what belongs to it: the address that it really has, and for a Unix socket the file.
+# Gyre::Endpoint#bind makes them, servers accept from them (to_io, fileno), and whoever bound closes them.
+# It never accepts by itself and knows no protocol.
+
+require "socket"
+
+module Gyre
+  # A socket that listens.
+  class Listener
+    # @return [Gyre::Endpoint] the address bound, with the port that the kernel chose
+    attr_reader :endpoint
+    # @return [Socket] non-blocking, close-on-exec, listening
+    attr_reader :socket
+
+    class << self
+      # Listens on one IP address.
+      #
+      # @param endpoint [Gyre::Endpoint] its host is an IP address
+      # @param backlog [Integer]
+      # @param only_v6 [Boolean] false lets an IPv6 socket on :: take IPv4 connections as well
+      # @return [Listener]
+      # @raise [SystemCallError]
+      def tcp(endpoint, backlog:, only_v6: true)
+        address = Addrinfo.tcp(endpoint.host, endpoint.port)
+        open(address.afamily, endpoint) do |socket|
+          socket.setsockopt(:SOCKET, :REUSEADDR, true)
+          socket.setsockopt(:IPV6, :V6ONLY, only_v6) if address.ipv6?
+          socket.bind(address)
+          socket.listen(backlog)
+          new(socket, endpoint.with(port: socket.local_address.ip_port))
+        end
+      end
+
+      # Listens on a Unix socket. A file that a dead server left behind is replaced; a living one's is not.
+      #
+      # @param endpoint [Gyre::Endpoint]
+      # @param backlog [Integer]
+      # @return [Listener]
+      # @raise [SystemCallError] Errno::EADDRINUSE when somebody listens there, Errno::EEXIST when the file is no socket
+      def unix(endpoint, backlog:)
+        path = endpoint.path
+        abstract = path.start_with?("@")
+        open(:UNIX, endpoint) do |socket|
+          remove_stale(path) unless abstract
+          socket.bind(Addrinfo.unix(abstract ? "\0#{path[1..]}" : path))
+          # Before listen: until then nobody can connect, so there is no moment with wrong permissions.
+          File.chmod(endpoint.mode, path) if endpoint.mode && !abstract
+          socket.listen(backlog)
+          new(socket, endpoint, file: abstract ? nil : File.stat(path))
+        end
+      end
+
+      private
+
+      def open(family, endpoint)
+        socket = Socket.new(family, :STREAM)
+        yield socket
+      rescue SystemCallError => error
+        socket&.close
+        raise error.class, "listen on #{endpoint}"
+      end
+
+      # Whether somebody listens can only be found out by connecting, without waiting: EAGAIN means that the
+      # backlog is full, so somebody is there (unix(7)).
+      def remove_stale(path)
+        stat = File.lstat(path)
+        raise Errno::EEXIST unless stat.socket?
+
+        probe = Socket.new(:UNIX, :STREAM)
+        begin
+          probe.connect_nonblock(Addrinfo.unix(path), exception: false)
+          raise Errno::EADDRINUSE
+        rescue Errno::EAGAIN
+          raise Errno::EADDRINUSE
+        rescue Errno::ECONNREFUSED
+          File.unlink(path)
+        ensure
+          probe.close
+        end
+      rescue Errno::ENOENT
+        nil # no file, or gone since: nothing to remove
+      end
+    end
+
+    # @param socket [Socket] bound and listening
+    # @param endpoint [Gyre::Endpoint]
+    # @param file [File::Stat, nil] the Unix socket's file; {#close} removes it
+    def initialize(socket, endpoint, file: nil)
+      @socket = socket
+      @endpoint = endpoint
+      @file = file
+      @owner = Process.pid
+    end
+
+    # @return [Integer, nil] the TCP port
+    def port
+      endpoint.port
+    end
+
+    # @return [Boolean]
+    def unix?
+      endpoint.transport == :unix
+    end
+
+    # @param scheme [String]
+    # @return [String] what one types to reach it
+    def url(scheme = "http")
+      endpoint.url(scheme)
+    end
+
+    # @return [String]
+    def to_s
+      endpoint.to_s
+    end
+
+    # @return [Socket]
+    def to_io
+      @socket
+    end
+
+    # @return [Integer]
+    def fileno
+      @socket.fileno
+    end
+
+    # @return [Boolean]
+    def closed?
+      @socket.closed?
+    end
+
+    # Stops listening, and removes the Unix socket's file if it is still ours. May be called again.
+    #
+    # @return [void]
+    def close
+      return if @socket.closed?
+
+      remove_file
+      @socket.close
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{self}#{" closed" if closed?}>"
+    end
+
+    private
+
+    # The file may be a successor's by now (another inode), and a forked child must leave its parent's alone.
+    def remove_file
+      return unless @file && @owner == Process.pid
+
+      now = File.lstat(endpoint.path)
+      File.unlink(endpoint.path) if now.ino == @file.ino && now.dev == @file.dev
+    rescue SystemCallError
+      nil # gone already, or the directory is no longer ours: a file left behind is found stale next time
+    end
+  end
+end

@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+# Listening sockets and the files of Unix sockets: Gyre::Listener.
+
+require "minitest/autorun"
+require "tmpdir"
+require "gyre/endpoint"
+
+class ListenerTest < Minitest::Test
+  def test_a_listener_takes_connections
+    listen("127.0.0.1:0") do |listener|
+      client = TCPSocket.new("127.0.0.1", listener.port)
+      accepted, = listener.socket.accept
+      accepted.write("hello")
+      accepted.close
+      assert_equal "hello", client.read
+      client.close
+    end
+  end
+
+  def test_a_unix_socket_appears_and_goes_with_its_listener
+    in_folder do |path|
+      listen(path) do |listener|
+        assert_predicate File.stat(path), :socket?
+        UNIXSocket.new(path).close
+        assert_predicate listener, :unix?
+        listener.close
+        assert_predicate listener, :closed?
+      end
+      refute_path_exists path
+    end
+  end
+
+  def test_closing_twice_does_no_harm
+    listen("127.0.0.1:0", &:close)
+  end
+
+  def test_the_mode_is_set_before_anybody_can_connect
+    in_folder do |path|
+      listen("unix://#{path}?mode=0600") { assert_equal 0o600, File.stat(path).mode & 0o777 }
+    end
+  end
+
+  def test_a_stale_socket_file_is_replaced
+    in_folder do |path|
+      dead = UNIXServer.new(path)
+      dead.close
+      assert_path_exists path
+      listen(path) { UNIXSocket.new(path).close }
+    end
+  end
+
+  def test_a_living_servers_socket_is_left_alone
+    in_folder do |path|
+      listen(path) do
+        error = assert_raises(Errno::EADDRINUSE) { Gyre::Endpoint.parse(path).bind }
+        assert_includes error.message, path
+        UNIXSocket.new(path).close
+      end
+    end
+  end
+
+  def test_a_living_server_with_a_full_backlog_counts_as_living
+    in_folder do |path|
+      listen(path, backlog: 0) do
+        waiting = [UNIXSocket.new(path)]
+        assert_raises(Errno::EADDRINUSE) { Gyre::Endpoint.parse(path).bind }
+        waiting.each(&:close)
+      end
+    end
+  end
+
+  def test_a_file_that_is_no_socket_is_left_alone
+    in_folder do |path|
+      File.write(path, "precious")
+      assert_raises(Errno::EEXIST) { Gyre::Endpoint.parse(path).bind }
+      assert_equal "precious", File.read(path)
+    end
+  end
+
+  def test_a_successors_file_is_left_alone
+    in_folder do |path|
+      listen(path) do |listener|
+        File.unlink(path)
+        listen(path) do
+          listener.close
+          UNIXSocket.new(path).close
+        end
+      end
+    end
+  end
+
+  def test_a_forked_child_leaves_the_file_to_its_parent
+    skip "no fork here" unless Process.respond_to?(:fork)
+    in_folder do |path|
+      listen(path) do |listener|
+        Process.wait(fork { listener.close; exit!(0) })
+        UNIXSocket.new(path).close
+      end
+    end
+  end
+
+  def test_a_folder_without_permission_is_named
+    error = assert_raises(SystemCallError) { Gyre::Endpoint.parse("/nowhere/at/all.sock").bind }
+    assert_includes error.message, "listen on unix:///nowhere/at/all.sock"
+  end
+
+  def test_an_abstract_socket_needs_no_file
+    skip "abstract sockets are Linux's" unless RUBY_PLATFORM.include?("linux")
+    name = "gyre-test-#{Process.pid}-#{rand(1 << 32)}"
+    listen("unix://@#{name}") { Socket.unix("\0#{name}").close }
+  end
+
+  private
+
+  def listen(address, backlog: 16)
+    listeners = Gyre::Endpoint.parse(address).bind(backlog: backlog)
+    yield listeners.first
+  ensure
+    listeners&.each(&:close)
+  end
+
+  def in_folder
+    Dir.mktmpdir { |folder| yield File.join(folder, "app.sock") }
+  end
+end
