@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+# Asks the platform what it has and writes the Makefile of gyre_ext. Called by `gem install` and `rake compile`;
+# feature.h gives each answer its name. It never fails: where the extension cannot be built it writes a Makefile
+# that does nothing and says why, and Gyre runs on its portable engine.
+#
+# Environment: GYRE_WERROR=1 turns warnings into errors, GYRE_SANITIZE=address,undefined builds with sanitizers.
+
+def use_portable_engine(reason)
+  warn "gyre: #{reason}; the portable engine (pure Ruby) is used"
+  targets = %w[all static install install-so install-rb clean distclean realclean]
+  File.write("Makefile", "#{targets.join(" ")}:\n\t@:\n.PHONY: #{targets.join(" ")}\n")
+  exit
+end
+
+use_portable_engine("#{RUBY_ENGINE} runs no C extension of this kind") unless RUBY_ENGINE == "ruby"
+begin
+  require "mkmf"
+rescue LoadError, SystemExit # mkmf exits where Ruby's headers are missing
+  use_portable_engine("Ruby's development files are missing")
+end
+use_portable_engine("no source of the extension is here yet") unless File.exist?(File.join($srcdir, "gyre.c"))
+begin
+  compiler_works = have_header("ruby.h")
+rescue SystemExit, StandardError # mkmf gives up where the compiler does not start
+  compiler_works = false
+end
+use_portable_engine("no working C compiler was found") unless compiler_works
+unless have_header("sys/epoll.h") && have_func("epoll_create1", "sys/epoll.h")
+  use_portable_engine("this system has no epoll")
+end
+
+have_func("epoll_pwait2", "sys/epoll.h")
+have_header("sys/eventfd.h") && have_func("eventfd", "sys/eventfd.h")
+have_header("sys/sendfile.h") && have_func("sendfile", "sys/sendfile.h")
+have_func("accept4", "sys/socket.h")
+have_func("preadv2", "sys/uio.h") && have_macro("RWF_NOWAIT", "sys/uio.h")
+have_header("sys/syscall.h") && have_macro("SYS_pidfd_open", "sys/syscall.h")
+
+have_header("ruby/io/buffer.h")
+have_header("ruby/fiber/scheduler.h")
+have_func("rb_process_status_wait", "ruby.h")
+have_func("rb_hash_new_capa", "ruby.h")
+have_func("rb_io_descriptor", "ruby/io.h")
+have_func("rb_io_timeout", "ruby/io.h")
+have_func("rb_io_closed_p", "ruby/io.h")
+have_func("rb_fiber_raise", "ruby.h")
+have_func("rb_fiber_new_storage", "ruby.h")
+have_func("rb_fiber_scheduler_blocking_operation_execute", "ruby/fiber/scheduler.h")
+have_func("rb_io_buffer_get_bytes_for_reading", %w[ruby.h ruby/io/buffer.h])
+have_func("rb_io_buffer_free_locked", %w[ruby.h ruby/io/buffer.h])
+
+$CFLAGS << " -std=gnu11 -O3 -fvisibility=hidden"
+$warnflags = "#{$warnflags} -Wall -Wextra -Wno-unused-parameter"
+$CFLAGS << " -Werror" if ENV["GYRE_WERROR"] == "1"
+sanitizers = ENV["GYRE_SANITIZE"].to_s
+unless sanitizers.empty?
+  flags = " -fsanitize=#{sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=undefined -g -O1"
+  $CFLAGS << flags
+  $LDFLAGS << flags
+end
+
+create_makefile("gyre/gyre_ext")

@@ -1,0 +1,73 @@
+/*
+ * Every question about the platform has its answer here: extconf.rb asks and defines HAVE_*, this file turns the
+ * answers into GYRE_HAVE_*. Included by every C file that depends on one of them; it includes neither ruby.h nor
+ * a system header. What is not defined is not there.
+ */
+#ifndef GYRE_FEATURE_H
+#define GYRE_FEATURE_H
+
+/* The system. */
+#if defined(HAVE_SYS_EPOLL_H) && defined(HAVE_EPOLL_CREATE1)
+#define GYRE_HAVE_EPOLL 1
+#endif
+#ifdef HAVE_EPOLL_PWAIT2 /* glibc 2.35; Linux 5.11 at run time, before: ENOSYS */
+#define GYRE_HAVE_EPOLL_PWAIT2 1
+#endif
+#if defined(HAVE_SYS_EVENTFD_H) && defined(HAVE_EVENTFD)
+#define GYRE_HAVE_EVENTFD 1
+#endif
+#if defined(HAVE_SYS_SENDFILE_H) && defined(HAVE_SENDFILE)
+#define GYRE_HAVE_SENDFILE 1
+#endif
+#ifdef HAVE_ACCEPT4
+#define GYRE_HAVE_ACCEPT4 1
+#endif
+#if defined(HAVE_PREADV2) && defined(HAVE_CONST_RWF_NOWAIT)
+#define GYRE_HAVE_PREADV2_NOWAIT 1
+#endif
+#ifdef HAVE_CONST_SYS_PIDFD_OPEN /* Linux 5.3 at run time, before: ENOSYS */
+#define GYRE_HAVE_PIDFD_OPEN 1
+#endif
+
+/* Ruby. The comment says since when. */
+#ifdef HAVE_RUBY_IO_BUFFER_H /* 3.1 */
+#define GYRE_HAVE_IO_BUFFER 1
+#endif
+#ifdef HAVE_RUBY_FIBER_SCHEDULER_H /* 3.1 */
+#define GYRE_HAVE_FIBER_SCHEDULER 1
+#endif
+#ifdef HAVE_RB_PROCESS_STATUS_WAIT /* 3.2 exports it */
+#define GYRE_HAVE_PROCESS_STATUS_WAIT 1
+#endif
+#ifdef HAVE_RB_HASH_NEW_CAPA /* 3.2 */
+#define GYRE_HAVE_HASH_NEW_CAPA 1
+#endif
+#ifdef HAVE_RB_IO_DESCRIPTOR /* 3.1 */
+#define GYRE_HAVE_IO_DESCRIPTOR 1
+#endif
+#ifdef HAVE_RB_IO_TIMEOUT /* 3.2 */
+#define GYRE_HAVE_IO_TIMEOUT 1
+#endif
+#ifdef HAVE_RB_IO_CLOSED_P /* 3.3 */
+#define GYRE_HAVE_IO_CLOSED_P 1
+#endif
+#ifdef HAVE_RB_FIBER_RAISE /* 3.1 */
+#define GYRE_HAVE_FIBER_RAISE 1
+#endif
+#ifdef HAVE_RB_FIBER_NEW_STORAGE /* 3.2 */
+#define GYRE_HAVE_FIBER_NEW_STORAGE 1
+#endif
+#ifdef HAVE_RB_FIBER_SCHEDULER_BLOCKING_OPERATION_EXECUTE /* 4.0 */
+#define GYRE_HAVE_BLOCKING_OPERATION_EXECUTE 1
+#endif
+#ifdef HAVE_RB_IO_BUFFER_GET_BYTES_FOR_READING /* 3.1 */
+#define GYRE_HAVE_IO_BUFFER_GET_BYTES_FOR_READING 1
+#endif
+#ifdef HAVE_RB_IO_BUFFER_FREE_LOCKED /* 3.2 */
+#define GYRE_HAVE_IO_BUFFER_FREE_LOCKED 1
+#endif
+
+/* Everything is built with hidden visibility; Ruby looks for this one name. */
+__attribute__((visibility("default"))) void Init_gyre_ext(void);
+
+#endif
