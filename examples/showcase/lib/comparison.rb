@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+# Asks all shops for their price with plain Net::HTTP, one after the other or all at once, and tells the visitor line by
+# line (JSON, one object a line) when each was asked and when it answered. The two ways differ in one method.
+
+require "json"
+require "net/http"
+require "uri"
+
+module Showcase
+  # GET /comparison?one-by-one and GET /comparison?at-once.
+  class Comparison
+    WAYS = { "one-by-one" => :one_by_one, "at-once" => :at_once }.freeze
+    HEADERS = { "content-type" => "application/x-ndjson", "cache-control" => "no-store" }.freeze
+
+    def call(env)
+      way = WAYS[env["QUERY_STRING"]]
+      return [404, { "content-type" => "text/plain" }, ["Ask for ?#{WAYS.keys.join(" or ?")}.\n"]] unless way
+
+      host, port = own_address(env)
+      [200, HEADERS, ->(stream) { compare(way, stream) { |shop| ask(host, port, shop) } }]
+    end
+
+    private
+
+    # 4.5 seconds: each shop is asked when the one before has answered.
+    def one_by_one(shops, &block)
+      shops.each(&block)
+    end
+
+    # 1.8 seconds: each shop is asked in a task of its own, and so all wait at the same time. If one fails, or the visitor
+    # leaves, `wait` raises, and the tasks that still run are stopped with the block.
+    def at_once(shops)
+      return shops.map { |shop| Thread.new { yield shop } }.each(&:join) unless Fiber.scheduler # not on Gyre
+
+      Gyre.run do |task|
+        shops.map { |shop| task.async(shop.name) { yield shop } }.each(&:wait)
+      end
+    end
+
+    def compare(way, stream)
+      started = monotonic_now
+      lock = Mutex.new # for lines of several tasks must not mix
+      tell = lambda do |news|
+        lock.synchronize { stream.write("#{JSON.generate(news.merge(at_s: (monotonic_now - started).round(3)))}\n") }
+      end
+
+      __send__(way, SHOPS) do |shop|
+        tell.call(event: "asked", shop: shop.name)
+        price = yield shop
+        tell.call(event: "answered", shop: shop.name, price: price)
+      end
+      tell.call(event: "done")
+    ensure
+      stream.close
+    end
+
+    def ask(host, port, shop)
+      http = Net::HTTP.new(host, port, nil) # nil: no proxy, whatever the environment says
+      JSON.parse(http.request_get(shop.path).body).fetch("price")
+    end
+
+    # Our own address as the kernel knows it. Never the request's Host: with that, a visitor could make the server ask any
+    # other machine (server-side request forgery). Where the server does not tell it, SHOWCASE_URL does.
+    def own_address(env)
+      if ENV["SHOWCASE_URL"]
+        uri = URI(ENV["SHOWCASE_URL"])
+        [uri.hostname, uri.port]
+      else
+        address = env.fetch("gyre.connection").local_address
+        [address.ip_address, address.ip_port]
+      end
+    end
+
+    def monotonic_now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

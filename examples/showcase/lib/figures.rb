@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+# The clock and the server's figures, once a second, as server-sent events (SSE).
+# A Rack body that has `call` instead of `each` gets the stream itself and may write to it for as long as it likes. Here
+# that is for ever: the server ends it when the visitor leaves, because then `write` raises.
+
+require "etc"
+require "json"
+
+module Showcase
+  # Tells everybody who listens how the server is.
+  class Figures
+    HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache" }.freeze
+
+    def initialize
+      @requests = 0
+      @started = monotonic_now
+    end
+
+    # One more request came in. The app calls it.
+    def count_request
+      @requests += 1
+    end
+
+    def call(env)
+      [200, HEADERS, ->(stream) { tell(stream, env) }]
+    end
+
+    private
+
+    # An event is lines of "field: value" and an empty line (HTML standard, section 9.2.5).
+    def tell(stream, env)
+      stream.write("retry: 1000\n\n") # when the connection breaks, the browser comes back after one second
+      loop do
+        stream.write("data: #{JSON.generate(figures(env))}\n\n")
+        sleep(1 - (Time.now.to_f % 1)) # up to the next full second; only this fiber waits
+      end
+    ensure
+      stream.close
+    end
+
+    def figures(env)
+      {
+        time: Time.now.strftime("%Y-%m-%dT%H:%M:%S.%L%:z"),
+        uptime_s: (monotonic_now - @started).floor,
+        ruby: RUBY_VERSION,
+        requests: @requests,
+        resident_bytes: resident_bytes,
+        **server_figures(env)
+      }
+    end
+
+    # What only Gyre can tell. On another server the page shows a dash instead.
+    def server_figures(env)
+      scheduler = Fiber.scheduler
+      return { server: env["SERVER_SOFTWARE"] } unless env["gyre.connection"] && scheduler
+
+      stats = scheduler.stats
+      {
+        server: "Gyre #{Gyre::VERSION}",
+        backend: scheduler.backend,
+        tasks: stats[:tasks],
+        turns: stats[:turns]
+      }
+    end
+
+    # Linux tells it in pages (proc(5), statm); elsewhere nil.
+    def resident_bytes
+      File.read("/proc/self/statm").split[1].to_i * Etc.sysconf(Etc::SC_PAGESIZE)
+    rescue Errno::ENOENT
+      nil
+    end
+
+    def monotonic_now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

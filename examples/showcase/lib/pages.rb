@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+# The files of the page: everything in public/, and the Ruby files of this folder under /source/, for the page shows them.
+# The list is made once, at the start, so that no request can ever name another file.
+
+module Showcase
+  # Answers with files. A body that has `to_path` lets the server send the file without reading it into Ruby.
+  class Pages
+    TYPES = {
+      ".css" => "text/css; charset=utf-8",
+      ".html" => "text/html; charset=utf-8",
+      ".js" => "text/javascript; charset=utf-8",
+      ".rb" => "text/plain; charset=utf-8",
+      ".svg" => "image/svg+xml"
+    }.freeze
+
+    PUBLIC = File.expand_path("../public", __dir__)
+
+    def initialize
+      @files = { "/" => File.join(PUBLIC, "index.html") }
+      Dir[File.join(PUBLIC, "*")].each { |file| @files["/#{File.basename(file)}"] = file }
+      Dir[File.join(__dir__, "*.rb")].each { |file| @files["/source/#{File.basename(file)}"] = file }
+      @files.freeze
+    end
+
+    # @return [Array<String>] every path that this part answers
+    def paths
+      @files.keys
+    end
+
+    def call(env)
+      file = File.open(@files.fetch(env["PATH_INFO"]), "rb") # has each, to_path and close: a Rack body
+      headers = {
+        "content-type" => TYPES.fetch(File.extname(file.path)),
+        "content-length" => file.size.to_s,
+        "cache-control" => "no-cache",
+        "content-security-policy" => "default-src 'self'", # the page needs nothing from elsewhere
+        "x-content-type-options" => "nosniff"
+      }
+      [200, headers, file]
+    end
+  end
+end

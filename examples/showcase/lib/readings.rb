@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+# A million rows of CSV that exist nowhere: they are made while they are sent, and sent no faster than the visitor reads.
+# The server's memory therefore stays as it is, however long the table. No length is known before, so it goes out chunked.
+
+module Showcase
+  # Made-up readings of six weather stations.
+  class Readings
+    ROWS = 1_000_000
+    ROWS_IN_A_PIECE = 1_000 # about 25 KB: few writes, and a small share of the loop's time at once
+    STATIONS = %w[Lisbon Bergen Kraków Naxos Tromsø Galway].freeze
+
+    HEADERS = {
+      "content-type" => "text/csv; charset=utf-8; header=present",
+      "content-disposition" => 'attachment; filename="readings.csv"',
+      "cache-control" => "no-store"
+    }.freeze
+
+    def call(_env)
+      [200, HEADERS, Enumerator.new { |body| write_table(body) }]
+    end
+
+    private
+
+    def write_table(body)
+      body << "reading,station,celsius,humidity\n"
+      1.step(ROWS, ROWS_IN_A_PIECE) do |first|
+        body << rows(first, first + ROWS_IN_A_PIECE - 1)
+        sleep 0 # making rows is work, not waiting: let the others have a turn between two pieces
+      end
+    end
+
+    def rows(first, last)
+      piece = +""
+      first.upto(last) do |row|
+        piece << "#{row},#{STATIONS[row % 6]},#{((row * 7919 % 401) - 100) / 10.0},#{30 + (row * 104_729 % 61)}\n"
+      end
+      piece
+    end
+  end
+end

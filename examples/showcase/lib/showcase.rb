@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+# The whole app: which path is answered by which part. config.ru runs it.
+# A part is an object with `call(env)`, in a file of its own beside this one, and knows nothing of the others.
+
+require_relative "comparison"
+require_relative "figures"
+require_relative "pages"
+require_relative "poem"
+require_relative "readings"
+require_relative "shops"
+require_relative "upload"
+
+module Showcase
+  # Sends each request to its part.
+  class App
+    def initialize
+      @figures = Figures.new
+      pages = Pages.new
+      @routes = {
+        "/figures" => { "GET" => @figures },
+        "/poem" => { "GET" => Poem.new },
+        "/readings.csv" => { "GET" => Readings.new },
+        "/upload" => { "POST" => Upload.new },
+        "/comparison" => { "GET" => Comparison.new }
+      }
+      SHOPS.each { |shop| @routes[shop.path] = { "GET" => shop } }
+      pages.paths.each { |path| @routes[path] = { "GET" => pages } }
+      @routes.freeze
+    end
+
+    # @param env [Hash] a Rack 3 environment
+    # @return [Array(Integer, Hash, #each or #call)] a Rack 3 answer
+    def call(env)
+      @figures.count_request
+      parts = @routes[env["PATH_INFO"]] or return plain(404, "There is nothing here.")
+      method = env["REQUEST_METHOD"]
+      method = "GET" if method == "HEAD" # the server leaves the body out
+      part = parts[method] or return plain(405, "This path answers to #{parts.keys.join(", ")}.", "allow" => parts.keys.join(", "))
+      part.call(env)
+    end
+
+    private
+
+    def plain(status, text, headers = {})
+      [status, { "content-type" => "text/plain; charset=utf-8", **headers }, ["#{text}\n"]]
+    end
+  end
+end

@@ -1,0 +1,43 @@
+// Reading an answer while it arrives. Used by the poem, the readings and the comparison.
+
+// Gives the bytes of an answer in the pieces in which they came.
+export async function* pieces(path) {
+  const response = await fetch(path);
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${response.statusText}`);
+  const reader = response.body.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    yield value;
+  }
+}
+
+// Gives the lines of an answer, each as soon as it is complete, without its line end.
+export async function* lines(path) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const piece of pieces(path)) {
+    const complete = (rest + decoder.decode(piece, { stream: true })).split("\n");
+    rest = complete.pop();
+    yield* complete;
+  }
+  if (rest) yield rest;
+}
+
+// Runs `work` for a click on the button, one at a time. A failure is said in the element `result`.
+export function onPress(button, result, work) {
+  let busy = false;
+  button.addEventListener("click", async () => {
+    if (busy) return;
+    busy = true;
+    button.setAttribute("aria-disabled", "true"); // unlike `disabled` this keeps the keyboard's focus
+    try {
+      await work();
+    } catch (error) {
+      result.textContent = `That did not work: ${error.message}`;
+    } finally {
+      busy = false;
+      button.removeAttribute("aria-disabled");
+    }
+  });
+}

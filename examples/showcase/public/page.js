@@ -1,0 +1,24 @@
+// Starts every part of the page. Each part is a file of its own, named like the Ruby file that answers it.
+
+import { listen } from "./figures.js";
+import { prepareComparison } from "./comparison.js";
+import { preparePoem } from "./poem.js";
+import { prepareReadings } from "./readings.js";
+import { prepareUpload } from "./upload.js";
+
+listen();
+prepareComparison();
+preparePoem();
+prepareReadings();
+prepareUpload();
+
+// The Ruby source below each part is fetched when somebody wants to see it.
+for (const details of document.querySelectorAll("details.source")) {
+  details.addEventListener("toggle", async () => {
+    if (details.querySelector("pre")) return;
+    const pre = document.createElement("pre");
+    pre.tabIndex = 0; // so that the keyboard can scroll it
+    details.append(pre);
+    pre.textContent = await (await fetch(`/source/${details.dataset.file}`)).text();
+  });
+}

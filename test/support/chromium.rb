@@ -1,0 +1,170 @@
+# frozen_string_literal: true
+
+# A headless Chromium with one page, driven over its DevTools protocol. The browser tests use it; it is no part of Gyre.
+# It talks over a pair of pipes (--remote-debugging-pipe: JSON, each message ended by NUL), so it needs no WebSocket and no port.
+# Everything it writes goes to a directory of its own, which `close` removes.
+
+require "fileutils"
+require "json"
+require "tmpdir"
+
+class Chromium
+  PROGRAMS = %w[chromium chromium-browser google-chrome].freeze
+  FLAGS = %w[
+    --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+    --disable-component-update --disable-sync --disable-dev-shm-usage --disable-extensions --hide-scrollbars
+    --remote-debugging-pipe
+  ].freeze
+  START_TIMEOUT_S = 20
+  ANSWER_TIMEOUT_S = 20
+
+  class Error < StandardError; end
+
+  # @return [String, nil] the path of the browser, nil when none is installed
+  def self.program
+    folders = ENV.fetch("PATH", "").split(File::PATH_SEPARATOR)
+    PROGRAMS.product(folders).map { |name, folder| File.join(folder, name) }.find { |path| File.executable?(path) }
+  end
+
+  # Opens a browser for the block and ends it afterwards.
+  def self.open
+    browser = new
+    yield browser
+  ensure
+    browser&.close
+  end
+
+  # @return [Array<String>] what the page complained of so far: console errors, exceptions, failed loads
+  attr_reader :complaints
+
+  def initialize
+    @directory = Dir.mktmpdir("chromium")
+    @complaints = []
+    @last_id = 0
+    start
+    target = command("Target.createTarget", { url: "about:blank" }, timeout_s: START_TIMEOUT_S)["targetId"]
+    @session = command("Target.attachToTarget", { targetId: target, flatten: true })["sessionId"]
+    %w[Page Runtime Log].each { |domain| command("#{domain}.enable") }
+  end
+
+  # Loads a page; returns when its load event has come.
+  def visit(url)
+    @loaded = false
+    failure = command("Page.navigate", { url: url })["errorText"]
+    raise Error, "load #{url}: #{failure}" if failure
+
+    deadline = now + ANSWER_TIMEOUT_S
+    receive(deadline) until @loaded
+  end
+
+  # @param width, height [Integer] of the window, in CSS pixels
+  # @param dark [Boolean] what prefers-color-scheme says
+  def look_like(width:, height:, dark: false, mobile: false)
+    command("Emulation.setDeviceMetricsOverride", { width: width, height: height, deviceScaleFactor: 1, mobile: mobile })
+    scheme = { name: "prefers-color-scheme", value: dark ? "dark" : "light" }
+    command("Emulation.setEmulatedMedia", { features: [scheme] })
+  end
+
+  # @param expression [String] JavaScript; a promise is waited for
+  # @return what it gives, as JSON carries it
+  def evaluate(expression)
+    answer = command("Runtime.evaluate", { expression: expression, awaitPromise: true, returnByValue: true, userGesture: true })
+    thrown = answer["exceptionDetails"]
+    raise Error, "#{expression}: #{thrown.dig("exception", "description") || thrown["text"]}" if thrown
+
+    answer.dig("result", "value")
+  end
+
+  # Waits until the JavaScript expression is true in the page.
+  # @return its value
+  def wait_until(expression, timeout_s: 10)
+    deadline = now + timeout_s
+    loop do
+      value = evaluate(expression)
+      return value if value
+      raise Error, "not true within #{timeout_s} s: #{expression}" if now > deadline
+
+      evaluate("new Promise((again) => setTimeout(again, 25))")
+    end
+  end
+
+  # Writes a PNG of the whole page.
+  def screenshot(path)
+    FileUtils.mkdir_p(File.dirname(path))
+    size = command("Page.getLayoutMetrics")["cssContentSize"]
+    picture = command("Page.captureScreenshot", { captureBeyondViewport: true, clip: { x: 0, y: 0, scale: 1, **size.transform_keys(&:to_sym).slice(:width, :height) } })
+    File.binwrite(path, picture["data"].unpack1("m"))
+  end
+
+  # Ends the browser, with force if it takes longer than it should.
+  def close
+    if @pid
+      @commands.close
+      Process.kill(:KILL, -@pid) # its own process group; everything in it is ours
+      Process.wait(@pid)
+    end
+    [@commands, @answers].each { |pipe| pipe&.close }
+    FileUtils.remove_entry(@directory) if File.exist?(@directory)
+  end
+
+  private
+
+  def start
+    commands, @commands = IO.pipe
+    @answers, answers = IO.pipe
+    @answers.binmode
+    flags = FLAGS + ["--user-data-dir=#{@directory}/profile"]
+    environment = { "HOME" => @directory } # crash reports and caches go there too
+    @pid = Process.spawn(environment, self.class.program, *flags, 3 => commands, 4 => answers, pgroup: true,
+                                                                  out: File.join(@directory, "log"), err: %i[child out])
+    commands.close
+    answers.close
+  end
+
+  def command(method, params = {}, timeout_s: ANSWER_TIMEOUT_S)
+    id = @last_id += 1
+    message = { id: id, method: method, params: params }
+    message[:sessionId] = @session if @session
+    @commands.write(JSON.generate(message), "\0")
+    deadline = now + timeout_s
+    loop do
+      answer = receive(deadline)
+      next unless answer["id"] == id
+      raise Error, "#{method}: #{answer["error"]["message"]}" if answer["error"]
+
+      return answer["result"]
+    end
+  end
+
+  def receive(deadline)
+    raise Error, "no answer from Chromium; it said: #{log}" unless @answers.wait_readable([deadline - now, 0].max)
+
+    message = @answers.gets("\0", chomp: true) or raise Error, "Chromium ended; it said: #{log}"
+    message = JSON.parse(message)
+    note(message)
+    message
+  end
+
+  def note(message)
+    params = message["params"]
+    case message["method"]
+    when "Page.loadEventFired" then @loaded = true
+    when "Runtime.exceptionThrown"
+      details = params["exceptionDetails"]
+      @complaints << (details.dig("exception", "description") || details["text"])
+    when "Runtime.consoleAPICalled"
+      @complaints << params["args"].map { |value| value["value"] || value["description"] }.join(" ") if %w[error warning].include?(params["type"])
+    when "Log.entryAdded"
+      entry = params["entry"]
+      @complaints << "#{entry["text"]} #{entry["url"]}".strip if %w[error warning].include?(entry["level"])
+    end
+  end
+
+  def log
+    File.read(File.join(@directory, "log"))[-2000..] || File.read(File.join(@directory, "log"))
+  end
+
+  def now
+    Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end
