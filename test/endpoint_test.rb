@@ -2,7 +2,7 @@
 
 # How addresses are read and bound: Gyre::Endpoint.
 
-require "minitest/autorun"
+require "test_helper"
 require "tmpdir"
 require "gyre/endpoint"
 

@@ -2,7 +2,7 @@
 
 # Listening sockets and the files of Unix sockets: Gyre::Listener.
 
-require "minitest/autorun"
+require "test_helper"
 require "tmpdir"
 require "gyre/endpoint"
 

@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+# A pipe by which signal handlers and other threads tell the task that runs the server what to do.
+# A pipe and not a queue: a signal handler may take no lock, and a byte wakes every kind of loop.
+# Gyre::Web::Server owns one; it knows nothing of what the messages mean.
+
+require "io/wait"
+
+module Gyre
+  module Web
+    # Messages are Symbols out of a list given at the start.
+    class Inbox
+      # @param messages [Array<Symbol>] at most 256
+      def initialize(*messages)
+        @messages = messages
+        @reader, @writer = IO.pipe
+      end
+
+      # Leaves a message. May be called from any thread and from a signal handler; it never waits.
+      #
+      # @param message [Symbol]
+      # @return [void]
+      def post(message)
+        @writer.write_nonblock(@messages.index(message).chr, exception: false)
+      rescue IOError
+        nil # closed: the server has ended, nobody reads any more
+      end
+
+      # Waits for the next message; other fibers run meanwhile.
+      #
+      # @param timeout_s [Float, nil]
+      # @return [Symbol, nil] nil when the time is over
+      def take(timeout_s = nil)
+        return unless @reader.wait_readable(timeout_s)
+
+        byte = @reader.read_nonblock(1, exception: false)
+        byte == :wait_readable ? take(timeout_s) : @messages[byte.ord]
+      end
+
+      # @return [void]
+      def close
+        @reader.close
+        @writer.close
+      end
+    end
+  end
+end

@@ -1,0 +1,133 @@
+# frozen_string_literal: true
+
+# One line of the access log for one answered request, in the formats that log readers know.
+# Gyre::Web::AccessLog calls it. Text in, text out: it knows no file, and no client can forge a line or
+# end a field through it.
+
+require "json"
+
+module Gyre
+  module Web
+    # Formats by name; each answers `line(env, status, bytes, seconds)`, a String with its newline.
+    module LogFormat
+      # Names for --log-format; "none" has no format.
+      NAMES = %w[none common combined json].freeze
+
+      # What may not stand between quotes as it is: quote, backslash and control bytes (and whatever is not ASCII).
+      UNSAFE_ASCII = /["\\\x00-\x1f\x7f]/
+      UNSAFE = /["\\\x00-\x1f\x7f-\xff]/n
+      private_constant :UNSAFE_ASCII, :UNSAFE
+
+      # @param name [String, Symbol] one of {NAMES}
+      # @return [#line, nil] nil for "none"
+      # @raise [ArgumentError] for another name
+      def self.named(name)
+        case name.to_s
+        when "none"     then nil
+        when "common"   then Common.new
+        when "combined" then Combined.new
+        when "json"     then JSONLines.new
+        else raise ArgumentError, "log format #{name.to_s.inspect} is not known: there are #{NAMES.join(", ")}"
+        end
+      end
+
+      # @param text [String, nil]
+      # @return [String] printable ASCII without a bare quote; other bytes as \xHH; "-" for nil
+      def self.escape(text)
+        return "-" if text.nil?
+
+        text = text.to_s
+        return text if text.ascii_only? && !text.match?(UNSAFE_ASCII)
+
+        text.b.gsub(UNSAFE) { |byte| format("\\x%02X", byte.ord) }
+      end
+
+      # @return [String] the request target as the client sent it
+      def self.target(env)
+        uri = env["REQUEST_URI"]
+        return uri if uri
+
+        query = env["QUERY_STRING"].to_s
+        path = "#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}"
+        query.empty? ? path : "#{path}?#{query}"
+      end
+
+      # The NCSA common log format: `host ident user [time] "request" status bytes`.
+      class Common
+        def initialize
+          @second = nil
+          @time = nil
+        end
+
+        # @param env [Hash] the Rack environment
+        # @param status [Integer]
+        # @param bytes [Integer] of body sent
+        # @param _seconds [Float] from the head's arrival to the last byte sent
+        # @return [String]
+        def line(env, status, bytes, _seconds)
+          "#{fields(env, status, bytes)}\n"
+        end
+
+        private
+
+        def fields(env, status, bytes)
+          "#{LogFormat.escape(env["REMOTE_ADDR"])} - #{user(env)} [#{time}] " \
+            "\"#{env["REQUEST_METHOD"]} #{LogFormat.escape(LogFormat.target(env))} #{env["SERVER_PROTOCOL"]}\" " \
+            "#{status} #{bytes}"
+        end
+
+        # A space would end the field; it has no quotes around it.
+        def user(env)
+          user = env["REMOTE_USER"]
+          user.nil? || user.empty? ? "-" : LogFormat.escape(user).tr(" ", "+")
+        end
+
+        # Formatting a time costs more than all the rest of the line, and there is only one a second.
+        def time
+          second = Process.clock_gettime(Process::CLOCK_REALTIME, :second)
+          return @time if second == @second
+
+          @second = second
+          @time = Time.at(second).strftime("%d/%b/%Y:%H:%M:%S %z")
+        end
+      end
+
+      # Common, and then what the client says of itself: `"referer" "user agent"`.
+      class Combined < Common
+        # (see Common#line)
+        def line(env, status, bytes, _seconds)
+          "#{fields(env, status, bytes)} \"#{LogFormat.escape(env["HTTP_REFERER"])}\" " \
+            "\"#{LogFormat.escape(env["HTTP_USER_AGENT"])}\"\n"
+        end
+      end
+
+      # One JSON object a line, with the time in UTC and the duration.
+      class JSONLines
+        # (see Common#line)
+        def line(env, status, bytes, seconds)
+          "#{JSON.generate(
+            time: Time.now.utc.strftime("%Y-%m-%dT%H:%M:%S.%3NZ"),
+            remote: text(env["REMOTE_ADDR"]),
+            user: text(env["REMOTE_USER"]),
+            method: text(env["REQUEST_METHOD"]),
+            host: text(env["HTTP_HOST"]),
+            target: text(LogFormat.target(env)),
+            protocol: text(env["SERVER_PROTOCOL"]),
+            status: status,
+            bytes: bytes,
+            duration_s: seconds.round(6),
+            referer: text(env["HTTP_REFERER"]),
+            user_agent: text(env["HTTP_USER_AGENT"])
+          )}\n"
+        end
+
+        private
+
+        # JSON is UTF-8; bytes that are not become U+FFFD.
+        def text(value)
+          value&.to_s&.dup&.force_encoding(Encoding::UTF_8)&.scrub
+        end
+      end
+    end
+  end
+end
