@@ -35,7 +35,7 @@
 #     Raises ArgumentError, with nothing sent, for a name that is no token or a value with CR, LF or NUL.
 #     HEAD, 204 and 304: no body goes out. 204: no content-length either. Otherwise content-length is the body's length.
 # write_head(status, headers, framing) → the framing really used
-#     Sends (or holds back, to go with the first write_body) the head. framing is
+#     Sends the head at once (a client may wait for it before it does what the body waits for). framing is
 #       Integer   content-length; the caller sends exactly so many bytes
 #       :chunked  transfer-encoding: chunked; HTTP/1.0 turns it into :close
 #       :close    the body ends with the connection; connection: close
@@ -47,7 +47,7 @@
 #     and connection are left out; connection containing "close" ends keep-alive. Keys that start with "rack." are left out.
 #     Header values may be Strings or Arrays of Strings. Raises ArgumentError as above, with nothing sent.
 # write_body(string) → Integer, the string's bytes; framed as write_head returned. An empty string sends nothing. nil framing: nothing is sent.
-# finish_body → nil; the last chunk for :chunked, flushes a head that is still held back.
+# finish_body → nil; the last chunk for :chunked.
 # write_file(io, offset, length) → Integer, bytes sent; fewer than length when the file ended early. Framing Integer, or :close.
 # write_interim(status, headers) → true, or false when nothing was sent: HTTP/1.0, or the head has been sent.
 #     100 satisfies a waiting Expect. Raises ArgumentError as above.
@@ -61,7 +61,7 @@
 #     May be called before any head, or after write_head(…, :raw or :close).
 # close → nil; at once, FIN after what was written; may be called again. reset → nil; the same with RST (SO_LINGER 0).
 # interrupt is the acceptor's (see server.rb).
-# Questions: head_sent? (of the present request: some byte of its final head was given to the kernel, or is held back), keep_alive?,
+# Questions: head_sent? (of the present request: some byte of its final head was given to the kernel), keep_alive?,
 #     closed? (also true after hijack), hijacked?, expects_continue? (a 100 is awaited and may still be sent), head_only? (the request
 #     was HEAD), body_bytes_sent (of the present answer, without head and chunk framing), remote_address → String
 #     ("" for a Unix socket).

@@ -8,7 +8,8 @@
 #   Acceptor.new(sockets, handler, limits, template)
 #       sockets    Array of listening IOs (non-blocking); the acceptor never closes them
 #       handler    responds to call(connection): run in a pooled fiber of Fiber.scheduler whenever a connection has a complete
-#                  head, or one to refuse. It never raises, except SystemExit, SignalException and the like
+#                  head, or one to refuse. It never raises, except SystemExit, SignalException and the like. It also
+#                  responds to error(message): one line for the log
 #       limits     Gyre::HTTP1::Limits, read once
 #       template   frozen Hash of env entries that are the same for each request (Gyre::HTTP1::Env.template)
 #   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
@@ -20,7 +21,7 @@
 #   stats → Hash     of Integers: connections: (open, without hijacked ones), idle: (of these, those without a request under way),
 #                    running: (fibers in the handler now, hijacked ones too), accepted:, requests:, malformed: (refused heads), refused: (503, too many connections)
 #   Beyond limits.connections_limit a new connection gets the 503 and is closed, without a handler.
-#   EMFILE and the like on accept: pause for a second, say so once through the handler's error(message) (see Service), go on.
+#   EMFILE and the like on accept: pause for a second, say so once through handler.error, go on.
 
 module Gyre
   module HTTP1
