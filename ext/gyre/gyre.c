@@ -1,0 +1,19 @@
+/*
+ * Entry of the extension: defines the modules and lets each part define its classes. Nothing else.
+ */
+#include "feature.h"
+#include "gyre.h"
+#include "scheduler.h"
+
+VALUE gyre_mGyre;
+
+void Init_gyre_ext(void) {
+#ifdef HAVE_RB_EXT_RACTOR_SAFE
+  rb_ext_ractor_safe(true);
+#endif
+  gyre_mGyre = rb_define_module("Gyre");
+  gyre_cScheduler = rb_define_class_under(gyre_mGyre, "Scheduler", rb_cObject);
+  rb_gc_register_mark_object(gyre_mGyre);
+  rb_gc_register_mark_object(gyre_cScheduler);
+  gyre_init_scheduler();
+}

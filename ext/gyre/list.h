@@ -1,0 +1,39 @@
+/*
+ * An intrusive, circular, doubly linked list. Whoever wants to be in a list embeds a node; linking
+ * and unlinking never allocate and never fail. An unlinked node points to itself, so removing it
+ * twice is harmless.
+ */
+#ifndef GYRE_LIST_H
+#define GYRE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct gyre_list {
+  struct gyre_list *next, *previous;
+};
+
+#define GYRE_CONTAINER(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
+
+static inline void gyre_list_init(struct gyre_list *list) { list->next = list->previous = list; }
+
+static inline bool gyre_list_empty(const struct gyre_list *list) { return list->next == list; }
+
+static inline void gyre_list_append(struct gyre_list *list, struct gyre_list *node) {
+  node->previous = list->previous;
+  node->next = list;
+  list->previous->next = node;
+  list->previous = node;
+}
+
+static inline void gyre_list_prepend(struct gyre_list *list, struct gyre_list *node) {
+  gyre_list_append(list->next, node);
+}
+
+static inline void gyre_list_remove(struct gyre_list *node) {
+  node->next->previous = node->previous;
+  node->previous->next = node->next;
+  gyre_list_init(node);
+}
+
+#endif

@@ -1,0 +1,605 @@
+/*
+ * Gyre::Scheduler::Native: Ruby's Fiber::Scheduler hooks for waiting (block, sleep, timeouts,
+ * processes) and the scheduler's own face (run, spawn, …). The hooks for descriptors are in
+ * scheduler_io.c, what moves the fibers in fibers.c.
+ */
+#include "feature.h"
+#include "scheduler.h"
+
+#include <errno.h>
+#include <math.h>
+#include <ruby/fiber/scheduler.h>
+#include <ruby/thread.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+VALUE gyre_cScheduler, gyre_cNativeScheduler;
+static ID id_wait, id_call, id_wait_in_thread, id_storage;
+static VALUE process_status_class, fiber_class;
+
+/* --- the object --- */
+
+static void scheduler_mark(void *opaque) {
+  struct gyre_scheduler *scheduler = opaque;
+  rb_gc_mark(scheduler->self); /* pinned: C keeps its address */
+  gyre_fibers_mark(scheduler);
+  for (struct gyre_list *node = scheduler->clients.next; node != &scheduler->clients; node = node->next) {
+    struct gyre_client *client = GYRE_CONTAINER(node, struct gyre_client, node);
+    client->mark(client);
+  }
+}
+
+static void scheduler_free(void *opaque) {
+  struct gyre_scheduler *scheduler = opaque;
+  gyre_fibers_free(scheduler);
+  gyre_loop_close(&scheduler->loop);
+  if (scheduler->blocked) st_free_table(scheduler->blocked);
+  xfree(scheduler);
+}
+
+static size_t scheduler_size(const void *opaque) {
+  const struct gyre_scheduler *scheduler = opaque;
+  return sizeof(*scheduler) + gyre_fibers_memory(scheduler) + (scheduler->loop.buffer ? GYRE_LOOP_BUFFER : 0) +
+         (size_t)scheduler->loop.descriptor_capacity * sizeof(struct gyre_descriptor) +
+         scheduler->loop.timers.capacity * sizeof(struct gyre_timers_entry);
+}
+
+static const rb_data_type_t scheduler_type = {
+    .wrap_struct_name = "Gyre::Scheduler::Native",
+    .function = {.dmark = scheduler_mark, .dfree = scheduler_free, .dsize = scheduler_size},
+    /* Not write-barrier protected: what it marks stands on fibers' stacks and changes at every switch. */
+};
+
+static VALUE scheduler_allocate(VALUE class) {
+  struct gyre_scheduler *scheduler;
+  VALUE self = TypedData_Make_Struct(class, struct gyre_scheduler, &scheduler_type, scheduler);
+  scheduler->self = self;
+  gyre_fibers_init(scheduler);
+  gyre_list_init(&scheduler->keepers);
+  gyre_list_init(&scheduler->clients);
+  gyre_list_init(&scheduler->loop.unverified);
+  scheduler->closed = true;
+  return self;
+}
+
+struct gyre_scheduler *gyre_scheduler_get(VALUE self) {
+  struct gyre_scheduler *scheduler;
+  TypedData_Get_Struct(self, struct gyre_scheduler, &scheduler_type, scheduler);
+  return scheduler;
+}
+
+static struct gyre_scheduler *opened(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (scheduler->closed) rb_raise(rb_eRuntimeError, "the scheduler is closed");
+  return scheduler;
+}
+
+struct gyre_scheduler *gyre_scheduler_current(void) {
+  VALUE scheduler = rb_fiber_scheduler_get();
+  if (!rb_typeddata_is_kind_of(scheduler, &scheduler_type)) {
+    rb_raise(rb_eRuntimeError, "no native Gyre scheduler on this thread: call Gyre.run { … } around it");
+  }
+  return opened(scheduler);
+}
+
+static const struct gyre_backend_operations *const backends[] = {
+#ifdef GYRE_HAVE_EPOLL
+    &gyre_backend_epoll,
+#endif
+    NULL};
+
+/*
+ * Makes a scheduler with a loop of its own. Give it to Fiber.set_scheduler.
+ *
+ * @param backend [String, Symbol, nil] the name of a native backend; nil takes the first that opens
+ * @raise [ArgumentError] for a name that this build does not have
+ * @raise [SystemCallError] when the kernel refuses what the backend needs
+ */
+static VALUE scheduler_initialize(int argc, VALUE *argv, VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  VALUE name = Qnil;
+  rb_scan_args(argc, argv, "01", &name);
+  if (!NIL_P(name)) name = rb_String(name);
+  if (!scheduler->closed) rb_raise(rb_eRuntimeError, "initialized twice");
+
+  int error = -ENOSYS;
+  bool known = false;
+  for (size_t i = 0; backends[i] && error < 0; i++) {
+    if (!NIL_P(name) && strcmp(StringValueCStr(name), backends[i]->name)) continue;
+    known = true;
+    error = gyre_loop_open(&scheduler->loop, backends[i]);
+  }
+  if (!known) rb_raise(rb_eArgError, "no native backend %" PRIsVALUE " in this build", rb_inspect(name));
+  if (error < 0) rb_syserr_fail(-error, "open the event loop");
+  scheduler->blocked = st_init_numtable();
+  scheduler->reset_storage = rb_method_boundp(fiber_class, id_storage, 0);
+  scheduler->closed = false;
+  return self;
+}
+
+/* --- waiting --- */
+
+int64_t gyre_duration_ns(VALUE duration) {
+  if (NIL_P(duration)) return -1;
+  double seconds = NUM2DBL(duration);
+  if (isnan(seconds) || seconds < 0) rb_raise(rb_eArgError, "time interval must not be negative");
+  return seconds > 9e9 ? INT64_C(9000000000000000000) : (int64_t)(seconds * 1e9);
+}
+
+static void time_is_over(struct gyre_timer *timer, void *context) {
+  struct gyre_wait *wait = GYRE_CONTAINER(timer, struct gyre_wait, timer);
+  (void)context;
+  if (wait->parked.state != GYRE_PARKED) return;
+  wait->timed_out = true;
+  gyre_wake(wait->scheduler, &wait->parked);
+}
+
+static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  struct gyre_wait *wait = GYRE_CONTAINER(watch, struct gyre_wait, watch);
+  wait->ready |= ready & watch->interest;
+  gyre_wake(gyre_scheduler_of(loop), &wait->parked);
+}
+
+void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
+  wait->scheduler = scheduler;
+  wait->timer.place = 0;
+  wait->timer.fire = time_is_over;
+  wait->watch.fd = -1;
+  wait->watch.ready = descriptor_is_ready;
+  wait->ready = 0;
+  wait->timed_out = false;
+  gyre_park_begin(scheduler, &wait->parked);
+}
+
+void gyre_wait_end(struct gyre_wait *wait) {
+  gyre_park_end(wait->scheduler, &wait->parked);
+  gyre_timers_cancel(&wait->scheduler->loop.timers, &wait->timer);
+  gyre_loop_unwatch(&wait->scheduler->loop, &wait->watch);
+}
+
+static VALUE wait_body(VALUE argument) {
+  struct gyre_wait *wait = (struct gyre_wait *)argument;
+  gyre_park(wait->scheduler, &wait->parked);
+  return Qnil;
+}
+
+static VALUE wait_ensure(VALUE argument) {
+  gyre_wait_end((struct gyre_wait *)argument);
+  return Qnil;
+}
+
+void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns) {
+  if (timeout_ns < 0) return;
+  if (gyre_timers_arm(&wait->scheduler->loop.timers, &wait->timer, gyre_timers_now() + timeout_ns) == 0) return;
+  gyre_wait_end(wait);
+  rb_memerror();
+}
+
+void gyre_wait_again(struct gyre_wait *wait) {
+  if (wait->parked.state == GYRE_RUNNING) gyre_park_begin(wait->scheduler, &wait->parked);
+  gyre_park(wait->scheduler, &wait->parked);
+}
+
+int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns) {
+  struct gyre_wait wait;
+  gyre_wait_begin(scheduler, &wait);
+  int error = gyre_loop_watch(&scheduler->loop, &wait.watch, fd, events);
+  if (error < 0) {
+    gyre_wait_end(&wait);
+    return error == -EPERM ? (int)events : error;
+  }
+  gyre_wait_arm(&wait, timeout_ns);
+  rb_ensure(wait_body, (VALUE)&wait, wait_ensure, (VALUE)&wait);
+  return (int)wait.ready;
+}
+
+/* In the table `blocked`: unblock came before its fiber had parked. */
+static struct gyre_parked early;
+
+static VALUE block_ensure(VALUE argument) {
+  struct gyre_wait *wait = (struct gyre_wait *)argument;
+  st_data_t key = (st_data_t)wait->parked.fiber;
+  st_delete(wait->scheduler->blocked, &key, NULL);
+  gyre_wait_end(wait);
+  return Qnil;
+}
+
+/* Parks until unblock or the end of the time. Whether it was unblocked. */
+static bool block(struct gyre_scheduler *scheduler, int64_t timeout_ns) {
+  st_data_t key = (st_data_t)rb_fiber_current(), value;
+  if (st_lookup(scheduler->blocked, key, &value) && (struct gyre_parked *)value == &early) {
+    st_delete(scheduler->blocked, &key, NULL);
+    return true;
+  }
+
+  struct gyre_wait wait;
+  gyre_wait_begin(scheduler, &wait);
+  gyre_wait_arm(&wait, timeout_ns);
+  st_insert(scheduler->blocked, key, (st_data_t)&wait.parked);
+  rb_ensure(wait_body, (VALUE)&wait, block_ensure, (VALUE)&wait);
+  return !wait.timed_out;
+}
+
+/*
+ * Parks the current fiber until {#unblock} or until the time is over (Fiber::Scheduler#block).
+ *
+ * @param blocker [Object] what it waits for; for information only
+ * @param timeout [Numeric, nil] seconds
+ * @return [Boolean] whether it was unblocked
+ */
+static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
+  VALUE blocker, timeout;
+  rb_scan_args(argc, argv, "11", &blocker, &timeout);
+  return block(opened(self), gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
+}
+
+/*
+ * Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread.
+ *
+ * @param blocker [Object] what it waited for
+ * @param fiber [Fiber]
+ * @return [Boolean] true
+ */
+static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  st_data_t value;
+  (void)blocker;
+  if (scheduler->closed) return Qfalse;
+  if (st_lookup(scheduler->blocked, (st_data_t)fiber, &value)) {
+    if ((struct gyre_parked *)value != &early) gyre_wake(scheduler, (struct gyre_parked *)value);
+  } else {
+    st_insert(scheduler->blocked, (st_data_t)fiber, (st_data_t)&early);
+  }
+  return Qtrue;
+}
+
+/*
+ * Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other ready fiber run first.
+ *
+ * @param duration [Numeric, nil] seconds; none: until it is unblocked
+ * @return [true]
+ */
+static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
+  struct gyre_scheduler *scheduler = opened(self);
+  VALUE duration;
+  rb_scan_args(argc, argv, "01", &duration);
+  int64_t duration_ns = gyre_duration_ns(duration);
+  if (duration_ns == 0) {
+    gyre_yield(scheduler);
+  } else {
+    block(scheduler, duration_ns);
+  }
+  return Qtrue;
+}
+
+/*
+ * Puts the current fiber at the end of the queue and runs the others first (Fiber::Scheduler#yield).
+ *
+ * @return [nil]
+ */
+static VALUE scheduler_yield(VALUE self) {
+  gyre_yield(opened(self));
+  return Qnil;
+}
+
+/* --- fibers --- */
+
+static VALUE call_job(VALUE job) {
+  if (!RB_TYPE_P(job, T_ARRAY)) return rb_funcallv(job, id_call, 0, NULL);
+  long count = RARRAY_LEN(job);
+  VALUE callable = rb_ary_entry(job, 0);
+  return rb_funcallv(callable, id_call, (int)count - 1, RARRAY_CONST_PTR(job) + 1);
+}
+
+static VALUE inherited_storage(struct gyre_scheduler *scheduler) {
+  return scheduler->reset_storage ? rb_funcall(rb_fiber_current(), id_storage, 0) : Qnil;
+}
+
+/*
+ * @overload fiber(&block)
+ *   Runs the block in a non-blocking fiber, at once up to its first wait (Fiber::Scheduler#fiber, which
+ *   Fiber.schedule calls). The fiber comes from a pool and goes back to it.
+ *   @return [Fiber]
+ */
+static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
+  struct gyre_scheduler *scheduler = opened(self);
+  (void)argc;
+  (void)argv;
+  VALUE job = rb_block_proc();
+  return gyre_spawn(scheduler, call_job, job, inherited_storage(scheduler));
+}
+
+/*
+ * @overload spawn(callable = nil, *arguments, &block)
+ *   Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait.
+ *   @return [Fiber]
+ */
+static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
+  struct gyre_scheduler *scheduler = opened(self);
+  VALUE job;
+  if (argc == 0 || (argc > 0 && NIL_P(argv[0]))) {
+    job = rb_block_proc();
+    if (argc > 1) {
+      job = rb_ary_new_from_values(argc, argv);
+      rb_ary_store(job, 0, rb_block_proc());
+    }
+  } else {
+    job = argc == 1 && !RB_TYPE_P(argv[0], T_ARRAY) ? argv[0] : rb_ary_new_from_values(argc, argv);
+  }
+  return gyre_spawn(scheduler, call_job, job, inherited_storage(scheduler));
+}
+
+/*
+ * Has a fiber raise an exception at its present wait (Fiber::Scheduler#fiber_interrupt). From any thread.
+ *
+ * @param fiber [Fiber]
+ * @param exception [Exception]
+ * @return [nil]
+ */
+static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
+  gyre_interrupt_fiber(opened(self), fiber, exception);
+  return Qnil;
+}
+
+struct timeout {
+  struct gyre_scheduler *scheduler;
+  struct gyre_timer timer;
+  struct gyre_interrupt *interrupt;
+  VALUE fiber, duration, class, message;
+};
+
+static VALUE timeout_exception(VALUE argument) {
+  struct timeout *timeout = (struct timeout *)argument;
+  return rb_class_new_instance(NIL_P(timeout->message) ? 0 : 1, &timeout->message, timeout->class);
+}
+
+static void timeout_fire(struct gyre_timer *timer, void *context) {
+  struct timeout *timeout = GYRE_CONTAINER(timer, struct timeout, timer);
+  int state = 0;
+  VALUE exception = rb_protect(timeout_exception, (VALUE)timeout, &state);
+  if (state) { /* what its constructor raised is raised instead */
+    exception = rb_errinfo();
+    rb_set_errinfo(Qnil);
+  }
+  timeout->interrupt = gyre_interrupt_fiber(gyre_scheduler_of(context), timeout->fiber, exception);
+  timeout->interrupt->owner = &timeout->interrupt;
+}
+
+static VALUE timeout_body(VALUE argument) { return rb_yield(((struct timeout *)argument)->duration); }
+
+static VALUE timeout_ensure(VALUE argument) {
+  struct timeout *timeout = (struct timeout *)argument;
+  gyre_timers_cancel(&timeout->scheduler->loop.timers, &timeout->timer);
+  if (timeout->interrupt) gyre_interrupt_cancel(timeout->scheduler, timeout->interrupt);
+  return Qnil;
+}
+
+/*
+ * Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which Timeout.timeout calls).
+ *
+ * @param duration [Numeric, nil] seconds
+ * @param class [Class] of the exception
+ * @param message [String]
+ * @yieldparam duration [Numeric]
+ * @return [Object] the block's value
+ */
+static VALUE scheduler_timeout_after(int argc, VALUE *argv, VALUE self) {
+  struct timeout timeout = {.scheduler = opened(self), .fiber = rb_fiber_current()};
+  rb_scan_args(argc, argv, "12", &timeout.duration, &timeout.class, &timeout.message);
+  if (NIL_P(timeout.class)) timeout.class = rb_path2class("Timeout::Error");
+  int64_t duration_ns = gyre_duration_ns(timeout.duration);
+  if (duration_ns < 0) return rb_yield(timeout.duration);
+
+  timeout.timer.fire = timeout_fire;
+  if (gyre_timers_arm(&timeout.scheduler->loop.timers, &timeout.timer, gyre_timers_now() + duration_ns) < 0) rb_memerror();
+  VALUE result = rb_ensure(timeout_body, (VALUE)&timeout, timeout_ensure, (VALUE)&timeout);
+  RB_GC_GUARD(timeout.fiber);
+  return result;
+}
+
+/* --- processes --- */
+
+struct process_wait {
+  struct gyre_scheduler *scheduler;
+  int fd;
+  VALUE pid;
+  int flags;
+};
+
+static VALUE process_wait_body(VALUE argument) {
+  struct process_wait *wait = (struct process_wait *)argument;
+  for (;;) {
+    VALUE status = rb_funcall(process_status_class, id_wait, 2, wait->pid, INT2NUM(wait->flags | WNOHANG));
+    if (!NIL_P(status)) return status;
+    int ready = gyre_wait_io(wait->scheduler, wait->fd, GYRE_READABLE, -1);
+    if (ready < 0) rb_syserr_fail(-ready, "wait for a child process");
+  }
+}
+
+static VALUE process_wait_ensure(VALUE argument) {
+  struct process_wait *wait = (struct process_wait *)argument;
+  gyre_loop_forget(&wait->scheduler->loop, wait->fd);
+  close(wait->fd);
+  return Qnil;
+}
+
+/*
+ * Waits for a child process (Fiber::Scheduler#process_wait): by pidfd (Linux 5.3), else in a thread.
+ *
+ * @param pid [Integer] as in Process.wait
+ * @param flags [Integer] as in Process.wait
+ * @return [Process::Status]
+ */
+static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
+  struct process_wait wait = {.scheduler = opened(self), .fd = -1, .pid = pid, .flags = NUM2INT(flags)};
+#ifdef GYRE_HAVE_PIDFD_OPEN
+  if (NUM2PIDT(pid) > 0 && !(wait.flags & ~WNOHANG)) wait.fd = (int)syscall(SYS_pidfd_open, NUM2PIDT(pid), 0);
+#endif
+  if (wait.fd < 0) return rb_funcall(self, id_wait_in_thread, 2, pid, flags);
+  rb_update_max_fd(wait.fd);
+  return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
+}
+
+/* --- the loop --- */
+
+/*
+ * Drives the loop until nothing is left to do: no fiber waits and nothing listens.
+ *
+ * @return [self]
+ */
+static VALUE scheduler_run(VALUE self) {
+  gyre_drive(opened(self), gyre_nothing_left, NULL);
+  return self;
+}
+
+static bool block_is_true(struct gyre_scheduler *scheduler, void *unused) {
+  (void)scheduler;
+  (void)unused;
+  return RTEST(rb_yield(Qnil));
+}
+
+/*
+ * Drives the loop until the block is true; it is asked once a turn.
+ *
+ * @return [self]
+ */
+static VALUE scheduler_run_until(VALUE self) {
+  rb_need_block();
+  gyre_drive(opened(self), block_is_true, NULL);
+  return self;
+}
+
+static VALUE scheduler_loop_running_p(VALUE self) { return NIL_P(gyre_scheduler_get(self)->driver) ? Qfalse : Qtrue; }
+
+/*
+ * Ends the loop's present or next wait. From any thread and from a trap handler.
+ *
+ * @return [nil]
+ */
+static VALUE scheduler_wakeup(VALUE self) {
+  gyre_loop_wake(&gyre_scheduler_get(self)->loop);
+  return Qnil;
+}
+
+static VALUE close_body(VALUE self) { return scheduler_run(self); }
+
+static VALUE close_ensure(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  scheduler->closed = true;
+  gyre_loop_close(&scheduler->loop);
+  return Qnil;
+}
+
+/*
+ * Runs what is left and gives the loop's descriptors back (Fiber::Scheduler#close).
+ *
+ * @return [nil]
+ */
+static VALUE scheduler_close(VALUE self) {
+  if (!gyre_scheduler_get(self)->closed) rb_ensure(close_body, self, close_ensure, self);
+  return Qnil;
+}
+
+static VALUE scheduler_closed_p(VALUE self) { return gyre_scheduler_get(self)->closed ? Qtrue : Qfalse; }
+
+static VALUE scheduler_backend(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  return scheduler->loop.backend ? rb_str_new_cstr(scheduler->loop.backend->name) : Qnil;
+}
+
+/*
+ * What the loop has done and holds.
+ *
+ * @return [Hash{Symbol => Integer}] turns, waits (turns that slept), events, tasks (fibers at work),
+ *   idle_fibers, parked, ready, timers
+ */
+static VALUE scheduler_stats(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  VALUE stats = rb_hash_new();
+#define STAT(name, value) rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM((unsigned long long)(value)))
+  STAT("turns", scheduler->loop.statistics.turns);
+  STAT("waits", scheduler->loop.statistics.waits);
+  STAT("events", scheduler->loop.statistics.events);
+  STAT("tasks", scheduler->busy_count);
+  STAT("idle_fibers", scheduler->idle_count);
+  STAT("parked", scheduler->parked_count);
+  STAT("ready", scheduler->ready_count);
+  STAT("timers", scheduler->loop.timers.count);
+#undef STAT
+  return stats;
+}
+
+/*
+ * For the child of a fork: only the fiber that forked goes on, on a fresh loop. The parent's is untouched.
+ *
+ * @return [nil]
+ */
+static VALUE scheduler_process_fork(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (scheduler->closed) return Qnil;
+  gyre_fibers_forked(scheduler);
+  gyre_list_init(&scheduler->keepers);
+  st_clear(scheduler->blocked);
+  int error = gyre_loop_reopen(&scheduler->loop);
+  if (error < 0) {
+    scheduler->closed = true;
+    rb_syserr_fail(-error, "open the event loop after fork");
+  }
+  for (struct gyre_list *node = scheduler->clients.next, *next; node != &scheduler->clients; node = next) {
+    next = node->next;
+    struct gyre_client *client = GYRE_CONTAINER(node, struct gyre_client, node);
+    client->forked(client);
+  }
+  return Qnil;
+}
+
+static VALUE native_backends(VALUE self) {
+  VALUE names = rb_ary_new();
+  (void)self;
+  for (size_t i = 0; backends[i]; i++) rb_ary_push(names, rb_str_new_cstr(backends[i]->name));
+  return names;
+}
+
+void gyre_init_scheduler(void) {
+  id_wait = rb_intern("wait");
+  id_call = rb_intern("call");
+  id_storage = rb_intern("storage");
+  id_wait_in_thread = rb_intern("process_wait_in_thread");
+  process_status_class = rb_path2class("Process::Status");
+  rb_gc_register_mark_object(process_status_class);
+  fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
+  rb_gc_register_mark_object(fiber_class);
+
+  VALUE class = gyre_cNativeScheduler = rb_define_class_under(gyre_cScheduler, "Native", gyre_cScheduler);
+  rb_gc_register_mark_object(class);
+  rb_define_alloc_func(class, scheduler_allocate);
+  rb_define_singleton_method(class, "backends", native_backends, 0);
+  rb_define_method(class, "initialize", scheduler_initialize, -1);
+  rb_define_method(class, "block", scheduler_block, -1);
+  rb_define_method(class, "unblock", scheduler_unblock, 2);
+  rb_define_method(class, "kernel_sleep", scheduler_kernel_sleep, -1);
+  rb_define_method(class, "yield", scheduler_yield, 0);
+  rb_define_method(class, "fiber", scheduler_fiber, -1);
+  rb_define_method(class, "spawn", scheduler_spawn, -1);
+  rb_define_method(class, "fiber_interrupt", scheduler_fiber_interrupt, 2);
+  rb_define_method(class, "timeout_after", scheduler_timeout_after, -1);
+  rb_define_method(class, "process_wait", scheduler_process_wait, 2);
+  rb_define_method(class, "run", scheduler_run, 0);
+  rb_define_method(class, "run_until", scheduler_run_until, 0);
+  rb_define_method(class, "loop_running?", scheduler_loop_running_p, 0);
+  rb_define_method(class, "wakeup", scheduler_wakeup, 0);
+  rb_define_method(class, "close", scheduler_close, 0);
+  rb_define_method(class, "scheduler_close", scheduler_close, 0);
+  rb_define_method(class, "closed?", scheduler_closed_p, 0);
+  rb_define_method(class, "backend", scheduler_backend, 0);
+  rb_define_method(class, "stats", scheduler_stats, 0);
+  rb_define_method(class, "process_fork", scheduler_process_fork, 0);
+
+  /* Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 shipped a broken
+   * interface of both (fixed in 3.2.6). Without the hooks Ruby reads and writes itself and calls io_wait. */
+  const char *version = StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))});
+  bool broken = strcmp(version, "3.2.5") == 0;
+  bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
+  gyre_init_scheduler_io(!broken, !broken && !old);
+}

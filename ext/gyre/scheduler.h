@@ -1,0 +1,145 @@
+/*
+ * The scheduler: fibers on a loop. fibers.c moves them (park, wake, pool, drive), scheduler.c and
+ * scheduler_io.c are Ruby's hooks on top, http1_*.c start a pooled fiber for each request.
+ *
+ * A fiber that has to wait puts a `struct gyre_parked` on its own stack and parks. It goes straight
+ * to the next ready fiber; if none is ready, to the fiber that drives the loop; if nobody drives it,
+ * it drives the loop itself until it is woken. Fibers move by transfer, never by resume and yield:
+ * those belong to the program.
+ */
+#ifndef GYRE_SCHEDULER_H
+#define GYRE_SCHEDULER_H
+
+#include "loop.h"
+
+#include <ruby.h>
+#include <ruby/st.h>
+
+#define GYRE_READY_BUDGET 256     /* fibers run between two questions to the kernel */
+#define GYRE_IDLE_WORKERS_LIMIT 1024 /* finished fibers kept for reuse */
+
+enum gyre_parked_state { GYRE_PARKED, GYRE_READY, GYRE_RUNNING };
+
+struct gyre_parked {
+  struct gyre_list node; /* in scheduler->parked or scheduler->ready */
+  VALUE fiber;
+  VALUE entered; /* the fiber that we entered last when it parked: itself, or the one that resumes it */
+  enum gyre_parked_state state;
+};
+
+/* A pooled fiber and what it does at the moment. */
+struct gyre_worker {
+  struct gyre_list node; /* in scheduler->busy or scheduler->idle */
+  VALUE fiber;
+  VALUE (*function)(VALUE argument); /* NULL while idle */
+  VALUE argument;
+  VALUE storage; /* fiber storage to begin with, or nil */
+};
+
+/* An exception on its way into a fiber. */
+struct gyre_interrupt {
+  struct gyre_list node; /* in scheduler->interrupts or scheduler->deferred */
+  VALUE fiber, exception;
+  struct gyre_timer retry;
+  struct gyre_interrupt **owner; /* where somebody keeps it to cancel it; cleared when it is delivered */
+};
+
+struct gyre_scheduler {
+  struct gyre_loop loop;
+  VALUE self;
+  struct gyre_list parked, ready;
+  struct gyre_list interrupts, deferred;
+  size_t parked_count, ready_count;
+  struct gyre_list busy, idle;
+  size_t busy_count, idle_count;
+  struct gyre_worker *starting; /* its fiber is entered for the first time */
+  VALUE driver;                 /* the fiber that runs the turns, or nil */
+  VALUE entered;                /* the fiber that we entered last, or nil; never dereferenced */
+  unsigned budget;
+  st_table *blocked; /* fiber => struct gyre_parked, for unblock; or &early when unblock came first */
+  struct gyre_list keepers; /* things that keep `run` going: listening sockets */
+  struct gyre_list clients; /* struct gyre_client: C parts with Ruby objects to mark */
+  bool closed, reset_storage;
+};
+
+/* A part in C that lives on a scheduler and holds Ruby objects. */
+struct gyre_client {
+  struct gyre_list node;
+  void (*mark)(struct gyre_client *client);
+  void (*forked)(struct gyre_client *client); /* the loop was made anew in a child process */
+};
+
+extern VALUE gyre_mGyre, gyre_cScheduler, gyre_cNativeScheduler;
+
+struct gyre_scheduler *gyre_scheduler_get(VALUE self);
+
+/* The native scheduler of this thread; raises RuntimeError when there is none. */
+struct gyre_scheduler *gyre_scheduler_current(void);
+
+static inline struct gyre_scheduler *gyre_scheduler_of(struct gyre_loop *loop) {
+  return GYRE_CONTAINER(loop, struct gyre_scheduler, loop);
+}
+
+/* fibers.c */
+void gyre_fibers_init(struct gyre_scheduler *scheduler);
+void gyre_fibers_mark(struct gyre_scheduler *scheduler);
+void gyre_fibers_free(struct gyre_scheduler *scheduler);
+void gyre_fibers_forked(struct gyre_scheduler *scheduler);
+size_t gyre_fibers_memory(const struct gyre_scheduler *scheduler);
+
+/* Prepares a park of the current fiber; from here on gyre_wake may be called. */
+void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
+/* Leaves the current fiber until it has been woken. An exception sent to the fiber is raised here. */
+void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
+/* Has to run after each gyre_park_begin, whatever happened (rb_ensure). */
+void gyre_park_end(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
+
+/* Makes a parked fiber ready; one that is ready already stays so. */
+void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
+
+/* Requeues the current fiber at the end and lets the others run. */
+void gyre_yield(struct gyre_scheduler *scheduler);
+
+/* Runs function(argument) in a pooled fiber, at once up to its first wait. The caller goes on after
+ * that. `storage` is the fiber storage that it begins with: a Hash or nil. Returns the fiber. */
+VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage);
+
+/* Has the loop raise an exception in a fiber, from any thread. */
+struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VALUE fiber, VALUE exception);
+
+/* Takes it back and frees it. */
+void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt);
+
+/* Runs turns until done(context) is true. */
+void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, void *), void *context);
+bool gyre_nothing_left(struct gyre_scheduler *scheduler, void *unused);
+
+/* scheduler.c: waits with everything that a wait may need. */
+struct gyre_wait {
+  struct gyre_scheduler *scheduler;
+  struct gyre_parked parked;
+  struct gyre_timer timer;
+  struct gyre_watch watch;
+  unsigned ready; /* what the watch reported; 0 after a timeout */
+  bool timed_out;
+};
+
+void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
+/* Raises NoMemoryError; then the wait has ended. */
+void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns);
+/* Parks until the wait's timer or a watch wakes it; also a second time. Run gyre_wait_end by rb_ensure. */
+void gyre_wait_again(struct gyre_wait *wait);
+void gyre_wait_end(struct gyre_wait *wait);
+
+/* Parks until `fd` is ready for one of `events` or the time is over. Returns what is ready, 0 after
+ * the time, or -errno. A negative timeout waits for ever. */
+int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns);
+
+/* scheduler_io.c */
+void gyre_init_scheduler_io(bool buffered_read, bool buffered_write);
+
+/* A duration of Ruby (nil, Integer, Float, Rational) in nanoseconds; -1 for nil. Raises ArgumentError
+ * for a negative one. */
+int64_t gyre_duration_ns(VALUE duration);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * Timers as plain C structures in a 4-ary heap: arming and cancelling allocates nothing (but the
+ * heap's own array, which grows by doubling). A timer is embedded in whatever waits for it.
+ */
+#ifndef GYRE_TIMERS_H
+#define GYRE_TIMERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct gyre_timer {
+  int64_t when_ns;
+  uint32_t place; /* in the heap, from 1; 0 when not armed */
+  void (*fire)(struct gyre_timer *timer, void *context);
+};
+
+struct gyre_timers_entry {
+  int64_t when_ns;
+  struct gyre_timer *timer;
+};
+
+struct gyre_timers {
+  struct gyre_timers_entry *entries;
+  uint32_t count, capacity;
+};
+
+void gyre_timers_init(struct gyre_timers *timers);
+void gyre_timers_free(struct gyre_timers *timers);
+
+/* Monotonic time in nanoseconds. */
+int64_t gyre_timers_now(void);
+
+/* Arms the timer, or moves it when it is armed already. 0 or -ENOMEM (then it is as it was). */
+int gyre_timers_arm(struct gyre_timers *timers, struct gyre_timer *timer, int64_t when_ns);
+
+/* Harmless when it is not armed. */
+void gyre_timers_cancel(struct gyre_timers *timers, struct gyre_timer *timer);
+
+static inline bool gyre_timer_armed(const struct gyre_timer *timer) { return timer->place != 0; }
+
+/* When the next one is due, or -1 when there is none. */
+int64_t gyre_timers_next(const struct gyre_timers *timers);
+
+/* Fires every timer that is due at `now_ns`; one that is armed anew meanwhile waits for the next
+ * call. Returns how many fired. */
+uint32_t gyre_timers_fire(struct gyre_timers *timers, int64_t now_ns, void *context);
+
+#endif

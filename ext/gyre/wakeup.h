@@ -1,0 +1,19 @@
+/*
+ * A descriptor that one thread (or a signal handler) makes readable to end another thread's wait:
+ * an eventfd, or a pipe where there is none. Used by backends; nobody else knows which it is.
+ */
+#ifndef GYRE_WAKEUP_H
+#define GYRE_WAKEUP_H
+
+struct gyre_wakeup {
+  int read_fd, write_fd;
+};
+
+/* 0 or -errno. */
+int gyre_wakeup_open(struct gyre_wakeup *wakeup);
+void gyre_wakeup_close(struct gyre_wakeup *wakeup);
+
+/* Safe from any thread and from a signal handler; leaves errno as it was. */
+void gyre_wakeup_signal(const struct gyre_wakeup *wakeup);
+
+#endif
