@@ -3,7 +3,7 @@
 # The errors that only HTTP/1 knows, sorted by who is at fault: the client (RequestError, RequestCut), its slowness
 # (WriteTimeout), the app (LengthError). The engines raise the first three, Service decides what becomes of them.
 
-require_relative "../errors"
+require "gyre/errors"
 
 module Gyre
   module HTTP1

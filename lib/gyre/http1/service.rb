@@ -1,0 +1,133 @@
+# frozen_string_literal: true
+
+# Runs a Rack app on a connection: the loop over its requests, what an app's exception becomes, and the end of a request
+# (body.close, rack.response_finished, access log). Both engines call it in a pooled fiber whenever a connection has a request.
+# The usual answer takes the few lines of #answer; everything slower is in Response. It never touches a socket.
+
+require "gyre/errors"
+require "gyre/http1/errors"
+require "gyre/http1/reason"
+require "gyre/http1/response"
+
+module Gyre
+  module HTTP1
+    # One app, behind any number of connections.
+    class Service
+      # What an app's exception never becomes an answer for: the end of the process, of the task, of the thread.
+      PASSED_ON = [SystemExit, SignalException, Gyre::Stop].freeze
+      # A client that went away. On a connection that is closed or hijacked they are nobody's fault.
+      GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout, RequestCut].freeze
+      PLAIN_TEXT = "text/plain; charset=utf-8"
+      # In the access log, when the client left before the app had an answer (as nginx has it).
+      NO_STATUS = 499
+      private_constant :PASSED_ON, :GONE, :PLAIN_TEXT, :NO_STATUS
+
+      # @param app [#call] a Rack app
+      # @param log [#error] takes a String
+      # @param access_log [#call, nil] called with (env, status, body bytes sent, seconds) after each request
+      def initialize(app, log:, access_log: nil)
+        @app = app
+        @log = log
+        @access_log = access_log
+      end
+
+      # Answers every request that is there already. The connection then is idle, closed or hijacked (Connection's header says more).
+      #
+      # @param connection [Connection]
+      # @return [void]
+      def call(connection)
+        while (env = connection.next_request)
+          answer(connection, env)
+        end
+        returned = true
+      rescue Gyre::Stop
+        nil # this fiber is the connection's own, so there is nobody to pass it on to
+      ensure
+        connection.close unless returned
+      end
+
+      # @param message [String] one line for the log, from an engine
+      # @return [void]
+      def error(message)
+        @log.error(message)
+      end
+
+      private
+
+      # The hot path. With nothing special it is app.call, write_response and finish.
+      def answer(connection, env)
+        started = now if @access_log
+        status, headers, body = @app.call(env)
+        connection.write_response(status, headers, body) || Response.new(connection, env, status, headers, body).deliver
+        done = true
+      rescue Exception => error # rubocop:disable Lint/RescueException
+        raise if PASSED_ON.any? { |type| type === error } # rubocop:disable Style/CaseEquality
+
+        sent = failed(connection, env, error)
+        done = true
+      ensure
+        connection.close unless done # this fiber, or the whole thread, is being ended
+        close(env, body) if body.respond_to?(:close)
+        callables = env["rack.response_finished"]
+        response_finished(callables, env, status, headers, error) unless callables.nil? || callables.empty?
+        @access_log&.call(env, sent || status || NO_STATUS, connection.body_bytes_sent, now - started)
+      end
+
+      def close(env, body)
+        body.close
+      rescue StandardError, ScriptError => error
+        report(env, error, "the body's close")
+      end
+
+      # Rack SPEC: in reverse order; one that raises does not keep the others from running.
+      def response_finished(callables, env, status, headers, error)
+        callables.reverse_each do |callable|
+          callable.call(env, status, headers, error)
+        rescue StandardError, ScriptError => raised
+          report(env, raised, "rack.response_finished")
+        end
+      end
+
+      # @return [Integer, nil] the status that the client got instead of the app's
+      def failed(connection, env, error)
+        if connection.closed? && GONE.any? { |type| type === error } # rubocop:disable Style/CaseEquality
+          nil
+        elsif connection.closed?
+          report(env, error, "the app, after the connection's end")
+        elsif error.is_a?(RequestError) || error.is_a?(RequestCut)
+          refuse(connection, env, error.is_a?(RequestError) ? error.status : 400, error.message)
+        else
+          report(env, error, "the app")
+          refuse(connection, env, 500, REASONS[500])
+        end
+      end
+
+      # An answer that has begun cannot be taken back: the client has to see that it was cut.
+      def refuse(connection, env, status, reason)
+        if connection.head_sent?
+          cut(connection, env)
+        else
+          connection.write_response(status, { "content-type" => PLAIN_TEXT }, ["#{reason}\n"])
+          status
+        end
+      rescue SystemCallError, WriteTimeout
+        nil # the client is gone
+      end
+
+      # The end of an HTTP/1.0 body is the end of the connection, so only a reset looks different.
+      def cut(connection, env)
+        env["SERVER_PROTOCOL"] == "HTTP/1.0" ? connection.reset : connection.close
+      end
+
+      def report(env, error, where)
+        request = "#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"
+        @log.error("#{request}: unhandled in #{where}: #{error.full_message(highlight: false, order: :top)}")
+        nil
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+end
