@@ -88,7 +88,7 @@ class WebAccessLogTest < Minitest::Test
   private
 
   def request(log)
-    log.log(ENVIRONMENT, 200, 0, 0.0)
+    log.call(ENVIRONMENT, 200, 0, 0.0)
   end
 
   def in_loop(&block)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The access log: a line for each answered request, gathered and written together, once a turn of the loop.
-# The HTTP server calls `log` when an answer has left; Gyre::Web::Server closes it at the end. It never raises:
+# The HTTP server calls it when an answer has left; Gyre::Web::Server closes it at the end. It never raises:
 # a log that cannot be written must not end a request.
 
 require "gyre/web/log_format"
@@ -32,7 +32,7 @@ module Gyre
       # @param bytes [Integer] of body sent
       # @param seconds [Float]
       # @return [void]
-      def log(env, status, bytes, seconds)
+      def call(env, status, bytes, seconds)
         @buffer << @format.line(env, status, bytes, seconds)
         return flush if @buffer.bytesize >= BUFFER_BYTES_LIMIT
         return if @flush_due

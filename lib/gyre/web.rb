@@ -1,0 +1,25 @@
+# frozen_string_literal: true
+
+# The web door: `require "gyre/web"` to serve a Rack app from a program of one's own. `gyre serve` does the same from
+# the command line (Gyre::Web::CLI).
+
+require "gyre/web/banner"
+require "gyre/web/server"
+
+module Gyre
+  # Serving Rack apps.
+  module Web
+    # Serves a Rack app until INT or TERM.
+    #
+    #   Gyre::Web.serve(->(env) { [200, {}, ["hello\n"]] }, bind: "tcp://localhost:9292")
+    #
+    # @param app [#call]
+    # @param options (see Gyre::Web::Server#initialize)
+    # @yield [Gyre::Web::Server] once it serves
+    # @return [void]
+    # @raise [SystemCallError, SocketError] when it cannot listen
+    def self.serve(app, **options, &block)
+      Server.new(app, **options).run(&block)
+    end
+  end
+end

@@ -1,0 +1,30 @@
+# frozen_string_literal: true
+
+# What a server says when it starts: version, engine, where it listens. The command line and the Rackup handler print it.
+
+require "gyre/loop"
+require "gyre/version"
+
+module Gyre
+  module Web
+    # A few lines of text.
+    module Banner
+      # @param server [Gyre::Web::Server] it listens
+      # @param environment [String, nil]
+      # @return [String] without the last newline
+      def self.text(server, environment)
+        [
+          "Gyre #{VERSION} (#{Loop.explain.lines.first.chomp}; #{RUBY_ENGINE} #{RUBY_VERSION}#{" with YJIT" if yjit?})",
+          *server.urls.map { |url| "  listening on #{url}" },
+          "  #{"environment #{environment}, " if environment}process #{Process.pid}",
+          "Use Ctrl-C to stop"
+        ].join("\n")
+      end
+
+      def self.yjit?
+        defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?
+      end
+      private_class_method :yjit?
+    end
+  end
+end

@@ -1,0 +1,109 @@
+# frozen_string_literal: true
+
+# The configuration file (config/gyre.rb): Ruby, with a word for each setting. Read once by Gyre::Web::CLI, before the
+# app; what it says gives way to the flags. It starts nothing and keeps nothing but the settings.
+
+require "did_you_mean"
+require "gyre/errors"
+require "gyre/web/settings"
+
+module Gyre
+  module Web
+    # The file cannot be read, or says something that cannot be; the message begins with file and line.
+    class ConfigError < Error; end
+
+    # The words of the file. A path, a block or plain text that is Ruby may stand in it as well.
+    #
+    #   bind "tcp://0.0.0.0:80"
+    #   bind "unix:///run/app.sock"
+    #   log_format "json"
+    #   keep_alive_timeout 20
+    class Config
+      PATH = "config/gyre.rb"
+
+      # @param path [String]
+      # @return [Hash] settings, as {Settings} has them
+      # @raise [ConfigError]
+      def self.load(path)
+        new(path).evaluate(File.read(path))
+      rescue SystemCallError => error
+        raise ConfigError, "#{path}: the configuration cannot be read: #{error.message}"
+      end
+
+      # @param path [String] what messages call the file
+      def initialize(path)
+        @path = path
+        @settings = {}
+      end
+
+      # @param text [String] Ruby
+      # @return [Hash] settings
+      # @raise [ConfigError]
+      def evaluate(text)
+        instance_eval(text, @path)
+        @settings
+      rescue ConfigError
+        raise
+      rescue SyntaxError => error
+        raise ConfigError, error.message
+      rescue ScriptError, StandardError => error
+        raise ConfigError, "#{place(error.backtrace_locations)}#{error.message} (#{error.class})"
+      end
+
+      # @!group Words
+      (Settings::TABLE.map(&:name) - [:bind]).each do |name|
+        define_method(name) { |value = true| set(name, value) }
+      end
+
+      # Adds an address to listen on.
+      #
+      # @param addresses [Array<String>] as {Gyre::Endpoint.parse} reads them
+      def bind(*addresses)
+        addresses.each { |address| check { Settings.check(:bind, address) } }
+        (@settings[:bind] ||= []).concat(addresses)
+      end
+
+      Settings.limits.each do |row|
+        word = ->(value) { (@settings[:limits] ||= {})[row.name] = check { row.check(value) } }
+        define_method(row.name, &word)
+        define_method(Settings.short_name(row), &word) unless Settings.short_name(row) == row.name
+      end
+      # @!endgroup
+
+      private
+
+      def set(name, value)
+        @settings[name] = check { Settings.check(name, value) }
+      end
+
+      def check
+        yield
+      rescue ArgumentError => error
+        refuse(error.message)
+      end
+
+      def method_missing(name, *_arguments)
+        hint = Settings::FOREIGN[name] || nearest(name)
+        refuse("#{name} is not a setting#{hint ? "; #{hint}" : ". There are: #{Settings.names.join(", ")}"}")
+      end
+
+      def respond_to_missing?(_name, _all = false)
+        false
+      end
+
+      def nearest(name)
+        names = DidYouMean::SpellChecker.new(dictionary: Settings.names).correct(name)
+        "did you mean #{names.first}?" unless names.empty?
+      end
+
+      def refuse(message)
+        raise ConfigError, "#{place(caller_locations)}#{message}"
+      end
+
+      def place(locations)
+        location = locations&.find { |each| each.path == @path }
+        location ? "#{@path}:#{location.lineno}: " : "#{@path}: "
+      end
+    end
+  end
+end

@@ -1,0 +1,223 @@
+# frozen_string_literal: true
+
+# A whole web server: its sockets, its logs, its signals, and its end. `gyre serve`, the Rackup handler and programs that
+# embed Gyre make one. HTTP itself is Gyre::HTTP1::Server's; flags and files are Gyre::Web::CLI's.
+#
+#   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► DRAINING ── all answered ──► ended
+#                                             │                              │ time over: cancelled ──►  │
+#                                             └── stop(now: true) ───────────┴── second signal ─────────►┘
+
+require "gyre"
+require "gyre/http1/server"
+require "gyre/web/access_log"
+require "gyre/web/inbox"
+require "gyre/web/log"
+require "gyre/web/settings"
+require "gyre/web/signals"
+
+module Gyre
+  module Web
+    # Serves one Rack app; used once.
+    #
+    #   server = Gyre::Web::Server.new(app, bind: "tcp://127.0.0.1:0").start
+    #   server.urls # => ["http://127.0.0.1:41235"]
+    #   server.stop
+    #   server.wait
+    class Server
+      # After cancelling, so long for what the requests do in their ensure clauses.
+      CANCEL_TIMEOUT_S = 1
+      # How often a draining server looks whether it is done.
+      DRAIN_POLL_S = 0.02
+      private_constant :CANCEL_TIMEOUT_S, :DRAIN_POLL_S
+
+      # @return [Gyre::HTTP1::Limits]
+      attr_reader :limits
+
+      # @param app [#call] a Rack app
+      # @param bind [String, Integer, Gyre::Endpoint, Array] as {Gyre::Endpoint.parse} reads it, one or several
+      # @param limits [Hash, Gyre::HTTP1::Limits] by the names in {Gyre::HTTP1::Limits::TABLE}
+      # @param log_format [String] the access log: none, common, combined, json
+      # @param out [IO] where the access log goes
+      # @param log [#info, #error] what the server says of itself; by default errors only, to $stderr
+      # @param shutdown_timeout [Numeric] seconds that running requests get to finish
+      # @param signals [Boolean, nil] whether INT and TERM stop it; nil: only when it runs on the main thread
+      # @raise [ArgumentError]
+      def initialize(app, bind: "tcp://localhost:#{Settings::DEFAULT_PORT}", limits: {}, log_format: "none", out: $stdout,
+                     log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil)
+        raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
+
+        @app = app
+        @endpoints = (bind.is_a?(Array) ? bind : [bind]).map { |address| Endpoint.parse(address) }.uniq
+        @limits = limits.is_a?(HTTP1::Limits) ? limits : HTTP1::Limits.new(**limits)
+        @log = log
+        @access_log = access_log(log_format, out)
+        @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
+        @signals = signals
+        @inbox = Inbox.new(:stop, :stop_now)
+        @listeners = []
+      end
+
+      # Opens the sockets. From here on clients can connect; they are answered when the server runs. {#run} and
+      # {#start} do it if it was not done.
+      #
+      # @return [self]
+      # @raise [SystemCallError, SocketError] the message names the address; none is open then
+      def listen
+        return self unless @listeners.empty?
+
+        @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) }
+        self
+      rescue SystemCallError, SocketError
+        close
+        raise
+      end
+
+      # @return [Array<Gyre::Endpoint>] what it listens on, with the ports that the kernel chose
+      def endpoints
+        @listeners.map(&:endpoint)
+      end
+
+      # @return [Array<String>] the same as one types it
+      def urls
+        @listeners.map(&:url)
+      end
+
+      # Serves until it is stopped. Inside Gyre.run other tasks go on meanwhile.
+      #
+      # @yield [self] once it serves
+      # @return [void]
+      # @raise [SystemCallError, SocketError] (see #listen)
+      def run
+        listen
+        handle_signals do
+          Gyre.run do
+            @http = HTTP1::Server.new(@app, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log)
+            @http.start
+            yield self if block_given?
+            serve
+          end
+        end
+      ensure
+        @http&.close
+        close
+      end
+
+      # Runs in a thread of its own; returns as soon as it listens.
+      #
+      # @return [self]
+      # @raise [SystemCallError, SocketError] (see #listen)
+      def start
+        listen
+        @thread = Thread.new { run }
+        @thread.name = "gyre web server"
+        @thread.report_on_exception = false # wait raises it
+        self
+      end
+
+      # Asks it to end, from any thread or signal handler; returns at once. No connection is accepted any more; running
+      # requests may finish for the shutdown timeout, then they are cancelled.
+      #
+      # @param now [Boolean] cancel them at once
+      # @return [void]
+      def stop(now: false)
+        @inbox.post(now ? :stop_now : :stop)
+      end
+
+      # After {#start}: waits for the end.
+      #
+      # @param timeout_s [Numeric, nil]
+      # @return [Boolean] false when the time was over first
+      # @raise what ended the server, if it was not asked to
+      def wait(timeout_s = nil)
+        !@thread&.join(timeout_s).nil?
+      end
+
+      # Gives back everything that {#listen} took, for a server that shall not run after all. {#run} does it at its end.
+      #
+      # @return [void]
+      def close
+        close_listeners
+        @access_log&.close
+        @inbox.close
+      end
+
+      # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; empty before it runs
+      def stats
+        @http ? @http.stats : {}
+      end
+
+      private
+
+      def access_log(format, out)
+        return if format.to_s == "none"
+
+        AccessLog.new(format, out: out, on_error: ->(error) { @log.error("the access log cannot be written: #{error.message}") })
+      end
+
+      # In the handler: the first signal lets requests finish, the second does not.
+      def handle_signals(&block)
+        return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
+
+        count = 0
+        Signals.handle(%w[INT TERM], ->(_name) { stop(now: (count += 1) > 1) }, &block)
+      end
+
+      def serve
+        @inbox.take == :stop ? drain : cancel("Stopping at once")
+      end
+
+      def drain
+        @http.drain
+        close_listeners
+        @log.info("Stopping. #{count_running}#{" and may finish within #{@shutdown_timeout_s} s; Ctrl-C again stops at once" if running?}")
+        case wait_until_answered(@shutdown_timeout_s)
+        when :done     then @log.info("Stopped")
+        when :timeout  then cancel("After #{@shutdown_timeout_s} s")
+        when :stop_now then cancel("Stopping at once")
+        end
+      end
+
+      def cancel(why)
+        @http.stop
+        close_listeners
+        count = @http.interrupt(Stop.new("the server was stopped"))
+        wait_until_answered(CANCEL_TIMEOUT_S) if count.positive?
+        @http.close
+        @log.info("#{why}: #{count} #{count == 1 ? "request was" : "requests were"} cancelled. Stopped")
+      end
+
+      # @return [Symbol] :done, :timeout or :stop_now
+      def wait_until_answered(timeout_s)
+        deadline = now + timeout_s
+        while busy?
+          left = deadline - now
+          return :timeout unless left.positive?
+          return :stop_now if @inbox.take([left, DRAIN_POLL_S].min)
+        end
+        :done
+      end
+
+      def busy?
+        stats = @http.stats
+        (stats[:connections] + stats[:running]).positive?
+      end
+
+      def running?
+        @http.stats[:running].positive?
+      end
+
+      def count_running
+        count = @http.stats[:running]
+        count == 1 ? "1 request runs" : "#{count.zero? ? "No" : count} requests run"
+      end
+
+      def close_listeners
+        @listeners.each(&:close)
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+end

@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+# The words of the configuration file and its messages: Gyre::Web::Config.
+
+require "test_helper"
+require "tmpdir"
+require "gyre/web/config"
+
+class WebConfigTest < Minitest::Test
+  def test_each_word_sets_its_setting
+    assert_equal({ bind: ["tcp://127.0.0.1:0", "unix:///run/app.sock"], environment: "production", log_format: "json",
+                   shutdown_timeout: 5, rackup: "app.ru", pidfile: "app.pid", quiet: true, port: 3000, host: "::" },
+                 evaluate(<<~RUBY))
+                   bind "tcp://127.0.0.1:0"
+                   bind "unix:///run/app.sock"
+                   environment "production"
+                   log_format "json"
+                   shutdown_timeout 5
+                   rackup "app.ru"
+                   pidfile "app.pid"
+                   quiet
+                   port 3000
+                   host "::"
+                 RUBY
+  end
+
+  def test_every_limit_has_a_word
+    Gyre::HTTP1::Limits::TABLE.each do |row|
+      assert_equal({ limits: { row.name => 7 } }, evaluate("#{row.name} 7"))
+      assert_equal({ limits: { row.name => 7 } }, evaluate("#{row.name.to_s.delete_suffix("_s")} 7"))
+    end
+  end
+
+  def test_it_is_ruby
+    assert_equal({ port: 3001, limits: { body_bytes_limit: 1024 } }, evaluate(<<~RUBY))
+      base = 3000
+      port base + 1
+      body_bytes_limit 1024 if base > 0
+    RUBY
+  end
+
+  def test_an_unknown_word_is_told_with_its_line_and_the_nearest_word
+    assert_equal "gyre.rb:2: log_fromat is not a setting; did you mean log_format?", refusal("port 1\nlog_fromat 'json'\n")
+    assert_equal "gyre.rb:1: keep_alive_timout is not a setting; did you mean keep_alive_timeout?", refusal("keep_alive_timout 5")
+  end
+
+  def test_a_word_like_no_other_is_told_which_there_are
+    message = refusal("xylophone 5")
+    assert_includes message, "There are: bind, host,"
+    assert_includes message, "connections_limit"
+  end
+
+  def test_words_of_other_servers_are_translated
+    assert_equal "gyre.rb:1: persistent_timeout is not a setting; write keep_alive_timeout", refusal("persistent_timeout 20")
+    assert_includes refusal("threads 5, 5"), "gyre.rb:1: threads is not a setting; leave it out"
+  end
+
+  def test_a_value_that_cannot_be_is_told_with_its_line
+    assert_match(/\Agyre\.rb:2: shutdown_timeout must be a number of seconds, 0 or more, got "x"\z/, refusal("\nshutdown_timeout 'x'"))
+    assert_match(/\Agyre\.rb:1: port must be an Integer/, refusal("port '80'"))
+    assert_match(/\Agyre\.rb:1: log format "xml" is not known/, refusal("log_format 'xml'"))
+    assert_match(/\Agyre\.rb:1: .*IPv6 address goes in brackets/, refusal("bind '::1:80'"))
+    assert_match(/\Agyre\.rb:1: header_count_limit must be/, refusal("header_count_limit 0"))
+    assert_match(/\Agyre\.rb:1: quiet must be true or false/, refusal("quiet 'yes'"))
+    assert_match(/\Agyre\.rb:1: rackup must be a String/, refusal("rackup"))
+  end
+
+  def test_a_mistake_in_the_ruby_is_told_with_its_line
+    assert_match(/gyre\.rb:2: .*syntax error/m, refusal("port 1\nport ]\n").downcase)
+    assert_match(/\Agyre\.rb:2: .*Nonsense/, refusal("port 1\nNonsense.call\n"))
+    assert_match(/\Agyre\.rb:1: no \(RuntimeError\)/, refusal("raise 'no'"))
+  end
+
+  def test_a_file_is_loaded_by_its_path
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "gyre.rb")
+      File.write(path, "port 0\n")
+      assert_equal({ port: 0 }, Gyre::Web::Config.load(path))
+      error = assert_raises(Gyre::Web::ConfigError) { Gyre::Web::Config.load(File.join(folder, "none.rb")) }
+      assert_includes error.message, "none.rb: the configuration cannot be read"
+    end
+  end
+
+  private
+
+  def evaluate(text)
+    Gyre::Web::Config.new("gyre.rb").evaluate(text)
+  end
+
+  def refusal(text)
+    assert_raises(Gyre::Web::ConfigError) { evaluate(text) }.message
+  end
+end
