@@ -1,0 +1,65 @@
+# frozen_string_literal: true
+
+# Looks at what a server really answers before it is measured: twice on one connection, status, length and body.
+# A server that is wrong is not measured. Speaks HTTP/1.1 by hand, so that no client library hides anything.
+
+require "socket"
+require_relative "setup"
+
+module Bench
+  # Checks answers; knows nothing of servers.
+  module Answers
+    HELLO = "Hello from the benchmark.\n"
+    BODIES = { "/" => HELLO, "/sleep/0.1" => HELLO, "/sleep/1" => HELLO,
+               "/12k" => "x" * 12_000, "/12m" => "x" * 12_000_000 }.freeze
+
+    module_function
+
+    # @param port [Integer]
+    # @param path [String] one of BODIES
+    # @param headers [Hash] further request headers
+    # @return [Integer] bytes of the response head
+    # @raise [Problem] when an answer is not the expected one
+    def check(port, path, headers = {})
+      Socket.tcp("127.0.0.1", port, connect_timeout: 5) do |socket|
+        sizes = Array.new(2) { ask(socket, path, headers) }
+        return sizes.last
+      end
+    rescue EOFError, SystemCallError => e
+      raise Problem, "GET #{path}: #{e.class}: #{e.message}"
+    end
+
+    def ask(socket, path, headers)
+      fields = { "Host" => "127.0.0.1" }.merge(headers).map { |name, value| "#{name}: #{value}\r\n" }
+      socket.write("GET #{path} HTTP/1.1\r\n#{fields.join}\r\n")
+      head = +""
+      head << (socket.gets or raise EOFError, "connection closed in the head") until head.end_with?("\r\n\r\n")
+      raise Problem, "GET #{path}: #{head.lines.first}" unless head.match?(%r{\AHTTP/1\.1 200 })
+
+      body = read_body(socket, head)
+      raise Problem, "GET #{path}: wrong body of #{body.bytesize} bytes" unless body == BODIES.fetch(path)
+
+      head.bytesize
+    end
+
+    def read_body(socket, head)
+      if (length = head[/^content-length:\s*(\d+)\r$/i, 1])
+        socket.read(length.to_i)
+      else
+        raise Problem, "neither content-length nor chunked:\n#{head}" unless head.match?(/^transfer-encoding:\s*chunked\r$/i)
+
+        read_chunks(socket)
+      end
+    end
+
+    def read_chunks(socket)
+      body = +""
+      until (size = socket.gets.to_i(16)).zero?
+        body << socket.read(size)
+        socket.read(2)
+      end
+      socket.gets
+      body
+    end
+  end
+end

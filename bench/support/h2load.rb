@@ -1,0 +1,33 @@
+# frozen_string_literal: true
+
+# Runs nghttp2's h2load over HTTP/1.1, as a second load generator that must agree with wrk about CPU time a request.
+# Answers with Wrk's Result, without the percentiles, which h2load does not print.
+
+require_relative "setup"
+require_relative "wrk"
+
+module Bench
+  # One run of h2load --h1.
+  module H2load
+    module_function
+
+    # @return [Wrk::Result]
+    # @raise [Problem] when h2load itself fails
+    def run(url, connections:, seconds:, headers: {})
+      command = ["taskset", "-c", LOAD_CORE.to_s, Setup.program("h2load"), "--h1", "-t1", "-c#{connections}", "-D", seconds.to_s,
+                 *headers.flat_map { |name, value| ["-H", "#{name}: #{value}"] }, url]
+      parse(IO.popen([*command, { err: %i[child out] }], &:read), seconds)
+    end
+
+    def parse(text, seconds)
+      speed, = text.match(%r{finished in [\d.]+s, ([\d.]+) req/s})&.captures
+      succeeded, failed, errored, timeout = text.match(/(\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout/)&.captures
+      raise Problem, "h2load said:\n#{text}" unless speed && succeeded
+
+      size = text[/traffic: .*?\((\d+)\) total/, 1].to_i
+      errors = [failed, errored, timeout].sum(&:to_i)
+      Wrk::Result.new(requests: succeeded.to_i, seconds: seconds.to_f, requests_per_s: speed.to_f, bytes: size,
+                      errors: errors.positive? ? "#{errors} requests failed" : nil)
+    end
+  end
+end

@@ -1,0 +1,193 @@
+# frozen_string_literal: true
+
+# What bench/http measures: each scenario knows its servers, how to warm one up, how to take one sample of it, and the
+# columns of its table. It does not start servers or write anything; Bench::HttpRun does.
+
+require_relative "answers"
+require_relative "connections"
+require_relative "h2load"
+require_relative "servers"
+require_relative "wrk"
+
+module Bench
+  # A column of a results table: heading, the sample's key, decimals, how a value is turned for display.
+  Column = Struct.new(:heading, :metric, :decimals)
+
+  # Requests by wrk (or h2load) over keep-alive connections: speed, CPU time, latency, memory.
+  class LoadScenario
+    CPU = Column.new("server CPU, µs a request", :cpu_us, 2)
+    COLUMNS = [Column.new("requests/s", :requests_per_s, 0), CPU, Column.new("p50, ms", :p50_ms, 2),
+               Column.new("p99, ms", :p99_ms, 2), Column.new("RSS, MB", :rss_mb, 1), Column.new("PSS, MB", :pss_mb, 1),
+               Column.new("response head, bytes", :head_bytes, 0)].freeze
+
+    attr_reader :key, :title, :servers, :columns
+
+    # @param key [String] name on the command line
+    # @param title [String]
+    # @param path [String] what is asked for, a key of Answers::BODIES
+    # @param connections [Integer]
+    # @param headers [Hash] further request headers
+    # @param servers [Array<String>] who can take part
+    # @param columns [Array<Column>] more than the usual ones
+    # @param tool [#run] Wrk or H2load
+    # @param stretch [Integer] times the usual duration, where the last, cut-off requests would weigh too much
+    def initialize(key, title, path:, connections:, headers: {}, servers: Servers::NAMES, columns: [], tool: Wrk,
+                   stretch: 1)
+      @key = key
+      @title = title
+      @path = path
+      @connections = connections
+      @headers = headers
+      @servers = servers
+      @tool = tool
+      @stretch = stretch
+      @columns = COLUMNS.dup.insert(2, *columns)
+    end
+
+    # @return [Boolean] whether each round needs a server that was just started
+    def fresh?
+      false
+    end
+
+    # @return [void]
+    # @raise [Problem] when the answers are wrong
+    def warm_up(server, seconds)
+      Answers.check(server.port, @path, @headers)
+      @tool.run(server.url(@path), connections: @connections, seconds: seconds, headers: @headers)
+    end
+
+    # @return [Hash{Symbol => Numeric, String}] one sample
+    def measure(server, seconds)
+      head_bytes = Answers.check(server.port, @path, @headers)
+      cpu_before_s = server.tree.cpu_s
+      result = @tool.run(server.url(@path), connections: @connections, seconds: seconds * @stretch, headers: @headers)
+      cpu_s = server.tree.cpu_s - cpu_before_s
+      { requests_per_s: result.requests_per_s, cpu_us: cpu_s / result.requests * 1e6, p50_ms: result.p50_ms,
+        p99_ms: result.p99_ms, gigabytes_per_s: result.bytes / result.seconds / 1e9, head_bytes: head_bytes,
+        rss_mb: server.tree.rss_kb / 1024.0, pss_mb: server.tree.pss_kb / 1024.0, errors: result.errors }
+    end
+  end
+
+  # What an idle keep-alive connection costs in memory: growth of the server from none to COUNT, each having asked once.
+  class IdleScenario
+    COUNT = 10_000
+
+    def key = "idle"
+    def title = "Memory of an idle keep-alive connection (#{COUNT} open, each has made one request)"
+    def servers = Servers::NAMES
+    def fresh? = true
+
+    def columns
+      [Column.new("RSS, KB a connection", :rss_kb_each, 2), Column.new("PSS, KB a connection", :pss_kb_each, 2),
+       Column.new("RSS with none, MB", :rss_before_mb, 1), Column.new("RSS with all, MB", :rss_mb, 1),
+       Column.new("answered", :answered, 0)]
+    end
+
+    # So that what the first requests need once is not counted as the connections' memory.
+    def warm_up(server, _seconds)
+      Answers.check(server.port, "/")
+      Wrk.run(server.url("/"), connections: 64, seconds: 2)
+      sleep 0.5
+    end
+
+    def measure(server, _seconds)
+      before = memory(server)
+      Connections.hold(server.port, COUNT) do |client|
+        answer = client.open("/", connecting: 64, unanswered: 64)
+        sleep 1
+        after = memory(server)
+        rss_each, pss_each = after.zip(before).map { |now, earlier| (now - earlier) / answer.answered.to_f }
+        { rss_kb_each: rss_each, pss_kb_each: pss_each, rss_before_mb: before[0] / 1024.0, rss_mb: after[0] / 1024.0,
+          answered: answer.answered, errors: ("#{answer.failed} connections failed" if answer.failed.positive?) }
+      end
+    end
+
+    private
+
+    def memory(server)
+      [server.tree.rss_kb, server.tree.pss_kb]
+    end
+  end
+
+  # Many open connections, and every one of them still answers.
+  class OpenScenario
+    COUNT = 15_000
+
+    def key = "open"
+    def title = "#{COUNT} open connections, then a request on every one of them at once"
+    def servers = %w[gyre]
+    def fresh? = true
+
+    def columns
+      [Column.new("answered first", :answered_first, 0), Column.new("seconds to open", :open_s, 2),
+       Column.new("answered again", :answered_again, 0), Column.new("seconds for all", :again_s, 2),
+       Column.new("RSS, MB", :rss_mb, 1)]
+    end
+
+    def warm_up(server, _seconds)
+      Answers.check(server.port, "/")
+    end
+
+    def measure(server, _seconds)
+      Connections.hold(server.port, COUNT) do |client|
+        first = client.open("/", connecting: 128, unanswered: 256)
+        again = client.ask("/")
+        failed = first.failed + again.failed
+        { answered_first: first.answered, open_s: first.seconds, answered_again: again.answered, again_s: again.seconds,
+          rss_mb: server.tree.rss_kb / 1024.0, errors: ("#{failed} failed" if failed.positive?) }
+      end
+    end
+  end
+
+  # Thousands of requests that wait at the same time, each on a connection of its own.
+  class SleepersScenario
+    COUNT = 5_000
+
+    def key = "sleepers"
+    def title = "#{COUNT} connections, each asks once for an answer that sleeps 1 s: from the first connect to the last answer"
+    def servers = %w[gyre falcon]
+    def fresh? = true
+
+    def columns
+      [Column.new("seconds for all", :seconds, 2), Column.new("answered", :answered, 0),
+       Column.new("again on open connections, seconds", :again_s, 2), Column.new("answered", :answered_again, 0),
+       Column.new("RSS, MB", :rss_mb, 1)]
+    end
+
+    def warm_up(server, _seconds)
+      Answers.check(server.port, "/sleep/1")
+    end
+
+    def measure(server, _seconds)
+      Connections.hold(server.port, COUNT) do |client|
+        first = client.open("/sleep/1", connecting: 256, unanswered: COUNT)
+        again = client.ask("/sleep/1")
+        failed = first.failed + again.failed
+        { seconds: first.seconds, answered: first.answered, again_s: again.seconds, answered_again: again.answered,
+          rss_mb: server.tree.rss_kb / 1024.0, errors: ("#{failed} failed" if failed.positive?) }
+      end
+    end
+  end
+
+  # All scenarios, in the order in which they are run and reported.
+  module HttpScenarios
+    RUBY_SERVERS = (Servers::NAMES - %w[nginx]).freeze
+    BYTES = Column.new("GB/s", :gigabytes_per_s, 2)
+
+    ALL = [
+      LoadScenario.new("hello-64", "Hello, 64 connections", path: "/", connections: 64),
+      LoadScenario.new("hello-1024", "Hello, 1,024 connections", path: "/", connections: 1024),
+      LoadScenario.new("headers-64", "Hello, 64 connections, ten more request headers", path: "/", connections: 64,
+                                                                                        headers: Wrk::BROWSER_HEADERS),
+      LoadScenario.new("hello-h2load", "Hello, 64 connections, by h2load --h1 instead of wrk", path: "/", connections: 64,
+                                                                                               tool: H2load),
+      IdleScenario.new,
+      OpenScenario.new,
+      LoadScenario.new("sleep-100", "100 connections, each request sleeps 0.1 s (ideal: 1,000 requests/s)",
+                       path: "/sleep/0.1", connections: 100, servers: RUBY_SERVERS, stretch: 2),
+      SleepersScenario.new,
+      LoadScenario.new("body-12k", "Bodies of 12 KB, 64 connections", path: "/12k", connections: 64, columns: [BYTES]),
+      LoadScenario.new("body-12m", "Bodies of 12 MB, 8 connections", path: "/12m", connections: 8, columns: [BYTES])
+    ].freeze
+  end
+end

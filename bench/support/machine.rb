@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+# What machine and which versions a result was measured on, as Markdown lines for the results files.
+# Never names the host, a path or a user.
+
+require_relative "setup"
+
+module Bench
+  # Facts about this machine.
+  module Machine
+    module_function
+
+    # @return [Integer] CPU cores
+    def cores
+      File.read("/proc/cpuinfo").scan(/^processor/).size
+    end
+
+    # @return [String] one line
+    def description
+      model = File.read("/proc/cpuinfo")[/^model name\s*:\s*(.+)/, 1] || "unknown CPU"
+      memory = File.read("/proc/meminfo")[/^MemTotal:\s*(\d+)/, 1].to_i / 1024.0 / 1024
+      kernel = File.read("/proc/sys/kernel/osrelease").strip
+      format("%s, %d cores, %.0f GB, Linux %s", model, cores, memory, kernel)
+    end
+
+    # @return [String] Ruby with its JIT as the measured processes run it
+    def ruby
+      "Ruby #{RUBY_VERSION}p#{RUBY_PATCHLEVEL}#{' + YJIT' unless Setup.yjit_environment.empty?}"
+    end
+
+    # @return [String] version of Gyre, with the commit when the checkout tells it
+    def gyre
+      version = File.read(File.join(ROOT, "lib/gyre/version.rb"))[/VERSION = "([^"]+)"/, 1]
+      commit = IO.popen(%w[git rev-parse --short HEAD], chdir: ROOT, err: File::NULL, &:read).strip
+      commit.empty? ? version : "#{version} (#{commit})"
+    rescue Errno::ENOENT
+      "unknown"
+    end
+  end
+end

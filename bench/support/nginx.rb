@@ -1,0 +1,65 @@
+# frozen_string_literal: true
+
+# nginx as bench/http runs it: one worker, no access log, the same answers as apps/config.ru. The configuration and
+# the two files it serves are written below tmp/bench; the system's own nginx is not touched.
+
+require "fileutils"
+require_relative "setup"
+
+module Bench
+  # Writes a configuration, gives the command line.
+  module Nginx
+    HELLO = "Hello from the benchmark.\n"
+    FILES = { "12k" => 12_000, "12m" => 12_000_000 }.freeze
+
+    module_function
+
+    # @param port [Integer]
+    # @return [Array<String>] the command line
+    def command(port)
+      folder = File.join(WORK, "nginx")
+      FileUtils.mkdir_p([File.join(folder, "www"), File.join(folder, "tmp")])
+      FILES.each { |name, size| File.write(File.join(folder, "www", name), "x" * size) }
+      configuration = File.join(folder, "nginx.conf")
+      File.write(configuration, text(port))
+      [Setup.program("nginx"), "-p", folder, "-c", configuration, "-e", "stderr"]
+    end
+
+    # @return [String]
+    def version
+      IO.popen([Setup.program("nginx"), "-v", { err: %i[child out] }], &:read)[%r{nginx/([\d.]+)}, 1]
+    end
+
+    def text(port)
+      <<~CONFIGURATION
+        #{'user root;' if Process.uid.zero?}
+        daemon off;
+        pid nginx.pid;
+        error_log stderr;
+        worker_processes 1;
+        worker_rlimit_nofile #{Process.getrlimit(:NOFILE).first};
+        events { worker_connections 20000; }
+        http {
+          access_log off;
+          server_tokens off;
+          sendfile on;
+          tcp_nopush on;
+          keepalive_requests 1000000000;
+          keepalive_timeout 300s;
+          default_type text/plain;
+          open_file_cache max=10;
+          client_body_temp_path tmp/body;
+          proxy_temp_path tmp/proxy;
+          fastcgi_temp_path tmp/fastcgi;
+          uwsgi_temp_path tmp/uwsgi;
+          scgi_temp_path tmp/scgi;
+          server {
+            listen 127.0.0.1:#{port} backlog=4096;
+            location = / { return 200 "#{HELLO.chomp}\\n"; }
+            location / { root www; etag off; add_header Last-Modified ""; }
+          }
+        }
+      CONFIGURATION
+    end
+  end
+end

@@ -1,0 +1,56 @@
+# frozen_string_literal: true
+
+# CPU time and memory of a process and all its descendants, from /proc. Used by the benchmarks for servers that may
+# fork (nginx, Falcon). Only reads.
+
+module Bench
+  # A process tree named by its root.
+  class ProcessTree
+    TICKS_PER_SECOND = 100.0 # USER_HZ, fixed by the kernel's ABI on every architecture we run on
+
+    # @param pid [Integer] the root
+    def initialize(pid)
+      @pid = pid
+    end
+
+    # @return [Array<Integer>] the root and all its living descendants
+    def pids
+      children = Hash.new { |hash, key| hash[key] = [] }
+      Dir.children("/proc").grep(/\A\d+\z/).each do |name|
+        fields = stat(name)
+        children[fields[1].to_i] << name.to_i if fields
+      end
+      found = [@pid]
+      found.each { |pid| found.concat(children[pid]) }
+    end
+
+    # @return [Float] seconds of user and system time of the tree so far, without those of children that were reaped
+    def cpu_s
+      pids.sum { |pid| (fields = stat(pid)) ? fields[11].to_i + fields[12].to_i : 0 } / TICKS_PER_SECOND
+    end
+
+    # @return [Integer] kilobytes resident, pages shared within the tree counted in each process
+    def rss_kb
+      pids.sum { |pid| read("/proc/#{pid}/status")[/^VmRSS:\s*(\d+)/, 1].to_i }
+    end
+
+    # @return [Integer] kilobytes resident, shared pages divided by those who share them
+    def pss_kb
+      pids.sum { |pid| read("/proc/#{pid}/smaps_rollup")[/^Pss:\s*(\d+)/, 1].to_i }
+    end
+
+    private
+
+    # Fields of /proc/PID/stat after the program's name, which may hold spaces: [state, ppid, ..., utime, stime, ...]
+    def stat(pid)
+      text = read("/proc/#{pid}/stat")
+      text.empty? ? nil : text[(text.rindex(")") + 2)..].split
+    end
+
+    def read(path)
+      File.read(path)
+    rescue Errno::ENOENT, Errno::ESRCH, Errno::EACCES
+      "" # it has just ended
+    end
+  end
+end

@@ -1,0 +1,121 @@
+# frozen_string_literal: true
+
+# A server under test: started on its own core and a free port, watched, and stopped with all its children.
+# What is started for each name stands in servers.rb. Nothing outlives Server.stop_all.
+
+require "fileutils"
+require "socket"
+require_relative "process_tree"
+require_relative "setup"
+
+module Bench
+  # One running server.
+  class Server
+    READY_WITHIN_S = 30
+    STOP_WITHIN_S = 8
+
+    @running = []
+
+    class << self
+      attr_reader :running
+
+      # Stops whatever is still running; called at exit and on signals.
+      def stop_all
+        @running.dup.each(&:stop)
+      end
+
+      # @return [Integer] a port that is free now
+      def free_port
+        TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+      end
+    end
+
+    attr_reader :name, :port, :tree
+
+    # @param name [String] for messages and logs
+    # @param environment [Hash] for the process
+    # @yieldparam port [Integer]
+    # @yieldreturn [Array<String>] the command line
+    def initialize(name, environment = {}, &command)
+      @name = name
+      @environment = environment
+      @command = command
+    end
+
+    # Starts the process and waits until it accepts connections.
+    # @return [self]
+    # @raise [Problem] with the end of its log when it ends or does not listen
+    def start
+      @port = Server.free_port
+      FileUtils.mkdir_p(WORK)
+      @log = File.join(WORK, "#{@name}.log")
+      command = @command.call(@port)
+      @pid = spawn(@environment, "taskset", "-c", SERVER_CORE.to_s, *command,
+                   in: File::NULL, out: @log, err: %i[child out], pgroup: true)
+      @tree = ProcessTree.new(@pid)
+      Server.running << self
+      wait_until_ready
+      self
+    end
+
+    # Asks the process to end; ends it and its children after STOP_WITHIN_S seconds.
+    def stop
+      return unless @pid && Server.running.delete(self)
+
+      family = @tree.pids
+      signal(:TERM, [@pid])
+      deadline = now + STOP_WITHIN_S
+      sleep 0.05 until ended? || now > deadline
+      signal(:KILL, family)
+      Process.wait(@pid) unless @ended
+      @pid = nil
+    end
+
+    # @return [Boolean] whether the process is still there
+    def alive?
+      @pid && !ended?
+    end
+
+    # @param path [String]
+    # @return [String] where a load generator finds it
+    def url(path)
+      "http://127.0.0.1:#{@port}#{path}"
+    end
+
+    private
+
+    def wait_until_ready
+      deadline = now + READY_WITHIN_S
+      until listening?
+        if ended? || now > deadline
+          stop
+          raise Problem, "#{@name} #{@ended ? 'ended' : 'does not listen'}:\n#{File.readlines(@log).last(15).join}"
+        end
+        sleep 0.05
+      end
+    end
+
+    def listening?
+      TCPSocket.open("127.0.0.1", @port).close
+      true
+    rescue Errno::ECONNREFUSED
+      false
+    end
+
+    def ended?
+      @ended ||= !Process.wait(@pid, Process::WNOHANG).nil?
+    end
+
+    def signal(name, pids)
+      pids.each do |pid|
+        Process.kill(name, pid)
+      rescue Errno::ESRCH
+        nil # it has ended by itself
+      end
+    end
+
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

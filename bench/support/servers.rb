@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+# How each server of bench/http is started: one worker, production, the app in apps/config.ru, logs of requests off,
+# keep-alive without end. nginx gives the same answers from its configuration. Used by bench/http and bench/profile.
+
+require_relative "machine"
+require_relative "nginx"
+require_relative "server"
+
+module Bench
+  # The servers that can be measured, by name.
+  module Servers
+    APP = File.join(ROOT, "bench/apps/config.ru")
+    PUMA_SETTINGS = File.join(ROOT, "bench/apps/puma.rb")
+
+    NAMES = %w[nginx gyre iodine falcon puma].freeze
+
+    COMMANDS = {
+      "nginx" => ->(port) { Nginx.command(port) },
+      "gyre" => lambda do |port|
+        Setup.ruby_command(File.join(ROOT, "exe/gyre"), "serve", "-q", APP, "-b", "tcp://127.0.0.1:#{port}",
+                           "-e", "production")
+      end,
+      "iodine" => lambda do |port|
+        Setup.ruby_command("iodine", "-b", "http://127.0.0.1:#{port}", "-w", "1", "-t", "1", "-k", "255",
+                           "--no-dynamic-deflate", "-R", APP)
+      end,
+      "falcon" => lambda do |port|
+        Setup.ruby_command("falcon", "serve", "-b", "http://127.0.0.1:#{port}", "-n", "1", "-c", APP)
+      end,
+      "puma" => lambda do |port|
+        Setup.ruby_command("puma", "-C", PUMA_SETTINGS, "-s", "-e", "production", "-b", "tcp://127.0.0.1:#{port}", APP)
+      end
+    }.freeze
+
+    module_function
+
+    # @param name [String] one of NAMES
+    # @return [Server] not started yet
+    def build(name)
+      environment = name == "nginx" ? {} : ruby_environment
+      Server.new(name, environment, &COMMANDS.fetch(name))
+    end
+
+    # @param name [String]
+    # @return [String] its version
+    def version(name)
+      case name
+      when "nginx" then Nginx.version
+      when "gyre" then Machine.gyre
+      else Setup.gem_versions.fetch(name)
+      end
+    end
+
+    def ruby_environment
+      Setup.gem_environment.merge(Setup.yjit_environment, "RACK_ENV" => "production", "CONSOLE_LEVEL" => "error")
+    end
+  end
+end
