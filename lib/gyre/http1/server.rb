@@ -23,10 +23,140 @@
 #   Beyond limits.connections_limit a new connection gets the 503 and is closed, without a handler.
 #   EMFILE and the like on accept: pause for a second, say so once through handler.error, go on.
 
+require "gyre/errors"
+require "gyre/http1/connection"
+require "gyre/http1/env"
+require "gyre/http1/hijacked_socket"
+require "gyre/http1/limits"
+require "gyre/http1/service"
+
 module Gyre
   module HTTP1
     # See the head of this file.
     class Server
+      # How long a cancelled request may take to unwind before its connection is closed under it.
+      UNWIND_S = 1.0
+      # How often shutdown looks whether the last request is done. Only a server that ends pays for it.
+      LOOK_S = 0.01
+      NOT_STARTED = { connections: 0, idle: 0, running: 0, accepted: 0, requests: 0, malformed: 0, refused: 0 }.freeze
+      private_constant :UNWIND_S, :LOOK_S, :NOT_STARTED
+
+      # Where a server without a log says what went wrong.
+      class ErrorLog
+        # @param message [String]
+        # @return [void]
+        def error(message)
+          $stderr.write("gyre: #{message.chomp}\n")
+        end
+      end
+
+      # @return [Limits]
+      attr_reader :limits
+
+      # @param app [#call] a Rack app
+      # @param listeners [Array<#to_io>] listening sockets, or Gyre::Listener objects; it never closes them
+      # @param limits [Limits]
+      # @param log [#error] takes a String: an app's exception with its trace, or a fault of the server
+      # @param access_log [#log, #call, nil] given (env, status, body bytes sent, seconds) after each request
+      # @param scheme [String] rack.url_scheme
+      # @param errors [#puts, #write, #flush] rack.errors
+      def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr)
+        @service = Service.new(app, log: log, access_log: access_log.respond_to?(:log) ? access_log.method(:log) : access_log)
+        @sockets = Array(listeners).map(&:to_io)
+        @limits = limits
+        @template = Env.template(scheme: scheme, errors: errors)
+        @acceptor = nil
+      end
+
+      # Accepts from now on, on the loop of this thread.
+      #
+      # @return [self]
+      # @raise [RuntimeError] the thread has no scheduler of Gyre's, or the server was started before
+      def start
+        raise "this server was started already" if @acceptor
+
+        @acceptor = acceptor_class.new(@sockets, @service, @limits, @template)
+        @acceptor.start
+        self
+      end
+
+      # Accepts no more. The listening sockets may be closed afterwards; connections go on.
+      #
+      # @return [void]
+      def stop
+        @acceptor&.stop
+      end
+
+      # Accepts no more, closes idle connections at once and every other one after its next answer. Does not wait.
+      #
+      # @return [void]
+      def drain
+        @acceptor&.drain
+      end
+
+      # Raises an exception in each running request, at its present wait.
+      #
+      # @param exception [Exception]
+      # @return [Integer] how many requests that were
+      def interrupt(exception = Gyre::Stop.new("the server stops"))
+        @acceptor ? @acceptor.interrupt(exception) : 0
+      end
+
+      # Accepts no more and closes every connection, whatever it does.
+      #
+      # @return [void]
+      def close
+        @acceptor&.close
+      end
+
+      # All of that in order: drain, wait for the running requests, cancel them, close. Has to run in a fiber of the loop.
+      #
+      # @param timeout_s [Numeric] how long running requests may go on
+      # @return [Boolean] true: none had to be cancelled
+      def shutdown(timeout_s)
+        drain
+        finished = quiet_within?(timeout_s)
+        quiet_within?(UNWIND_S) if !finished && interrupt.positive?
+        close
+        finished
+      end
+
+      # @return [Hash{Symbol => Integer}] connections, idle, running, accepted, requests, malformed, refused: see the head of this file
+      def stats
+        @acceptor ? @acceptor.stats : NOT_STARTED
+      end
+
+      private
+
+      def acceptor_class
+        scheduler = Fiber.scheduler
+        case scheduler.respond_to?(:backend) && Loop::ENGINES[scheduler.backend]
+        when :native then NativeAcceptor
+        when :portable
+          require "gyre/http1/portable_acceptor"
+          PortableAcceptor
+        else raise "an HTTP/1 server needs a thread with a Gyre::Scheduler, and here is #{scheduler ? scheduler.class : "none"}"
+        end
+      end
+
+      def quiet_within?(seconds)
+        deadline = now + seconds
+        until quiet?
+          return false if now >= deadline
+
+          sleep(LOOK_S)
+        end
+        true
+      end
+
+      def quiet?
+        stats = self.stats
+        stats[:connections].zero? && stats[:running].zero?
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
     end
   end
 end

@@ -1,0 +1,17 @@
+# frozen_string_literal: true
+
+# HTTP/1.0 and 1.1, the server's side: `require "gyre/http1"` for Gyre::HTTP1::Server. The portable engine's files
+# (parser, connection, acceptor) are loaded when a server starts on it.
+
+require "gyre"
+require "gyre/http1/connection"
+require "gyre/http1/errors"
+require "gyre/http1/hijacked_socket"
+require "gyre/http1/limits"
+require "gyre/http1/server"
+
+module Gyre
+  # RFC 9110 and RFC 9112 between sockets and Rack apps. ARCHITECTURE.md, "A byte's way", shows how the parts meet.
+  module HTTP1
+  end
+end
