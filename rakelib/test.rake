@@ -1,26 +1,20 @@
 # frozen_string_literal: true
 
-# The tests. Every file runs in one process with warnings on; what the suite adds to Minitest is in test/support.
+# The tests: every file in one process with warnings on. What the suite adds to Minitest is in test/support.
 require "rbconfig"
 
-module GyreTest
+# How the tasks start a run of the suite.
+module GyreSuite
   module_function
 
-  # Files named on the command line as `rake test TEST=path` or `bin/test path`, else all of them.
-  def files
-    named = ENV["TEST"].to_s.split(/[,\s]+/)
-    named.empty? ? Dir["test/**/*_test.rb"].sort : named
-  end
-
-  # Runs test files in a Ruby of their own. `options` are Minitest's (--name, --seed, -v …).
-  def run(files, environment: {}, command: [RbConfig.ruby], options: ENV["TESTOPTS"].to_s.split)
-    loader = "ARGV.take_while { |path| path != '--' }.each { |path| require File.expand_path(path) }; " \
-             "ARGV.shift while ARGV.first != '--'; ARGV.shift"
-    system(environment, *command, "-w", "-Ilib", "-Itest", "-e", loader, "--", *files, "--", *options)
+  # Runs test files (all of them when none is named) in a Ruby of their own; aborts when one fails.
+  # @param command [Array<String>] what stands before the arguments: this Ruby, perhaps under another program
+  def run(*files, environment: {}, command: [RbConfig.ruby], root: GyreBuild.root)
+    options = ENV["TESTOPTS"].to_s.split
+    done = system(environment, *command, "-w", "test/support/run.rb", *files, *options, chdir: root)
+    abort unless done
   end
 end
 
-desc "Run the tests (TEST=file for some of them, TESTOPTS for Minitest's options)"
-task test: :compile do
-  GyreTest.run(GyreTest.files) || abort
-end
+desc "Run the tests (TEST=files for some of them, TESTOPTS for Minitest's options)"
+task(test: :compile) { GyreSuite.run(*ENV["TEST"].to_s.split(/[,\s]+/)) }

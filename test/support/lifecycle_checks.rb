@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+# What every test is checked for beside its own assertions: it leaves nothing behind and causes no warning, and it
+# ends. Included in Minitest::Test by test_helper.
+require_relative "leak_check"
+require_relative "warnings"
+require_relative "watchdog"
+
+module GyreTest
+  # Minitest's hooks around each test.
+  module LifecycleChecks
+    def before_setup
+      Watchdog.watch(self)
+      @leak_check = LeakCheck.new
+      super
+    end
+
+    def after_teardown
+      super
+      fail_for_leaks unless skipped?
+      warnings = Warnings.take
+      flunk "Ruby warned:\n#{warnings.join("\n")}" unless warnings.empty?
+    ensure
+      Watchdog.release
+    end
+
+    private
+
+    # A test that failed already may leave things behind; its own failure is what to look at.
+    def fail_for_leaks
+      leaks = failures.empty? ? @leak_check.leaks : []
+      flunk "the test leaks:\n#{leaks.join("\n")}" unless leaks.empty?
+    end
+  end
+end

@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+# What the run says at its end, beside Minitest's own summary: the slowest tests, every skip with its reason,
+# warnings that belong to no test. Writes the counts as "passed failed skipped" to the file named by
+# GYRE_TEST_COUNTS, from which .ci/run adds up. Loaded by test_helper.
+require_relative "warnings"
+require_relative "watchdog"
+
+module GyreTest
+  # A Minitest reporter.
+  class Report < Minitest::StatisticsReporter
+    SLOW_S = 0.5
+    SLOWEST = 5
+
+    def start
+      super
+      @times = []
+      LeakCheck.warm_up
+      Watchdog.start { |name| abort_with(name) }
+    end
+
+    def record(result)
+      super
+      @times << [result.time, "#{result.klass}##{result.name}"]
+    end
+
+    def report
+      super
+      @stray_warnings = Warnings.take
+      print_slowest
+      print_skips
+      print_stray_warnings
+      write_counts
+    end
+
+    def passed?
+      super && @stray_warnings.to_a.empty?
+    end
+
+    private
+
+    def print_slowest
+      slowest = @times.select { |time, _| time >= SLOW_S }.max(SLOWEST)
+      return if slowest.empty?
+
+      io.puts "\nSlowest:"
+      slowest.each { |time, name| io.puts format("%8.2f s  %s", time, name) }
+    end
+
+    def print_skips
+      skipped = results.select(&:skipped?)
+      return if skipped.empty?
+
+      io.puts "\nSkipped:"
+      skipped.group_by { |result| result.failure.message }.each do |reason, group|
+        io.puts "  #{reason}"
+        group.each { |result| io.puts "    #{result.klass}##{result.name}" }
+      end
+    end
+
+    def print_stray_warnings
+      return if @stray_warnings.empty?
+
+      io.puts "\nFailed: Ruby warned outside of any test:", @stray_warnings
+    end
+
+    def write_counts(more_failed: 0)
+      path = ENV["GYRE_TEST_COUNTS"] or return
+
+      skipped = results.count(&:skipped?)
+      failed = results.size - skipped
+      passed = count - results.size
+      failed += more_failed + (@stray_warnings.to_a.empty? ? 0 : 1)
+      File.write(path, "#{passed} #{failed} #{skipped}\n")
+    end
+
+    def abort_with(name)
+      io.puts "\nThe run ends here: #{name} did not end in time."
+      write_counts(more_failed: 1)
+    end
+  end
+end
+
+module Minitest
+  def self.plugin_gyre_init(options)
+    reporter << GyreTest::Report.new(options[:io], options)
+  end
+end
+Minitest.extensions << "gyre"

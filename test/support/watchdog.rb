@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+# Ends a run in which one test hangs: prints what every thread does, kills the test's child processes, leaves with
+# status 3. Started by Report. A hang inside C code that holds the GVL is for the caller's own time limit.
+module GyreTest
+  # One thread that looks once a second at how long the present test has run.
+  class Watchdog
+    LIMIT_S = Float(ENV.fetch("GYRE_TEST_LIMIT_S", "60"))
+
+    class << self
+      # The test now running and the time by which it must be done.
+      attr_accessor :current
+
+      # Called before a test. A test class that needs longer says so by `def self.time_limit_s = 120`.
+      def watch(test)
+        factor = test.class.respond_to?(:time_limit_s) ? test.class.time_limit_s / 60.0 : 1.0
+        self.current = ["#{test.class}##{test.name}", now + (LIMIT_S * factor)]
+      end
+
+      def release
+        self.current = nil
+      end
+
+      # @yield the name of the test that hangs, before the process ends
+      def start(&on_hang)
+        Thread.new { loop { sleep 1 and look(on_hang) } }.name = "test watchdog"
+      end
+
+      private
+
+      def look(on_hang)
+        name, deadline = current
+        return if name.nil? || now < deadline
+
+        $stderr.puts "\n#{name} hangs. What the threads do:", threads
+        on_hang.call(name)
+        $stdout.flush
+        kill_children
+        exit!(3)
+      end
+
+      def threads
+        Thread.list.map { |thread| "#{thread.inspect}\n    #{thread.backtrace&.join("\n    ")}\n" }
+      end
+
+      def kill_children
+        Dir["/proc/self/task/*/children"].flat_map { |path| File.read(path).split }.each do |pid|
+          Process.kill(:KILL, Integer(pid))
+        rescue SystemCallError
+          next # ended by itself
+        end
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+end
