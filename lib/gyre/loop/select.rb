@@ -1,0 +1,133 @@
+# frozen_string_literal: true
+
+# The backend without C: asks the kernel by IO.select. Gyre::Loop::Portable calls it and keeps the books (who waits for
+# which descriptor); the contract is that of the backends in C, see ext/gyre/backend.h. It knows no fibers and never
+# calls back. Written without newer syntax, so that every Ruby that has Thread::Queue can load it.
+
+module Gyre
+  class Loop
+    # select(2). Takes time in proportion to the number of watched descriptors.
+    class Select
+      # What can be waited for; the values of IO's constants, which Rubies before 3.0 do not have.
+      READABLE = 1
+      PRIORITY = 2
+      WRITABLE = 4
+
+      # The name for GYRE_BACKEND.
+      NAME = "select"
+
+      def initialize
+        @ios = {}
+        @readers = {}
+        @priorities = {}
+        @writers = {}
+        @wakeup_reader, @wakeup_writer = IO.pipe
+      end
+
+      # Reports a descriptor from now on whenever it is ready; replaces an earlier watch of the same number.
+      # @param io [IO, Integer] with an IO object, a close of that object is noticed
+      # @param interest [Integer] READABLE, WRITABLE, PRIORITY, or a sum of them
+      # @raise [IOError, Errno::EBADF] when it is closed
+      def watch(io, interest)
+        io = IO.for_fd(io, :autoclose => false) if io.is_a?(Integer)
+        fd = io.fileno
+        @ios[fd] = io
+        keep(@readers, fd, io, interest & READABLE)
+        keep(@priorities, fd, io, interest & PRIORITY)
+        keep(@writers, fd, io, interest & WRITABLE)
+      end
+
+      # Ends the watch of a descriptor; harmless when there is none.
+      # @param fd [Integer]
+      def unwatch(fd)
+        @ios.delete(fd)
+        @readers.delete(fd)
+        @priorities.delete(fd)
+        @writers.delete(fd)
+      end
+
+      # Waits until something is ready, until the time is over or until {#wake}.
+      # @param timeout [Numeric, nil] seconds; 0 only looks, nil waits for ever
+      # @return [Hash{Integer => Integer}] what is ready by descriptor; 0 for a descriptor that is not open any more
+      # @raise [RuntimeError] when there are more descriptors than select(2) can watch on this system
+      def wait(timeout)
+        ready = blocking { IO.select(@readers.values.push(@wakeup_reader), @writers.values, @priorities.values, timeout) }
+        ready ? collect(ready) : {}
+      rescue IOError, Errno::EBADF
+        lost = descriptors_not_open
+        raise if lost.empty?
+
+        lost
+      rescue Errno::EINVAL, ArgumentError, RangeError => error
+        raise if @ios.empty?
+
+        raise "select(2) cannot watch #{@ios.size} descriptors up to number #{@ios.keys.max} here (#{error.message}): " \
+              "its limit, FD_SETSIZE, often is 1024. The native engine has no such limit; `rake compile` builds it"
+      end
+
+      # Ends the present or the next wait. May be called by any thread and in a trap handler.
+      def wake
+        @wakeup_writer.write_nonblock(".")
+      rescue IO::WaitWritable
+        nil # full of wake-ups that nobody has taken yet: one more would change nothing
+      rescue IOError, Errno::EPIPE
+        nil # closed: nobody waits any more
+      end
+
+      # Gives its own descriptors back; the watched ones are not touched.
+      def close
+        @wakeup_reader.close
+        @wakeup_writer.close
+      end
+
+      private
+
+      def keep(table, fd, io, wanted)
+        if wanted == 0
+          table.delete(fd)
+        else
+          table[fd] = io
+        end
+      end
+
+      def collect(ready)
+        events = {}
+        readers, writers, priorities = ready
+        drain if readers.delete(@wakeup_reader)
+        readers.each { |io| events[io.fileno] = READABLE }
+        priorities.each { |io| events[io.fileno] = (events[io.fileno] || 0) | PRIORITY }
+        writers.each { |io| events[io.fileno] = (events[io.fileno] || 0) | WRITABLE }
+        events
+      end
+
+      def drain
+        blocking { @wakeup_reader.read_nonblock(1024) }
+      rescue IO::WaitReadable
+        nil # another one took them
+      end
+
+      def descriptors_not_open
+        lost = {}
+        @ios.each do |fd, io|
+          begin
+            blocking { IO.select([io], nil, nil, 0) }
+          rescue IOError, Errno::EBADF
+            lost[fd] = 0
+          end
+        end
+        lost
+      end
+
+      # Since Ruby 3.2 IO.select is a hook of the fiber scheduler itself: it must not come back to us.
+      if Fiber.respond_to?(:blocking)
+        def blocking(&block)
+          Fiber.current.blocking? ? block.call : Fiber.blocking(&block)
+        end
+      else
+        def blocking
+          yield
+        end
+      end
+    end
+  end
+end

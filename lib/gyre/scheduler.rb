@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+# Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop, and what both engines' schedulers have in common. Made by
+# Gyre.run, by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or by a program of its own. The engines are
+# Gyre::Scheduler::Native (ext/gyre) and Gyre::Scheduler::Portable.
+require_relative "loop"
+require_relative "offload"
+require_relative "scheduler/fork"
+
+module Gyre
+  # What a thread's fibers wait on.
+  class Scheduler
+    # Makes a scheduler of the engine that fits (see Gyre::Loop.engine). A subclass of Native or Portable makes itself.
+    # @param backend [String, Symbol, nil] "epoll", "select"; nil takes the best one, or what GYRE_BACKEND says
+    # @return [Native, Portable]
+    # @raise [ArgumentError, RuntimeError] as Gyre::Loop.engine
+    def self.new(backend = nil, *arguments)
+      return super unless equal?(Scheduler)
+
+      backend = ENV["GYRE_BACKEND"] if backend.nil?
+      backend = nil if backend.to_s.empty?
+      Loop.engine(backend) == :native ? Native.new(backend) : Portable.new(backend)
+    end
+
+    # Says that an exception ended a fiber that nobody waits for. May be overridden.
+    # @param error [Exception]
+    # @param fiber [Fiber, nil] nil when it was a callback of the loop
+    def report(error, fiber)
+      what = fiber ? fiber.inspect : "a callback of the loop"
+      $stderr.write("gyre: unhandled in #{what}: #{error.full_message(highlight: false).chomp}\n")
+    end
+
+    # Resolves a host name in a thread (Fiber::Scheduler#address_resolve).
+    # @param hostname [String] may carry a scope, "fe80::1%eth0", which plays no part in resolving
+    # @return [Array<String>, nil] addresses, nil when there are none
+    def address_resolve(hostname)
+      require "socket"
+      hostname = hostname.split("%", 2).first
+      Offload.call do
+        Addrinfo.getaddrinfo(hostname, nil, nil, :STREAM).map(&:ip_address).uniq
+      rescue SocketError
+        nil # no such host: Ruby's own error follows
+      end
+    end
+
+    # Runs work that blocks or computes for long in a thread (Fiber::Scheduler#blocking_operation_wait).
+    # @param work [#call]
+    def blocking_operation_wait(work)
+      Offload.call(abandon: false) { work.call }
+    end
+
+    # Waits for a child process in a thread; the engines' process_wait call it.
+    # @return [Process::Status]
+    def process_wait_in_thread(pid, flags)
+      return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?
+
+      Offload.call { Process::Status.wait(pid, flags) }
+    end
+  end
+end
+
+require_relative "scheduler/portable"
+Gyre::Loop.native?

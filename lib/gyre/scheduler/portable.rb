@@ -1,0 +1,198 @@
+# frozen_string_literal: true
+
+# Gyre::Scheduler::Portable: the fiber scheduler's hooks in plain Ruby over IO.select, for machines without a compiler
+# and for GYRE_BACKEND=select. What moves the fibers is in portable/fibers.rb, what asks the kernel in loop/portable.rb.
+#
+# There are no io_read and io_write hooks: without them Ruby reads and writes itself, and calls io_wait when it would block.
+require_relative "../loop/portable"
+require_relative "portable/fibers"
+
+module Gyre
+  class Scheduler
+    # The scheduler without C.
+    class Portable < Scheduler
+      # @param backend [String, Symbol, nil] "select" or nothing
+      def initialize(backend = nil)
+        super()
+        raise ArgumentError, "the portable engine has no backend #{backend.inspect}, only select" unless [nil, :select, "select"].include?(backend)
+
+        @loop = Loop::Portable.new { Loop::Select.new }
+        @fibers = Fibers.new(self, @loop)
+        @handles = {}.compare_by_identity
+        @closed = false
+      end
+
+      # --- fibers ---
+
+      # Runs callable.call(*arguments), or the block, in a pooled non-blocking fiber, at once up to its first wait.
+      # @return [Fiber]
+      def spawn(callable = nil, *arguments, &block)
+        open!
+        @fibers.spawn(callable || block || raise(ArgumentError, "spawn what? neither callable nor block given"), arguments, NO_OPTIONS)
+      end
+
+      # Fiber.schedule (Fiber::Scheduler#fiber).
+      # @return [Fiber]
+      def fiber(*arguments, **options, &block)
+        open!
+        @fibers.spawn(block, arguments, options)
+      end
+
+      # Puts the current fiber at the end of the queue and runs the others first (Fiber::Scheduler#yield).
+      def yield
+        @fibers.requeue
+        nil
+      end
+
+      # Parks the current fiber until {#unblock} or until the time is over (Fiber::Scheduler#block).
+      # @param _blocker [Object] what it waits for; for information only
+      # @param timeout [Numeric, nil] seconds
+      # @return [Boolean] whether it was unblocked
+      def block(_blocker, timeout = nil)
+        waiter = @fibers.waiter
+        strand = waiter.strand
+        if strand.early
+          strand.early = false
+          return true
+        end
+        park(waiter, timeout)
+      end
+
+      # Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread; when the fiber is not parked, its next
+      # block returns at once.
+      def unblock(_blocker, fiber)
+        @fibers.unblock(fiber) unless @closed
+      end
+
+      # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other ready fiber run first.
+      # @param duration [Numeric, nil] seconds; nil: until it is unblocked
+      def kernel_sleep(duration = nil)
+        if duration.nil?
+          block(:sleep)
+        elsif seconds(duration).zero?
+          @fibers.requeue
+        else
+          block(:sleep, seconds(duration))
+        end
+        true
+      end
+
+      # Has a fiber raise an exception at its present wait (Fiber::Scheduler#fiber_interrupt). From any thread.
+      def fiber_interrupt(fiber, exception)
+        @fibers.interrupt(fiber, exception) unless @closed
+      end
+
+      # --- descriptors, processes ---
+
+      # Parks the current fiber until the descriptor is ready (Fiber::Scheduler#io_wait).
+      # @param events [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
+      # @param timeout [Numeric, nil] seconds
+      # @return [Integer, false] what is ready; false when the time is over
+      # @raise [IOError, Errno::EBADF] when it is closed meanwhile
+      def io_wait(io, events, timeout = nil)
+        waiter = @fibers.waiter
+        watch = @loop.watch(io, events, waiter)
+        park(waiter, timeout)
+      ensure
+        watch&.cancel
+      end
+
+      # Waits for a child process (Fiber::Scheduler#process_wait).
+      # @return [Process::Status]
+      def process_wait(pid, flags)
+        process_wait_in_thread(pid, flags)
+      end
+
+      # --- the loop ---
+
+      # Drives the loop until nothing is left to do.
+      # @return [self]
+      def run
+        open!
+        @fibers.drive { @fibers.none? && @handles.empty? }
+        self
+      end
+
+      # Drives the loop until the block is true; it is asked at least once a turn.
+      # @return [self]
+      def run_until(&done)
+        open!
+        @fibers.drive(&done)
+        self
+      end
+
+      # @return [Boolean] whether somebody drives the loop
+      def loop_running?
+        @fibers.driven?
+      end
+
+      # Ends the loop's present or next wait. From any thread and from a trap handler.
+      def wakeup
+        @loop.wake
+        nil
+      end
+
+      # Runs what is left and gives the loop's descriptors back. Ruby calls it when the thread ends or gets another
+      # scheduler (Fiber::Scheduler#scheduler_close).
+      def scheduler_close
+        return if @closed
+
+        begin
+          run
+        ensure
+          @closed = true
+          @loop.close
+        end
+      end
+      alias close scheduler_close
+
+      # @return [Boolean]
+      def closed?
+        @closed
+      end
+
+      # @return [String] the name that GYRE_BACKEND knows
+      def backend
+        Loop::Select::NAME
+      end
+
+      # What the loop has done and holds.
+      # @return [Hash{Symbol => Integer}]
+      def stats
+        { turns: @loop.turns, waits: @loop.waits, tasks: @fibers.tasks, timers: @loop.timers.size }
+      end
+
+      # For the child of a fork: only the fiber that forked goes on, on a fresh loop.
+      def process_fork
+        return if @closed
+
+        @loop.reopen
+        @fibers.forget
+        @handles.clear
+      end
+
+      NO_OPTIONS = {}.freeze
+      private_constant :NO_OPTIONS
+
+      private
+
+      def park(waiter, timeout)
+        timer = @loop.timers.after(timeout, waiter) if timeout
+        @fibers.park(waiter)
+      ensure
+        timer&.cancel
+      end
+
+      def seconds(duration)
+        raise TypeError, "can't convert #{duration.class} into time interval" unless duration.is_a?(Numeric)
+        raise ArgumentError, "time interval must not be negative" if duration.negative?
+
+        duration
+      end
+
+      def open!
+        raise "the scheduler is closed" if @closed
+      end
+    end
+  end
+end

@@ -1,0 +1,298 @@
+# frozen_string_literal: true
+
+# How the portable engine's fibers move: park and wake, the queue of ready ones, the pool, and the turns of whoever drives
+# the loop. The hooks in Scheduler::Portable are its only callers; fibers.c is its twin in C.
+#
+# Fibers move by transfer only; resume and yield belong to the program. An exception from outside (Interrupt, Thread#raise)
+# can come up wherever Ruby checks for interrupts: at the return of a method, at a jump. So what must not come apart
+# (taking a fiber off the queue and entering it) stands in a row without either.
+require_relative "waiter"
+require_relative "worker"
+
+module Gyre
+  class Scheduler
+    class Portable < Scheduler
+      # Who runs, who is next, who waits.
+      class Fibers
+        # How many fibers run between two questions to the kernel.
+        BUDGET = 256
+        # How many finished fibers are kept for reuse.
+        IDLE_LIMIT = 1024
+
+        # @param scheduler [Portable] reports errors
+        # @param loop [Gyre::Loop::Portable]
+        def initialize(scheduler, loop)
+          @scheduler = scheduler
+          @loop = loop
+          forget
+        end
+
+        # Begins a wait of the current fiber.
+        # @return [Waiter] for {#park}; until then it can be given to timers and watches
+        def waiter
+          fiber = Fiber.current
+          strand = Strand.of(fiber)
+          @thread = Thread.current
+          Waiter.new(self, fiber, strand, @base || strand)
+        end
+
+        # Leaves the current fiber until its waiter is woken.
+        # @return what it was woken with
+        # @raise the exception that it was woken with, or that was waiting for it
+        def park(waiter)
+          begin
+            waiter.base.waiter = waiter.strand.waiter = waiter
+            @parked[waiter] = true
+            error = waiter.strand.take_deferred and raise error
+            leave(waiter)
+          ensure
+            @parked.delete(waiter)
+            waiter.state = :done
+            waiter.base.waiter = waiter.strand.waiter = nil
+            @base = waiter.base
+          end
+          raise waiter.error if waiter.error
+
+          waiter.value
+        end
+
+        # Makes a parked fiber ready. Nothing happens to one that is ready already, or back at work.
+        def wake(waiter, value)
+          return unless waiter.state == :parked
+
+          waiter.value = value
+          waiter.state = :ready
+          @ready.push(waiter)
+          @loop.wake if @loop.waiting?
+        end
+
+        # Lets all others that are ready run first.
+        def requeue
+          waiter = self.waiter
+          wake(waiter, true)
+          park(waiter)
+        end
+
+        # Wakes a fiber parked in block, or has its next block return at once. From any thread.
+        def unblock(fiber)
+          waiter = Strand.known(fiber)&.waiter
+          waiter = nil unless waiter&.fiber.equal?(fiber)
+          return unblocked(fiber, waiter) if here?
+
+          @inbox.push([fiber, waiter, nil])
+          @loop.wake
+        end
+
+        # Has a fiber raise an exception at its present wait, or at its next one. From any thread.
+        def interrupt(fiber, error)
+          return interrupted(fiber, error) if here?
+
+          @inbox.push([fiber, nil, error])
+          @loop.wake
+        end
+
+        # Has a waiter raise.
+        # @return [Boolean] false when it is too late for this wait
+        def raise_at(waiter, error)
+          return false if waiter.error || !(waiter.state == :parked || (waiter.state == :ready && !waiter.binding))
+
+          waiter.error = error
+          wake(waiter, nil)
+          true
+        end
+
+        # Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait; then the caller goes on.
+        # @param options [Hash] for Fiber.new; with any, the fiber is not a pooled one
+        # @return [Fiber]
+        def spawn(callable, arguments, options)
+          worker = (@idle.pop if options.empty?) || Worker.new(self, options)
+          worker.assign(callable, arguments)
+          waiter = self.waiter
+          waiter.state = :ready
+          @ready.unshift(waiter)
+          @entering = worker
+          park(waiter)
+          raise_failure if @failure && @drivers.empty?
+          worker.fiber
+        end
+
+        # Drives the loop until the block is true; it is asked at least once a turn.
+        def drive(&done)
+          me = Fiber.current
+          @thread = Thread.current
+          base = @base || Strand.of(me)
+          begin
+            @drivers.push(me)
+            turn(me, base, &done) until @failure || done.call
+          ensure
+            @drivers.delete_at(@drivers.rindex(me))
+            @base = base
+          end
+          raise_failure if @failure
+        end
+
+        def driven?
+          !@drivers.empty?
+        end
+
+        # @return [Boolean] whether no fiber waits or is ready
+        def none?
+          @parked.empty? && @inbox.empty?
+        end
+
+        def tasks
+          @busy.size
+        end
+
+        # In a forked child: only the current fiber goes on.
+        def forget
+          @ready = []
+          @parked = {}.compare_by_identity
+          @busy = {}.compare_by_identity
+          @idle = []
+          @drivers = []
+          @inbox = Thread::Queue.new
+          @budget = BUDGET
+          @base = nil
+          @thread = Thread.current
+        end
+
+        # --- for Worker ---
+
+        # The fiber of a worker has been entered for a job.
+        def started(worker, strand)
+          @entering = nil
+          @base = strand
+          @busy[worker] = true
+        end
+
+        def finished(worker)
+          @busy.delete(worker)
+        end
+
+        # Leaves the fiber of a worker until it has a job again.
+        # @return [Boolean] false when the fiber shall end: then Ruby goes on in the thread's root fiber, or in the
+        #   innermost one that it resumes, which is parked, or drives
+        def rest(worker)
+          return false if !worker.pooled || @idle.size >= IDLE_LIMIT
+
+          @idle.push(worker)
+          depart(worker.fiber) or return false until worker.assigned?
+          true
+        end
+
+        # An exception that ends the thread or the process leaves through whoever drives the loop.
+        def fail(error)
+          @failure ||= error
+        end
+
+        def report(error, fiber)
+          @scheduler.report(error, fiber)
+        rescue Exception => broken # rubocop:disable Lint/RescueException -- nobody else would see it
+          fail(broken)
+        end
+
+        private
+
+        # Control goes round until it is this waiter's turn. It may come back before that: Ruby enters the root fiber when
+        # another one ends.
+        def leave(waiter)
+          until waiter.state == :entered
+            if @entering
+              @entering.fiber.transfer
+            elsif !depart(waiter.fiber)
+              drive { waiter.state == :entered }
+            end
+          end
+        end
+
+        # Gives control to the next ready fiber, or to the driver.
+        # @return [Boolean] false when there is neither, or when it is me who drives
+        def depart(me)
+          driver = @drivers.last
+          if (driver.nil? || (@budget.positive? && !@failure)) && next_ready
+            enter_next
+          elsif driver && !driver.equal?(me)
+            driver.transfer
+          else
+            return false
+          end
+          true
+        end
+
+        # @return [Waiter, nil] the first in the queue
+        def next_ready
+          @ready.shift while (waiter = @ready.first) && waiter.state != :ready
+          waiter
+        end
+
+        def enter_next
+          @budget -= 1
+          waiter = @ready.shift
+          waiter.state = :entered
+          waiter.fiber.transfer
+        end
+
+        def turn(me, base)
+          receive
+          @budget = BUDGET
+          while @budget.positive? && next_ready
+            enter_next
+            @base = base
+            return if @failure || yield
+          end
+          return if yield
+
+          @loop.poll { @ready.empty? && @inbox.empty? }
+          receive
+        end
+
+        def raise_failure
+          failure = @failure
+          @failure = nil
+          raise failure
+        end
+
+        def here?
+          Thread.current.equal?(@thread)
+        end
+
+        # Takes what other threads sent.
+        def receive
+          until @message.nil? && @inbox.empty?
+            @message ||= @inbox.pop(true)
+            fiber, waiter, error = @message
+            error ? interrupted(fiber, error) : unblocked(fiber, waiter)
+            @message = nil
+          end
+        end
+
+        # @param waiter [Waiter, nil] where the fiber was parked when it was unblocked
+        def unblocked(fiber, waiter)
+          strand = Strand.of(fiber)
+          unless waiter
+            waiter = strand.waiter
+            waiter = nil unless waiter&.fiber.equal?(fiber)
+          end
+          return strand.early = true unless waiter
+
+          case waiter.state
+          when :parked
+            waiter.binding = true
+            wake(waiter, true)
+          when :ready
+            waiter.value = waiter.binding = true unless waiter.error
+          end
+        end
+
+        def interrupted(fiber, error)
+          return unless fiber.alive?
+
+          strand = Strand.of(fiber)
+          waiter = strand.waiter
+          strand.defer(error) unless waiter && raise_at(waiter, error)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+# A pooled fiber: runs one job after the other, each as if it were in a fiber of its own. Made and handed out by
+# Scheduler::Portable::Fibers.
+
+module Gyre
+  class Scheduler
+    class Portable < Scheduler
+      # A non-blocking fiber and its present job.
+      class Worker
+        STORAGE = Fiber.respond_to?(:[]) # fiber storage came with Ruby 3.2
+
+        # @return [Fiber]
+        attr_reader :fiber
+        # @return [Boolean] whether it stays after its job
+        attr_reader :pooled
+
+        # @param options [Hash] for Fiber.new; with any, the worker has this one job
+        def initialize(fibers, options)
+          @fibers = fibers
+          @pooled = options.empty?
+          @fiber = Fiber.new(**{ blocking: false }, **options) { live }
+          @strand = Strand.of(@fiber)
+        end
+
+        # What to run once the fiber is entered.
+        def assign(callable, arguments)
+          @storage = Fiber.current.storage if STORAGE && @pooled
+          @arguments = arguments
+          @callable = callable
+        end
+
+        # @return [Boolean] whether there is something to run
+        def assigned?
+          !@callable.nil?
+        end
+
+        private
+
+        def live
+          loop do
+            run
+            break unless @fibers.rest(self)
+          end
+        end
+
+        def run
+          @fibers.started(self, @strand)
+          callable = @callable
+          arguments = @arguments
+          @callable = @arguments = nil
+          adopt_storage if @storage
+          callable.call(*arguments)
+        rescue SystemExit, SignalException => error
+          @fibers.fail(error)
+        rescue Exception => error # rubocop:disable Lint/RescueException -- reported
+          @fibers.report(error, @fiber)
+        ensure
+          callable = arguments = error = nil # an idle worker keeps nothing alive
+          clean
+          @fibers.finished(self)
+        end
+
+        # The job begins with its creator's fiber storage, as it would in a new fiber.
+        def adopt_storage
+          @storage.each { |key, value| Fiber[key] = value }
+          @storage = nil
+        end
+
+        def clean
+          thread = Thread.current
+          thread.keys.each { |key| thread[key] = nil }
+          Fiber.current.storage&.each_key { |key| Fiber[key] = nil } if STORAGE
+          @strand.reset
+        end
+      end
+    end
+  end
+end
