@@ -5,6 +5,8 @@
 # Everything it writes goes to a directory of its own, which `close` removes.
 
 require "fileutils"
+require "io/nonblock"
+require "io/wait"
 require "json"
 require "tmpdir"
 
@@ -113,6 +115,7 @@ class Chromium
     commands, @commands = IO.pipe
     @answers, answers = IO.pipe
     @answers.binmode
+    [commands, answers].each { |pipe| pipe.nonblock = false } # Chromium takes EAGAIN for the end
     flags = FLAGS + ["--user-data-dir=#{@directory}/profile"]
     environment = { "HOME" => @directory } # crash reports and caches go there too
     @pid = Process.spawn(environment, self.class.program, *flags, 3 => commands, 4 => answers, pgroup: true,

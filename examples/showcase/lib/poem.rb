@@ -7,7 +7,7 @@ module Showcase
   # Recites the poem that the word "gyre" is known from.
   class Poem
     TEXT = File.expand_path("../jabberwocky.txt", __dir__)
-    PAUSE_S = 0.25
+    PAUSE_S = 0.2
 
     def call(_env)
       lines = Enumerator.new do |body|

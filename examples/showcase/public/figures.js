@@ -25,8 +25,7 @@ function show(figures) {
   element("connections").textContent = count(figures.connections);
   element("tasks").textContent = count(figures.tasks);
   element("turns").textContent = count(figures.turns);
-  element("uptime").textContent = duration(figures.uptime_s);
-  element("server").textContent = [figures.server, figures.backend, `Ruby ${figures.ruby}`].filter(Boolean).join(" · ");
+  element("server").textContent = [figures.server, figures.backend, `Ruby ${figures.ruby}`, `up for ${duration(figures.uptime_s)}`].filter(Boolean).join(" · ");
   if (figures.resident_bytes) showMemory(figures.resident_bytes);
 }
 
