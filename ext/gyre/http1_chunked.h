@@ -18,20 +18,20 @@
 
 /* Set up by reset. */
 struct gyre_http1_chunked {
-	uint64_t remaining;  /* bytes of the present chunk's data still to come; may be used to size a read */
-	const char *reason;  /* on refusal: constant, English, one line without a full stop */
-	uint16_t status;     /* on refusal: 400; else 0 */
-	/* private: where the decoder stands */
-	uint16_t line_bytes;
-	uint32_t extension_bytes;
-	uint8_t phase;
+  uint64_t remaining;  /* after DATA: bytes of this chunk still to come; at other times a number in the making */
+  const char *reason;  /* on refusal: constant, English, one line without a full stop */
+  uint16_t status;     /* on refusal: 400; else 0 */
+  /* private: where the decoder stands */
+  uint16_t line_bytes;
+  uint32_t extension_bytes;
+  uint8_t phase;
 };
 
 enum gyre_http1_chunked_result {
-	GYRE_HTTP1_CHUNKED_REFUSED = -1, /* status and reason say why; further calls say the same */
-	GYRE_HTTP1_CHUNKED_MORE = 0,     /* all input was consumed, and it held no (more) data: bring more */
-	GYRE_HTTP1_CHUNKED_DATA = 1,     /* *data and *data_length are a slice (> 0 bytes) of the body; call again with the rest */
-	GYRE_HTTP1_CHUNKED_TRAILERS = 2  /* the last chunk is over; the trailer section starts after the consumed bytes */
+  GYRE_HTTP1_CHUNKED_REFUSED = -1, /* status and reason say why; further calls say the same */
+  GYRE_HTTP1_CHUNKED_MORE = 0,     /* all input was consumed, and it held no (more) data: bring more */
+  GYRE_HTTP1_CHUNKED_DATA = 1,     /* *data and *data_length are a slice (> 0 bytes) of the body; call again with the rest */
+  GYRE_HTTP1_CHUNKED_TRAILERS = 2  /* the last chunk is over; the trailer section starts after the consumed bytes */
 };
 
 void gyre_http1_chunked_reset(struct gyre_http1_chunked *chunked);
