@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+# Tasks wait for something to happen; whoever makes it happen wakes them all and hands them a value. Remembers nothing:
+# a signal that nobody waits for is gone. Where that matters, a Gyre::Queue is the better choice.
+
+require "gyre/waiter"
+
+module Gyre
+  # Every method may be called from any thread.
+  class Condition
+    def initialize
+      @waiting = {}.compare_by_identity # no lock needed, see waiters.rb
+    end
+
+    # Waits for the next signal.
+    # @param timeout [Numeric, nil] seconds
+    # @return [Object, nil] the signal's value; nil when the time is over
+    def wait(timeout = nil)
+      waiter = Waiter.new
+      @waiting[waiter] = true
+      waiter.park(timeout)
+      waiter.value
+    ensure
+      @waiting.delete(waiter)
+    end
+
+    # Wakes everybody who waits now.
+    # @param value [Object] what their {#wait} returns
+    # @return [self]
+    def signal(value = nil)
+      @waiting.size.times do
+        waiter, = @waiting.shift
+        waiter&.wake(value)
+      end
+      self
+    end
+
+    # @return [Integer] how many wait
+    def waiting
+      @waiting.size
+    end
+
+    # @return [Boolean] whether nobody waits
+    def empty?
+      @waiting.empty?
+    end
+  end
+end

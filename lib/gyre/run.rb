@@ -1,0 +1,152 @@
+# frozen_string_literal: true
+
+# Gyre.run, the door to structured tasks: takes or makes the thread's scheduler, runs a block as the root of a tree of
+# tasks, and leaves when all of them are over. Gyre::Run is one such call; its tasks know it. It does not run tasks
+# itself: the scheduler does.
+
+require "gyre/errors"
+require "gyre/scheduler"
+require "gyre/task"
+require "gyre/task/unawaited"
+
+module Gyre
+  # Runs the block as a task and waits until it and its children are over. On a thread without a scheduler a
+  # Gyre::Scheduler serves meanwhile; inside of a task the block becomes a child of it.
+  #
+  # When the block raises, or this call is left by an Interrupt, by `exit` in any task, by Thread#kill or by a timeout,
+  # the tasks are stopped and their `ensure` blocks run to the end first. A second Interrupt cuts those short.
+  #
+  # @param name [String] the task's name
+  # @yieldparam task [Task]
+  # @return [Object] the block's value; nil when its task was stopped
+  # @raise [Exception] what the block raised
+  # @raise [Error] when the thread's scheduler is not Gyre's
+  def self.run(name = "main", &block)
+    raise ArgumentError, "Gyre.run needs a block" unless block
+
+    if Task.current?
+      Run.below(Task.current, name, block)
+    elsif Fiber.scheduler
+      Run.beside(Fiber.scheduler, name, block)
+    else
+      Run.alone(name, block)
+    end
+  end
+
+  # One call of Gyre.run that has a tree of tasks of its own.
+  # @api private
+  class Run
+    # On a thread without a scheduler.
+    def self.alone(name, block)
+      scheduler = Scheduler.new
+      Fiber.set_scheduler(scheduler)
+      begin
+        new(scheduler, drives: true).call(name, block)
+      ensure
+        Fiber.set_scheduler(nil) # which first runs what is left on it
+      end
+    end
+
+    # On a scheduler that is there already: the calling fiber drives it when nobody else does or will.
+    def self.beside(scheduler, name, block)
+      unless scheduler.is_a?(Scheduler)
+        raise Error, "Gyre.run needs a Gyre::Scheduler, but this thread has a #{scheduler.class}"
+      end
+
+      new(scheduler, drives: Fiber.current.blocking? && !scheduler.loop_running?).call(name, block)
+    end
+
+    # Inside of a task.
+    def self.below(parent, name, block)
+      child = parent.async(name, &block)
+      begin
+        child.wait
+      ensure
+        child.abandon unless child.finished?
+      end
+    end
+
+    # @return [Scheduler]
+    attr_reader :scheduler
+    # @return [Task::Unawaited]
+    attr_reader :unawaited
+
+    # @param scheduler [Scheduler]
+    # @param drives [Boolean] whether this call drives the loop; else it waits while somebody else does
+    def initialize(scheduler, drives:)
+      @scheduler = scheduler
+      @drives = drives
+      @fiber = Fiber.current
+      @unawaited = Task::Unawaited.new(scheduler)
+      @to_stop = Thread::Queue.new
+      @leaving = nil
+    end
+
+    # @param name [String]
+    # @param block [Proc]
+    # @return [Object] the block's value
+    def call(name, block)
+      @root = Task.new(self, nil, name, false, block)
+      @scheduler.spawn(@root)
+      wait_until { @root.finished? || @leaving }
+      raise @leaving if @leaving
+
+      @root.wait
+    ensure
+      unwind unless @root.finished?
+      @root.report_failure
+      @unawaited.finish
+    end
+
+    # A task ended by `exit`, a signal's exception or the like: Gyre.run raises it.
+    # @param error [SystemExit, SignalException]
+    def leave(error)
+      @leaving ||= error
+      wake
+    end
+
+    # @param task [Task]
+    def task_finished(task)
+      @unawaited.parent_finished(task)
+      wake if task.equal?(@root)
+    end
+
+    # Stops a task for another thread.
+    # @param task [Task]
+    def stop_later(task)
+      @to_stop.push(task)
+      wake
+    end
+
+    private
+
+    def wait_until
+      if @drives
+        @scheduler.run_until { stop_those_asked_for || yield }
+      else
+        @scheduler.block(self, nil) until stop_those_asked_for || yield
+      end
+    end
+
+    # @return [nil]
+    def stop_those_asked_for
+      @to_stop.pop.stop until @to_stop.empty?
+    end
+
+    # Ends the loop's wait, or this fiber's. From any thread.
+    def wake
+      @drives ? @scheduler.wakeup : @scheduler.unblock(self, @fiber)
+    end
+
+    # Gyre.run is being left by an exception: no task stays behind.
+    def unwind
+      @root.stop
+      begin
+        wait_until { @root.finished? }
+      rescue SignalException # once more, and impatient
+        @root.stop_again
+        retry
+      end
+    end
+  end
+end

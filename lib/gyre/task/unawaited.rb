@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+# The failures of one Gyre.run that nobody has asked for yet, so that none is lost. One is reported when its task's
+# parent finishes, or as soon as the program holds the task no longer: then nobody can ask for it any more. Only a
+# garbage collection knows that, so while there are such failures a fiber of its own asks for a small one now and then.
+# Never reports a failure whose task is still within somebody's reach, since that one may yet be awaited.
+
+module Gyre
+  class Task
+    # @api private
+    class Unawaited
+      # Seconds until the first look for forgotten tasks; each further look waits twice as long.
+      LOOK_AFTER_S = 1
+      LOOK_AFTER_S_LIMIT = 60
+
+      # @param scheduler [Scheduler]
+      def initialize(scheduler)
+        @scheduler = scheduler
+        @failures = {}.compare_by_identity
+        @tasks = ObjectSpace::WeakMap.new # failure => its task, neither kept alive by it
+        @watcher = nil
+        @ended = false
+      end
+
+      # @param failure [Failure]
+      # @param task [Task] the failed one
+      def add(failure, task)
+        return failure.report if @ended || failure.parent&.finished?
+
+        @failures[failure] = true
+        @tasks[failure] = task
+        @scheduler.spawn(method(:watch)) if @watcher.nil? && @scheduler.equal?(Fiber.scheduler)
+      end
+
+      # @param failure [Failure] one that somebody has asked for
+      def forget(failure)
+        @failures.delete(failure)
+      end
+
+      # Reports the failures of a task's children.
+      # @param parent [Task] one that has finished
+      def parent_finished(parent)
+        report_if { |failure| failure.parent.equal?(parent) } unless @failures.empty?
+      end
+
+      # Reports what is left; from now on a failure that nobody waits for is reported at once.
+      def finish
+        @ended = true
+        @scheduler.fiber_interrupt(@watcher, Stop.new) if @watcher
+        report_if { true }
+      end
+
+      private
+
+      def report_if(&block)
+        @failures.keys.select(&block).each do |failure|
+          @failures.delete(failure)
+          failure.report
+        end
+      end
+
+      def watch
+        @watcher = Fiber.current
+        seconds = LOOK_AFTER_S
+        until @failures.empty? || @ended
+          Kernel.sleep(seconds)
+          GC.start(full_mark: false, immediate_sweep: false)
+          report_if { |failure| !@tasks.key?(failure) }
+          seconds = [seconds * 2, LOOK_AFTER_S_LIMIT].min
+        end
+      rescue Stop # by `finish`
+        nil
+      ensure
+        @watcher = nil
+      end
+    end
+  end
+end

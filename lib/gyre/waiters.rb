@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+# Those who wait for one thing, first come first served: Gyre::Queue and LimitedQueue keep them here. A wake-up that
+# comes as its receiver is stopped or out of time goes on to the next one, so none is lost.
+#
+# Used by several threads at once without a lock: with compare_by_identity each Hash operation runs in C without giving
+# the interpreter's lock away, and whoever takes a waiter out of the Hash has it alone.
+
+require "gyre/waiter"
+
+module Gyre
+  # @api private
+  class Waiters
+    def initialize
+      @waiting = {}.compare_by_identity
+    end
+
+    # @return [Integer]
+    def size
+      @waiting.size
+    end
+
+    # Parks the caller until it is woken.
+    #
+    # @param timeout [Numeric, nil] seconds
+    # @yield asked after the caller can be woken, before it parks
+    # @yieldreturn [Boolean] whether there is still something to wait for
+    # @return [Boolean] false when the time was over
+    def wait(timeout = nil)
+      waiter = Waiter.new
+      woken = false
+      @waiting[waiter] = true
+      return true unless yield
+
+      woken = waiter.park(timeout)
+    ensure
+      taken = !@waiting.delete(waiter)
+      wake if taken && !woken
+    end
+
+    # Wakes the one who waits longest, if any. From any thread.
+    def wake
+      return if @waiting.empty?
+
+      waiter, = @waiting.shift
+      waiter&.wake
+    end
+
+    # Wakes everybody who waits now.
+    def wake_all
+      @waiting.size.times { wake }
+    end
+  end
+end
