@@ -14,7 +14,8 @@ module Gyre
       # @return [String] without the last newline
       def self.text(server, environment)
         [
-          "Gyre #{VERSION} (#{Loop.explain.lines.first.chomp}; #{RUBY_ENGINE} #{RUBY_VERSION}#{" with YJIT" if yjit?})",
+          "Gyre #{VERSION} on #{RUBY_ENGINE} #{RUBY_VERSION}#{" with YJIT" if yjit?}",
+          "  #{Loop.explain.lines.first.chomp}",
           *server.urls.map { |url| "  listening on #{url}" },
           "  #{"environment #{environment}, " if environment}process #{Process.pid}",
           "Use Ctrl-C to stop"

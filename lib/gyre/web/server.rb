@@ -8,7 +8,8 @@
 #                                             └── stop(now: true) ───────────┴── second signal ─────────►┘
 
 require "gyre"
-require "gyre/http1/server"
+require "gyre/endpoint"
+require "gyre/http1"
 require "gyre/web/access_log"
 require "gyre/web/inbox"
 require "gyre/web/log"
@@ -24,12 +25,6 @@ module Gyre
     #   server.stop
     #   server.wait
     class Server
-      # After cancelling, so long for what the requests do in their ensure clauses.
-      CANCEL_TIMEOUT_S = 1
-      # How often a draining server looks whether it is done.
-      DRAIN_POLL_S = 0.02
-      private_constant :CANCEL_TIMEOUT_S, :DRAIN_POLL_S
-
       # @return [Gyre::HTTP1::Limits]
       attr_reader :limits
 
@@ -53,7 +48,7 @@ module Gyre
         @access_log = access_log(log_format, out)
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
         @signals = signals
-        @inbox = Inbox.new(:stop, :stop_now)
+        @inbox = Inbox.new(:stop, :stop_now, :ended)
         @listeners = []
       end
 
@@ -154,69 +149,56 @@ module Gyre
         AccessLog.new(format, out: out, on_error: ->(error) { @log.error("the access log cannot be written: #{error.message}") })
       end
 
-      # In the handler: the first signal lets requests finish, the second does not.
+      # The first signal lets requests finish, the second does not. A third is for an app that computes without end and
+      # so keeps the loop from hearing of the first two.
       def handle_signals(&block)
         return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
 
         count = 0
-        Signals.handle(%w[INT TERM], ->(_name) { stop(now: (count += 1) > 1) }, &block)
+        on_signal = lambda do |name|
+          count += 1
+          raise Interrupt, name if count > 2
+
+          stop(now: count > 1)
+        end
+        Signals.handle(%w[INT TERM], on_signal, &block)
       end
 
       def serve
-        @inbox.take == :stop ? drain : cancel("Stopping at once")
-      end
-
-      def drain
-        @http.drain
-        close_listeners
-        @log.info("Stopping. #{count_running}#{" and may finish within #{@shutdown_timeout_s} s; Ctrl-C again stops at once" if running?}")
-        case wait_until_answered(@shutdown_timeout_s)
-        when :done     then @log.info("Stopped")
-        when :timeout  then cancel("After #{@shutdown_timeout_s} s")
-        when :stop_now then cancel("Stopping at once")
-        end
-      end
-
-      def cancel(why)
+        gently = @inbox.take == :stop
         @http.stop
         close_listeners
-        count = @http.interrupt(Stop.new("the server was stopped"))
-        wait_until_answered(CANCEL_TIMEOUT_S) if count.positive?
-        @http.close
-        @log.info("#{why}: #{count} #{count == 1 ? "request was" : "requests were"} cancelled. Stopped")
-      end
+        @log.info(gently ? farewell : "Stopping at once")
+        ending = shutdown(gently ? @shutdown_timeout_s : 0)
+        until (message = @inbox.take) == :ended
+          next unless message == :stop_now
 
-      # @return [Symbol] :done, :timeout or :stop_now
-      def wait_until_answered(timeout_s)
-        deadline = now + timeout_s
-        while busy?
-          left = deadline - now
-          return :timeout unless left.positive?
-          return :stop_now if @inbox.take([left, DRAIN_POLL_S].min)
+          ending.stop
+          ending = shutdown(0)
+          @log.info("Stopping at once")
         end
-        :done
+        @log.info(ending.wait ? "Stopped" : "Stopped. What still ran was cancelled")
       end
 
-      def busy?
-        stats = @http.stats
-        (stats[:connections] + stats[:running]).positive?
+      # @return [Gyre::Task] true when no request had to be cancelled
+      def shutdown(timeout_s)
+        Task.current.async("shutdown") do
+          @http.shutdown(timeout_s)
+        ensure
+          @inbox.post(:ended)
+        end
       end
 
-      def running?
-        @http.stats[:running].positive?
-      end
-
-      def count_running
+      def farewell
         count = @http.stats[:running]
-        count == 1 ? "1 request runs" : "#{count.zero? ? "No" : count} requests run"
+        return "Stopping" if count.zero?
+
+        "Stopping. #{count} #{count == 1 ? "request" : "requests"} may finish within #{@shutdown_timeout_s} s; " \
+          "Ctrl-C again stops at once"
       end
 
       def close_listeners
         @listeners.each(&:close)
-      end
-
-      def now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

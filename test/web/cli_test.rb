@@ -1,0 +1,209 @@
+# frozen_string_literal: true
+
+# The command line: help, what it says about mistakes, where settings come from. (exe/gyre, Gyre::Web::CLI.)
+
+require "test_helper"
+require_relative "serving"
+
+class WebCLITest < Minitest::Test
+  include GyreTest::Serving
+
+  def test_gyre_alone_prints_help
+    [[], ["--help"], ["-h"], ["help"]].each do |arguments|
+      output = gyre(*arguments)
+      assert_equal 0, output.status.exitstatus
+      assert_match(/^  serve +Serves a Rack app/, output.out)
+    end
+  end
+
+  def test_gyre_knows_its_version
+    [["--version"], ["-v"], ["serve", "--version"]].each do |arguments|
+      assert_match(/\Agyre \d+\.\d+\.\d+\n\z/, gyre(*arguments).out)
+    end
+  end
+
+  def test_an_unknown_command_is_told_which_there_are
+    output = gyre("sreve")
+    assert_equal 2, output.status.exitstatus
+    assert_equal "gyre: there is no command sreve. There are: serve. Run `gyre --help`.\n", output.err
+  end
+
+  def test_serve_has_help_with_every_limit
+    output = gyre("serve", "--help")
+    assert_equal 0, output.status.exitstatus
+    assert_includes output.out, "Usage: gyre serve"
+    assert_equal 14, output.out[/^Limits.*?\n\n/m].scan(/^ +--/).size
+  end
+
+  def test_a_bad_flag_is_one_line_and_where_to_look
+    output = gyre("serve", "--bnid", "x")
+    assert_equal 2, output.status.exitstatus
+    assert_equal "gyre serve: --bnid: there is no such flag; did you mean --bind?\nRun `gyre serve --help` for the flags.\n", output.err
+  end
+
+  def test_a_bad_port_in_the_environment_is_told
+    output = gyre("serve", env: { "PORT" => "http" }, files: { "config.ru" => "run ->(_) { }" }, gems: true)
+    assert_equal 2, output.status.exitstatus
+    assert_match(/\Agyre serve: PORT=http in the environment: must be a port/, output.err)
+  end
+
+  def test_a_missing_config_ru_is_told_with_an_example
+    output = gyre("serve")
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre serve: there is no config\.ru in .*\. Name another file/, output.err)
+    assert_includes output.err, "run ->(env)"
+    refute_includes output.err, ".rb:"
+  end
+
+  def test_a_missing_file_that_was_named_is_told
+    output = gyre("serve", "other.ru")
+    assert_equal [1, "gyre serve: there is no other.ru\n"], [output.status.exitstatus, output.err]
+  end
+
+  def test_a_syntax_error_shows_file_and_line_and_no_trace
+    output = gyre("serve", files: { "config.ru" => "# first line\nrun ]\n" }, gems: true)
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre serve: .*config\.ru:2: .*syntax error/m, output.err)
+    refute_match(/^\s+from /, output.err)
+    refute_includes output.err, "builder.rb"
+  end
+
+  def test_an_app_that_raises_while_it_is_loaded_shows_where
+    output = gyre("serve", files: { "config.ru" => "# first line\nraise 'no database'\n" }, gems: true)
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre serve: config\.ru raised while it was loaded:\n.*config\.ru:2:.*no database/, output.err)
+  end
+
+  def test_without_rack_it_says_how_to_get_it
+    output = gyre("serve", files: { "config.ru" => "run ->(_) { }" }, env: { "GEM_HOME" => "/nowhere", "GEM_PATH" => "/nowhere" })
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre serve: .*`gem install rack`/, output.err)
+    assert_equal 1, output.err.lines.size
+  end
+
+  def test_a_port_in_use_is_told_with_what_to_do
+    taken = TCPServer.new("127.0.0.1", 0)
+    port = taken.local_address.ip_port
+    output = gyre("serve", "-b", "tcp://127.0.0.1:#{port}", files: { "config.ru" => "run ->(_) { }" }, gems: true)
+    assert_equal 1, output.status.exitstatus
+    assert_equal "gyre serve: listen on tcp://127.0.0.1:#{port}: already in use. Choose another with --bind, or see who has it " \
+                 "with `ss -ltnp sport = :#{port}`\n", output.err
+  ensure
+    taken&.close
+  end
+
+  def test_an_address_of_another_machine_is_told
+    output = gyre("serve", "-b", "tcp://192.0.2.1:0", files: { "config.ru" => "run ->(_) { }" }, gems: true)
+    assert_equal 1, output.status.exitstatus
+    assert_equal "gyre serve: listen on tcp://192.0.2.1:0: this machine has no such address. Choose another with --bind\n", output.err
+  end
+
+  def test_a_folder_that_is_not_there_is_told
+    output = gyre("serve", "-b", "unix:///nowhere/at/all.sock", files: { "config.ru" => "run ->(_) { }" }, gems: true)
+    assert_equal 1, output.status.exitstatus
+    assert_match(%r{\Agyre serve: .*unix:///nowhere/at/all\.sock.*\n\z}, output.err)
+  end
+
+  def test_a_mistake_in_the_configuration_file_shows_file_and_line
+    output = gyre("serve", "-C", "my.rb", files: { "my.rb" => "port 1\nkep_alive_timeout 5\n" })
+    assert_equal [1, "gyre serve: my.rb:2: kep_alive_timeout is not a setting; did you mean keep_alive_timeout?\n"],
+                 [output.status.exitstatus, output.err]
+  end
+
+  def test_a_missing_configuration_file_that_was_named_is_told
+    output = gyre("serve", "-C", "none.rb")
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre serve: none\.rb: the configuration cannot be read/, output.err)
+  end
+
+  def test_it_says_what_runs_where
+    serve do |program|
+      text = program.text(:out)
+      assert_match(/^Gyre \d+\.\d+\.\d+ on ruby #{Regexp.escape(RUBY_VERSION)}/, text)
+      assert_match(/^  backend: (epoll|select) /, text)
+      assert_match(%r{^  listening on http://127\.0\.0\.1:\d+$}, text)
+      assert_match(/^  environment development, process #{program.pid}$/, text)
+      assert_match(/^Use Ctrl-C to stop$/, text)
+    end
+  end
+
+  def test_the_file_gives_way_to_the_flags
+    file = <<~RUBY
+      environment "staging"
+      log_format "json"
+      bind "unix://file.sock"
+      body_bytes_limit 1
+    RUBY
+    serve("-e", "test", files: { "gyre.rb" => file }, env: {}) do |program| # not config/gyre.rb: not read
+      assert_includes program.get("/environment"), "test"
+    end
+    serve("-C", "gyre.rb", "-e", "test", files: { "gyre.rb" => file }) do |program|
+      refute_includes program.urls, "unix://file.sock"
+      assert_includes program.get("/environment"), "test"
+      assert_match(/^\{"time":/, program.expect(/^\{.*$/).to_s)
+    end
+  end
+
+  def test_the_usual_configuration_file_is_found
+    app = "Dir.mkdir('config') unless Dir.exist?('config')\n#{APP}"
+    Dir.mktmpdir do |folder|
+      Dir.mkdir(File.join(folder, "config"))
+      File.write(File.join(folder, "config/gyre.rb"), "environment 'staging'\nrackup 'app.ru'\nbind 'tcp://127.0.0.1:0'\n")
+      File.write(File.join(folder, "app.ru"), app)
+      with_subprocess(*ruby_command(EXE, "serve", gems: true), chdir: folder) do |pid, out, err|
+        program = Program.new(self, pid, out, err, folder)
+        program.expect(/Use Ctrl-C to stop/)
+        assert_includes program.get("/environment"), "staging"
+      end
+    end
+  end
+
+  def test_the_environment_comes_from_the_usual_variables
+    serve(env: { "RAILS_ENV" => "staging" }) { |program| assert_includes program.get("/environment"), "staging" }
+    serve(env: { "APP_ENV" => "test", "RACK_ENV" => "production" }) { |program| assert_includes program.get("/environment"), "test" }
+  end
+
+  def test_quiet_says_nothing
+    serve("-q", "-b", "unix://app.sock", ready: nil, port: false) do |program|
+      path = File.join(program.folder, "app.sock")
+      eventually(within_s: 20) { File.socket?(path) }
+      assert_includes program.get("/", socket: eventually { connect(path) }), "hello"
+      program.signal(:TERM)
+      assert_equal 0, program.status.exitstatus
+      assert_equal ["", ""], [program.text(:out), program.text(:err)]
+    end
+  end
+
+  def test_the_pidfile_is_there_while_it_runs
+    serve("--pidfile", "app.pid") do |program|
+      path = File.join(program.folder, "app.pid")
+      assert_equal program.pid, File.read(path).to_i
+      program.signal(:TERM)
+      program.status
+      refute_path_exists path
+    end
+  end
+
+  def test_the_limit_of_descriptors_is_raised
+    soft, hard = Process.getrlimit(:NOFILE)
+    skip "nothing to raise" if hard == soft && soft < 64
+    app = "run ->(_env) { [200, {}, [Process.getrlimit(:NOFILE).first.to_s]] }"
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "config.ru"), app)
+      command = ruby_command(EXE, "serve", "-b", "tcp://127.0.0.1:0", gems: true)
+      with_subprocess(*command, chdir: folder, rlimit_nofile: [64, hard]) do |pid, out, err|
+        program = Program.new(self, pid, out, err, folder)
+        program.expect(/Use Ctrl-C to stop/)
+        assert_equal [hard, 1 << 20].min.to_s, program.get("/")[/\d+\z/]
+      end
+    end
+  end
+
+  private
+
+  def connect(path)
+    UNIXSocket.new(path)
+  rescue Errno::ECONNREFUSED
+    nil # bound, and listens in a moment
+  end
+end

@@ -1,0 +1,77 @@
+# frozen_string_literal: true
+
+# The flags of `gyre serve`: Gyre::Web::Options.
+
+require "test_helper"
+require "gyre/web/options"
+
+class WebOptionsTest < Minitest::Test
+  def test_every_flag_sets_its_setting
+    assert_equal({ bind: ["tcp://127.0.0.1:0", "unix:///run/app.sock"], port: 3000, host: "::1", environment: "production",
+                   config: "gyre.rb", log_format: "json", quiet: true, shutdown_timeout: 1.5, pidfile: "app.pid", rackup: "app.ru" },
+                 settings(*%w[-b tcp://127.0.0.1:0 --bind unix:///run/app.sock -p 3000 -o ::1 -e production -C gyre.rb
+                              --log-format json -q --shutdown-timeout 1.5 --pidfile app.pid app.ru]))
+  end
+
+  def test_values_may_stand_behind_an_equals_sign
+    assert_equal({ port: 0, limits: { connections_limit: 5 } }, settings("--port=0", "--connections-limit=5"))
+  end
+
+  def test_every_limit_has_a_flag_and_a_line_of_help
+    help = Gyre::Web::Options.help
+    Gyre::HTTP1::Limits::TABLE.each do |row|
+      flag = "--#{row.name.to_s.delete_suffix("_s").tr("_", "-")}"
+      assert_equal({ limits: { row.name => 7 } }, settings(flag, "7"))
+      assert_match(/^ +#{flag} #{row.unit.upcase} +#{Regexp.escape(row.meaning)} \(#{row.default}\)$/, help)
+    end
+  end
+
+  def test_help_names_every_setting
+    help = Gyre::Web::Options.help
+    (Gyre::Web::Settings::TABLE.map(&:name) - [:rackup]).each { |name| assert_includes help, "--#{name.to_s.tr("_", "-")}" }
+    assert_includes help, "config.ru"
+  end
+
+  def test_sizes_have_suffixes_and_times_may_be_none
+    assert_equal({ limits: { body_bytes_limit: 10 << 20, header_bytes_limit: 64 << 10, keep_alive_timeout_s: nil, read_timeout_s: 0.5 } },
+                 settings(*%w[--body-bytes-limit 10M --header-bytes-limit 64k --keep-alive-timeout none --read-timeout 0.5]))
+  end
+
+  def test_an_unknown_flag_is_told_the_nearest
+    assert_equal "--bnid: there is no such flag; did you mean --bind?", refusal("--bnid", "x")
+    assert_equal "--kep-alive-timeout=5: there is no such flag; did you mean --keep-alive-timeout?", refusal("--kep-alive-timeout=5")
+    assert_equal "-z: there is no such flag", refusal("-z")
+  end
+
+  def test_a_value_that_cannot_be_names_its_flag
+    assert_equal "--port x: must be a whole number", refusal("--port", "x")
+    assert_includes refusal("--port", "70000"), "--port: port must be an Integer from 0 to 65535"
+    assert_includes refusal("-b", "::1:80"), "--bind: cannot listen on \"::1:80\": an IPv6 address goes in brackets"
+    assert_equal "--log-format: log format \"xml\" is not known: there are none, common, combined, json", refusal("--log-format", "xml")
+    assert_equal "--shutdown-timeout x: must be a number of seconds", refusal("--shutdown-timeout", "x")
+    assert_includes refusal("--shutdown-timeout", "-1"), "0 or more"
+    assert_equal "--header-count-limit 0: must be a whole number, at least 1", refusal("--header-count-limit", "0")
+    assert_equal "--read-timeout 0: must be a number of seconds above 0, or none", refusal("--read-timeout", "0")
+    assert_equal "--body-bytes-limit 1x: must be a number of bytes like 500, 64k or 10M", refusal("--body-bytes-limit", "1x")
+    assert_equal "--bind: missing argument", refusal("--bind")
+  end
+
+  def test_two_apps_are_one_too_many
+    assert_equal "only one app can be served; b.ru is one more", refusal("a.ru", "b.ru")
+  end
+
+  def test_help_and_version_are_asked_for
+    assert_equal :help, settings("--help")[:show]
+    assert_equal :version, settings("-v")[:show]
+  end
+
+  private
+
+  def settings(*arguments)
+    Gyre::Web::Options.new(arguments).settings
+  end
+
+  def refusal(*arguments)
+    assert_raises(Gyre::Web::UsageError) { settings(*arguments) }.message
+  end
+end

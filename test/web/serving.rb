@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+# Runs `gyre serve` as users do, in a process of its own, for the tests of the web door. No test itself.
+
+require "net/http"
+require "socket"
+require "tmpdir"
+
+module GyreTest
+  # For test classes: a served app, and raw requests to it.
+  module Serving
+    # Both engines, by what GYRE_BACKEND says; nil is the machine's own choice.
+    BACKENDS = { "default" => nil, "select" => "select" }.freeze
+
+    # An app that does what the path says. It waits for files, so that tests need no guess of how long something takes.
+    APP = <<~'RUBY'
+      run(lambda do |env|
+        case env["PATH_INFO"]
+        when "/wait" # until the file "go" is there
+          puts "waiting"
+          sleep 0.01 until File.exist?("go")
+          [200, { "content-type" => "text/plain" }, ["done"]]
+        when "/forever"
+          begin
+            puts "waiting"
+            sleep
+          ensure
+            puts "cleaned up"
+          end
+        when "/raise" then raise "app trouble"
+        when "/environment" then [200, { "content-type" => "text/plain" }, [ENV.fetch("RACK_ENV")]]
+        else [200, { "content-type" => "text/plain" }, ["hello"]]
+        end
+      end)
+    RUBY
+
+    # A running `gyre serve`: what it printed, where it listens.
+    class Program
+      attr_reader :pid, :folder
+
+      def initialize(test, pid, out, err, folder)
+        @test = test
+        @pid = pid
+        @streams = { out: out, err: err }
+        @texts = { out: +"", err: +"" }
+        @folder = folder
+      end
+
+      # @return [String] everything printed so far on that stream
+      def text(stream)
+        io = @streams.fetch(stream)
+        loop do
+          chunk = io.read_nonblock(65_536, exception: false)
+          break if chunk.nil? || chunk == :wait_readable
+
+          @texts.fetch(stream) << chunk
+        end
+        @texts.fetch(stream)
+      end
+
+      # Waits until the stream has said something like the pattern.
+      # @return [MatchData]
+      def expect(pattern, stream = :out)
+        @test.eventually(within_s: 20, what: "#{pattern.inspect} on #{stream}") { text(stream).match(pattern) || ended_early }
+      end
+
+      def urls
+        text(:out).scan(/listening on (\S+)/).flatten
+      end
+
+      def port
+        Integer(text(:out)[%r{listening on http://\S+:(\d+)$}, 1])
+      end
+
+      def signal(name)
+        Process.kill(name, pid)
+      end
+
+      # @return [Process::Status] waits for the end of the process
+      def status
+        @test.eventually(within_s: 20, what: "the end of gyre serve") { @status ||= Process.wait2(pid, Process::WNOHANG)&.last }
+      end
+
+      # Opens a connection and sends a request, without waiting for anything.
+      # @return [Socket]
+      def request(path, socket: TCPSocket.new("127.0.0.1", port), connection: "close")
+        socket.write("GET #{path} HTTP/1.1\r\nhost: localhost\r\nconnection: #{connection}\r\n\r\n")
+        socket
+      end
+
+      # @return [String] the whole answer
+      def get(path, **options)
+        socket = request(path, **options)
+        socket.read
+      ensure
+        socket&.close
+      end
+
+      private
+
+      def ended_early
+        @status ||= Process.wait2(pid, Process::WNOHANG)&.last or return
+        @test.flunk("gyre serve ended (#{@status}); it said:\n#{text(:out)}\n#{text(:err)}")
+      end
+    end
+
+    # Serves `app` while the block runs; waits until it listens, unless `ready` says for what else.
+    # @yield [Program]
+    def serve(*flags, app: APP, env: {}, files: {}, ready: /Use Ctrl-C to stop/, port: true)
+      Dir.mktmpdir do |folder|
+        { "config.ru" => app, **files }.each { |name, content| File.write(File.join(folder, name), content) if content }
+        flags += ["-b", "tcp://127.0.0.1:0"] if port
+        environment = { "APP_ENV" => nil, "RACK_ENV" => nil, "RAILS_ENV" => nil, "PORT" => nil, **env }
+        with_subprocess(*ruby_command(Helpers::EXE, "serve", *flags, env: environment, gems: true), chdir: folder) do |pid, out, err|
+          program = Program.new(self, pid, out, err, folder)
+          program.expect(ready) if ready
+          yield program
+          Warnings.record_output(program.text(:err))
+        end
+      end
+    end
+
+    # Runs `gyre` to its end.
+    # @return [GyreTest::Helpers::Output]
+    def gyre(*arguments, env: {}, files: {}, gems: false)
+      Dir.mktmpdir do |folder|
+        files.each { |name, content| File.write(File.join(folder, name), content) }
+        ruby(Helpers::EXE, *arguments, env: env, gems: gems, chdir: folder)
+      end
+    end
+  end
+end

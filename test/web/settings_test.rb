@@ -1,0 +1,68 @@
+# frozen_string_literal: true
+
+# What can be set and where a server then listens: Gyre::Web::Settings.
+
+require "test_helper"
+require "gyre/web/settings"
+
+class WebSettingsTest < Minitest::Test
+  Settings = Gyre::Web::Settings
+
+  def test_development_listens_on_this_machine_only
+    assert_equal ["tcp://localhost:9292"], addresses({}, "development")
+  end
+
+  def test_other_environments_listen_everywhere
+    assert_equal ["tcp://*:9292"], addresses({}, "production")
+  end
+
+  def test_host_and_port_change_the_default
+    assert_equal ["tcp://localhost:3000"], addresses({ port: 3000 })
+    assert_equal ["tcp://0.0.0.0:9292"], addresses({ host: "0.0.0.0" })
+    assert_equal ["tcp://[::1]:3000"], addresses({ host: "::1", port: 3000 })
+    assert_equal ["tcp://[::1]:3000"], addresses({ host: "[::1]", port: 3000 })
+  end
+
+  def test_host_and_port_are_one_more_address_beside_bind
+    assert_equal ["unix:///run/app.sock"], addresses({ bind: ["unix:///run/app.sock"] })
+    assert_equal ["unix:///run/app.sock", "tcp://localhost:3000"], addresses({ bind: ["unix:///run/app.sock"], port: 3000 })
+  end
+
+  def test_the_same_address_twice_is_one
+    assert_equal ["tcp://localhost:3000"], addresses({ bind: ["localhost:3000"], port: 3000 })
+  end
+
+  def test_the_default_port_can_be_given
+    assert_equal ["tcp://localhost:5000"], Settings.endpoints({}, "development", default_port: 5000).map(&:to_s)
+    assert_equal ["tcp://example.org:5000"], Settings.endpoints({ bind: ["example.org"] }, "production", default_port: 5000).map(&:to_s)
+  end
+
+  def test_flags_win_over_the_file_limit_by_limit
+    file = { bind: ["a:1"], port: 1, limits: { connections_limit: 1, header_count_limit: 1 } }
+    flags = { bind: ["b:2"], limits: { connections_limit: 2 } }
+    assert_equal({ bind: ["b:2"], port: 1, limits: { connections_limit: 2, header_count_limit: 1 } }, Settings.merge(file, flags))
+  end
+
+  def test_requests_are_logged_in_development_only
+    assert_equal "common", Settings.default_log_format("development")
+    assert_equal "none", Settings.default_log_format("production")
+  end
+
+  def test_no_name_means_two_things
+    assert_equal Settings.names.uniq, Settings.names
+    assert_empty Settings::FOREIGN.keys & Settings.names
+  end
+
+  def test_advice_for_foreign_names_leads_to_names_that_exist
+    Settings::FOREIGN.each_value do |advice|
+      name = advice[/\Awrite (\w+)\z/, 1] or next
+      assert_includes Settings.names, name.to_sym
+    end
+  end
+
+  private
+
+  def addresses(settings, environment = "development")
+    Settings.endpoints(settings, environment).map(&:to_s)
+  end
+end
