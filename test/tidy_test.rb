@@ -1,0 +1,191 @@
+# frozen_string_literal: true
+
+# Checks what can be checked of DESIGN and STYLE by reading the files: the direction of the layers, headers, a test for
+# each file, lengths, leftover marks. Every table of exceptions is here, on top, each with its reason.
+require "test_helper"
+
+class TidyTest < Minitest::Test
+  ROOT = File.expand_path("..", __dir__)
+
+  # Which layer a file belongs to: the first pattern that fits. A file may require its own layer and lower ones.
+  LAYERS = [
+    [1, "loop", %w[lib/gyre/version.rb lib/gyre/errors.rb lib/gyre/native.rb lib/gyre/loop.rb lib/gyre/loop/**]],
+    [2, "concurrency", %w[lib/gyre/scheduler.rb lib/gyre/scheduler/** lib/gyre/offload.rb lib/gyre/run.rb
+                          lib/gyre/task.rb lib/gyre/task/** lib/gyre/barrier.rb lib/gyre/semaphore.rb
+                          lib/gyre/queue.rb lib/gyre/limited_queue.rb lib/gyre/condition.rb lib/gyre/waiter.rb
+                          lib/gyre/waiters.rb]],
+    [3, "net", %w[lib/gyre.rb lib/gyre/endpoint.rb lib/gyre/listener.rb]],
+    [4, "protocols", %w[lib/gyre/http1.rb lib/gyre/http1/**]],
+    [5, "doors", %w[lib/gyre/web.rb lib/gyre/web/** lib/rackup/** exe/*]]
+  ].freeze
+
+  # Files without a test of their own name, and the test that covers them.
+  COVERED_BY = {
+  }.freeze
+
+  # Files longer than their kind's limit, and why.
+  LONG = {
+  }.freeze
+  LINES_LIMIT = { "lib" => 300, "ext" => 500 }.freeze
+
+  # C files that also stand without Ruby: in the fuzzers and in plain C programs.
+  WITHOUT_RUBY = %w[backend*.c *_parser.c http1_chunked.c timers.c wakeup.c].freeze
+
+  # Marks of unfinished work and of debugging, put together so that this file does not hold them.
+  MARKS = /\b(?:#{%w[TO+DO FIX+ME X+XX HA+CK].join("|").delete("+")})\b|binding\.(?:irb|pry)\b|\bbye#{"bug"}\b/.freeze
+  # Where somebody's machine shows through.
+  MACHINE_PATHS = %r{(?<![\w.])/(?:#{%w[wo+rk ro+ot ho+me tmp/pl+an].join("|").delete("+")})/}.freeze
+
+  def test_every_file_belongs_to_a_layer
+    homeless = ruby_files.reject { |path| layer(path) }
+    assert_empty homeless, "add them to LAYERS in #{__FILE__}"
+  end
+
+  def test_a_layer_requires_no_higher_one
+    wrong = ruby_files.flat_map do |path|
+      required_files(path).select { |other| layer(other).to_i > layer(path).to_i }
+                          .map { |other| "#{path} (layer #{layer(path)}) requires #{other} (layer #{layer(other)})" }
+    end
+    assert_empty wrong
+  end
+
+  def test_every_required_file_is_there
+    missing = ruby_files.flat_map do |path|
+      required_files(path).reject { |other| File.exist?(File.join(ROOT, other)) }.map { |other| "#{path}: #{other}" }
+    end
+    assert_empty missing
+  end
+
+  def test_every_ruby_file_opens_with_the_magic_comment_and_a_header
+    wrong = ruby_files.reject do |path|
+      lines = read(path).lines.drop_while { |line| line.start_with?("#!") }
+      lines[0] == "# frozen_string_literal: true\n" && lines[1] == "\n" && lines[2].to_s.match?(/\A# \S/)
+    end
+    assert_empty wrong, "each opens with what it is, who calls it, what it never does"
+  end
+
+  def test_every_c_file_opens_with_a_header
+    wrong = files("ext/gyre/*.{c,h}").reject { |path| read(path).match?(%r{\A/\*\s*\n?\s*\*? ?\S}) }
+    assert_empty wrong, "each opens with what it is, who calls it, what it never does"
+  end
+
+  def test_every_file_has_its_test
+    untested = files("lib/gyre/**/*.rb").reject { |path| own_tests(path).any? || COVERED_BY.key?(path) }
+    assert_empty untested, "write the test, or name in COVERED_BY the one that covers it"
+  end
+
+  def test_the_tables_name_only_what_is_there_and_needed
+    stale = COVERED_BY.reject { |path, test| exist?(path) && exist?(test) && own_tests(path).empty? }
+    assert_empty stale, "stale in COVERED_BY"
+    assert_empty LONG.keys.reject { |path| exist?(path) && too_long?(path) }, "stale in LONG"
+  end
+
+  def test_no_file_is_long_without_a_reason
+    long = files("lib/**/*.rb", "ext/**/*.{c,h}").select { |path| too_long?(path) }
+    assert_empty long - LONG.keys, "split them, or give the reason in LONG"
+  end
+
+  def test_backends_and_parsers_include_no_ruby
+    wrong = WITHOUT_RUBY.flat_map { |name| files("ext/gyre/#{name}") }.uniq.select do |path|
+      included_files(path).any? { |name| name.match?(%r{\Aruby(?:\.h\z|/)}) }
+    end
+    assert_empty wrong
+  end
+
+  def test_nothing_unfinished_is_left
+    assert_empty lines_matching(MARKS, tracked_files)
+    assert_empty lines_matching(/^\s*(?:puts|pp?)\b(?!\s*=)/, files("lib/**/*.rb")), "print to a stream that is given"
+    assert_empty lines_matching(/\bprintf\(|fprintf\(stderr/, files("ext/**/*.c"))
+  end
+
+  def test_no_trailing_spaces_and_no_tabs_in_ruby
+    text = tracked_files.grep(/\.(?:rb|rake|c|h|ru|gemspec|css|html|yml)\z/)
+    assert_empty lines_matching(/[ \t]+$/, text)
+    assert_empty lines_matching(/\t/, tracked_files.grep(/\.(?:rb|rake|ru|gemspec)\z/))
+  end
+
+  def test_no_paths_of_a_machine
+    assert_empty lines_matching(MACHINE_PATHS, tracked_files)
+  end
+
+  def test_every_test_uses_the_helper
+    without = files("test/**/*_test.rb").reject { |path| read(path).match?(/^require(?:_relative)? ".*test_helper"$/) }
+    assert_empty without, %(start with require "test_helper")
+  end
+
+  private
+
+  def files(*patterns)
+    Dir.chdir(ROOT) { patterns.flat_map { |pattern| Dir[pattern] }.select { |path| File.file?(path) }.sort }
+  end
+
+  # Everything whose requires count.
+  def ruby_files
+    files("lib/**/*.rb", "exe/*")
+  end
+
+  # What is in the repository; in an unpacked archive without one, all but what is built.
+  def tracked_files
+    @tracked_files ||= begin
+      listed = File.exist?(File.join(ROOT, ".git")) ? IO.popen(["git", "-C", ROOT, "ls-files", "-z"], &:read) : ""
+      found = listed.empty? ? files("{bin,exe,ext,lib,test,fuzz,bench,examples,docs}/**/*", "*") : listed.split("\0")
+      found.select { |path| exist?(path) && !read(path).include?("\0") }
+    end
+  end
+
+  def layer(path)
+    number, = LAYERS.find do |_, _, patterns|
+      patterns.any? { |pattern| File.fnmatch?(pattern.sub(/\*\*\z/, "**/*"), path, File::FNM_PATHNAME) }
+    end
+    number
+  end
+
+  # The project's files that a Ruby file requires, as paths; what is made at run time (the extension) is left out.
+  def required_files(path)
+    read(path).scan(/^[^#\n]*?\b(require|require_relative|autoload)\b[ (](?:\s*:\w+,\s*)?["']([^"'#]+)["']/)
+              .filter_map do |kind, name|
+      if kind == "require_relative"
+        File.expand_path(name, "/#{File.dirname(path)}").delete_prefix("/").sub(/(?:\.rb)?\z/, ".rb")
+      elsif name.match?(%r{\A(?:gyre\z|gyre/(?!gyre_ext)|rackup/handler/gyre)})
+        "lib/#{name}.rb"
+      end
+    end
+  end
+
+  # Every #include of a C file, also through the project's own headers.
+  def included_files(path, seen = [])
+    read(path).scan(/^\s*#\s*include\s+[<"]([^>"]+)[>"]/).flatten.each do |name|
+      next if seen.include?(name)
+
+      seen << name
+      own = File.join(File.dirname(path), name)
+      included_files(own, seen) if exist?(own)
+    end
+    seen
+  end
+
+  # lib/gyre/web/server.rb is tested by test/web/server_test.rb or test/contracts/web/server_test.rb.
+  def own_tests(path)
+    name = path.delete_prefix("lib/gyre/").delete_prefix("lib/").delete_suffix(".rb")
+    files("test/#{name}_test.rb", "test/contracts/#{name}_test.rb")
+  end
+
+  def too_long?(path)
+    read(path).count("\n") > LINES_LIMIT.fetch(path[/\A\w+/])
+  end
+
+  def lines_matching(pattern, paths)
+    (paths - ["test/tidy_test.rb"]).flat_map do |path|
+      read(path).each_line.with_index(1).select { |line, _| line.match?(pattern) }
+                .map { |line, number| "#{path}:#{number}: #{line.strip[0, 100]}" }
+    end
+  end
+
+  def exist?(path)
+    File.file?(File.join(ROOT, path))
+  end
+
+  def read(path)
+    (@read ||= {})[path] ||= File.read(File.join(ROOT, path), encoding: "UTF-8").scrub
+  end
+end
