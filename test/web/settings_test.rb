@@ -60,6 +60,15 @@ class WebSettingsTest < Minitest::Test
     end
   end
 
+  def test_the_guide_has_a_row_for_every_setting_and_limit
+    guide = File.read(File.join(GyreTest::Helpers::ROOT, "docs/serve.md"))
+    Settings.limits.each do |row|
+      flag = "--#{Settings.short_name(row).to_s.tr("_", "-")} #{row.unit.upcase}"
+      assert_includes guide, "| `#{flag}` | #{row.default} | #{row.status || "closes"} | #{row.meaning} |"
+    end
+    (Settings::TABLE.map(&:name) - [:rackup]).each { |name| assert_match(/^\|.*`--#{name.to_s.tr("_", "-")}/, guide) }
+  end
+
   private
 
   def addresses(settings, environment = "development")
