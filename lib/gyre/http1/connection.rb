@@ -24,16 +24,18 @@
 #     that is there already (the one the engine collected, or a pipelined one); nil when there is none: the connection is
 #     then either back in the engine's care (IDLE, or HEAD with its partial head kept), or closed, or hijacked. The caller
 #     does not need to know which, and must not touch the connection afterwards. A refused head is answered here
-#     (write, shut down writing, linger) and gives nil.
+#     (write, shut down writing, linger) and gives nil; so does a content-length beyond limits.body_bytes_limit (413).
+#     On a closed or hijacked connection: nil.
 # write_response(status, headers, body) → true or false
 #     The fast path: head and whole body in one writev. True: it is in the kernel (parks until all is). False: nothing was
 #     sent because this answer needs Response. It may say false to anything that it does not want to know, and must unless
 #     - status is an Integer from 200 to 599, and headers a Hash, and body an Array of Strings,
 #     - each key is a String, and each value a String or an Array of Strings,
 #     - there is none of rack.hijack, rack.protocol, transfer-encoding (and: any other key that starts with "rack." is not sent),
-#     - content-length, if given, is the body's length (HEAD, 304: any number).
-#     Raises ArgumentError, with nothing sent, for a name that is no token or a value with CR, LF or NUL.
-#     HEAD, 204 and 304: no body goes out. 204: no content-length either. Otherwise content-length is the body's length.
+#     - content-length, if given, is the body's length (HEAD, 204, 304: any digits).
+#     Raises ArgumentError, with nothing sent, for a name that is no token or a value with CR, LF or NUL. After hijack: true, with nothing sent.
+#     HEAD, 204 and 304: no body goes out. content-length is the body's length, but 204: none; HEAD and 304: the given one; else
+#     HEAD: the body's length if that is not 0; 304: none.
 # write_head(status, headers, framing) → the framing really used
 #     Sends the head at once (a client may wait for it before it does what the body waits for). framing is
 #       Integer   content-length; the caller sends exactly so many bytes
@@ -42,17 +44,18 @@
 #       :raw      no field of the engine's own except date; the app's connection, transfer-encoding and content-length go out as
 #                 they are; the connection is over afterwards (upgrades, partial hijack)
 #       nil       no body, and nothing said about one
-#     HEAD, 204 and 304 turn the first three into nil (for HEAD and 304 after an Integer has been written as content-length, for
-#     HEAD after :chunked has been written too). With any framing but :raw the headers' own content-length, transfer-encoding
+#     HEAD, 204 and 304 turn the first three into nil (HEAD and 304: an Integer is written as content-length all the same; HEAD:
+#     so is :chunked as transfer-encoding; 204 says neither). With any framing but :raw the headers' own content-length, transfer-encoding
 #     and connection are left out; connection containing "close" ends keep-alive. Keys that start with "rack." are left out.
 #     Header values may be Strings or Arrays of Strings. Raises ArgumentError as above, with nothing sent.
-# write_body(string) → Integer, the string's bytes; framed as write_head returned. An empty string sends nothing. nil framing: nothing is sent.
+# write_body(string) → Integer, the string's bytes; framed as write_head returned. An empty string sends nothing. nil framing, or after
+#     finish_body: nothing is sent.
 # finish_body → nil; the last chunk for :chunked.
 # write_file(io, offset, length) → Integer, bytes sent; fewer than length when the file ended early. Framing Integer, or :close.
 # write_interim(status, headers) → true, or false when nothing was sent: HTTP/1.0, or the head has been sent.
 #     100 satisfies a waiting Expect. Raises ArgumentError as above.
 # read_body(max_bytes) → String (BINARY, 1 to max_bytes bytes, a new one each time) or nil at the end. Parks; what is there is
-#     returned at once. The first call sends 100 Continue if that is awaited and the head was not sent. Raises
+#     returned at once. The first call sends 100 Continue if expects_continue?. Raises
 #     RequestError (408 between bytes, 413, 400 or 431 for chunks and trailers), RequestCut when the client left before the end; either
 #     ends keep-alive, and later calls raise the same again.
 # trailers → Hash (lower-case name → value, joined as headers are); empty until the body was read to its end.
@@ -62,7 +65,8 @@
 # close → nil; at once, FIN after what was written; may be called again. reset → nil; the same with RST (SO_LINGER 0).
 # interrupt is the acceptor's (see server.rb).
 # Questions: head_sent? (of the present request: some byte of its final head was given to the kernel), keep_alive?,
-#     closed? (also true after hijack), hijacked?, expects_continue? (a 100 is awaited and may still be sent), head_only? (the request
+#     closed? (also true after hijack), hijacked?, expects_continue? (a 100 is awaited: Expect was sent, not one byte of the body has
+#     come with the head, and neither 100 nor head was sent), head_only? (the request
 #     was HEAD), body_bytes_sent (of the present answer, without head and chunk framing), remote_address → String
 #     ("" for a Unix socket).
 #
@@ -85,7 +89,8 @@
 #   gyre.trailers         only for a chunked body: connection.method(:trailers)
 # All values are new unfrozen BINARY Strings unless they stand in the template (those are shared and frozen). Fields with "_" in the name are
 # left out (CVE-2024-45614). Repeated fields are joined by ", ", Cookie by "; ". HTTP_HOST is the authority of an absolute-form target.
-# SERVER_NAME and SERVER_PORT come from the authority (port: 80, or 443 for https), without one from the socket.
+# SERVER_NAME and SERVER_PORT come from the authority (port: 80, or 443 for https); without one from the socket's own address (IPv6 in
+# brackets; "localhost" and "80" for a Unix socket).
 
 module Gyre
   module HTTP1
