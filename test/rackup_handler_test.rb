@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+# `rackup -s gyre` and what Rails uses of it: lib/rackup/handler/gyre.rb.
+
+require "test_helper"
+require "rackup/handler"
+require_relative "web/serving"
+
+class RackupHandlerTest < Minitest::Test
+  include GyreTest::Serving
+
+  HELLO = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello"]] }
+
+  def test_rackup_finds_the_handler_by_its_name
+    assert_equal "Rackup::Handler::Gyre", handler.name
+  end
+
+  def test_it_serves_and_hands_out_a_server_that_can_be_stopped
+    out, = capture do
+      handler.run(HELLO, Host: "127.0.0.1", Port: "0", environment: "test") do |server|
+        assert_equal "hello", Net::HTTP.get(URI(server.urls.first))
+        server.stop
+      end
+    end
+    assert_match(%r{^  listening on http://127\.0\.0\.1:\d+$}, out)
+    assert_match(/^  environment test, process \d+$/, out)
+  end
+
+  def test_options_of_gyre_come_as_strings
+    capture do
+      handler.run(HELLO, bind: "127.0.0.1:0,127.0.0.1:0", keep_alive_timeout: "2.5", body_bytes_limit: "10k", shutdown_timeout: "1") do |server|
+        assert_equal [2.5, 10_240], [server.limits.keep_alive_timeout_s, server.limits.body_bytes_limit]
+        server.stop
+      end
+    end
+  end
+
+  def test_an_option_that_cannot_be_is_refused
+    assert_raises(ArgumentError) { handler.run(HELLO, Port: "0", connections_limit: "many") }
+  end
+
+  def test_every_limit_is_an_option
+    names = handler.valid_options.keys.map { |text| text[/\A\w+/] }
+    assert_includes names, "Host"
+    assert_includes names, "Port"
+    Gyre::Web::Settings.limits.each { |row| assert_includes names, Gyre::Web::Settings.short_name(row).to_s }
+  end
+
+  BACKENDS.each do |engine, backend|
+    define_method(:"test_rackup_serves_with_it_on_#{engine}") do
+      rackup("-E", "none", env: { "GYRE_BACKEND" => backend }) do |program|
+        assert_equal "hello", Net::HTTP.get(URI(program.urls.first))
+        program.signal(:INT)
+        assert_equal 0, program.status.exitstatus
+        assert_match(/^Stopped$/, program.text(:out))
+      end
+    end
+  end
+
+  def test_rackup_in_development_lints_and_logs_by_itself
+    rackup do |program|
+      assert_equal "hello", Net::HTTP.get(URI(program.urls.first))
+      program.expect(%r{"GET / HTTP/1\.1" 200}, :err)
+      refute_match(%r{GET /}, program.text(:out))
+    end
+  end
+
+  private
+
+  def handler
+    Rackup::Handler.get("gyre")
+  end
+
+  def rackup(*flags, env: {})
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "config.ru"), APP)
+      arguments = ["-s", "gyre", "-o", "127.0.0.1", "-p", "0", *flags]
+      command = ruby_command("-e", "load Gem.bin_path('rackup', 'rackup')", "--", *arguments, env: { "RACK_ENV" => nil, **env }, gems: true)
+      with_subprocess(*command, chdir: folder) do |pid, out, err|
+        program = Program.new(self, pid, out, err, folder)
+        program.expect(/Use Ctrl-C to stop/)
+        yield program
+      end
+    end
+  end
+end

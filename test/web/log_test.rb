@@ -1,0 +1,36 @@
+# frozen_string_literal: true
+
+# What the server says of itself: Gyre::Web::Log.
+
+require "test_helper"
+require "stringio"
+require "gyre/web/log"
+
+class WebLogTest < Minitest::Test
+  def setup
+    @notices = StringIO.new
+    @errors = StringIO.new
+  end
+
+  def test_notices_are_plain_lines
+    Gyre::Web::Log.new(notices: @notices, errors: @errors).info("Stopped")
+    assert_equal ["Stopped\n", ""], [@notices.string, @errors.string]
+  end
+
+  def test_without_a_place_for_notices_they_are_dropped
+    Gyre::Web::Log.new(errors: @errors).info("Stopped")
+    assert_equal "", @errors.string
+  end
+
+  def test_errors_have_the_time_and_end_with_one_newline
+    log = Gyre::Web::Log.new(notices: @notices, errors: @errors)
+    log.error("no\n  trace\n")
+    assert_match(/\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:\d\d gyre: no\n  trace\n\z/, @errors.string)
+    assert_equal "", @notices.string
+  end
+
+  def test_an_output_that_is_closed_ends_nothing
+    @errors.close
+    Gyre::Web::Log.new(errors: @errors).error("nobody hears it")
+  end
+end

@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+# How an app is made from a file: Gyre::Web::RackupFile. (Its messages: cli_test.rb.)
+
+require "test_helper"
+require "tmpdir"
+require "gyre/web/rackup_file"
+
+class WebRackupFileTest < Minitest::Test
+  def test_a_rackup_file_gives_its_app
+    assert_equal [200, {}, ["hello"]], load("run ->(_env) { [200, {}, ['hello']] }").call({})
+  end
+
+  def test_no_middleware_is_added
+    app = load("APP_FOR_THE_TEST = ->(_env) { }\nrun APP_FOR_THE_TEST")
+    assert_same APP_FOR_THE_TEST, app
+  end
+
+  def test_a_ruby_file_gives_the_constant_of_its_name
+    app = load("module SomeRackApp; def self.call(_env) = [200, {}, []]; end", "some_rack_app.rb")
+    assert_equal "SomeRackApp", app.name
+  end
+
+  def test_what_cannot_be_loaded_is_an_app_error
+    assert_match(/no_such\.ru/, assert_raises(Gyre::Web::AppError) { Gyre::Web::RackupFile.load("no_such.ru") }.message)
+    assert_match(/config\.ru:1/, assert_raises(Gyre::Web::AppError) { load("run ]") }.message)
+    assert_match(/no such thing/, assert_raises(Gyre::Web::AppError) { load("raise 'no such thing'") }.message)
+    assert_match(/nowhere_to_be_found/, assert_raises(Gyre::Web::AppError) { load("require 'nowhere_to_be_found'") }.message)
+  end
+
+  private
+
+  def load(text, name = "config.ru")
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, name)
+      File.write(path, text)
+      Gyre::Web::RackupFile.load(path)
+    end
+  end
+end
