@@ -3,6 +3,7 @@
 # Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop, and what both engines' schedulers have in common. Made by
 # Gyre.run, by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or by a program of its own. The engines are
 # Gyre::Scheduler::Native (ext/gyre) and Gyre::Scheduler::Portable.
+require_relative "errors"
 require_relative "loop"
 require_relative "offload"
 require_relative "scheduler/fork"
@@ -28,6 +29,11 @@ module Gyre
     def report(error, fiber)
       what = fiber ? fiber.inspect : "a callback of the loop"
       $stderr.write("gyre: unhandled in #{what}: #{error.full_message(highlight: false).chomp}\n")
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{closed? ? "closed" : backend}>"
     end
 
     # Resolves a host name in a thread (Fiber::Scheduler#address_resolve).

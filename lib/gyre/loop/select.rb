@@ -16,6 +16,18 @@ module Gyre
       # The name for GYRE_BACKEND.
       NAME = "select"
 
+      # Runs the block so that no fiber scheduler sees what it does: since Ruby 3.2 IO.select is a hook itself, and must
+      # not come back to us.
+      if Fiber.respond_to?(:blocking)
+        def self.blocking(&block)
+          Fiber.current.blocking? ? block.call : Fiber.blocking(&block)
+        end
+      else
+        def self.blocking
+          yield
+        end
+      end
+
       def initialize
         @ios = {}
         @readers = {}
@@ -51,7 +63,7 @@ module Gyre
       # @return [Hash{Integer => Integer}] what is ready by descriptor; 0 for a descriptor that is not open any more
       # @raise [RuntimeError] when there are more descriptors than select(2) can watch on this system
       def wait(timeout)
-        ready = blocking { IO.select(@readers.values.push(@wakeup_reader), @writers.values, @priorities.values, timeout) }
+        ready = Select.blocking { IO.select(@readers.values.push(@wakeup_reader), @writers.values, @priorities.values, timeout) }
         ready ? collect(ready) : {}
       rescue IOError, Errno::EBADF
         lost = descriptors_not_open
@@ -101,7 +113,7 @@ module Gyre
       end
 
       def drain
-        blocking { @wakeup_reader.read_nonblock(1024) }
+        Select.blocking { @wakeup_reader.read_nonblock(1024) }
       rescue IO::WaitReadable
         nil # another one took them
       end
@@ -110,23 +122,12 @@ module Gyre
         lost = {}
         @ios.each do |fd, io|
           begin
-            blocking { IO.select([io], nil, nil, 0) }
+            Select.blocking { IO.select([io], nil, nil, 0) }
           rescue IOError, Errno::EBADF
             lost[fd] = 0
           end
         end
         lost
-      end
-
-      # Since Ruby 3.2 IO.select is a hook of the fiber scheduler itself: it must not come back to us.
-      if Fiber.respond_to?(:blocking)
-        def blocking(&block)
-          Fiber.current.blocking? ? block.call : Fiber.blocking(&block)
-        end
-      else
-        def blocking
-          yield
-        end
       end
     end
   end

@@ -13,6 +13,8 @@ module Gyre
     class Timers
       # From how many cancelled timers on they are thrown out, once they are the majority.
       CANCELLED_LIMIT = 128
+      # The longest sleep at one time: select(2) takes no infinite number of seconds.
+      DELAY_LIMIT_S = 86_400
 
       # One call in the future.
       class Timer
@@ -76,7 +78,7 @@ module Gyre
         first = @timers.first or return nil
 
         delay = first.at - Timers.now
-        delay.positive? ? delay : 0
+        delay.positive? ? [delay, DELAY_LIMIT_S].min : 0
       end
 
       # Calls everything that is due.

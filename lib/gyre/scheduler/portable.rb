@@ -5,6 +5,7 @@
 #
 # There are no io_read and io_write hooks: without them Ruby reads and writes itself, and calls io_wait when it would block.
 require_relative "../loop/portable"
+require_relative "portable/callback"
 require_relative "portable/fibers"
 
 module Gyre
@@ -82,6 +83,46 @@ module Gyre
         @fibers.interrupt(fiber, exception) unless @closed
       end
 
+      # Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which Timeout.timeout
+      # calls). When it is over so late that the block has ended, nothing happens.
+      # @param duration [Numeric, nil] seconds
+      # @yieldparam duration [Numeric]
+      # @return what the block returns
+      def timeout_after(duration, error_class = nil, message = "execution expired")
+        return yield(duration) if duration.nil?
+
+        expiry = Expiry.new(@fibers, Fiber.current, error_class || Timeout::Error, message)
+        timer = @loop.timers.after(duration, expiry)
+        begin
+          yield duration
+        ensure
+          timer.cancel
+          expiry.withdraw
+        end
+      end
+
+      # --- callbacks, for what shall wait without a fiber ---
+
+      # Calls the block on the loop again and again while the descriptor is ready. The block must not wait: it spawns a
+      # fiber for that. `run` goes on as long as there is a watch.
+      # @param events [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
+      # @yieldparam ready [Integer] which of them; 0 when the descriptor was closed, and the watch is over
+      # @return [Callback] with cancel
+      def watch(io, events, &block)
+        open!
+        callback = Callback.new(self, @handles, block)
+        callback.start(@loop.watch(io, events, callback))
+      end
+
+      # Calls the block on the loop, once.
+      # @param seconds [Numeric] from now
+      # @return [Callback] with cancel
+      def after(seconds, &block)
+        open!
+        callback = Callback.new(self, @handles, block)
+        callback.start(@loop.timers.after(seconds, callback))
+      end
+
       # --- descriptors, processes ---
 
       # Parks the current fiber until the descriptor is ready (Fiber::Scheduler#io_wait).
@@ -95,6 +136,20 @@ module Gyre
         park(waiter, timeout)
       ensure
         watch&.cancel
+      end
+
+      # IO.select, since Ruby 3.2 (Fiber::Scheduler#io_select).
+      # @param timeout [Numeric, nil] seconds
+      # @return [Array(Array, Array, Array), nil] nil when the time is over
+      def io_select(readables, writables, exceptionals, timeout = nil)
+        deadline = timeout && (Loop::Timers.now + timeout)
+        until (ready = Loop::Select.blocking { IO.select(readables, writables, exceptionals, 0) })
+          timeout = [deadline - Loop::Timers.now, 0].max if deadline
+          return if timeout&.zero?
+
+          wait_for_any({ IO::READABLE => readables, IO::WRITABLE => writables, IO::PRIORITY => exceptionals }, timeout)
+        end
+        ready
       end
 
       # Waits for a child process (Fiber::Scheduler#process_wait).
@@ -138,10 +193,14 @@ module Gyre
         return if @closed
 
         begin
-          run
+          run unless Thread.current.status == "aborting" # a killed thread waits for nothing
         ensure
-          @closed = true
-          @loop.close
+          begin
+            @fibers.unwind
+          ensure
+            @closed = true
+            @loop.close
+          end
         end
       end
       alias close scheduler_close
@@ -185,9 +244,17 @@ module Gyre
 
       def seconds(duration)
         raise TypeError, "can't convert #{duration.class} into time interval" unless duration.is_a?(Numeric)
-        raise ArgumentError, "time interval must not be negative" if duration.negative?
+        raise ArgumentError, "time interval must not be negative" unless duration >= 0
 
         duration
+      end
+
+      def wait_for_any(ios, timeout)
+        waiter = @fibers.waiter
+        watches = ios.flat_map { |events, list| list.to_a.map { |io| @loop.watch(io.to_io, events, waiter) } }
+        park(waiter, timeout)
+      ensure
+        watches&.each(&:cancel)
       end
 
       def open!

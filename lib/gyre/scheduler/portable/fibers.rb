@@ -18,6 +18,9 @@ module Gyre
         BUDGET = 256
         # How many finished fibers are kept for reuse.
         IDLE_LIMIT = 1024
+        # How often the fibers that are left at the end are asked to go, and for how long each time.
+        UNWIND_ROUNDS = 3
+        UNWIND_TIMEOUT_S = 1
 
         # @param scheduler [Portable] reports errors
         # @param loop [Gyre::Loop::Portable]
@@ -43,7 +46,9 @@ module Gyre
           begin
             waiter.base.waiter = waiter.strand.waiter = waiter
             @parked[waiter] = true
-            error = waiter.strand.take_deferred and raise error
+            unless waiter.binding
+              error = waiter.strand.take_deferred and raise error
+            end
             leave(waiter)
           ensure
             @parked.delete(waiter)
@@ -107,11 +112,7 @@ module Gyre
         def spawn(callable, arguments, options)
           worker = (@idle.pop if options.empty?) || Worker.new(self, options)
           worker.assign(callable, arguments)
-          waiter = self.waiter
-          waiter.state = :ready
-          @ready.unshift(waiter)
-          @entering = worker
-          park(waiter)
+          enter(worker)
           raise_failure if @failure && @drivers.empty?
           worker.fiber
         end
@@ -152,6 +153,7 @@ module Gyre
           @idle = []
           @drivers = []
           @inbox = Thread::Queue.new
+          @message = @entering = @failure = nil
           @budget = BUDGET
           @base = nil
           @thread = Thread.current
@@ -177,8 +179,14 @@ module Gyre
           return false if !worker.pooled || @idle.size >= IDLE_LIMIT
 
           @idle.push(worker)
-          depart(worker.fiber) or return false until worker.assigned?
-          true
+          begin
+            depart(worker.fiber) or return false until worker.assigned?
+          rescue SystemExit, SignalException => error
+            fail(error)
+          rescue Exception # rubocop:disable Lint/RescueException -- meant for the job that has ended: too late
+            retry unless worker.assigned?
+          end
+          worker.assigned?
         end
 
         # An exception that ends the thread or the process leaves through whoever drives the loop.
@@ -188,11 +196,38 @@ module Gyre
 
         def report(error, fiber)
           @scheduler.report(error, fiber)
-        rescue Exception => broken # rubocop:disable Lint/RescueException -- nobody else would see it
+        rescue SystemExit, SignalException => broken
           fail(broken)
+        rescue Exception # rubocop:disable Lint/RescueException -- $stderr is closed, for example: there is nobody to tell
+          nil
+        end
+
+        # Ends all that wait: they get a Stop at their waits, and some time to clean up.
+        def unwind
+          UNWIND_ROUNDS.times do
+            return if @parked.empty?
+
+            @parked.keys.each { |waiter| raise_at(waiter, Stop.new("the scheduler closes")) }
+            deadline = Loop::Timers.now + UNWIND_TIMEOUT_S
+            timer = @loop.timers.after(UNWIND_TIMEOUT_S, -> {})
+            drive { none? || Loop::Timers.now > deadline }
+            timer.cancel
+          end
         end
 
         private
+
+        # The caller waits at the head of the queue. It is no wait in which an exception may be raised: the job has begun.
+        def enter(worker)
+          waiter = self.waiter
+          waiter.binding = true
+          waiter.state = :ready
+          @ready.unshift(waiter)
+          @entering = worker
+          park(waiter)
+        ensure
+          @entering = nil
+        end
 
         # Control goes round until it is this waiter's turn. It may come back before that: Ruby enters the root fiber when
         # another one ends.

@@ -38,9 +38,10 @@ module Gyre
         private
 
         def live
-          loop do
+          working = true
+          while working
             run
-            break unless @fibers.rest(self)
+            working = @fibers.rest(self)
           end
         end
 
@@ -51,6 +52,8 @@ module Gyre
           @callable = @arguments = nil
           adopt_storage if @storage
           callable.call(*arguments)
+        rescue Stop
+          nil # that it ends was asked for
         rescue SystemExit, SignalException => error
           @fibers.fail(error)
         rescue Exception => error # rubocop:disable Lint/RescueException -- reported
