@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # What every test is checked for beside its own assertions: it leaves nothing behind and causes no warning, and it
-# ends. Included in Minitest::Test by test_helper.
+# ends. Included in Minitest::Test by test_helper. GYRE_TEST_STRESS=1 (rake test:stress) also runs the body of each test
+# under GC.stress, with compaction.
 require_relative "leak_check"
 require_relative "warnings"
 require_relative "watchdog"
@@ -9,9 +10,22 @@ require_relative "watchdog"
 module GyreTest
   # Minitest's hooks around each test.
   module LifecycleChecks
+    STRESS = ENV["GYRE_TEST_STRESS"] == "1"
+    GC.auto_compact = true if STRESS && GC.respond_to?(:auto_compact=)
+
     def before_setup
       Watchdog.watch(self)
       @leak_check = LeakCheck.new
+      super
+    end
+
+    def after_setup
+      super
+      GC.stress = STRESS
+    end
+
+    def before_teardown
+      GC.stress = false
       super
     end
 

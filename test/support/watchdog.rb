@@ -6,6 +6,7 @@ module GyreTest
   # One thread that looks once a second at how long the present test has run.
   class Watchdog
     LIMIT_S = Float(ENV.fetch("GYRE_TEST_LIMIT_S", "60"))
+    FIBERS_LIMIT = 50
 
     class << self
       # The test now running and the time by which it must be done.
@@ -32,7 +33,7 @@ module GyreTest
         name, deadline = current
         return if name.nil? || now < deadline
 
-        $stderr.puts "\n#{name} hangs. What the threads do:", threads
+        $stderr.puts "\n#{name} hangs. What the threads and fibers do:", threads, fibers
         on_hang.call(name)
         $stdout.flush
         kill_children
@@ -40,7 +41,17 @@ module GyreTest
       end
 
       def threads
-        Thread.list.map { |thread| "#{thread.inspect}\n    #{thread.backtrace&.join("\n    ")}\n" }
+        Thread.list.map { |thread| described(thread) }
+      end
+
+      def fibers
+        ObjectSpace.each_object(Fiber).select(&:alive?).first(FIBERS_LIMIT).map { |fiber| described(fiber) }
+      end
+
+      # The lines of Minitest itself are left out.
+      def described(thread)
+        lines = thread.backtrace.to_a.grep_v(%r{/minitest[-/]})
+        "#{thread.inspect}\n#{lines.map { |line| "    #{line}\n" }.join}"
       end
 
       def kill_children

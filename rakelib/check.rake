@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+# Slow checks of the C code: the sanitizers, valgrind, and the collector at its most eager. Each runs the part of the
+# suite in which C code does the work. The sanitizers' build lives in a copy of the checkout, so that it is never
+# loaded by mistake.
+require "fileutils"
+require "rbconfig"
+
+# The copy of the checkout, and how its programs are started.
+module GyreCheck
+  COPIED = "{{lib,ext,exe,test,examples}/**/*,Gemfile,gyre.gemspec}"
+
+  module_function
+
+  # What is worth the time: tests that run C code, and no browser.
+  def files
+    named = ENV["TEST"].to_s.split(/[,\s]+/)
+    named.empty? ? Dir["test/contracts/**/*_test.rb", "test/http1/**/*_test.rb"].sort : named
+  end
+
+  # Copies what a run needs; only what changed, so that make has little to do the second time.
+  def copy_checkout(folder)
+    copied = ->(root) { Dir.glob(COPIED, base: root).select { |path| File.file?(File.join(root, path)) } }
+    (copied.call(folder) - copied.call(".")).each { |path| File.delete(File.join(folder, path)) if File.extname(path) != ".so" }
+    copied.call(".").each { |path| copy_file(path, File.join(folder, path)) if File.extname(path) != ".so" }
+    copy_bundle(folder)
+  end
+
+  def copy_file(path, target)
+    return if File.exist?(target) && FileUtils.identical?(path, target)
+
+    FileUtils.mkdir_p(File.dirname(target))
+    FileUtils.cp(path, target, preserve: true)
+  end
+
+  # The copy has the bundle's own files and borrows its gems.
+  def copy_bundle(folder)
+    bundle = "vendor/bundle/#{GyreBuild.ruby_key}"
+    %w[Gemfile Gemfile.lock .bundle/config].each do |name|
+      copy_file(File.join(bundle, name), File.join(folder, bundle, name)) if File.exist?(File.join(bundle, name))
+    end
+    gems = File.join(folder, bundle, "gems")
+    FileUtils.ln_sf(File.expand_path("gems", bundle), gems) unless File.symlink?(gems)
+  end
+
+  # Leaks are not looked for: Ruby frees nothing at its end. Signals and their stacks are Ruby's.
+  def sanitizer_environment
+    compiler = RbConfig::CONFIG["CC"].split.first
+    libraries = %w[libasan.so libubsan.so].map { |name| `#{compiler} -print-file-name=#{name}`.strip }
+    {
+      "LD_PRELOAD" => libraries.join(" "),
+      "ASAN_OPTIONS" => "detect_leaks=0:detect_stack_use_after_return=0:use_sigaltstack=0:handle_segv=0:" \
+                        "handle_sigbus=0:exitcode=99",
+      "UBSAN_OPTIONS" => "print_stacktrace=1:exitcode=99",
+      "GYRE_TEST_LIMIT_S" => "240"
+    }
+  end
+
+  # A check that cannot find anything is worse than none.
+  def assert_instrumented(extension)
+    symbols = `nm -D --undefined-only #{extension}`
+    abort "#{extension} is not built with the address sanitizer" unless symbols.include?("__asan_init")
+  end
+end
+
+namespace :test do
+  desc "Run the tests of C code with the address and undefined behaviour sanitizers (TEST=files for others)"
+  task :asan do
+    folder = File.join(GyreBuild.root, "tmp", "asan", GyreBuild.ruby_key)
+    GyreCheck.copy_checkout(folder)
+    sanitize = { "GYRE_SANITIZE" => "address,undefined" }
+    extension = GyreBuild.compile(root: folder, environment: sanitize) or abort "there is no extension on this machine"
+    GyreCheck.assert_instrumented(extension)
+    GyreSuite.run(*GyreCheck.files, environment: GyreCheck.sanitizer_environment, root: folder)
+  end
+
+  desc "Run a few tests of C code under valgrind (TEST=files for others)"
+  task memcheck: :compile do
+    abort "valgrind is not installed" unless system("valgrind", "--version", out: File::NULL)
+    command = ["valgrind", "--quiet", "--error-exitcode=99", "--trace-children=no", "--num-callers=30",
+               "--max-stackframe=8000000", "--partial-loads-ok=yes", "--suppressions=test/support/valgrind.supp",
+               RbConfig.ruby]
+    GyreSuite.run(*GyreCheck.files, environment: { "GYRE_TEST_LIMIT_S" => "600" }, command: command)
+  end
+
+  desc "Run the tests of C code with the collector and its compaction at their most eager (TEST=files for others)"
+  task stress: :compile do
+    GyreSuite.run(*GyreCheck.files, environment: { "GYRE_TEST_STRESS" => "1", "GYRE_TEST_LIMIT_S" => "600" })
+  end
+end
