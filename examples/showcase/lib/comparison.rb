@@ -5,7 +5,8 @@
 
 require "json"
 require "net/http"
-require "uri"
+require_relative "own_server"
+require_relative "shops"
 
 module Showcase
   # GET /comparison?one-by-one and GET /comparison?at-once.
@@ -17,7 +18,7 @@ module Showcase
       way = WAYS[env["QUERY_STRING"]]
       return [404, { "content-type" => "text/plain" }, ["Ask for ?#{WAYS.keys.join(" or ?")}.\n"]] unless way
 
-      host, port = own_address(env)
+      host, port = OwnServer.address
       [200, HEADERS, ->(stream) { compare(way, stream) { |shop| ask(host, port, shop) } }]
     end
 
@@ -58,18 +59,6 @@ module Showcase
     def ask(host, port, shop)
       http = Net::HTTP.new(host, port, nil) # nil: no proxy, whatever the environment says
       JSON.parse(http.request_get(shop.path).body).fetch("price")
-    end
-
-    # Our own address as the kernel knows it. Never the request's Host: with that, a visitor could make the server ask any
-    # other machine (server-side request forgery). Where the server does not tell it, SHOWCASE_URL does.
-    def own_address(env)
-      if ENV["SHOWCASE_URL"]
-        uri = URI(ENV["SHOWCASE_URL"])
-        [uri.hostname, uri.port]
-      else
-        address = env.fetch("gyre.connection").local_address
-        [address.ip_address, address.ip_port]
-      end
     end
 
     def monotonic_now

@@ -6,11 +6,16 @@
 
 require "etc"
 require "json"
+require_relative "own_server"
 
 module Showcase
   # Tells everybody who listens how the server is.
   class Figures
-    HEADERS = { "content-type" => "text/event-stream", "cache-control" => "no-cache" }.freeze
+    HEADERS = {
+      "content-type" => "text/event-stream",
+      "cache-control" => "no-cache",
+      "x-accel-buffering" => "no" # an nginx in front shall pass events on as they come
+    }.freeze
 
     def initialize
       @requests = 0
@@ -46,21 +51,8 @@ module Showcase
         ruby: RUBY_VERSION,
         requests: @requests,
         resident_bytes: resident_bytes,
-        **server_figures(env)
-      }
-    end
-
-    # What only Gyre can tell. On another server the page shows a dash instead.
-    def server_figures(env)
-      scheduler = Fiber.scheduler
-      return { server: env["SERVER_SOFTWARE"] } unless env["gyre.connection"] && scheduler
-
-      stats = scheduler.stats
-      {
-        server: "Gyre #{Gyre::VERSION}",
-        backend: scheduler.backend,
-        tasks: stats[:tasks],
-        turns: stats[:turns]
+        server: defined?(Gyre) ? "Gyre #{Gyre::VERSION}" : env["SERVER_SOFTWARE"],
+        **OwnServer.figures
       }
     end
 

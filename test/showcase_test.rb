@@ -1,0 +1,279 @@
+# frozen_string_literal: true
+
+# The showcase as a visitor meets it: `gyre serve examples/showcase/config.ru` in a process of its own, asked over HTTP on
+# each engine, and its page in a headless Chromium where one is installed. Screenshots go to tmp/showcase/.
+
+require_relative "test_helper"
+require_relative "support/chromium"
+require_relative "support/engines"
+require_relative "web/serving"
+require "digest"
+require "json"
+require "time"
+
+module GyreTest
+  # Starts the showcase and talks to it.
+  module Showcase
+    include Serving
+
+    FOLDER = File.join(Helpers::ROOT, "examples/showcase")
+    # How much more memory the server may take while 20 MB go through: so little that it cannot have kept them.
+    GROWTH_BYTES_LIMIT = 6_000_000
+
+    # A line of a streamed answer, and how many seconds after the request it came.
+    Line = Struct.new(:text, :at_s)
+
+    # @yield [GyreTest::Serving::Program] the served showcase
+    def with_showcase
+      serve(File.join(FOLDER, "config.ru"), "--log-format", "none", "--shutdown-timeout", "0", app: nil) do |program|
+        yield program
+        refute_match(/gyre: /, program.text(:err), "the server complained")
+      end
+    end
+
+    # A request whose answer is looked at while it comes.
+    # @yield [String] each piece of the answer
+    # @return [Net::HTTPResponse]
+    def get(program, path, &block)
+      answer = nil
+      http(program) { |http| http.request_get(path) { |response| (answer = response).read_body(&block) } }
+      answer
+    end
+
+    def http(program, &block)
+      Net::HTTP.start("127.0.0.1", program.port, nil, read_timeout: 20, &block)
+    end
+
+    # @param limit [Integer, nil] how many to wait for; nil: all
+    # @return [Array<Line>]
+    def lines(program, path, limit: nil)
+      started = monotonic_s
+      found = []
+      rest = +""
+      get(program, path) do |piece|
+        rest << piece
+        found << Line.new(rest.slice!(/\A.*\n/).chomp, monotonic_s - started) while rest.include?("\n")
+        return found if limit && found.size >= limit
+      end
+      found
+    end
+
+    # The most memory that the process ever had resident (proc(5), status).
+    # @return [Integer] bytes
+    def peak_bytes(program)
+      Integer(File.read("/proc/#{program.pid}/status")[/^VmHWM:\s+(\d+) kB/, 1]) * 1024
+    rescue Errno::ENOENT
+      skip "this system has no /proc to read a process's memory from"
+    end
+
+    def check_figures(lines)
+      events = lines.filter_map { |line| line.text[/\Adata: (.*)/, 1] }.map { |text| JSON.parse(text) }
+      assert_operator events.size, :>=, 2
+      assert_operator Time.iso8601(events.first["time"]), :<, Time.iso8601(events.last["time"])
+      event = events.last
+      assert_equal backend, event["backend"]
+      %w[requests connections tasks turns resident_bytes].each { |name| assert_operator event[name], :>, 0, name }
+      assert_operator event["connections"], :>=, 3
+    end
+
+    def check_poem(lines)
+      assert_equal File.read(File.join(FOLDER, "jabberwocky.txt")).lines(chomp: true),
+                   lines.map { |line| line.text.dup.force_encoding(Encoding::UTF_8) }
+      assert_operator lines.first.at_s, :<, 0.5, "the first line waited for others"
+      assert_operator lines.last.at_s, :>, 2.5, "the last line was there with the first"
+      assert_operator lines.map { |line| line.at_s.round(1) }.uniq.size, :>, 8, "lines came together"
+    end
+
+    def check_comparison(lines, seconds)
+      news = lines.map { |line| JSON.parse(line.text) }
+      assert_equal({ "asked" => 3, "answered" => 3, "done" => 1 }, news.map { |item| item["event"] }.tally)
+      assert_includes seconds, news.last["at_s"]
+      assert_includes seconds, lines.last.at_s
+      assert_operator lines.first.at_s, :<, 1.0, "the first news waited for the last"
+    end
+  end
+end
+
+GyreTest::Engines.test_case("ShowcaseTest") do
+  include GyreTest::Showcase
+
+  def test_everything_slow_is_answered_at_the_same_time_and_as_it_comes
+    with_showcase do |program|
+      visits = {
+        figures: -> { lines(program, "/figures", limit: 6) },
+        poem: -> { lines(program, "/poem") },
+        one_by_one: -> { lines(program, "/comparison?one-by-one") },
+        at_once: -> { lines(program, "/comparison?at-once") }
+      }.transform_values { |visit| Thread.new(&visit) }.transform_values(&:value)
+
+      check_figures(visits[:figures])
+      check_poem(visits[:poem])
+      check_comparison(visits[:one_by_one], 4.4..5.5)
+      check_comparison(visits[:at_once], 1.7..3.0)
+    end
+  end
+
+  def test_a_million_rows_are_sent_in_constant_memory
+    with_showcase do |program|
+      rows = bytes = 0
+      peaks = []
+      tail = +""
+      answer = get(program, "/readings.csv") do |piece|
+        peaks << peak_bytes(program) if bytes < 2_000_000 && bytes + piece.bytesize >= 2_000_000
+        rows += piece.count("\n")
+        bytes += piece.bytesize
+        tail = (tail + piece).byteslice(-64..) || piece
+      end
+      peaks << peak_bytes(program)
+
+      assert_equal "200", answer.code
+      assert_equal "chunked", answer["transfer-encoding"]
+      assert_match(/attachment; filename="readings.csv"/, answer["content-disposition"])
+      assert_equal 1_000_001, rows
+      assert_match(/\n1000000,\w+,-?\d+\.\d,\d+\n\z/, tail)
+      assert_operator bytes, :>, 20_000_000
+      assert_operator peaks.last - peaks.first, :<, GyreTest::Showcase::GROWTH_BYTES_LIMIT
+    end
+  end
+
+  def test_twenty_megabytes_are_counted_in_constant_memory
+    body = Random.new(3).bytes(20_000_000)
+    with_showcase do |program|
+      http(program) do |http|
+        assert_equal({ "bytes" => 3, "sha256" => Digest::SHA256.hexdigest("abc") }, JSON.parse(http.post("/upload", "abc").body))
+
+        before = peak_bytes(program)
+        answer = http.post("/upload", body, "content-type" => "application/octet-stream")
+        assert_equal({ "bytes" => body.bytesize, "sha256" => Digest::SHA256.hexdigest(body) }, JSON.parse(answer.body))
+        assert_operator peak_bytes(program) - before, :<, GyreTest::Showcase::GROWTH_BYTES_LIMIT
+      end
+    end
+  end
+
+  def test_paths_and_methods_that_are_not_there_are_refused
+    with_showcase do |program|
+      http(program) do |http|
+        assert_equal "404", http.get("/../config.ru").code
+        assert_equal "404", http.get("/source/..%2fconfig.ru").code
+        assert_equal "404", http.get("/comparison?otherwise").code
+        refused = http.post("/poem", "")
+        assert_equal %w[405 GET], [refused.code, refused["allow"]]
+        assert_equal "405", http.get("/upload").code
+        head = http.head("/readings.csv")
+        assert_equal ["200", nil], [head.code, head.body]
+        assert_equal File.read(File.join(GyreTest::Showcase::FOLDER, "lib/poem.rb")), http.get("/source/poem.rb").body
+      end
+    end
+  end
+
+  def test_a_forged_host_does_not_decide_whom_the_server_asks
+    with_showcase do |program|
+      trap = TCPServer.new("127.0.0.1", 0)
+      http(program) do |http|
+        request = Net::HTTP::Get.new("/comparison?at-once", "host" => "127.0.0.1:#{trap.local_address.ip_port}")
+        assert_equal 3, http.request(request).body.scan("answered").size
+      end
+      assert_equal :wait_readable, trap.accept_nonblock(exception: false), "somebody asked the forged host"
+    ensure
+      trap&.close
+    end
+  end
+end
+
+# The page itself, on the engine that GYRE_BACKEND or the machine chooses.
+class ShowcasePageTest < Minitest::Test
+  include GyreTest::Showcase
+
+  SCREENSHOTS = File.join(GyreTest::Helpers::ROOT, "tmp/showcase")
+
+  def test_the_page_comes_alive_in_a_browser
+    skip "the showcase's page is not tested: no Chromium is installed (apt-get install chromium)" unless Chromium.program
+
+    with_showcase do |program|
+      Chromium.open do |browser|
+        browser.look_like(width: 1280, height: 900)
+        browser.visit("http://127.0.0.1:#{program.port}/")
+        browser.evaluate("document.querySelectorAll('main button').forEach((button) => button.click())")
+        check_clock(browser)
+        check_growing_bars(browser)
+        check_poem(browser)
+        check_readings_and_upload(browser)
+        check_source(browser)
+        check_finished_bars(browser)
+        take_pictures(browser)
+        assert_empty browser.complaints, "the browser's console"
+      end
+    end
+  end
+
+  private
+
+  def check_clock(browser)
+    browser.wait_until("document.getElementById('link').dataset.state === 'live'")
+    first = browser.wait_until("/^\\d\\d:\\d\\d:\\d\\d$/.exec(document.getElementById('clock').textContent)?.[0]")
+    browser.wait_until("document.getElementById('clock').textContent !== '#{first}'", timeout_s: 3)
+    %w[requests connections tasks turns memory].each do |figure|
+      assert_match(/\A[\d,.]+( MB)?\z/, text(browser, "##{figure}"), figure)
+    end
+    assert_match(/\AGyre .* · (epoll|select) · Ruby #{RUBY_VERSION} · up for /, text(browser, "#server"))
+    assert_operator browser.evaluate("document.querySelectorAll('#memory-line polyline')[0].points.length"), :>=, 2
+  end
+
+  # All three of the one way have begun, the other way's later ones have not.
+  def check_growing_bars(browser)
+    assert_equal 3, browser.wait_until("#{bars("at-once")}.filter((bar) => bar.getBoundingClientRect().width > 10).length")
+    widths = browser.evaluate("#{bars("one-by-one")}.map((bar) => bar.getBoundingClientRect().width)")
+    assert_operator widths.first, :>, 10
+    assert_equal 0, widths.last
+  end
+
+  def check_poem(browser)
+    browser.wait_until("document.getElementById('poem-result').textContent.includes('All 12')")
+    times = browser.evaluate("[...document.querySelectorAll('#poem-text .line')].map((line) => Number(line.dataset.at_s))")
+    assert_equal 14, times.size
+    assert_operator times.last - times.first, :>, 2, "the lines came together"
+    assert_match(/gyre and gimble/, text(browser, "#poem-text"))
+  end
+
+  def check_readings_and_upload(browser)
+    browser.wait_until("document.getElementById('readings-result').textContent.startsWith('1,000,000 rows')")
+    assert_equal 1_000_000, browser.evaluate("document.getElementById('readings-progress').value")
+    browser.wait_until("document.getElementById('upload-result').textContent.includes('SHA-256')")
+    assert_match(/counted 20,000,000 bytes .* #{Digest::SHA256.hexdigest("\0" * 20_000_000)}\z/, text(browser, "#upload-result"))
+    assert_operator browser.evaluate("Number(document.getElementById('upload-progress').dataset.events)"), :>=, 1
+  end
+
+  def check_source(browser)
+    browser.evaluate("document.querySelector('#poem details').open = true")
+    assert browser.wait_until("document.querySelector('#poem details pre')?.textContent.includes('class Poem')")
+    browser.evaluate("document.querySelector('#poem details').open = false")
+  end
+
+  def check_finished_bars(browser)
+    { "at-once" => 1.7..3.0, "one-by-one" => 4.4..5.5 }.each do |way, seconds|
+      browser.wait_until("document.querySelector('[data-way=#{way}]').dataset.state === 'done'")
+      assert_includes seconds, Float(browser.evaluate("document.querySelector('[data-way=#{way}]').dataset.seconds"))
+      assert_match(/Brillig & Sons has the best price: €\u00a021\.40/, text(browser, "[data-way=#{way}] .result"))
+    end
+    lefts = browser.evaluate("#{bars("one-by-one")}.map((bar) => Math.round(parseFloat(bar.style.left) / 20 * 10) / 10)")
+    assert_equal [0.0, 1.2, 2.7], lefts
+  end
+
+  def take_pictures(browser)
+    { "desktop" => [1280, 900, false], "phone" => [390, 844, true] }.each do |name, (width, height, mobile)|
+      [false, true].each do |dark|
+        browser.look_like(width: width, height: height, dark: dark, mobile: mobile)
+        assert_equal width, browser.evaluate("document.documentElement.scrollWidth"), "the page is too wide for a #{name}"
+        browser.screenshot(File.join(SCREENSHOTS, "#{name}-#{dark ? "dark" : "light"}.png"))
+      end
+    end
+  end
+
+  def bars(way)
+    "[...document.querySelectorAll('[data-way=#{way}] .bar')]"
+  end
+
+  def text(browser, selector)
+    browser.evaluate("document.querySelector(#{JSON.generate(selector)}).textContent")
+  end
+end
