@@ -18,6 +18,10 @@
 #define GYRE_PRIORITY 2u
 #define GYRE_WRITABLE 4u
 
+/* Only reported, never asked for: the peer will send no more, or the descriptor is in error. Comes with
+ * GYRE_READABLE, at most once: whoever reads less than everything has to remember it. */
+#define GYRE_HANGUP 8u
+
 /* Something happened to a descriptor. The generation is the one given to the latest `watch`: a
  * report that was under way for an older use of the same number is told apart by it. */
 struct gyre_event {

@@ -7,6 +7,9 @@
 #define GYRE_FEATURE_H
 
 /* The system. */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE 1 /* accept4, preadv2, epoll_pwait2: so this file comes first */
+#endif
 #if defined(HAVE_SYS_EPOLL_H) && defined(HAVE_EPOLL_CREATE1)
 #define GYRE_HAVE_EPOLL 1
 #endif

@@ -3,6 +3,7 @@
  */
 #include "feature.h"
 #include "gyre.h"
+#include "http1.h"
 #include "scheduler.h"
 
 VALUE gyre_mGyre;
@@ -16,4 +17,9 @@ void Init_gyre_ext(void) {
   rb_gc_register_mark_object(gyre_mGyre);
   rb_gc_register_mark_object(gyre_cScheduler);
   gyre_init_scheduler();
+  gyre_init_http1_connection();
+  gyre_init_http1_env();
+  gyre_init_http1_request();
+  gyre_init_http1_response();
+  gyre_init_http1_acceptor();
 }

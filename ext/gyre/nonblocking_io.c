@@ -7,9 +7,6 @@
  */
 #include "feature.h"
 
-#ifdef __linux__
-#define _GNU_SOURCE
-#endif
 #include "nonblocking_io.h"
 
 #include <errno.h>

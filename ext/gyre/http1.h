@@ -1,0 +1,167 @@
+/*
+ * HTTP/1 on the loop, the parts in C: what acceptor, connection, request and response share.
+ * The contract with Ruby stands in lib/gyre/http1/connection.rb and server.rb.
+ *
+ *   http1_acceptor.c    listening sockets, all connections, limits, NativeAcceptor
+ *   http1_connection.c  one connection between its requests: bytes in, timers, the handler's fiber
+ *   http1_request.c     next_request, read_body, trailers, hijack: in the handler's fiber
+ *   http1_response.c    write_response, write_head, write_body …: in the handler's fiber
+ *   http1_env.c         a parsed head becomes a Rack env
+ *   http1_head.c        the text of a response's head (no ruby.h)
+ */
+#ifndef GYRE_HTTP1_H
+#define GYRE_HTTP1_H
+
+#include "http1_chunked.h"
+#include "http1_head.h"
+#include "http1_parser.h"
+#include "scheduler.h"
+
+#include <netinet/in.h>
+
+/* FIRST_BYTE and IDLE hold neither a fiber nor a buffer; see the drawing in connection.rb. */
+enum gyre_http1_state {
+  GYRE_HTTP1_FIRST_BYTE,
+  GYRE_HTTP1_HEAD,
+  GYRE_HTTP1_SERVING,
+  GYRE_HTTP1_IDLE,
+  GYRE_HTTP1_LINGERING,
+  GYRE_HTTP1_HIJACKED,
+  GYRE_HTTP1_CLOSED
+};
+
+enum gyre_http1_framing {
+  GYRE_HTTP1_NO_BODY,
+  GYRE_HTTP1_LENGTH,
+  GYRE_HTTP1_CHUNKED_BODY,
+  GYRE_HTTP1_UNTIL_CLOSE,
+  GYRE_HTTP1_RAW
+};
+
+/* A head that has come in part; it moves into the connection's buffer and is parsed on from there. */
+struct gyre_http1_partial {
+  struct gyre_http1_head head;
+  struct gyre_http1_field fields[]; /* limits.header_count */
+};
+
+struct gyre_http1_connection {
+  struct gyre_list node;   /* in acceptor->connections */
+  struct gyre_list active; /* in acceptor->active while a handler runs */
+  struct gyre_http1_acceptor *acceptor;
+  struct gyre_watch watch;
+  struct gyre_timer timer;
+  int64_t deadline_ns;
+
+  int fd;
+  uint8_t state;   /* enum gyre_http1_state */
+  uint8_t family;  /* of the peer's address */
+  uint8_t framing; /* enum gyre_http1_framing, of the present answer */
+  uint8_t method;  /* enum gyre_http1_method, of the present request */
+  bool readable : 1;     /* there may be something to read */
+  bool hung_up : 1;      /* the peer will send no more */
+  bool counted : 1;      /* in acceptor->open */
+  bool handler : 1;      /* a fiber runs the handler */
+  bool keep_alive : 1;
+  bool http_1_0 : 1;
+  bool expects_continue : 1;
+  bool head_sent : 1;
+  bool head_only : 1;
+  bool chunked : 1;      /* the request's body */
+  bool body_over : 1;
+  bool is_idle : 1;      /* counted in acceptor->idle */
+  bool requests_served : 1; /* next_request has given the present request to the app */
+  uint8_t pipelined;
+  uint16_t status;       /* to refuse the request with; 0: nothing is wrong */
+  uint32_t requests;
+  uint8_t address[16];
+  const char *reason; /* constant text, with status */
+
+  char *buffer; /* what was received and not used yet; NULL while there is none */
+  uint32_t buffer_offset, buffer_length, buffer_capacity;
+  uint32_t head_length; /* of a complete head at the buffer's beginning; 0 when it lies elsewhere */
+  struct gyre_http1_partial *partial;
+
+  struct gyre_http1_chunked chunks;
+  int64_t body_remaining, body_received; /* remaining: -1 for chunked */
+  int64_t unread_from; /* how much of the body was received when the app had answered */
+  uint64_t body_bytes_sent;
+  struct gyre_wait *reader;   /* the fiber that waits for the request's body */
+  VALUE handle, fiber, env, trailers;
+};
+
+struct gyre_http1_limits_table {
+  struct gyre_http1_limits head;
+  struct gyre_http1_limits trailers;
+  int64_t body_bytes, unread_body_bytes;
+  int64_t first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns; /* -1: none */
+  uint32_t requests, connections;
+};
+
+struct gyre_http1_listener {
+  struct gyre_watch watch;
+  struct gyre_http1_acceptor *acceptor;
+  int fd;
+  char port[8];
+  char host[64];
+};
+
+struct gyre_http1_acceptor {
+  struct gyre_client client;
+  struct gyre_list keeper;
+  struct gyre_scheduler *scheduler; /* NULL before start */
+  VALUE self, sockets, handler, template;
+  struct gyre_http1_limits_table limits;
+  struct gyre_http1_listener *listeners;
+  long listener_count;
+  struct gyre_timer pause; /* after EMFILE */
+  bool listening, draining, https;
+
+  struct gyre_list connections, active;
+  uint32_t open, idle, lingering_refused;
+  uint64_t running, accepted, requests, malformed, refused;
+
+  struct gyre_http1_head head; /* for heads that come whole, and their fields */
+  struct gyre_http1_field *fields;
+  struct gyre_http1_buffer output; /* for heads of answers, until the fiber parks */
+  struct gyre_http1_date date;
+  uint8_t last_family, last_address[16]; /* the peer that was put into words last */
+  char last_text[INET6_ADDRSTRLEN];
+};
+
+extern VALUE gyre_cHttp1Connection;
+
+/* http1_connection.c */
+struct gyre_http1_connection *gyre_http1_connection_get(VALUE self); /* NULL when it is over */
+struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_acceptor *acceptor, int fd, const struct sockaddr_storage *address);
+void gyre_http1_connection_close(struct gyre_http1_connection *connection, bool reset);
+void gyre_http1_connection_detach(struct gyre_http1_connection *connection); /* off the loop, still open */
+void gyre_http1_connection_linger(struct gyre_http1_connection *connection);
+void gyre_http1_connection_idle(struct gyre_http1_connection *connection);
+void gyre_http1_connection_free(struct gyre_http1_connection *connection);
+void gyre_http1_connection_deadline(struct gyre_http1_connection *connection, int64_t timeout_ns);
+VALUE gyre_http1_connection_address(struct gyre_http1_connection *connection);
+/* Receives into the connection's own buffer; bytes, 0 at the end, or -errno. */
+ssize_t gyre_http1_connection_fill(struct gyre_http1_connection *connection, size_t wanted);
+void gyre_http1_connection_release_buffer(struct gyre_http1_connection *connection);
+/* Parses what the buffer holds: a head that is complete, or refused (connection->status); NULL: more is needed. */
+const struct gyre_http1_head *gyre_http1_connection_parse(struct gyre_http1_connection *connection);
+/* The head that was parsed in the buffer is no longer needed; what follows it stays. */
+void gyre_http1_connection_head_taken(struct gyre_http1_connection *connection);
+void gyre_init_http1_connection(void);
+
+/* http1_env.c */
+VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes);
+VALUE gyre_http1_field_hash(const struct gyre_http1_head *head, const char *bytes);
+void gyre_init_http1_env(void);
+void gyre_http1_env_prepare(void); /* before the first env */
+
+/* http1_request.c, http1_response.c, http1_acceptor.c */
+void gyre_http1_request_begin(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes);
+void gyre_http1_connection_refuse(struct gyre_http1_connection *connection);
+bool gyre_http1_write_interim(struct gyre_http1_connection *connection, int status, VALUE headers);
+VALUE gyre_http1_error(const char *name, int status, const char *message);
+void gyre_init_http1_request(void);
+void gyre_init_http1_response(void);
+void gyre_init_http1_acceptor(void);
+
+#endif

@@ -1,0 +1,384 @@
+/*
+ * Gyre::HTTP1::NativeAcceptor: listening sockets on the loop, all connections that came from them, and
+ * their limits. The contract stands in lib/gyre/http1/server.rb. Accepting holds no fiber.
+ */
+#include "feature.h"
+#include "http1.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <ruby/io.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ACCEPT_BUDGET 256
+#define LINGERING_REFUSED_LIMIT 128
+#define PAUSE_NS INT64_C(1000000000)
+
+static ID id_error;
+
+/* --- the object --- */
+
+static void acceptor_mark(void *opaque) {
+  struct gyre_http1_acceptor *acceptor = opaque;
+  rb_gc_mark(acceptor->self);
+  rb_gc_mark(acceptor->sockets);
+  rb_gc_mark(acceptor->handler);
+  rb_gc_mark(acceptor->template);
+  /* Idle connections hold no object, so ten thousand of them cost the GC nothing. */
+  for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
+    struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, active);
+    rb_gc_mark(connection->handle);
+    rb_gc_mark(connection->fiber);
+    rb_gc_mark(connection->env);
+    rb_gc_mark(connection->trailers);
+  }
+}
+
+/* The scheduler may be gone already: nothing of the loop is touched. */
+static void acceptor_free(void *opaque) {
+  struct gyre_http1_acceptor *acceptor = opaque;
+  while (!gyre_list_empty(&acceptor->connections)) {
+    struct gyre_http1_connection *connection = GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
+    gyre_list_remove(&connection->node);
+    if (connection->fd >= 0) close(connection->fd);
+    connection->handler = false;
+    gyre_http1_connection_free(connection);
+  }
+  gyre_http1_buffer_free(&acceptor->output);
+  free(acceptor->listeners);
+  free(acceptor->fields);
+  xfree(acceptor);
+}
+
+static size_t acceptor_size(const void *opaque) {
+  const struct gyre_http1_acceptor *acceptor = opaque;
+  return sizeof(*acceptor) + acceptor->output.capacity + acceptor->open * sizeof(struct gyre_http1_connection);
+}
+
+static const rb_data_type_t acceptor_type = {
+    .wrap_struct_name = "Gyre::HTTP1::NativeAcceptor",
+    .function = {.dmark = acceptor_mark, .dfree = acceptor_free, .dsize = acceptor_size},
+};
+
+static void mark_client(struct gyre_client *client) {
+  rb_gc_mark(GYRE_CONTAINER(client, struct gyre_http1_acceptor, client)->self);
+}
+
+/* A forked child has the parent's connections open, but not on its loop: it leaves them to the parent. */
+static void forked(struct gyre_client *client) {
+  struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http1_acceptor, client);
+  gyre_list_init(&acceptor->keeper);
+  acceptor->pause.place = 0;
+  acceptor->listening = false;
+  for (long i = 0; i < acceptor->listener_count; i++) acceptor->listeners[i].watch.fd = -1;
+  while (!gyre_list_empty(&acceptor->connections)) {
+    struct gyre_http1_connection *connection = GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
+    connection->watch.fd = -1;
+    connection->timer.place = 0;
+    connection->reader = NULL;
+    gyre_http1_connection_close(connection, false);
+    gyre_http1_connection_free(connection);
+  }
+}
+
+static VALUE acceptor_allocate(VALUE class) {
+  struct gyre_http1_acceptor *acceptor;
+  VALUE self = TypedData_Make_Struct(class, struct gyre_http1_acceptor, &acceptor_type, acceptor);
+  acceptor->self = self;
+  acceptor->sockets = acceptor->handler = acceptor->template = Qnil;
+  gyre_list_init(&acceptor->client.node);
+  gyre_list_init(&acceptor->keeper);
+  gyre_list_init(&acceptor->connections);
+  gyre_list_init(&acceptor->active);
+  return self;
+}
+
+static struct gyre_http1_acceptor *acceptor_get(VALUE self) {
+  struct gyre_http1_acceptor *acceptor;
+  TypedData_Get_Struct(self, struct gyre_http1_acceptor, &acceptor_type, acceptor);
+  return acceptor;
+}
+
+/* --- limits --- */
+
+static VALUE limit(VALUE limits, const char *name) { return rb_funcall(limits, rb_intern(name), 0); }
+
+static uint32_t limit_count(VALUE limits, const char *name, uint32_t most) {
+  unsigned long long value = NUM2ULL(limit(limits, name));
+  return value > most ? most : (uint32_t)value;
+}
+
+static int64_t limit_bytes(VALUE limits, const char *name) {
+  unsigned long long value = NUM2ULL(limit(limits, name));
+  return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+}
+
+static void read_limits(struct gyre_http1_acceptor *acceptor, VALUE limits) {
+  struct gyre_http1_limits_table *table = &acceptor->limits;
+  table->head.request_line_bytes = limit_count(limits, "request_line_bytes_limit", 1 << 24);
+  table->head.header_bytes = limit_count(limits, "header_bytes_limit", 1 << 24);
+  table->head.header_count = (uint16_t)limit_count(limits, "header_count_limit", UINT16_MAX);
+  table->trailers = table->head;
+  table->trailers.header_bytes = limit_count(limits, "trailer_bytes_limit", 1 << 24);
+  table->body_bytes = limit_bytes(limits, "body_bytes_limit");
+  table->unread_body_bytes = limit_bytes(limits, "unread_body_bytes_limit");
+  table->first_byte_ns = gyre_duration_ns(limit(limits, "first_byte_timeout_s"));
+  table->head_ns = gyre_duration_ns(limit(limits, "head_timeout_s"));
+  table->read_ns = gyre_duration_ns(limit(limits, "read_timeout_s"));
+  table->write_ns = gyre_duration_ns(limit(limits, "write_timeout_s"));
+  table->keep_alive_ns = gyre_duration_ns(limit(limits, "keep_alive_timeout_s"));
+  table->linger_ns = gyre_duration_ns(limit(limits, "linger_timeout_s"));
+  table->requests = limit_count(limits, "keep_alive_requests_limit", UINT32_MAX);
+  table->connections = limit_count(limits, "connections_limit", UINT32_MAX);
+}
+
+/* --- accepting --- */
+
+static int accept_one(int fd, struct sockaddr_storage *address) {
+  socklen_t length = sizeof(*address);
+  memset(address, 0, sizeof(address->ss_family) + 32);
+#ifdef GYRE_HAVE_ACCEPT4
+  int accepted = accept4(fd, (struct sockaddr *)address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+#else
+  int accepted = accept(fd, (struct sockaddr *)address, &length);
+  if (accepted >= 0) {
+    fcntl(accepted, F_SETFL, fcntl(accepted, F_GETFL) | O_NONBLOCK);
+    fcntl(accepted, F_SETFD, FD_CLOEXEC);
+  }
+#endif
+  return accepted;
+}
+
+static void refuse_connection(struct gyre_http1_acceptor *acceptor, int fd, const struct sockaddr_storage *address) {
+  static const char answer[] =
+      "HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 21\r\nretry-after: 1\r\n"
+      "connection: close\r\n\r\ntoo many connections\n";
+  acceptor->refused++;
+  ssize_t sent = send(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  struct gyre_http1_connection *connection = NULL;
+  if (sent > 0 && acceptor->lingering_refused < LINGERING_REFUSED_LIMIT) connection = gyre_http1_connection_new(acceptor, fd, address);
+  if (!connection) {
+    close(fd);
+    return;
+  }
+  acceptor->lingering_refused++;
+  connection->state = GYRE_HTTP1_LINGERING;
+  gyre_http1_connection_linger(connection);
+  if (connection->state == GYRE_HTTP1_CLOSED) gyre_http1_connection_free(connection);
+}
+
+static void resume_accepting(struct gyre_timer *timer, void *context) {
+  struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_http1_acceptor, pause);
+  for (long i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
+    struct gyre_http1_listener *listener = &acceptor->listeners[i];
+    if (listener->watch.fd < 0) (void)gyre_loop_watch(context, &listener->watch, listener->fd, GYRE_READABLE);
+  }
+}
+
+struct complaint {
+  struct gyre_http1_acceptor *acceptor;
+  int error;
+};
+
+static VALUE complain(VALUE argument) {
+  struct complaint *complaint = (struct complaint *)argument;
+  VALUE message = rb_sprintf("cannot accept connections: %s; trying again in a second", strerror(complaint->error));
+  return rb_funcall(complaint->acceptor->handler, id_error, 1, message);
+}
+
+/* No descriptor or no memory is left: not accepting for a while is all that helps. */
+static void pause_accepting(struct gyre_http1_acceptor *acceptor, int error) {
+  struct gyre_loop *loop = &acceptor->scheduler->loop;
+  for (long i = 0; i < acceptor->listener_count; i++) gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
+  (void)gyre_timers_arm(&loop->timers, &acceptor->pause, loop->now_ns + PAUSE_NS);
+  struct complaint complaint = {acceptor, error};
+  int state = 0;
+  rb_protect(complain, (VALUE)&complaint, &state);
+  if (state) rb_set_errinfo(Qnil); /* a log that cannot be written must not end the server */
+}
+
+static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  struct gyre_http1_listener *listener = GYRE_CONTAINER(watch, struct gyre_http1_listener, watch);
+  struct gyre_http1_acceptor *acceptor = listener->acceptor;
+  (void)ready;
+
+  for (int budget = ACCEPT_BUDGET; budget > 0 && acceptor->listening; budget--) {
+    struct sockaddr_storage address;
+    int fd = accept_one(listener->fd, &address);
+    if (fd < 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        pause_accepting(acceptor, errno);
+        return;
+      }
+      continue; /* that client is gone already (ECONNABORTED and the like) */
+    }
+    acceptor->accepted++;
+    if (acceptor->open >= acceptor->limits.connections) {
+      refuse_connection(acceptor, fd, &address);
+      continue;
+    }
+    struct gyre_http1_connection *connection = gyre_http1_connection_new(acceptor, fd, &address);
+    if (!connection) {
+      close(fd);
+      pause_accepting(acceptor, ENOMEM);
+      return;
+    }
+    connection->counted = true;
+    connection->is_idle = true;
+    acceptor->open++;
+    acceptor->idle++;
+    gyre_http1_connection_deadline(connection, acceptor->limits.first_byte_ns);
+  }
+  /* More may wait: have it reported anew in the next turn. */
+  gyre_loop_unwatch(loop, watch);
+  if (acceptor->listening) (void)gyre_loop_watch(loop, watch, listener->fd, GYRE_READABLE);
+}
+
+/* --- methods (contract: server.rb) --- */
+
+static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE limits, VALUE template) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  Check_Type(sockets, T_ARRAY);
+  Check_Type(template, T_HASH);
+  if (acceptor->listeners) rb_raise(rb_eRuntimeError, "initialized twice");
+  gyre_http1_env_prepare();
+  read_limits(acceptor, limits);
+  acceptor->sockets = rb_ary_dup(sockets);
+  acceptor->handler = handler;
+  acceptor->template = template;
+  VALUE scheme = rb_hash_lookup(template, rb_str_new_cstr("rack.url_scheme"));
+  acceptor->https = RB_TYPE_P(scheme, T_STRING) && strcmp(StringValueCStr(scheme), "https") == 0;
+
+  long count = RARRAY_LEN(sockets);
+  acceptor->fields = calloc(acceptor->limits.head.header_count + 1u, sizeof(struct gyre_http1_field));
+  acceptor->listeners = calloc((size_t)count + 1, sizeof(struct gyre_http1_listener));
+  if (!acceptor->fields || !acceptor->listeners) rb_memerror();
+  for (long i = 0; i < count; i++) {
+    struct gyre_http1_listener *listener = &acceptor->listeners[i];
+    listener->acceptor = acceptor;
+    listener->watch.fd = -1;
+    listener->watch.ready = on_acceptable;
+    listener->fd = rb_io_descriptor(rb_io_get_io(RARRAY_AREF(acceptor->sockets, i)));
+    struct sockaddr_storage address;
+    socklen_t length = sizeof(address);
+    strcpy(listener->host, "localhost");
+    strcpy(listener->port, "80");
+    if (getsockname(listener->fd, (struct sockaddr *)&address, &length) == 0 && (address.ss_family == AF_INET || address.ss_family == AF_INET6)) {
+      getnameinfo((struct sockaddr *)&address, length, listener->host, sizeof(listener->host), listener->port, sizeof(listener->port), NI_NUMERICHOST | NI_NUMERICSERV);
+    }
+    acceptor->listener_count++;
+  }
+  acceptor->pause.fire = resume_accepting;
+  return self;
+}
+
+static VALUE acceptor_start(VALUE self) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  if (acceptor->scheduler) rb_raise(rb_eRuntimeError, "started already");
+  struct gyre_scheduler *scheduler = acceptor->scheduler = gyre_scheduler_current();
+  gyre_list_append(&scheduler->clients, &acceptor->client.node);
+  acceptor->client.mark = mark_client;
+  acceptor->client.forked = forked;
+  acceptor->listening = true;
+  gyre_list_append(&scheduler->keepers, &acceptor->keeper);
+  for (long i = 0; i < acceptor->listener_count; i++) {
+    struct gyre_http1_listener *listener = &acceptor->listeners[i];
+    int one = 1;
+    /* Accepted sockets inherit both (Linux, BSD); on a Unix socket it fails, which is as well. */
+    setsockopt(listener->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    int flags = fcntl(listener->fd, F_GETFL);
+    fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK);
+    int error = gyre_loop_watch(&scheduler->loop, &listener->watch, listener->fd, GYRE_READABLE);
+    if (error < 0) rb_syserr_fail(-error, "watch a listening socket");
+  }
+  return self;
+}
+
+static VALUE acceptor_stop(VALUE self) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  if (!acceptor->listening) return self;
+  acceptor->listening = false;
+  gyre_list_remove(&acceptor->keeper);
+  if (acceptor->scheduler->closed) return self;
+  struct gyre_loop *loop = &acceptor->scheduler->loop;
+  gyre_timers_cancel(&loop->timers, &acceptor->pause);
+  for (long i = 0; i < acceptor->listener_count; i++) {
+    gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
+    gyre_loop_forget(loop, acceptor->listeners[i].fd);
+  }
+  return self;
+}
+
+static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_idle) {
+  for (struct gyre_list *node = acceptor->connections.next, *next; node != &acceptor->connections; node = next) {
+    next = node->next;
+    struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, node);
+    if (only_idle && (connection->handler || !connection->is_idle)) continue;
+    gyre_http1_connection_close(connection, false);
+    gyre_http1_connection_free(connection);
+  }
+}
+
+static VALUE acceptor_drain(VALUE self) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  acceptor_stop(self);
+  acceptor->draining = true;
+  if (acceptor->scheduler && !acceptor->scheduler->closed) close_connections(acceptor, true);
+  return self;
+}
+
+static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  long count = 0;
+  for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
+    struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, active);
+    if (NIL_P(connection->fiber)) continue;
+    gyre_interrupt_fiber(acceptor->scheduler, connection->fiber, exception);
+    count++;
+  }
+  return LONG2NUM(count);
+}
+
+static VALUE acceptor_close(VALUE self) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  acceptor_stop(self);
+  acceptor->draining = true;
+  if (acceptor->scheduler && !acceptor->scheduler->closed) close_connections(acceptor, false);
+  return self;
+}
+
+static VALUE acceptor_stats(VALUE self) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  VALUE stats = rb_hash_new();
+#define STAT(name, value) rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM((unsigned long long)(value)))
+  STAT("connections", acceptor->open);
+  STAT("idle", acceptor->idle);
+  STAT("running", acceptor->running);
+  STAT("accepted", acceptor->accepted);
+  STAT("requests", acceptor->requests);
+  STAT("malformed", acceptor->malformed);
+  STAT("refused", acceptor->refused);
+#undef STAT
+  return stats;
+}
+
+void gyre_init_http1_acceptor(void) {
+  id_error = rb_intern("error");
+  VALUE http1 = rb_define_module_under(gyre_mGyre, "HTTP1");
+  VALUE class = rb_define_class_under(http1, "NativeAcceptor", rb_cObject);
+  rb_define_alloc_func(class, acceptor_allocate);
+  rb_define_method(class, "initialize", acceptor_initialize, 4);
+  rb_define_method(class, "start", acceptor_start, 0);
+  rb_define_method(class, "stop", acceptor_stop, 0);
+  rb_define_method(class, "drain", acceptor_drain, 0);
+  rb_define_method(class, "interrupt", acceptor_interrupt, 1);
+  rb_define_method(class, "close", acceptor_close, 0);
+  rb_define_method(class, "stats", acceptor_stats, 0);
+}

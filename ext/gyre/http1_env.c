@@ -1,0 +1,211 @@
+/*
+ * A parsed head becomes a Rack env in one pass: the acceptor's template is copied and what differs is
+ * set. Known header names have ready keys; values are new BINARY Strings. Copying a template and
+ * setting a few entries costs half of filling a new Hash (measured: 0.28 against 0.55 to 0.99 µs).
+ */
+#include "http1.h"
+
+#include <ruby/encoding.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Headers that most requests have some of. CGI's own two come without HTTP_. */
+static const char *const known_names[] = {
+    "host", "connection", "user-agent", "accept", "accept-encoding", "accept-language", "accept-charset", "cache-control",
+    "cookie", "content-length", "content-type", "authorization", "referer", "origin", "range", "if-range", "if-match",
+    "if-none-match", "if-modified-since", "if-unmodified-since", "upgrade", "upgrade-insecure-requests", "expect", "te",
+    "trailer", "transfer-encoding", "via", "pragma", "dnt", "forwarded", "x-forwarded-for", "x-forwarded-proto",
+    "x-forwarded-host", "x-forwarded-port", "x-real-ip", "x-request-id", "x-requested-with", "x-csrf-token", "priority",
+    "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "sec-fetch-user", "sec-ch-ua", "sec-ch-ua-mobile",
+    "sec-ch-ua-platform", "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol",
+    "sec-websocket-extensions", "last-event-id", "save-data", "purpose", "traceparent", "tracestate"};
+
+#define KNOWN_COUNT (sizeof(known_names) / sizeof(known_names[0]))
+#define SLOTS 256
+
+static struct {
+  const char *name;
+  size_t length;
+  VALUE key;
+} slots[SLOTS];
+
+static VALUE key_method, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol, key_remote, key_host,
+    key_cookie, key_input, key_finished, key_connection, key_hijack, key_early_hints, key_rack_protocol,
+    key_trailers;
+static VALUE input_class;
+static ID id_new;
+
+static unsigned slot_of(const char *name, size_t length) {
+  unsigned hash = (unsigned)length;
+  /* The first, the middle and the last letter tell the known names apart well enough. */
+  hash = hash * 31 + ((unsigned char)name[0] | 32);
+  hash = hash * 31 + ((unsigned char)name[length / 2] | 32);
+  hash = hash * 31 + ((unsigned char)name[length - 1] | 32);
+  return hash % SLOTS;
+}
+
+static VALUE env_key(const char *name, size_t length) {
+  char text[5 + GYRE_HTTP1_NAME_BYTES_LIMIT];
+  size_t at = 0;
+  if (!gyre_http1_same_name(name, length, "content-type", 12) && !gyre_http1_same_name(name, length, "content-length", 14)) {
+    memcpy(text, "HTTP_", 5);
+    at = 5;
+  }
+  for (size_t i = 0; i < length && at < sizeof(text); i++, at++) {
+    char c = name[i];
+    text[at] = c == '-' ? '_' : c >= 'a' && c <= 'z' ? (char)(c - 32) : c;
+  }
+  return rb_enc_interned_str(text, (long)at, rb_usascii_encoding());
+}
+
+/* The key of a header; *known says whether the name is among the usual ones. */
+static VALUE find_key(const char *name, size_t length, bool *known) {
+  for (unsigned slot = slot_of(name, length); slots[slot].name; slot = (slot + 1) % SLOTS) {
+    if (gyre_http1_same_name(name, length, slots[slot].name, slots[slot].length)) {
+      *known = true;
+      return slots[slot].key;
+    }
+  }
+  *known = false;
+  return env_key(name, length);
+}
+
+static VALUE joined(VALUE before, VALUE value, const char *separator) {
+  VALUE both = rb_str_dup(before);
+  rb_str_cat_cstr(both, separator);
+  return rb_str_append(both, value);
+}
+
+static void set_fields(VALUE env, const struct gyre_http1_head *head, const char *bytes) {
+  for (unsigned i = 0; i < head->field_count; i++) {
+    const struct gyre_http1_field *field = &head->fields[i];
+    /* x_forwarded_for would pose as x-forwarded-for (CVE-2024-45614). */
+    if (field->flags & GYRE_HTTP1_FIELD_UNDERSCORE) continue;
+    bool known;
+    VALUE key = find_key(bytes + field->name, field->name_length, &known);
+    VALUE value = rb_str_new(bytes + field->value, field->value_length);
+    VALUE before = rb_hash_lookup2(env, key, Qundef);
+    if (before != Qundef) value = joined(before, value, key == key_cookie ? "; " : ", ");
+    rb_hash_aset(env, key, value);
+  }
+}
+
+static VALUE slice(const char *bytes, struct gyre_http1_slice part) { return rb_str_new(bytes + part.offset, part.length); }
+
+static void set_server(VALUE env, struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  if (head->authority.length) {
+    rb_hash_aset(env, key_server_name, slice(bytes, head->host));
+    VALUE port = head->port.length ? slice(bytes, head->port) : rb_str_new_cstr(acceptor->https ? "443" : "80");
+    rb_hash_aset(env, key_server_port, port);
+    if (head->target_form == GYRE_HTTP1_TARGET_ABSOLUTE) rb_hash_aset(env, key_host, slice(bytes, head->authority));
+  } else {
+    const struct gyre_http1_listener *listener = acceptor->listeners;
+    rb_hash_aset(env, key_server_name, rb_str_new_cstr(listener->host));
+    rb_hash_aset(env, key_server_port, rb_str_new_cstr(listener->port));
+  }
+}
+
+/* The names that an Upgrade header offers: rack.protocol. */
+static VALUE offered_protocols(const struct gyre_http1_head *head, const char *bytes) {
+  VALUE names = rb_ary_new();
+  for (unsigned i = 0; i < head->field_count; i++) {
+    const struct gyre_http1_field *field = &head->fields[i];
+    if ((field->flags & GYRE_HTTP1_FIELD_NAME_MASK) != GYRE_HTTP1_FIELD_UPGRADE) continue;
+    const char *at = bytes + field->value, *end = at + field->value_length;
+    while (at < end) {
+      const char *comma = memchr(at, ',', (size_t)(end - at));
+      const char *stop = comma ? comma : end;
+      const char *last = stop;
+      while (at < last && (*at == ' ' || *at == '\t')) at++;
+      while (last > at && (last[-1] == ' ' || last[-1] == '\t')) last--;
+      if (last > at) rb_ary_push(names, rb_str_new(at, last - at));
+      at = comma ? comma + 1 : end;
+    }
+  }
+  return names;
+}
+
+VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
+  VALUE env = rb_hash_dup(connection->acceptor->template);
+  VALUE self = connection->handle;
+
+  /* The template already says GET, HTTP/1.1, no query and no body. */
+  if (head->method_number != GYRE_HTTP1_METHOD_GET) rb_hash_aset(env, key_method, slice(bytes, head->method));
+  if (head->minor_version == 0) rb_hash_aset(env, key_protocol, rb_str_new_cstr("HTTP/1.0"));
+  if (head->has_query) rb_hash_aset(env, key_query, slice(bytes, head->query));
+  rb_hash_aset(env, key_path, slice(bytes, head->path));
+  rb_hash_aset(env, key_uri, slice(bytes, head->target));
+  rb_hash_aset(env, key_remote, gyre_http1_connection_address(connection));
+  set_fields(env, head, bytes);
+  set_server(env, connection, head, bytes);
+
+  rb_hash_aset(env, key_connection, self);
+  rb_hash_aset(env, key_hijack, self);
+  rb_hash_aset(env, key_early_hints, self);
+  rb_hash_aset(env, key_finished, rb_ary_new());
+  if (head->flags & GYRE_HTTP1_CHUNKED || head->content_length > 0) {
+    rb_hash_aset(env, key_input, rb_funcall(input_class, id_new, 1, self));
+  }
+  if (head->flags & GYRE_HTTP1_UPGRADE) rb_hash_aset(env, key_rack_protocol, offered_protocols(head, bytes));
+  if (head->flags & GYRE_HTTP1_CHUNKED) rb_hash_aset(env, key_trailers, rb_obj_method(self, ID2SYM(rb_intern("trailers"))));
+  return env;
+}
+
+/* Lower-case name => value, for trailers. */
+VALUE gyre_http1_field_hash(const struct gyre_http1_head *head, const char *bytes) {
+  VALUE hash = rb_hash_new();
+  for (unsigned i = 0; i < head->field_count; i++) {
+    const struct gyre_http1_field *field = &head->fields[i];
+    VALUE name = rb_str_new(bytes + field->name, field->name_length);
+    rb_funcall(name, rb_intern("downcase!"), 0);
+    VALUE value = rb_str_new(bytes + field->value, field->value_length);
+    VALUE before = rb_hash_lookup2(hash, name, Qundef);
+    rb_hash_aset(hash, name, before == Qundef ? value : joined(before, value, ", "));
+  }
+  return hash;
+}
+
+static VALUE constant(const char *text) {
+  VALUE string = rb_enc_interned_str(text, (long)strlen(text), rb_usascii_encoding());
+  rb_gc_register_mark_object(string);
+  return string;
+}
+
+void gyre_init_http1_env(void) {
+  id_new = rb_intern("new");
+  key_method = constant("REQUEST_METHOD");
+  key_path = constant("PATH_INFO");
+  key_query = constant("QUERY_STRING");
+  key_uri = constant("REQUEST_URI");
+  key_server_name = constant("SERVER_NAME");
+  key_server_port = constant("SERVER_PORT");
+  key_protocol = constant("SERVER_PROTOCOL");
+  key_remote = constant("REMOTE_ADDR");
+  key_host = constant("HTTP_HOST");
+  key_cookie = constant("HTTP_COOKIE");
+  key_input = constant("rack.input");
+  key_finished = constant("rack.response_finished");
+  key_connection = constant("gyre.connection");
+  key_hijack = constant("rack.hijack");
+  key_early_hints = constant("rack.early_hints");
+  key_rack_protocol = constant("rack.protocol");
+  key_trailers = constant("gyre.trailers");
+
+  for (size_t i = 0; i < KNOWN_COUNT; i++) {
+    size_t length = strlen(known_names[i]);
+    unsigned slot = slot_of(known_names[i], length);
+    while (slots[slot].name) slot = (slot + 1) % SLOTS;
+    slots[slot].name = known_names[i];
+    slots[slot].length = length;
+    slots[slot].key = env_key(known_names[i], length);
+    rb_gc_register_mark_object(slots[slot].key);
+  }
+}
+
+/* The Ruby classes are there only when a server is made. */
+void gyre_http1_env_prepare(void) {
+  if (input_class) return;
+  input_class = rb_path2class("Gyre::HTTP1::Input");
+  rb_gc_register_mark_object(input_class);
+}

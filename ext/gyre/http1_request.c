@@ -1,0 +1,394 @@
+/*
+ * The request's side of Gyre::HTTP1::NativeConnection: next_request, read_body, trailers, hijack and
+ * the questions. Runs in the handler's fiber, or in another one of the app's: after each wait the
+ * connection may be over, so it is fetched anew from its handle.
+ */
+#include "http1.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PIECE_BYTES 65536
+#define PIPELINE_BUDGET 64 /* requests of one connection before the others have their turn */
+
+VALUE gyre_http1_error(const char *name, int status, const char *message) {
+  VALUE http1 = rb_const_get(gyre_mGyre, rb_intern("HTTP1"));
+  VALUE class = rb_const_get(http1, rb_intern(name));
+  VALUE arguments[] = {rb_str_new_cstr(message), INT2NUM(status)};
+  return rb_class_new_instance(status ? 2 : 1, arguments, class);
+}
+
+static struct gyre_http1_connection *serving(VALUE self) {
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
+  return connection && connection->state == GYRE_HTTP1_SERVING ? connection : NULL;
+}
+
+void gyre_http1_request_begin(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  connection->requests++;
+  acceptor->requests++;
+  connection->method = head->method_number;
+  connection->head_only = head->method_number == GYRE_HTTP1_METHOD_HEAD;
+  connection->http_1_0 = head->minor_version == 0;
+  connection->keep_alive = (head->flags & GYRE_HTTP1_KEEP_ALIVE) && connection->requests < acceptor->limits.requests;
+  connection->expects_continue = (head->flags & GYRE_HTTP1_EXPECT_CONTINUE) != 0;
+  connection->chunked = (head->flags & GYRE_HTTP1_CHUNKED) != 0;
+  connection->body_remaining = connection->chunked ? -1 : head->content_length > 0 ? head->content_length : 0;
+  connection->body_over = connection->body_remaining == 0;
+  connection->body_received = 0;
+  connection->head_sent = false;
+  connection->framing = GYRE_HTTP1_NO_BODY;
+  connection->body_bytes_sent = 0;
+  connection->trailers = Qnil;
+  if (connection->chunked) gyre_http1_chunked_reset(&connection->chunks);
+
+  if (connection->body_remaining > acceptor->limits.body_bytes) {
+    connection->status = 413;
+    connection->reason = "the body is too long";
+  } else {
+    connection->env = gyre_http1_env(connection, head, bytes);
+  }
+  gyre_http1_connection_head_taken(connection);
+}
+
+/* --- waiting for input --- */
+
+struct input_wait {
+  VALUE self;
+  struct gyre_wait wait;
+};
+
+static VALUE input_wait_body(VALUE argument) {
+  gyre_wait_again(&((struct input_wait *)argument)->wait);
+  return Qnil;
+}
+
+static VALUE input_wait_ensure(VALUE argument) {
+  struct input_wait *input = (struct input_wait *)argument;
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(input->self);
+  if (connection && connection->reader == &input->wait) connection->reader = NULL;
+  gyre_wait_end(&input->wait);
+  return Qnil;
+}
+
+/* Parks until there may be input. False when the time is over. */
+static bool wait_for_input(VALUE self) {
+  struct gyre_http1_connection *connection = serving(self);
+  struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
+  if (connection->reader) rb_raise(rb_eIOError, "another fiber is reading this request's body");
+  struct input_wait input = {.self = self};
+  gyre_wait_begin(scheduler, &input.wait);
+  gyre_wait_arm(&input.wait, connection->acceptor->limits.read_ns);
+  connection->reader = &input.wait;
+  rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
+  return !input.wait.timed_out;
+}
+
+/* The request turned out wrong: its answer may still be sent, but nothing more is read. */
+static void fail_request(struct gyre_http1_connection *connection, int status, const char *reason) {
+  connection->body_over = false;
+  connection->keep_alive = false;
+  connection->status = (uint16_t)status;
+  connection->reason = reason;
+  rb_exc_raise(gyre_http1_error("RequestError", status, reason));
+}
+
+static void cut_off(VALUE self) {
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
+  if (connection) {
+    connection->keep_alive = false;
+    connection->hung_up = true;
+  }
+  rb_exc_raise(gyre_http1_error("RequestCut", 0, "the client left before the end of the request's body"));
+}
+
+/* Puts more bytes into the buffer; parks when there are none yet. */
+static struct gyre_http1_connection *more_input(VALUE self) {
+  for (;;) {
+    struct gyre_http1_connection *connection = serving(self);
+    if (!connection) cut_off(self);
+    if (connection->readable) {
+      ssize_t count = gyre_http1_connection_fill(connection, PIECE_BYTES);
+      if (count > 0) return connection;
+      if (count != -EAGAIN && count != -EWOULDBLOCK) cut_off(self);
+    }
+    if (!wait_for_input(self)) {
+      connection = serving(self);
+      if (!connection) cut_off(self);
+      fail_request(connection, 408, "the request's body did not come in time");
+    }
+  }
+}
+
+/* --- the body --- */
+
+static void consume(struct gyre_http1_connection *connection, size_t length) {
+  connection->buffer_offset += (uint32_t)length;
+  if (connection->buffer_offset == connection->buffer_length) gyre_http1_connection_release_buffer(connection);
+}
+
+static VALUE read_trailers(VALUE self) {
+  struct gyre_http1_connection *connection = serving(self);
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  struct gyre_http1_limits *limits = &acceptor->limits.trailers;
+  size_t fields_size = limits->header_count * sizeof(struct gyre_http1_field);
+  VALUE fields_memory = rb_str_tmp_new((long)(fields_size ? fields_size : 1)); /* freed by the GC, whatever is raised */
+  struct gyre_http1_head trailers;
+  gyre_http1_trailers_reset(&trailers, (struct gyre_http1_field *)RSTRING_PTR(fields_memory), limits->header_count);
+
+  for (;;) {
+    const char *bytes = connection->buffer + connection->buffer_offset;
+    int length = gyre_http1_trailers_parse(&trailers, bytes, connection->buffer_length - connection->buffer_offset, limits);
+    if (length < 0) fail_request(connection, trailers.status, trailers.reason);
+    if (length > 0) {
+      if (trailers.field_count) connection->trailers = gyre_http1_field_hash(&trailers, bytes);
+      consume(connection, (size_t)length);
+      connection->body_over = true;
+      RB_GC_GUARD(fields_memory);
+      return Qnil;
+    }
+    connection = more_input(self);
+  }
+}
+
+static void count_body(struct gyre_http1_connection *connection, size_t length) {
+  connection->body_received += (int64_t)length;
+  if (connection->body_received > connection->acceptor->limits.body_bytes) {
+    fail_request(connection, 413, "the body is too long");
+  }
+}
+
+static VALUE read_chunked(VALUE self, size_t most) {
+  struct gyre_http1_connection *connection = serving(self);
+  for (;;) {
+    size_t available = connection->buffer_length - connection->buffer_offset, consumed = 0, length = 0;
+    const char *data = NULL;
+    if (available > most) available = most;
+    int result = gyre_http1_chunked_step(&connection->chunks, connection->buffer + connection->buffer_offset, available, &consumed, &data, &length);
+    switch (result) {
+      case GYRE_HTTP1_CHUNKED_DATA: {
+        count_body(connection, length);
+        VALUE piece = rb_str_new(data, (long)length);
+        consume(connection, consumed);
+        return piece;
+      }
+      case GYRE_HTTP1_CHUNKED_TRAILERS:
+        consume(connection, consumed);
+        return read_trailers(self);
+      case GYRE_HTTP1_CHUNKED_MORE:
+        consume(connection, consumed);
+        if (connection->buffer_length == connection->buffer_offset) connection = more_input(self);
+        break;
+      default: fail_request(connection, connection->chunks.status, connection->chunks.reason);
+    }
+  }
+}
+
+static VALUE read_sized(VALUE self, size_t most) {
+  struct gyre_http1_connection *connection = serving(self);
+  if ((int64_t)most > connection->body_remaining) most = (size_t)connection->body_remaining;
+  if (connection->buffer_length == connection->buffer_offset) connection = more_input(self);
+  size_t available = connection->buffer_length - connection->buffer_offset;
+  if (most > available) most = available;
+  VALUE piece = rb_str_new(connection->buffer + connection->buffer_offset, (long)most);
+  consume(connection, most);
+  connection->body_received += (int64_t)most;
+  connection->body_remaining -= (int64_t)most;
+  connection->body_over = connection->body_remaining == 0;
+  return piece;
+}
+
+static VALUE read_body(VALUE self, size_t most) {
+  struct gyre_http1_connection *connection = serving(self);
+  if (!connection) cut_off(self);
+  if (connection->status) fail_request(connection, connection->status, connection->reason);
+  if (connection->body_over) return Qnil;
+  if (connection->hung_up && !connection->readable && connection->buffer_length == connection->buffer_offset) cut_off(self);
+  if (connection->expects_continue && !connection->head_sent) gyre_http1_write_interim(connection, 100, Qnil);
+  connection = serving(self);
+  if (!connection) cut_off(self);
+  connection->expects_continue = false;
+  return connection->chunked ? read_chunked(self, most) : read_sized(self, most);
+}
+
+/* Contract: connection.rb. */
+static VALUE connection_read_body(VALUE self, VALUE most) {
+  long length = NUM2LONG(most);
+  if (length <= 0) rb_raise(rb_eArgError, "cannot read %ld bytes", length);
+  return read_body(self, (size_t)length);
+}
+
+static VALUE connection_trailers(VALUE self) {
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
+  return connection && !NIL_P(connection->trailers) ? connection->trailers : rb_hash_new();
+}
+
+/* --- from one request to the next --- */
+
+static VALUE drain_body(VALUE self) {
+  for (;;) {
+    struct gyre_http1_connection *connection = serving(self);
+    if (!connection || connection->body_over || !connection->keep_alive) return Qnil;
+    int64_t limit = connection->acceptor->limits.unread_body_bytes;
+    if (connection->body_remaining > limit || connection->body_received > connection->unread_from + limit) {
+      connection->keep_alive = false;
+      return Qnil;
+    }
+    read_body(self, PIECE_BYTES);
+  }
+}
+
+/* A body that cannot be read off ends the connection, and that is all. */
+static VALUE drain_failed(VALUE self, VALUE error) {
+  struct gyre_http1_connection *connection = serving(self);
+  (void)error;
+  if (connection) connection->keep_alive = false;
+  return Qnil;
+}
+
+static VALUE take_env(struct gyre_http1_connection *connection) {
+  VALUE env = connection->env;
+  connection->env = Qnil;
+  return env;
+}
+
+static VALUE connection_next_request(VALUE self) {
+  struct gyre_http1_connection *connection = serving(self);
+  if (!connection) return Qnil;
+  if (connection->status && !connection->requests_served) {
+    gyre_http1_connection_refuse(connection);
+    return Qnil;
+  }
+  if (!NIL_P(connection->env)) {
+    connection->requests_served = true;
+    return take_env(connection);
+  }
+
+  if (!connection->body_over && connection->keep_alive) {
+    connection->unread_from = connection->body_received;
+    rb_rescue2(drain_body, self, drain_failed, self, rb_eStandardError, (VALUE)0);
+    connection = serving(self);
+    if (!connection) return Qnil;
+  }
+  if (!connection->keep_alive || connection->acceptor->draining) {
+    /* Closing with unread input would reset the connection and take the answer with it. */
+    if (!connection->body_over || connection->readable || connection->buffer_length > connection->buffer_offset) {
+      gyre_http1_connection_linger(connection);
+    } else {
+      gyre_http1_connection_close(connection, false);
+    }
+    return Qnil;
+  }
+
+  connection->requests_served = false;
+  connection->status = 0;
+  if (++connection->pipelined % PIPELINE_BUDGET == 0) {
+    gyre_yield(connection->acceptor->scheduler);
+    connection = serving(self);
+    if (!connection) return Qnil;
+  }
+  for (;;) {
+    if (connection->buffer_length > connection->buffer_offset) {
+      const struct gyre_http1_head *head = gyre_http1_connection_parse(connection);
+      if (head) {
+        if (!connection->status) gyre_http1_request_begin(connection, head, connection->buffer + connection->buffer_offset);
+        if (connection->status) {
+          gyre_http1_connection_refuse(connection);
+          return Qnil;
+        }
+        connection->requests_served = true;
+        return take_env(connection);
+      }
+    }
+    if (!connection->readable) break;
+    ssize_t count = gyre_http1_connection_fill(connection, 4096);
+    if (count == -EAGAIN || count == -EWOULDBLOCK) break;
+    if (count <= 0) {
+      gyre_http1_connection_close(connection, false);
+      return Qnil;
+    }
+  }
+  gyre_http1_connection_idle(connection);
+  return Qnil;
+}
+
+/* --- leaving HTTP --- */
+
+static VALUE connection_hijack(VALUE self) {
+  struct gyre_http1_connection *connection = serving(self);
+  if (!connection) rb_raise(rb_eIOError, "the connection is over and cannot be hijacked");
+
+  VALUE bytes = Qnil;
+  if (connection->buffer_length > connection->buffer_offset) {
+    bytes = rb_str_new(connection->buffer + connection->buffer_offset, connection->buffer_length - connection->buffer_offset);
+  }
+  VALUE socket = rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(connection->fd));
+  if (!NIL_P(bytes)) {
+    VALUE wrapped = rb_funcall(rb_path2class("Gyre::HTTP1::HijackedSocket"), rb_intern("new"), 2, socket, bytes);
+    socket = wrapped;
+  }
+  gyre_http1_connection_detach(connection);
+  connection->fd = -1;
+  connection->state = GYRE_HTTP1_HIJACKED;
+  connection->keep_alive = false;
+  gyre_http1_connection_release_buffer(connection);
+  return socket;
+}
+
+static VALUE connection_close(VALUE self) {
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
+  if (connection) gyre_http1_connection_close(connection, false);
+  return Qnil;
+}
+
+static VALUE connection_reset(VALUE self) {
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
+  if (connection) gyre_http1_connection_close(connection, true);
+  return Qnil;
+}
+
+/* --- questions --- */
+
+#define QUESTION(name, expression)                                               \
+  static VALUE connection_##name(VALUE self) {                                   \
+    struct gyre_http1_connection *connection = gyre_http1_connection_get(self);  \
+    return connection && (expression) ? Qtrue : Qfalse;                          \
+  }
+
+QUESTION(head_sent_p, connection->head_sent)
+QUESTION(keep_alive_p, connection->keep_alive)
+QUESTION(hijacked_p, connection->state == GYRE_HTTP1_HIJACKED)
+QUESTION(expects_continue_p, connection->expects_continue && !connection->head_sent)
+QUESTION(head_only_p, connection->head_only)
+
+static VALUE connection_closed_p(VALUE self) { return serving(self) ? Qfalse : Qtrue; }
+
+static VALUE connection_body_bytes_sent(VALUE self) {
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
+  return ULL2NUM(connection ? connection->body_bytes_sent : 0);
+}
+
+static VALUE connection_remote_address(VALUE self) {
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
+  return connection ? gyre_http1_connection_address(connection) : rb_str_new(NULL, 0);
+}
+
+void gyre_init_http1_request(void) {
+  VALUE class = gyre_cHttp1Connection;
+  rb_define_method(class, "next_request", connection_next_request, 0);
+  rb_define_method(class, "read_body", connection_read_body, 1);
+  rb_define_method(class, "trailers", connection_trailers, 0);
+  rb_define_method(class, "hijack", connection_hijack, 0);
+  rb_define_method(class, "close", connection_close, 0);
+  rb_define_method(class, "reset", connection_reset, 0);
+  rb_define_method(class, "head_sent?", connection_head_sent_p, 0);
+  rb_define_method(class, "keep_alive?", connection_keep_alive_p, 0);
+  rb_define_method(class, "closed?", connection_closed_p, 0);
+  rb_define_method(class, "hijacked?", connection_hijacked_p, 0);
+  rb_define_method(class, "expects_continue?", connection_expects_continue_p, 0);
+  rb_define_method(class, "head_only?", connection_head_only_p, 0);
+  rb_define_method(class, "body_bytes_sent", connection_body_bytes_sent, 0);
+  rb_define_method(class, "remote_address", connection_remote_address, 0);
+}

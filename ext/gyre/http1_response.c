@@ -1,0 +1,520 @@
+/*
+ * The answer's side of Gyre::HTTP1::NativeConnection: write_response, write_head, write_body,
+ * finish_body, write_file, write_interim. Heads are built in a buffer that the acceptor lends until
+ * the fiber parks; what the kernel does not take at once moves into a String first.
+ */
+#include "feature.h"
+#include "http1.h"
+
+#include <errno.h>
+#include <ruby/io.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#ifdef GYRE_HAVE_SENDFILE
+#include <sys/sendfile.h>
+#endif
+
+#define COPY_BYTES_LIMIT 16384 /* a body up to here is copied behind the head: one send of one piece */
+#define VECTORS 64
+#define FILE_PIECE_BYTES (1 << 20)
+
+static struct gyre_http1_connection *writable(VALUE self) {
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
+  if (!connection || connection->state != GYRE_HTTP1_SERVING) rb_syserr_fail(EPIPE, "the connection is over");
+  return connection;
+}
+
+/* --- sending --- */
+
+static void write_failed(struct gyre_http1_connection *connection, int error) {
+  gyre_http1_connection_close(connection, false);
+  rb_syserr_fail(error, "write an answer");
+}
+
+/* Parks until the socket takes more. */
+static struct gyre_http1_connection *wait_writable(VALUE self) {
+  struct gyre_http1_connection *connection = writable(self);
+  struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
+  gyre_loop_drained(&scheduler->loop, connection->fd, GYRE_WRITABLE);
+  int ready = gyre_wait_io(scheduler, connection->fd, GYRE_WRITABLE, connection->acceptor->limits.write_ns);
+  connection = writable(self);
+  if (ready < 0) write_failed(connection, -ready);
+  if (ready == 0) {
+    gyre_http1_connection_close(connection, true);
+    rb_exc_raise(gyre_http1_error("WriteTimeout", 0, "the client took nothing of its answer for too long"));
+  }
+  return connection;
+}
+
+static bool would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK; }
+
+/* Sends what `vectors` hold as far as the kernel takes it; bytes, 0 for "would block". */
+static size_t send_some(struct gyre_http1_connection *connection, struct iovec *vectors, int count) {
+  struct msghdr message = {.msg_iov = vectors, .msg_iovlen = (size_t)count};
+  ssize_t sent;
+  do {
+    if (count == 1) {
+      sent = send(connection->fd, vectors->iov_base, vectors->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } else {
+      sent = sendmsg(connection->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+  } while (sent < 0 && errno == EINTR);
+  if (sent >= 0) return (size_t)sent;
+  if (!would_block()) write_failed(connection, errno);
+  return 0;
+}
+
+/* Sends the rest of a String, parking whenever the socket is full. */
+static void send_string(VALUE self, VALUE string, size_t offset) {
+  struct gyre_http1_connection *connection = writable(self);
+  while (offset < (size_t)RSTRING_LEN(string)) {
+    struct iovec vector = {RSTRING_PTR(string) + offset, (size_t)RSTRING_LEN(string) - offset};
+    size_t sent = send_some(connection, &vector, 1);
+    offset += sent;
+    if (sent < vector.iov_len) connection = wait_writable(self);
+  }
+  RB_GC_GUARD(string);
+}
+
+/* Sends the lent buffer and then the strings, with one system call where the socket takes all. */
+static void send_output(VALUE self, const VALUE *strings, long count) {
+  struct gyre_http1_connection *connection = writable(self);
+  struct gyre_http1_buffer *output = &connection->acceptor->output;
+  struct iovec vectors[VECTORS];
+  int filled = 0;
+  if (output->length) vectors[filled++] = (struct iovec){output->bytes, output->length};
+  for (long i = 0; i < count && filled < VECTORS; i++) {
+    vectors[filled++] = (struct iovec){RSTRING_PTR(strings[i]), (size_t)RSTRING_LEN(strings[i])};
+  }
+  if (!filled) return;
+  size_t sent = send_some(connection, vectors, filled);
+
+  if (sent < output->length) {
+    VALUE rest = rb_str_new(output->bytes + sent, (long)(output->length - sent));
+    wait_writable(self);
+    send_string(self, rest, 0);
+    sent = 0;
+  } else {
+    sent -= output->length;
+  }
+  for (long i = 0; i < count; i++) {
+    size_t length = (size_t)RSTRING_LEN(strings[i]);
+    if (sent >= length) {
+      sent -= length;
+      continue;
+    }
+    send_string(self, strings[i], sent);
+    sent = 0;
+  }
+}
+
+/* --- heads --- */
+
+struct fields {
+  struct gyre_http1_connection *connection;
+  struct gyre_http1_buffer *output;
+  VALUE announced; /* the app's content-length, or nil */
+  VALUE wrong;     /* a name or value that cannot be sent */
+  bool strict;     /* for write_response: stop at what Response has to decide */
+  bool own_framing; /* the app's content-length, transfer-encoding and connection go out as they are */
+  bool has_date, declined, closing, unknown_kind;
+};
+
+static void add_value(struct fields *fields, const char *name, size_t name_length, VALUE value) {
+  if (!RB_TYPE_P(value, T_STRING)) {
+    fields->unknown_kind = true;
+    return;
+  }
+  const char *text = RSTRING_PTR(value);
+  size_t length = (size_t)RSTRING_LEN(value);
+  if (!gyre_http1_valid_value(text, length)) {
+    fields->wrong = value;
+    return;
+  }
+  gyre_http1_head_field(fields->output, name, name_length, text, length);
+}
+
+/* Whether a connection field names "close". */
+static bool names_close(VALUE value) {
+  if (RB_TYPE_P(value, T_ARRAY)) {
+    for (long i = 0; i < RARRAY_LEN(value); i++) {
+      if (names_close(RARRAY_AREF(value, i))) return true;
+    }
+    return false;
+  }
+  if (!RB_TYPE_P(value, T_STRING)) return false;
+  const char *text = RSTRING_PTR(value);
+  long length = RSTRING_LEN(value);
+  for (long i = 0; i + 5 <= length; i++) {
+    if (gyre_http1_same_name(text + i, 5, "close", 5)) return true;
+  }
+  return false;
+}
+
+#define IS(text) (length == sizeof(text) - 1 && gyre_http1_same_name(name, length, text, sizeof(text) - 1))
+
+static int add_field(VALUE key, VALUE value, VALUE argument) {
+  struct fields *fields = (struct fields *)argument;
+  if (!RB_TYPE_P(key, T_STRING)) {
+    fields->unknown_kind = true;
+    return ST_STOP;
+  }
+  const char *name = RSTRING_PTR(key);
+  size_t length = (size_t)RSTRING_LEN(key);
+  if (!gyre_http1_valid_name(name, length)) {
+    fields->wrong = key;
+    return ST_STOP;
+  }
+
+  switch (length) {
+    case 4: fields->has_date |= IS("date"); break;
+    case 10:
+      if (IS("connection")) {
+        fields->closing |= names_close(value);
+        if (!fields->own_framing) return ST_CONTINUE;
+      }
+      break;
+    case 14:
+      if (IS("content-length")) {
+        fields->announced = value;
+        if (!fields->own_framing) return ST_CONTINUE;
+      }
+      break;
+    case 17:
+      if (IS("transfer-encoding")) {
+        fields->declined = true;
+        if (!fields->own_framing) return fields->strict ? ST_STOP : ST_CONTINUE;
+      }
+      break;
+    default: break;
+  }
+  if (length > 5 && gyre_http1_same_name(name, 5, "rack.", 5)) {
+    if (IS("rack.hijack") || IS("rack.protocol")) fields->declined = true;
+    return ST_CONTINUE;
+  }
+
+  if (RB_TYPE_P(value, T_ARRAY)) {
+    for (long i = 0; i < RARRAY_LEN(value); i++) add_value(fields, name, length, RARRAY_AREF(value, i));
+  } else {
+    add_value(fields, name, length, value);
+  }
+  return NIL_P(fields->wrong) && !fields->unknown_kind ? ST_CONTINUE : ST_STOP;
+}
+
+#undef IS
+
+static void add_fields(struct fields *fields, VALUE headers) {
+  rb_hash_foreach(headers, add_field, (VALUE)fields);
+  if (!NIL_P(fields->wrong)) {
+    VALUE wrong = rb_inspect(fields->wrong);
+    rb_raise(rb_eArgError, "%" PRIsVALUE " cannot be sent as a header's name or value", wrong);
+  }
+}
+
+static void add_text(struct gyre_http1_buffer *output, const char *text) { gyre_http1_buffer_append(output, text, strlen(text)); }
+
+static void add_length(struct gyre_http1_buffer *output, uint64_t length) {
+  add_text(output, "content-length: ");
+  gyre_http1_buffer_number(output, length);
+  add_text(output, "\r\n");
+}
+
+/* Date, connection and the blank line. Decides at last whether the connection is kept. */
+static void end_head(struct gyre_http1_connection *connection, struct fields *fields) {
+  struct gyre_http1_buffer *output = fields->output;
+  if (fields->closing || connection->acceptor->draining) connection->keep_alive = false;
+  if (!fields->has_date) gyre_http1_head_date(output, &connection->acceptor->date);
+  if (fields->own_framing) {
+    connection->keep_alive = false;
+  } else if (!connection->keep_alive) {
+    add_text(output, "connection: close\r\n");
+  } else if (connection->http_1_0) {
+    add_text(output, "connection: keep-alive\r\n");
+  }
+  add_text(output, "\r\n");
+  if (output->failed) rb_memerror();
+}
+
+static struct gyre_http1_buffer *begin_output(struct gyre_http1_connection *connection) {
+  struct gyre_http1_buffer *output = &connection->acceptor->output;
+  if (output->capacity > 4 * COPY_BYTES_LIMIT) gyre_http1_buffer_free(output); /* an uncommon head was here */
+  output->length = 0;
+  output->failed = false;
+  return output;
+}
+
+/* A number of only digits, or -1. */
+static int64_t parse_length(VALUE value) {
+  if (!RB_TYPE_P(value, T_STRING) || RSTRING_LEN(value) == 0 || RSTRING_LEN(value) > 18) return -1;
+  int64_t length = 0;
+  for (long i = 0; i < RSTRING_LEN(value); i++) {
+    char c = RSTRING_PTR(value)[i];
+    if (c < '0' || c > '9') return -1;
+    length = length * 10 + (c - '0');
+  }
+  return length;
+}
+
+/* Contract: connection.rb. */
+static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, VALUE body) {
+  struct gyre_http1_connection *connection = writable(self);
+  if (connection->head_sent || !FIXNUM_P(status) || !RB_TYPE_P(headers, T_HASH) || !RB_TYPE_P(body, T_ARRAY)) return Qfalse;
+  int code = FIX2INT(status);
+  if (code < 200 || code > 599) return Qfalse;
+
+  long count = RARRAY_LEN(body);
+  uint64_t length = 0;
+  for (long i = 0; i < count; i++) {
+    VALUE part = RARRAY_AREF(body, i);
+    if (!RB_TYPE_P(part, T_STRING)) return Qfalse;
+    length += (uint64_t)RSTRING_LEN(part);
+  }
+
+  struct gyre_http1_buffer *output = begin_output(connection);
+  struct fields fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil, .strict = true};
+  gyre_http1_head_status(output, code);
+  add_fields(&fields, headers);
+  if (fields.declined || fields.unknown_kind) return Qfalse;
+
+  bool no_body = connection->head_only || code == 204 || code == 304;
+  int64_t announced = NIL_P(fields.announced) ? -1 : parse_length(fields.announced);
+  if (!NIL_P(fields.announced) && announced < 0) return Qfalse;
+  if (announced >= 0 && !no_body && (uint64_t)announced != length) return Qfalse;
+
+  if (connection->expects_continue) connection->keep_alive = false;
+  if (!connection->body_over && connection->body_remaining > connection->acceptor->limits.unread_body_bytes) connection->keep_alive = false;
+  if (code == 304) {
+    if (announced >= 0) add_length(output, (uint64_t)announced);
+  } else if (code != 204) {
+    add_length(output, announced >= 0 ? (uint64_t)announced : length);
+  }
+  end_head(connection, &fields);
+
+  connection->head_sent = true;
+  connection->framing = GYRE_HTTP1_NO_BODY;
+  if (no_body) {
+    send_output(self, NULL, 0);
+    return Qtrue;
+  }
+  connection->body_bytes_sent = length;
+  if (length <= COPY_BYTES_LIMIT) {
+    for (long i = 0; i < count; i++) {
+      VALUE part = RARRAY_AREF(body, i);
+      gyre_http1_buffer_append(output, RSTRING_PTR(part), (size_t)RSTRING_LEN(part));
+    }
+    if (output->failed) rb_memerror();
+    send_output(self, NULL, 0);
+  } else {
+    /* Frozen views of the parts, so that nobody changes them or the Array while the fiber is parked. */
+    VALUE parts = rb_ary_new_capa(count);
+    for (long i = 0; i < count; i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));
+    send_output(self, RARRAY_CONST_PTR(parts), count);
+    RB_GC_GUARD(parts);
+  }
+  return Qtrue;
+}
+
+static VALUE framing_symbol(enum gyre_http1_framing framing, VALUE given) {
+  switch (framing) {
+    case GYRE_HTTP1_LENGTH: return given;
+    case GYRE_HTTP1_CHUNKED_BODY: return ID2SYM(rb_intern("chunked"));
+    case GYRE_HTTP1_UNTIL_CLOSE: return ID2SYM(rb_intern("close"));
+    case GYRE_HTTP1_RAW: return ID2SYM(rb_intern("raw"));
+    default: return Qnil;
+  }
+}
+
+static VALUE connection_write_head(VALUE self, VALUE status, VALUE headers, VALUE given) {
+  struct gyre_http1_connection *connection = writable(self);
+  if (connection->head_sent) rb_raise(rb_eRuntimeError, "the head has been sent already");
+  int code = NUM2INT(status);
+  if (code < 100 || code > 999) rb_raise(rb_eArgError, "status %d is none", code);
+  Check_Type(headers, T_HASH);
+
+  enum gyre_http1_framing framing;
+  uint64_t length = 0;
+  if (NIL_P(given)) {
+    framing = GYRE_HTTP1_NO_BODY;
+  } else if (given == ID2SYM(rb_intern("chunked"))) {
+    framing = connection->http_1_0 ? GYRE_HTTP1_UNTIL_CLOSE : GYRE_HTTP1_CHUNKED_BODY;
+  } else if (given == ID2SYM(rb_intern("close"))) {
+    framing = GYRE_HTTP1_UNTIL_CLOSE;
+  } else if (given == ID2SYM(rb_intern("raw"))) {
+    framing = GYRE_HTTP1_RAW;
+  } else {
+    framing = GYRE_HTTP1_LENGTH;
+    length = NUM2ULL(given);
+  }
+  bool no_body = framing != GYRE_HTTP1_RAW && (connection->head_only || code == 204 || code == 304);
+
+  struct gyre_http1_buffer *output = begin_output(connection);
+  struct fields fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil, .own_framing = framing == GYRE_HTTP1_RAW};
+  gyre_http1_head_status(output, code);
+  add_fields(&fields, headers);
+  if (fields.unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
+
+  if (framing == GYRE_HTTP1_LENGTH && code != 204) add_length(output, length);
+  if (framing == GYRE_HTTP1_CHUNKED_BODY && (!no_body || (connection->head_only && code != 204 && code != 304))) {
+    add_text(output, "transfer-encoding: chunked\r\n");
+  }
+  if (no_body) framing = GYRE_HTTP1_NO_BODY;
+  if (connection->expects_continue || framing == GYRE_HTTP1_UNTIL_CLOSE) connection->keep_alive = false;
+  end_head(connection, &fields);
+
+  connection->head_sent = true;
+  connection->framing = (uint8_t)framing;
+  connection->body_bytes_sent = 0;
+  send_output(self, NULL, 0);
+  return framing_symbol(framing, given);
+}
+
+bool gyre_http1_write_interim(struct gyre_http1_connection *connection, int status, VALUE headers) {
+  if (connection->http_1_0 || connection->head_sent) return false;
+  struct gyre_http1_buffer *output = begin_output(connection);
+  struct fields fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil};
+  gyre_http1_head_status(output, status);
+  if (!NIL_P(headers)) add_fields(&fields, headers);
+  if (fields.unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
+  add_text(output, "\r\n");
+  if (output->failed) rb_memerror();
+  if (status == 100) connection->expects_continue = false;
+  send_output(connection->handle, NULL, 0);
+  return true;
+}
+
+static VALUE connection_write_interim(VALUE self, VALUE status, VALUE headers) {
+  struct gyre_http1_connection *connection = writable(self);
+  int code = NUM2INT(status);
+  if (code < 100 || code > 199 || code == 101) rb_raise(rb_eArgError, "status %d is no interim one", code);
+  Check_Type(headers, T_HASH);
+  return gyre_http1_write_interim(connection, code, headers) ? Qtrue : Qfalse;
+}
+
+/* --- bodies --- */
+
+static VALUE connection_write_body(VALUE self, VALUE string) {
+  struct gyre_http1_connection *connection = writable(self);
+  Check_Type(string, T_STRING);
+  size_t length = (size_t)RSTRING_LEN(string);
+  if (length == 0 || connection->framing == GYRE_HTTP1_NO_BODY) return SIZET2NUM(length);
+
+  bool chunked = connection->framing == GYRE_HTTP1_CHUNKED_BODY, copied = length <= COPY_BYTES_LIMIT;
+  struct gyre_http1_buffer *output = begin_output(connection);
+  if (chunked) {
+    char size[24];
+    gyre_http1_buffer_append(output, size, (size_t)snprintf(size, sizeof(size), "%zx\r\n", length));
+  }
+  connection->body_bytes_sent += length;
+  if (copied) {
+    gyre_http1_buffer_append(output, RSTRING_PTR(string), length);
+    if (chunked) add_text(output, "\r\n");
+    if (output->failed) rb_memerror();
+    send_output(self, NULL, 0);
+  } else {
+    static VALUE line_end = Qfalse;
+    if (!line_end) {
+      line_end = rb_obj_freeze(rb_str_new_cstr("\r\n"));
+      rb_gc_register_mark_object(line_end);
+    }
+    VALUE parts[] = {rb_str_new_frozen(string), line_end};
+    send_output(self, parts, chunked ? 2 : 1);
+    RB_GC_GUARD(parts[0]);
+  }
+  return SIZET2NUM(length);
+}
+
+static VALUE connection_finish_body(VALUE self) {
+  struct gyre_http1_connection *connection = writable(self);
+  if (connection->framing == GYRE_HTTP1_CHUNKED_BODY) {
+    add_text(begin_output(connection), "0\r\n\r\n");
+    connection->framing = GYRE_HTTP1_NO_BODY;
+    send_output(self, NULL, 0);
+  }
+  return Qnil;
+}
+
+/* What sendfile cannot take is read and sent in pieces. */
+static ssize_t send_piece(struct gyre_http1_connection *connection, int file, off_t *offset, size_t length) {
+#ifdef GYRE_HAVE_SENDFILE
+  ssize_t sent = sendfile(connection->fd, file, offset, length);
+  if (sent >= 0 || (errno != EINVAL && errno != ENOSYS)) return sent;
+#endif
+  char bytes[16384];
+  ssize_t count = pread(file, bytes, length < sizeof(bytes) ? length : sizeof(bytes), *offset);
+  if (count <= 0) return count;
+  ssize_t taken = send(connection->fd, bytes, (size_t)count, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (taken > 0) *offset += taken;
+  return taken;
+}
+
+static VALUE connection_write_file(VALUE self, VALUE io, VALUE from, VALUE size) {
+  struct gyre_http1_connection *connection = writable(self);
+  off_t offset = NUM2OFFT(from);
+  uint64_t length = NUM2ULL(size), sent = 0;
+  int file = rb_io_descriptor(rb_io_get_io(io));
+  if (connection->framing == GYRE_HTTP1_CHUNKED_BODY) rb_raise(rb_eArgError, "a file cannot be sent in chunks");
+  if (connection->framing == GYRE_HTTP1_NO_BODY) return ULL2NUM(length);
+
+  while (sent < length) {
+    uint64_t piece = length - sent < FILE_PIECE_BYTES ? length - sent : FILE_PIECE_BYTES;
+    ssize_t count = send_piece(connection, file, &offset, (size_t)piece);
+    if (count == 0) break; /* the file has become shorter */
+    if (count > 0) {
+      sent += (uint64_t)count;
+      connection->body_bytes_sent += (uint64_t)count;
+    } else if (would_block()) {
+      connection = wait_writable(self);
+    } else if (errno != EINTR) {
+      write_failed(connection, errno);
+    }
+  }
+  RB_GC_GUARD(io);
+  return ULL2NUM(sent);
+}
+
+/* --- refusals --- */
+
+static VALUE refusal_body(VALUE self) {
+  struct gyre_http1_connection *connection = writable(self);
+  struct gyre_http1_buffer *output = begin_output(connection);
+  connection->keep_alive = false;
+  connection->head_sent = true;
+  size_t length = strlen(connection->reason);
+  gyre_http1_head_status(output, connection->status);
+  add_text(output, "content-type: text/plain\r\n");
+  add_length(output, length + 1);
+  gyre_http1_head_date(output, &connection->acceptor->date);
+  add_text(output, "connection: close\r\n\r\n");
+  add_text(output, connection->reason);
+  add_text(output, "\n");
+  if (output->failed) rb_memerror();
+  send_output(self, NULL, 0);
+  return Qnil;
+}
+
+static VALUE ignore_error(VALUE self, VALUE error) {
+  (void)self;
+  (void)error; /* the client that is refused is gone, which is as well */
+  return Qnil;
+}
+
+/* One plain line, then the end. */
+void gyre_http1_connection_refuse(struct gyre_http1_connection *connection) {
+  VALUE self = connection->handle;
+  rb_rescue2(refusal_body, self, ignore_error, self, rb_eStandardError, (VALUE)0);
+  connection = gyre_http1_connection_get(self);
+  if (connection) gyre_http1_connection_linger(connection);
+}
+
+void gyre_init_http1_response(void) {
+  VALUE class = gyre_cHttp1Connection;
+  rb_define_method(class, "write_response", connection_write_response, 3);
+  rb_define_method(class, "write_head", connection_write_head, 3);
+  rb_define_method(class, "write_body", connection_write_body, 1);
+  rb_define_method(class, "finish_body", connection_finish_body, 0);
+  rb_define_method(class, "write_file", connection_write_file, 3);
+  rb_define_method(class, "write_interim", connection_write_interim, 2);
+}
