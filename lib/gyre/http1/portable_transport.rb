@@ -64,6 +64,14 @@ module Gyre
         @bytes = length < @bytes.bytesize ? @bytes.byteslice(length..-1) : NOTHING
       end
 
+      # @param length [Integer]
+      # @return [String] up to so many of {#bytes}, which are used then
+      def take(length)
+        return @bytes.tap { discard } if length >= @bytes.bytesize
+
+        @bytes.byteslice(0, length).tap { consume(length) }
+      end
+
       # @return [void]
       def discard
         @bytes = NOTHING
