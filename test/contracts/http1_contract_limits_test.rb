@@ -1,0 +1,241 @@
+# frozen_string_literal: true
+
+# Every limit of Gyre::HTTP1::Limits on the wire: what is just allowed, what is answered beyond, and that nobody else notices.
+# Times are parameters, so nothing here waits longer than it must. Each case runs on each engine.
+
+require "test_helper"
+require "support/engines"
+require "http1/serving"
+
+GyreTest::Engines.test_case("HTTP1LimitsContract") do
+  include GyreTest::HTTP1Serving
+
+  hello = ->(_env) { [200, {}, ["hello"]] }
+  echo = ->(env) { [200, {}, [env["rack.input"].read]] }
+
+  # One answer that refuses, in one plain line, and the end of the connection.
+  def assert_refused(client, status, pattern = /./)
+    answer = client.answer
+    assert_equal [status, "close"], [answer.status, answer["connection"]]
+    assert_match(/\A[^\n]*#{pattern}[^\n]*\n\z/, answer.body)
+    assert client.ended?
+  end
+
+  define_method(:test_a_request_line_up_to_its_limit_is_read_and_beyond_it_gets_414) do
+    serve(hello, limits: { request_line_bytes_limit: 64 }) do |served|
+      line = "GET /#{"a" * (64 - "GET / HTTP/1.1\r\n".bytesize)} HTTP/1.1"
+      assert_equal 200, get(served, line).status
+      client = connect(served)
+      client.request(line.sub("/", "/a"))
+      assert_refused(client, 414)
+      endless = connect(served).write("GET /#{"a" * 100}")
+      assert_refused(endless, 414)
+    end
+  end
+
+  define_method(:test_headers_beyond_their_number_or_size_get_431) do
+    serve(hello, limits: { header_count_limit: 4, header_bytes_limit: 200 }) do |served|
+      assert_equal 200, get(served, a: 1, b: 2, c: 3).status
+      assert_refused(connect(served).request(a: 1, b: 2, c: 3, d: 4), 431)
+      assert_equal 200, get(served, a: "x" * 150).status
+      assert_refused(connect(served).request(a: "x" * 200), 431)
+      endless = connect(served).write("GET / HTTP/1.1\r\nhost: a\r\nx: #{"y" * 400}")
+      assert_refused(endless, 431)
+    end
+  end
+
+  define_method(:test_a_body_announced_too_long_gets_413_without_the_app) do
+    called = 0
+    app = lambda do |env|
+      called += 1
+      echo.call(env)
+    end
+    serve(app, limits: { body_bytes_limit: 1000 }) do |served|
+      assert_equal "x" * 1000, get(served, "POST / HTTP/1.1", "x" * 1000, content_length: 1000).body
+      assert_refused(connect(served).request("POST / HTTP/1.1", content_length: 1001, expect: "100-continue"), 413)
+      assert_refused(connect(served).request("POST / HTTP/1.1", "x" * 500_000, content_length: 500_000), 413)
+      assert_equal 1, called
+    end
+  end
+
+  define_method(:test_a_chunked_body_that_grows_too_long_gets_413) do
+    serve(echo, limits: { body_bytes_limit: 1000 }) do |served|
+      body = ->(size) { "#{size.to_s(16)}\r\n#{"x" * size}\r\n0\r\n\r\n" }
+      assert_equal 1000, get(served, "POST / HTTP/1.1", body.call(1000), transfer_encoding: "chunked").body.bytesize
+      assert_refused(connect(served).request("POST / HTTP/1.1", body.call(1001), transfer_encoding: "chunked"), 413)
+    end
+  end
+
+  define_method(:test_trailers_that_are_too_long_get_431) do
+    serve(echo, limits: { trailer_bytes_limit: 100 }) do |served|
+      assert_equal "", get(served, "POST / HTTP/1.1", "0\r\nx: #{"y" * 50}\r\n\r\n", transfer_encoding: "chunked").body
+      assert_refused(connect(served).request("POST / HTTP/1.1", "0\r\nx: #{"y" * 150}", transfer_encoding: "chunked"), 431)
+    end
+  end
+
+  define_method(:test_an_app_may_answer_a_body_that_is_too_long_by_itself) do
+    app = lambda do |env|
+      env["rack.input"].read
+      [200, {}, []]
+    rescue Gyre::HTTP1::RequestError => error
+      [418, {}, ["#{error.status} #{error.message}"]]
+    end
+    serve(app, limits: { body_bytes_limit: 10 }) do |served|
+      client = connect(served).request("POST / HTTP/1.1", "b\r\n12345678901\r\n0\r\n\r\n", transfer_encoding: "chunked")
+      answer = client.answer
+      assert_equal [418, "close"], [answer.status, answer["connection"]]
+      assert_match(/\A413 ./, answer.body)
+      assert client.ended?
+    end
+  end
+
+  define_method(:test_a_connection_that_says_nothing_gets_408) do
+    serve(hello, limits: { first_byte_timeout_s: 0.05 }) do |served|
+      client = connect(served)
+      assert_refused(client, 408)
+      assert_equal 200, get(served).status
+    end
+  end
+
+  define_method(:test_a_head_that_comes_too_slowly_gets_408_however_steadily_it_comes) do
+    serve(hello, limits: { head_timeout_s: 0.2 }) do |served|
+      client = connect(served)
+      head = "GET / HTTP/1.1\r\nhost: #{"a" * 100}"
+      taken = duration_s do
+        head.each_char do |byte|
+          break if client.socket.wait_readable(0.01)
+
+          client.write(byte)
+          assert_equal 0, served.stats[:running] if served.stats[:malformed].zero?
+        end
+        assert_refused(client, 408)
+      end
+      assert_operator taken, :>, 0.15
+    end
+  end
+
+  define_method(:test_the_time_for_a_head_begins_anew_with_each_request) do
+    serve(hello, limits: { head_timeout_s: 0.15 }) do |served|
+      client = connect(served)
+      3.times do
+        client.write("GET / HTTP/1.1\r\n")
+        sleep 0.08
+        client.write("host: a\r\n\r\n")
+        assert_equal 200, client.answer.status
+      end
+    end
+  end
+
+  define_method(:test_an_idle_connection_is_closed_without_a_word) do
+    serve(hello, limits: { keep_alive_timeout_s: 0.05 }) do |served|
+      client = connect(served)
+      assert_equal 200, client.get.status
+      taken = duration_s { assert client.ended? }
+      assert_operator taken, :>, 0.03
+      eventually { served.stats[:connections].zero? }
+    end
+  end
+
+  define_method(:test_a_body_that_stops_gets_408) do
+    serve(echo, limits: { read_timeout_s: 0.05 }) do |served|
+      assert_refused(connect(served).request("POST / HTTP/1.1", "abc", content_length: 10), 408)
+      assert_refused(connect(served).request("POST / HTTP/1.1", "3\r\nab", transfer_encoding: "chunked"), 408)
+    end
+  end
+
+  define_method(:test_a_body_may_be_slow_as_long_as_it_goes_on) do
+    serve(echo, limits: { read_timeout_s: 0.25, head_timeout_s: 0.1 }) do |served|
+      client = connect(served)
+      client.request("POST / HTTP/1.1", content_length: 5)
+      "hello".each_char do |byte|
+        sleep 0.08
+        client.write(byte)
+      end
+      assert_equal "hello", client.answer.body
+    end
+  end
+
+  define_method(:test_a_client_that_takes_nothing_is_dropped) do
+    closed = Thread::Queue.new
+    body = Enumerator.new { |parts| loop { parts << ("x" * 100_000) } }
+    body.define_singleton_method(:close) { closed << $!.class }
+    apps = { "/each" => body, "/array" => ["x" * 30_000_000] }
+    def (apps["/array"]).close = nil
+    app = lambda do |env|
+      env["rack.response_finished"] << ->(_env, _status, _headers, error) { closed << error.class }
+      [200, {}, apps.fetch(env["PATH_INFO"])]
+    end
+    serve(app, limits: { write_timeout_s: 0.1 }) do |served|
+      apps.each_key do |path|
+        client = connect(served)
+        client.request("GET #{path} HTTP/1.1")
+        closed.pop if path == "/each"
+        assert_equal Gyre::HTTP1::WriteTimeout, closed.pop, path
+        eventually { served.stats.values_at(:connections, :running) == [0, 0] }
+        client.rest
+      end
+    end
+  end
+
+  define_method(:test_a_client_that_reads_slowly_is_not_dropped) do
+    serve(->(_env) { [200, {}, ["x" * 8_000_000]] }, limits: { write_timeout_s: 0.3 }) do |served|
+      client = connect(served)
+      client.socket.setsockopt(:SOCKET, :RCVBUF, 100_000)
+      client.request
+      client.take_through("\r\n\r\n")
+      16.times do
+        client.take(500_000)
+        sleep 0.04
+      end
+      assert_equal 200, client.get.status
+    end
+  end
+
+  define_method(:test_a_client_that_does_not_close_after_a_refusal_is_closed) do
+    serve(hello, limits: { linger_timeout_s: 0.05 }) do |served|
+      client = connect(served)
+      client.write("rubbish\r\n\r\n")
+      client.answer
+      eventually { served.stats[:connections].zero? }
+    end
+  end
+
+  define_method(:test_a_connection_serves_so_many_requests_and_says_which_is_the_last) do
+    serve(hello, limits: { keep_alive_requests_limit: 3 }) do |served|
+      client = connect(served)
+      assert_equal [nil, nil, "close"], Array.new(3) { client.get["connection"] }
+      assert client.ended?
+    end
+  end
+
+  define_method(:test_pipelined_requests_beyond_the_limit_do_not_destroy_the_last_answer) do
+    serve(hello, limits: { keep_alive_requests_limit: 2 }) do |served|
+      client = connect(served)
+      client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 1000)
+      assert_equal [nil, "close"], Array.new(2) { client.answer["connection"] }
+      assert client.ended?
+      refute client.reset?
+    end
+  end
+
+  define_method(:test_a_connection_too_many_gets_503) do
+    serve(hello, limits: { connections_limit: 2 }) do |served|
+      clients = Array.new(2) { connect(served).tap(&:get) }
+      answer = connect(served).answer
+      assert_equal [503, "close"], [answer.status, answer["connection"]]
+      assert_equal [2, 1], served.stats.values_at(:connections, :refused)
+      clients.first.close
+      eventually { served.stats[:connections] == 1 }
+      assert_equal 200, get(served).status
+      assert_equal 200, clients.last.get.status
+    end
+  end
+
+  define_method(:test_times_may_be_unlimited) do
+    times = Gyre::HTTP1::Limits::TABLE.select { |row| row.unit == :seconds }.to_h { |row| [row.name, nil] }
+    serve(echo, limits: times) do |served|
+      client = connect(served)
+      2.times { assert_equal "abc", client.get("POST / HTTP/1.1", "abc", content_length: 3).body }
+    end
+  end
+end
