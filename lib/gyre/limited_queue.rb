@@ -57,7 +57,8 @@ module Gyre
     private
 
     def push_now(item)
-      return false if full? && !closed?
+      raise ClosedQueueError, "queue closed" if closed? # a full one would rather say that it is full
+      return false if full?
 
       @items.push(item, true)
       true

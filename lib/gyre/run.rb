@@ -87,7 +87,7 @@ module Gyre
     # @return [Object] the block's value
     def call(name, block)
       @root = Task.new(self, nil, name, false, block)
-      @scheduler.spawn(@root)
+      @scheduler.spawn(@root) unless @drives
       wait_until { @root.finished? || @leaving }
       raise @leaving if @leaving
 
@@ -122,10 +122,18 @@ module Gyre
 
     def wait_until
       if @drives
-        @scheduler.run_until { stop_those_asked_for || yield }
+        @scheduler.run_until do
+          start if @root.unstarted?
+          stop_those_asked_for || yield
+        end
       else
         @scheduler.block(self, nil) until stop_those_asked_for || yield
       end
+    end
+
+    # Not before somebody drives the loop: else the first task that parks would have to.
+    def start
+      @scheduler.spawn(@root) if @scheduler.loop_running?
     end
 
     # @return [nil]

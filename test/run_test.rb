@@ -1,0 +1,361 @@
+# frozen_string_literal: true
+
+# Gyre.run: where it may be called, what it returns and raises, and that it leaves nothing behind however it is left.
+
+require "test_helper"
+require "support/engines"
+require "gyre"
+
+GyreTest::Engines.test_case("RunTest") do
+  def test_it_returns_the_value_of_the_block
+    assert_equal(42, Gyre.run { 42 })
+  end
+
+  def test_it_raises_what_the_block_raised
+    error = RuntimeError.new("from the block")
+    raised = assert_raises(RuntimeError) { Gyre.run { raise error } }
+    assert_same error, raised
+  end
+
+  def test_it_needs_a_block
+    assert_raises(ArgumentError) { Gyre.run }
+  end
+
+  def test_it_gives_the_root_task_to_the_block_and_names_it
+    Gyre.run do |task|
+      assert_same Gyre::Task.current, task
+      assert_equal "main", task.name
+      assert_nil task.parent
+    end
+    assert_equal("crawler", Gyre.run("crawler", &:name))
+  end
+
+  def test_it_uses_the_engine_that_was_asked_for
+    assert_equal(backend, Gyre.run { Fiber.scheduler.backend })
+  end
+
+  def test_it_leaves_the_thread_without_a_scheduler
+    Gyre.run { assert Fiber.scheduler }
+    assert_nil Fiber.scheduler
+    assert_raises(RuntimeError) { Gyre.run { raise "x" } }
+    assert_nil Fiber.scheduler
+  end
+
+  def test_it_works_again_and_again_on_one_thread
+    assert_equal([1, 2, 3], [1, 2, 3].map { |value| Gyre.run { sleep(0.001) && value } })
+  end
+
+  def test_it_works_in_a_fresh_thread
+    assert_equal :done, Thread.new { Gyre.run { |task| task.sleep(0.001) && :done } }.value
+  end
+
+  def test_it_works_in_several_threads_at_once
+    took = duration_s { Array.new(4) { Thread.new { Gyre.run { sleep 0.2 } } }.each(&:join) }
+    assert_operator took, :<, 0.7
+  end
+
+  def test_it_nests_as_a_child_of_the_calling_task
+    Gyre.run do |outer|
+      value = Gyre.run("inner") do |inner|
+        assert_same outer, inner.parent
+        sleep 0.001
+        :inner
+      end
+      assert_equal :inner, value
+      error = assert_raises(KeyError) { Gyre.run { raise KeyError, "inner" } }
+      assert_equal "inner", error.message
+    end
+  end
+
+  def test_a_nested_one_lets_its_siblings_run_meanwhile
+    order = []
+    Gyre.run do |task|
+      task.async { sleep(0.01) && order << :sibling }
+      Gyre.run { sleep(0.03) && order << :nested }
+      order << :after
+    end
+    assert_equal %i[sibling nested after], order
+  end
+
+  def test_a_nested_one_that_runs_out_of_time_is_over_before_the_call_is_left
+    ended = false
+    Gyre.run do |task|
+      assert_raises(Gyre::TimeoutError) do
+        task.with_timeout(0.01) do
+          Gyre.run do
+            sleep
+          ensure
+            sleep 0.02
+            ended = true
+          end
+        end
+      end
+      assert ended
+    end
+  end
+
+  def test_it_works_in_a_fiber_of_a_scheduler_that_was_there_before
+    values = []
+    Thread.new do
+      Fiber.set_scheduler(Gyre::Scheduler.new)
+      2.times do |index|
+        Fiber.schedule do
+          values << Gyre.run { |task| task.async { sleep(0.01) && index }.wait }
+        end
+      end
+      values << :scheduled
+    end.join
+    assert_equal [:scheduled, 0, 1], [values.first, *values.drop(1).sort]
+  end
+
+  def test_it_raises_into_a_fiber_of_a_scheduler_that_was_there_before
+    rescued = nil
+    Thread.new do
+      Fiber.set_scheduler(Gyre::Scheduler.new)
+      Fiber.schedule do
+        Gyre.run { sleep(0.01) && raise("inside") }
+      rescue RuntimeError => error
+        rescued = error
+      end
+    end.join
+    assert_equal "inside", rescued&.message
+  end
+
+  def test_it_drives_the_loop_itself_on_the_main_fiber_of_a_thread_with_a_scheduler
+    beside = nil
+    value = Thread.new do
+      Fiber.set_scheduler(Gyre::Scheduler.new)
+      Fiber.schedule { sleep(0.01) && beside = :ran }
+      [Gyre.run { sleep(0.03) && :first }, Gyre.run { sleep(0.001) && :second }]
+    end.value
+    assert_equal %i[first second], value
+    assert_equal :ran, beside
+  end
+
+  def test_it_works_inside_an_enumerator
+    enumerator = Enumerator.new { |yielder| 2.times { |index| yielder << Gyre.run { sleep(0.001) && index } } }
+    assert_equal 0, enumerator.next
+    assert_equal 1, enumerator.next
+  end
+
+  def test_it_refuses_a_foreign_scheduler
+    foreign = Class.new { %i[block unblock kernel_sleep io_wait close fiber fiber_interrupt].each { |name| define_method(name) { |*| nil } } }
+    error = Thread.new do
+      Fiber.set_scheduler(foreign.new)
+      assert_raises(Gyre::Error) { Gyre.run { nil } }
+    end.value
+    assert_match(/needs a Gyre::Scheduler/, error.message)
+  end
+
+  def test_it_waits_for_children_after_a_block_that_ended_well
+    ended = []
+    value = Gyre.run do |task|
+      task.async { |child| child.async { sleep(0.02) && ended << :grandchild } }
+      task.async { sleep(0.01) && ended << :child }
+      :value
+    end
+    assert_equal :value, value
+    assert_equal %i[child grandchild], ended
+  end
+
+  def test_it_stops_the_children_of_a_block_that_raised_and_lets_them_unwind
+    unwound = []
+    took = duration_s do
+      assert_raises(RuntimeError) do
+        Gyre.run do |task|
+          2.times do |index|
+            task.async do
+              sleep 10
+            ensure
+              sleep 0.01
+              unwound << index
+            end
+          end
+          raise "enough"
+        end
+      end
+    end
+    assert_equal [0, 1], unwound.sort
+    assert_operator took, :<, 2
+  end
+
+  def test_it_waits_for_plain_fibers_too
+    ended = false
+    Gyre.run { Fiber.schedule { sleep(0.01) && ended = true } }
+    assert ended
+  end
+
+  def test_a_root_that_is_stopped_gives_nil
+    assert_nil(Gyre.run { |task| task.async { task.stop } && sleep })
+  end
+
+  def test_exit_in_a_task_leaves_through_it_after_the_others_unwound
+    unwound = false
+    error = assert_raises(SystemExit) do
+      Gyre.run do |task|
+        task.async do
+          sleep
+        ensure
+          sleep 0.01
+          unwound = true
+        end
+        task.async { sleep(0.01) && exit(3) }
+        sleep
+      end
+    end
+    assert_equal 3, error.status
+    assert unwound
+  end
+
+  def test_exit_in_a_task_that_somebody_waits_for_is_not_lost
+    error = assert_raises(SystemExit) { Gyre.run { |task| task.async { exit 5 }.wait && sleep } }
+    assert_equal 5, error.status
+  end
+
+  def test_exit_in_the_block_leaves_through_it
+    assert_equal 6, assert_raises(SystemExit) { Gyre.run { exit 6 } }.status
+  end
+
+  def test_exit_in_a_task_on_a_scheduler_that_was_there_before_reaches_the_caller
+    error = nil
+    Thread.new do
+      Fiber.set_scheduler(Gyre::Scheduler.new)
+      Fiber.schedule do
+        Gyre.run { |task| task.async { sleep(0.01) && exit(7) } && sleep }
+      rescue SystemExit => error
+        nil
+      end
+    end.join
+    assert_equal 7, error&.status
+  end
+
+  def test_break_and_return_out_of_the_block_are_refused
+    assert_raises(LocalJumpError) { Gyre.run { break 1 } }
+    assert_raises(LocalJumpError) { returning_block }
+  end
+
+  def returning_block
+    Gyre.run { return 1 } # rubocop:disable Lint/NonLocalExitFromIterator
+  end
+
+  def test_throw_out_of_the_block_is_refused
+    assert_raises(UncaughtThrowError) { catch(:out) { Gyre.run { throw :out } } }
+  end
+
+  def test_killing_the_thread_unwinds_all_tasks
+    unwound = Thread::Queue.new
+    started = Thread::Queue.new
+    thread = Thread.new do
+      Gyre.run do |task|
+        task.async do
+          started << true
+          sleep
+        ensure
+          unwound << :child
+        end
+        sleep
+      ensure
+        sleep 0.01
+        unwound << :root
+      end
+      unwound << :never
+    end
+    started.pop
+    thread.kill
+    assert thread.join(5), "the thread did not end"
+    assert_equal %i[child root], Array.new(unwound.size) { unwound.pop }.sort
+  end
+
+  def test_killing_the_thread_while_a_task_computes_unwinds_the_others
+    unwound = Thread::Queue.new
+    started = Thread::Queue.new
+    thread = Thread.new do
+      Gyre.run do |task|
+        task.async do
+          sleep
+        ensure
+          unwound << :sleeper
+        end
+        task.async do
+          started << true
+          nil while true
+        ensure
+          unwound << :computer
+        end
+      end
+    end
+    started.pop
+    thread.kill
+    assert thread.join(5), "the thread did not end"
+    assert_equal %i[computer sleeper], Array.new(unwound.size) { unwound.pop }.sort
+  end
+
+  def interrupted(waiting)
+    code = <<~RUBY
+      require "gyre"
+      $stdout.sync = true
+      begin
+        Gyre.run do |task|
+          task.async do
+            puts "ready"
+            #{waiting}
+          ensure
+            sleep 0.05
+            puts "unwound"
+          end
+          sleep
+        end
+      rescue Interrupt
+        puts "interrupted"
+      end
+      puts Fiber.scheduler.inspect
+    RUBY
+    with_subprocess(*ruby_command("-e", code, env: { "GYRE_BACKEND" => backend })) do |pid, out, err|
+      assert_equal "ready\n", out.gets, -> { err.read }
+      sleep 0.05
+      Process.kill(:INT, pid)
+      assert_equal "unwound\ninterrupted\nnil\n", out.read
+    end
+  end
+
+  def test_an_interrupt_stops_the_tasks_and_is_raised_on
+    interrupted("sleep")
+  end
+
+  def test_an_interrupt_reaches_a_task_that_computes
+    interrupted("nil while true")
+  end
+
+  def test_a_second_interrupt_cuts_the_unwinding_short
+    code = <<~RUBY
+      require "gyre"
+      $stdout.sync = true
+      begin
+        Gyre.run do |task|
+          puts "ready"
+          sleep
+        ensure
+          puts "cleaning"
+          sleep 60
+        end
+      rescue Interrupt
+        puts "interrupted"
+      end
+    RUBY
+    with_subprocess(*ruby_command("-e", code, env: { "GYRE_BACKEND" => backend })) do |pid, out, err|
+      assert_equal "ready\n", out.gets, -> { err.read }
+      sleep 0.05
+      Process.kill(:INT, pid)
+      assert_equal "cleaning\n", out.gets
+      sleep 0.05
+      Process.kill(:INT, pid)
+      assert_equal "interrupted\n", out.read
+    end
+  end
+
+  def test_uncaught_exit_ends_the_program_with_its_status
+    run = ruby("-e", 'require "gyre"; Gyre.run { |task| task.async { sleep 0.01; exit 9 }; sleep }', env: { "GYRE_BACKEND" => backend })
+    assert_equal 9, run.status.exitstatus
+    assert_equal "", run.err
+  end
+end

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+# Failures of tasks that the program has forgotten, below a parent that runs on: reported soon, without false alarms.
+
+require "test_helper"
+require "support/engines"
+require "gyre"
+
+GyreTest::Engines.test_case("TaskUnawaitedTest") do
+  def start_and_forget(task, name)
+    task.async(name) { sleep(0.001) && raise("nobody knows") }
+    nil
+  end
+
+  # Stacks of pooled fibers may show a dead task to the collector for a while, so other tasks use them.
+  def use_fibers(task)
+    Array.new(5) { task.async { sleep 0.001 } }.each(&:wait)
+  end
+
+  def test_the_failure_of_a_forgotten_task_is_reported_while_its_parent_runs_on
+    _, said = capture do
+      Gyre.run do |task|
+        5.times { |index| start_and_forget(task, "forgotten #{index}") }
+        eventually(within_s: 10, what: "a report") do
+          use_fibers(task)
+          $stderr.string.include?("nobody knows")
+        end
+      end
+    end
+    assert_equal 5, said.scan("nobody knows").size
+    assert_equal 5, said.scan(/task "forgotten \d"/).uniq.size
+  end
+
+  def test_the_failure_of_a_task_that_somebody_holds_can_be_awaited_however_late
+    _, said = capture do
+      Gyre.run do |task|
+        held = task.async("held") { raise "in time" }
+        start_and_forget(task, "forgotten")
+        sleep 1.2 # the first look is after one second
+        GC.start
+        assert_raises(RuntimeError) { held.wait }
+      end
+    end
+    refute_match(/in time/, said)
+    assert_match(/nobody knows/, said)
+  end
+
+  def test_it_does_not_keep_the_run_going
+    took = duration_s { capture { Gyre.run { |task| start_and_forget(task, "forgotten") } } }
+    assert_operator took, :<, 0.8
+    took = duration_s do
+      capture do
+        Thread.new do
+          Fiber.set_scheduler(Gyre::Scheduler.new)
+          Fiber.schedule { Gyre.run { |task| start_and_forget(task, "forgotten") } }
+        end.join
+      end
+    end
+    assert_operator took, :<, 0.8
+  end
+
+  def test_awaited_failures_leave_nothing_behind
+    Gyre.run do |task|
+      1_000.times do
+        task.async { raise "x" }.wait
+      rescue RuntimeError
+        nil
+      end
+      unawaited = task.instance_variable_get(:@run).unawaited
+      assert_empty unawaited.instance_variable_get(:@failures)
+    end
+  end
+end
