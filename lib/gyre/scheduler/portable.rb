@@ -50,7 +50,7 @@ module Gyre
       # @param timeout [Numeric, nil] seconds
       # @return [Boolean] whether it was unblocked
       def block(_blocker, timeout = nil)
-        waiter = @fibers.waiter
+        waiter = @fibers.waiter(blocks: true)
         strand = waiter.strand
         if strand.early
           strand.early = false
@@ -164,15 +164,15 @@ module Gyre
       # @return [self]
       def run
         open!
-        @fibers.drive { @fibers.none? && @handles.empty? }
+        @fibers.drive { |drive| @fibers.none_but?(drive) && @handles.empty? }
         self
       end
 
       # Drives the loop until the block is true; it is asked at least once a turn.
       # @return [self]
-      def run_until(&done)
+      def run_until
         open!
-        @fibers.drive(&done)
+        @fibers.drive { yield }
         self
       end
 

@@ -22,6 +22,20 @@ module Gyre
         UNWIND_ROUNDS = 3
         UNWIND_TIMEOUT_S = 1
 
+        # Somebody who drives the loop until something is true.
+        Drive = Struct.new(:fiber, :base, :parked, :condition) do
+          def done?
+            condition.call(self)
+          end
+
+          # Asked on another fiber: what the question raises, the driver itself shall find.
+          def fulfilled?
+            done?
+          rescue StandardError
+            true
+          end
+        end
+
         # @param scheduler [Portable] reports errors
         # @param loop [Gyre::Loop::Portable]
         def initialize(scheduler, loop)
@@ -31,12 +45,13 @@ module Gyre
         end
 
         # Begins a wait of the current fiber.
+        # @param blocks [Boolean] whether {#unblock} ends it
         # @return [Waiter] for {#park}; until then it can be given to timers and watches
-        def waiter
+        def waiter(blocks: false)
           fiber = Fiber.current
           strand = Strand.of(fiber)
           @thread = Thread.current
-          Waiter.new(self, fiber, strand, @base || strand)
+          Waiter.new(self, fiber, strand, @base || strand, blocks)
         end
 
         # Leaves the current fiber until its waiter is woken.
@@ -80,8 +95,7 @@ module Gyre
 
         # Wakes a fiber parked in block, or has its next block return at once. From any thread.
         def unblock(fiber)
-          waiter = Strand.known(fiber)&.waiter
-          waiter = nil unless waiter&.fiber.equal?(fiber)
+          waiter = Strand.known(fiber)&.block_of(fiber)
           return unblocked(fiber, waiter) if here?
 
           @inbox.push([fiber, waiter, nil])
@@ -113,32 +127,35 @@ module Gyre
           worker = (@idle.pop if options.empty?) || Worker.new(self, options)
           worker.assign(callable, arguments)
           enter(worker)
-          raise_failure if @failure && @drivers.empty?
+          raise_failure if @failure && @drives.empty?
           worker.fiber
         end
 
-        # Drives the loop until the block is true; it is asked at least once a turn.
-        def drive(&done)
-          me = Fiber.current
+        # Drives the loop until the block is true; it is asked at least once a turn. When somebody drives already, this one
+        # takes over, and looks after that one's condition.
+        # @param parked [Boolean] whether it is a parked fiber that drives for want of another driver
+        # @yieldparam drive [Drive]
+        def drive(parked: false, &done)
           @thread = Thread.current
-          base = @base || Strand.of(me)
+          drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done)
           begin
-            @drivers.push(me)
-            turn(me, base, &done) until @failure || done.call
+            @drives.push(drive)
+            turn(drive) until @failure || drive.done?
           ensure
-            @drivers.delete_at(@drivers.rindex(me))
-            @base = base
+            @drives.delete(drive)
+            @base = drive.base
           end
           raise_failure if @failure
         end
 
         def driven?
-          !@drivers.empty?
+          !@drives.empty?
         end
 
-        # @return [Boolean] whether no fiber waits or is ready
-        def none?
-          @parked.empty? && @inbox.empty?
+        # @param drive [Drive] that of whoever asks
+        # @return [Boolean] whether no fiber waits or is ready, and nobody drove before
+        def none_but?(drive)
+          @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
         end
 
         def tasks
@@ -151,7 +168,7 @@ module Gyre
           @parked = {}.compare_by_identity
           @busy = {}.compare_by_identity
           @idle = []
-          @drivers = []
+          @drives = []
           @inbox = Thread::Queue.new
           @message = @entering = @failure = nil
           @budget = BUDGET
@@ -163,6 +180,7 @@ module Gyre
 
         # The fiber of a worker has been entered for a job.
         def started(worker, strand)
+          strand.reset # what came for the job before, after its end
           @entering = nil
           @base = strand
           @busy[worker] = true
@@ -210,7 +228,7 @@ module Gyre
             @parked.keys.each { |waiter| raise_at(waiter, Stop.new("the scheduler closes")) }
             deadline = Loop::Timers.now + UNWIND_TIMEOUT_S
             timer = @loop.timers.after(UNWIND_TIMEOUT_S, -> {})
-            drive { none? || Loop::Timers.now > deadline }
+            drive { |me| none_but?(me) || Loop::Timers.now > deadline }
             timer.cancel
           end
         end
@@ -236,7 +254,7 @@ module Gyre
             if @entering
               @entering.fiber.transfer
             elsif !depart(waiter.fiber)
-              drive { waiter.state == :entered }
+              drive(parked: true) { waiter.state == :entered }
             end
           end
         end
@@ -244,7 +262,7 @@ module Gyre
         # Gives control to the next ready fiber, or to the driver.
         # @return [Boolean] false when there is neither, or when it is me who drives
         def depart(me)
-          driver = @drivers.last
+          driver = @drives.last&.fiber
           if (driver.nil? || (@budget.positive? && !@failure)) && next_ready
             enter_next
           elsif driver && !driver.equal?(me)
@@ -268,18 +286,27 @@ module Gyre
           waiter.fiber.transfer
         end
 
-        def turn(me, base)
+        def turn(drive)
           receive
           @budget = BUDGET
           while @budget.positive? && next_ready
             enter_next
-            @base = base
-            return if @failure || yield
+            @base = drive.base
+            return if @failure || drive.done?
           end
-          return if yield
+          return if drive.done? || resume_other(drive)
 
           @loop.poll { @ready.empty? && @inbox.empty? }
           receive
+        end
+
+        # Whoever drove before is entered again as soon as what it wanted is true.
+        def resume_other(drive)
+          return if @drives.size == 1
+
+          other = @drives.reverse_each.find { |candidate| !candidate.equal?(drive) && candidate.fulfilled? } or return
+          other.fiber.transfer
+          @base = drive.base
         end
 
         def raise_failure
@@ -305,10 +332,7 @@ module Gyre
         # @param waiter [Waiter, nil] where the fiber was parked when it was unblocked
         def unblocked(fiber, waiter)
           strand = Strand.of(fiber)
-          unless waiter
-            waiter = strand.waiter
-            waiter = nil unless waiter&.fiber.equal?(fiber)
-          end
+          waiter ||= strand.block_of(fiber)
           return strand.early = true unless waiter
 
           case waiter.state

@@ -25,6 +25,12 @@ module Gyre
           fiber.instance_variable_get(:@gyre_strand)
         end
 
+        # @return [Waiter, nil] the present wait of the fiber itself, when unblock ends it
+        def block_of(fiber)
+          waiter = @waiter
+          waiter if waiter&.blocks && waiter.fiber.equal?(fiber)
+        end
+
         # An exception that found no wait: it is raised at the next one.
         def defer(error)
           (@deferred ||= []).push(error)
@@ -52,17 +58,21 @@ module Gyre
         attr_reader :fiber, :strand
         # The strand that stood at the bottom of the chain of resumed fibers when the wait began.
         attr_reader :base
+        # Whether unblock ends it.
+        attr_reader :blocks
         attr_accessor :state, :value, :error
         # Whether {#value} would be lost by raising instead: somebody else counts on this fiber having been unblocked.
         attr_accessor :binding
 
         # @param fibers [Fibers]
         # @param base [Strand]
-        def initialize(fibers, fiber, strand, base)
+        # @param blocks [Boolean]
+        def initialize(fibers, fiber, strand, base, blocks)
           @fibers = fibers
           @fiber = fiber
           @strand = strand
           @base = base
+          @blocks = blocks
           @state = :parked
         end
 

@@ -1,0 +1,235 @@
+# frozen_string_literal: true
+
+# Fibers: how they start, in which order they run, what they find of their predecessors.
+
+module SchedulerContract
+  # spawn, Fiber.schedule, yield and the pool.
+  module Spawning
+    def test_a_spawned_fiber_runs_at_once_up_to_its_first_wait_and_then_the_caller_goes_on
+      steps = []
+      with_scheduler do |scheduler|
+        scheduler.spawn do
+          steps << :begin
+          sleep 0.001
+          steps << :end
+        end
+        steps << :caller
+      end
+      assert_equal %i[begin caller end], steps
+    end
+
+    def test_the_caller_goes_on_before_anybody_else_who_is_ready
+      steps = []
+      in_fiber do |scheduler|
+        3.times { |number| scheduler.spawn { scheduler.yield.then { steps << number } } }
+        scheduler.spawn { scheduler.yield }
+        steps << :caller
+      end
+      assert_equal [:caller, 0, 1, 2], steps
+    end
+
+    def test_spawn_returns_the_fiber_that_runs_the_block
+      with_scheduler do |scheduler|
+        inside = nil
+        outside = scheduler.spawn { inside = Fiber.current }
+        assert_same inside, outside
+        assert_instance_of Fiber, outside
+      end
+    end
+
+    def test_spawn_gives_the_arguments_to_the_callable
+      with_scheduler do |scheduler|
+        got = []
+        scheduler.spawn(got.method(:push), 1, [2, 3], { four: 4 })
+        scheduler.spawn(->(*arguments) { got << arguments.size })
+        scheduler.spawn(nil, 5) { |number| got << number }
+        assert_equal [1, [2, 3], { four: 4 }, 0, 5], got
+      end
+    end
+
+    def test_fiber_schedule_runs_a_non_blocking_fiber_under_this_scheduler
+      with_scheduler do |scheduler|
+        seen = nil
+        Fiber.schedule { seen = [Fiber.current.blocking?, Fiber.scheduler, Fiber.current_scheduler] }
+        assert_equal [false, scheduler, scheduler], seen
+      end
+    end
+
+    def test_a_spawned_fiber_may_spawn_and_so_on
+      deepest = 0
+      with_scheduler do |scheduler|
+        descend = lambda do |depth|
+          deepest = depth
+          scheduler.spawn(descend, depth + 1) if depth < 200
+          sleep 0.001
+        end
+        scheduler.spawn(descend, 1)
+      end
+      assert_equal 200, deepest
+    end
+
+    def test_fibers_wake_in_the_order_in_which_they_became_ready
+      order = []
+      with_scheduler do |scheduler|
+        20.times { |number| scheduler.spawn { 3.times { scheduler.yield }.then { order << number } } }
+      end
+      assert_equal (0...20).to_a, order
+    end
+
+    def test_yield_lets_every_other_ready_fiber_run_first
+      turns = []
+      with_scheduler do |scheduler|
+        %i[a b c].each { |name| scheduler.spawn { 3.times { scheduler.yield.tap { turns << name } } } }
+      end
+      assert_equal %i[a b c] * 3, turns
+    end
+
+    def test_a_sleep_of_zero_seconds_is_a_yield
+      turns = []
+      with_scheduler { %i[a b].each { |name| Fiber.schedule { 3.times { sleep(0).then { turns << name } } } } }
+      assert_equal %i[a b] * 3, turns
+    end
+
+    def test_fibers_that_are_always_ready_starve_neither_timers_nor_descriptors
+      with_pipe do |reader, writer|
+        woken = []
+        with_scheduler do |scheduler|
+          2.times { scheduler.spawn { scheduler.yield until woken.size == 2 } }
+          scheduler.spawn { sleep(0.005).then { woken << :timer } }
+          scheduler.spawn { woken << reader.getc }
+          writer.write "x"
+        end
+        assert_equal ["x", :timer], woken.sort_by(&:to_s).reverse
+      end
+    end
+
+    def test_a_fiber_that_spawns_without_end_does_not_starve_others
+      count = 0
+      with_scheduler do |scheduler|
+        done = false
+        scheduler.spawn { sleep(0.005).then { done = true } }
+        scheduler.spawn { scheduler.spawn { scheduler.yield.then { count += 1 } }.then { scheduler.yield } until done }
+      end
+      assert_operator count, :>, 10
+    end
+
+    def test_five_thousand_fibers_sleep_at_once
+      awake = 0
+      took = duration_s do
+        with_scheduler { 5_000.times { Fiber.schedule { sleep(0.3).then { awake += 1 } } } }
+      end
+      assert_equal 5_000, awake
+      assert_operator took, :<, 3
+    end
+
+    def test_ended_fibers_are_used_again
+      with_scheduler do |scheduler|
+        fibers = Array.new(100) { scheduler.spawn { nil } }
+        assert_operator fibers.uniq(&:object_id).size, :<=, 2
+      end
+    end
+
+    def test_fiber_locals_do_not_outlive_their_job
+      with_scheduler do |scheduler|
+        scheduler.spawn { Thread.current[:left_behind] = true }
+        found = []
+        10.times { scheduler.spawn { found << Thread.current[:left_behind] } }
+        assert_equal [nil] * 10, found
+      end
+    end
+
+    def test_fiber_storage_comes_from_the_spawner_and_does_not_outlive_the_job
+      since_ruby "3.2"
+      found = []
+      with_scheduler do |scheduler|
+        scheduler.spawn do
+          Fiber[:request] = 1
+          scheduler.spawn do
+            found << Fiber[:request]
+            Fiber[:request] = 2
+            Fiber[:left_behind] = true
+          end
+          found << Fiber[:request]
+        end
+        scheduler.spawn { found << Fiber[:request] << Fiber[:left_behind] }
+      end
+      assert_equal [1, 1, nil, nil], found
+    end
+
+    def test_fiber_storage_can_be_given_to_fiber_schedule
+      since_ruby "3.2"
+      with_scheduler do
+        found = nil
+        Fiber.schedule(storage: { given: 1 }) { found = Fiber[:given] }
+        assert_equal 1, found
+      end
+    end
+
+    def test_a_blocking_fiber_can_be_asked_for
+      with_scheduler do
+        blocking = nil
+        Fiber.schedule(blocking: true) { blocking = Fiber.current.blocking? }
+        assert blocking
+      end
+    end
+
+    def test_an_inner_fiber_that_sleeps_comes_back_to_the_one_that_resumed_it
+      steps = []
+      with_scheduler do
+        Fiber.schedule do
+          inner = Fiber.new { sleep(0.002).then { Fiber.yield :first }.then { :second } }
+          steps << inner.resume << inner.resume
+        end
+        Fiber.schedule { steps << :other }
+      end
+      assert_equal %i[other first second], steps
+    end
+
+    def test_an_enumerator_that_sleeps_comes_back_to_its_reader
+      numbers = Enumerator.new { |yielder| 3.times { |number| sleep(0.001).then { yielder << number } } }
+      assert_equal([0, 1, 2], in_fiber { Array.new(3) { numbers.next } })
+    end
+
+    def test_an_enumerators_sleep_does_not_stop_others
+      since_ruby "3.2" # before, the fibers of enumerators are blocking ones
+      steps = []
+      with_scheduler do
+        Fiber.schedule { steps << Enumerator.new { |yielder| sleep(0.002).then { yielder << :slow } }.next }
+        Fiber.schedule { steps << :quick }
+      end
+      assert_equal %i[quick slow], steps
+    end
+
+    def test_fiber_yield_in_a_spawned_fiber_is_an_error_of_that_fiber_only
+      reports = []
+      with_scheduler(reports: reports) do |scheduler|
+        scheduler.spawn { Fiber.yield }
+        scheduler.spawn { sleep 0.001 }
+      end
+      assert_equal [FiberError], reports.map(&:class)
+    end
+
+    def test_a_fiber_of_the_program_drives_the_loop_itself_when_nobody_else_does
+      order = []
+      with_scheduler do
+        Fiber.schedule { sleep(0.002).then { order << :spawned } }
+        order << Fiber.new { sleep(0.005).then { :resumed } }.resume
+        order << :after
+      end
+      assert_equal %i[spawned resumed after], order
+    end
+
+    def test_fibers_that_end_while_another_fiber_drives_disturb_nobody
+      finished = 0
+      with_scheduler do |scheduler|
+        Fiber.new do
+          1_500.times { scheduler.spawn { sleep(0.01).then { finished += 1 } } } # more than any pool keeps
+          sleep 0.1
+          finished += 1
+        end.resume
+        assert_operator finished, :>=, 1
+      end
+      assert_equal 1_501, finished
+    end
+  end
+end

@@ -1,0 +1,77 @@
+# frozen_string_literal: true
+
+# What every engine's scheduler has to do, whatever it is made of. test/scheduler_test.rb runs these modules over every
+# engine that this build has. Nearly everything is said through plain Ruby: what Ruby's own blocking calls do is the contract.
+require "gyre/scheduler"
+
+# The ways into a scheduler that all of its parts use. A class that includes it offers `backend`.
+module SchedulerContract
+  # After how long a test that does not end has failed.
+  HANG_S = 10
+
+  # Runs the block in a thread that has a scheduler, and then what the block left on the scheduler.
+  # @param reports [Array, nil] where exceptions are put that fibers let out; without it the first one fails the test
+  # @yieldparam scheduler [Gyre::Scheduler]
+  # @return what the block returned
+  def with_scheduler(reports: nil, &block)
+    reported = reports || []
+    thread = Thread.new { run_scheduler(reported, &block) }
+    thread.report_on_exception = false
+    thread.join(HANG_S) or flunk "the scheduler hangs:\n#{thread.backtrace.join("\n")}"
+    value = thread.value
+    raise reported.first if reports.nil? && reported.any?
+
+    value
+  ensure
+    thread&.kill
+  end
+
+  # In the present thread: makes a scheduler, sets it, and runs it to its end.
+  def run_scheduler(reported = [])
+    scheduler = collecting_scheduler(reported)
+    Fiber.set_scheduler(scheduler)
+    yield(scheduler).tap { scheduler.run unless scheduler.closed? }
+  ensure
+    Fiber.set_scheduler(nil)
+  end
+
+  # @param reported [#<<] gets each exception that is reported
+  def collecting_scheduler(reported)
+    scheduler = Gyre::Scheduler.new(backend)
+    scheduler.define_singleton_method(:report) { |error, _fiber| reported << error }
+    scheduler
+  end
+
+  # Runs the block as a fiber, and the scheduler until nothing is left.
+  # @return the block's value
+  def in_fiber(**options)
+    with_scheduler(**options) do |scheduler|
+      value = nil
+      scheduler.spawn { value = yield(scheduler) }
+      scheduler.run
+      value
+    end
+  end
+
+  # The hook was added to Ruby with a certain version.
+  def since_ruby(version)
+    skip "Ruby #{version} brought it" if Gem::Version.new(RUBY_VERSION) < Gem::Version.new(version)
+  end
+
+  # Pipe or socket ends that are closed after the block, whatever it did with them.
+  def with_open(*ios)
+    yield(*ios)
+  ensure
+    ios.each(&:close)
+  end
+
+  def with_pipe(&block)
+    with_open(*IO.pipe, &block)
+  end
+
+  def now
+    Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end
+
+Dir[File.join(__dir__, "scheduler", "*.rb")].sort.each { |path| require path }
