@@ -75,10 +75,15 @@ class WebCLITest < Minitest::Test
   end
 
   def test_without_rack_it_says_how_to_get_it
-    output = gyre("serve", files: { "config.ru" => "run ->(_) { }" }, env: { "GEM_HOME" => "/nowhere", "GEM_PATH" => "/nowhere" })
-    assert_equal 1, output.status.exitstatus
-    assert_match(/\Agyre serve: .*`gem install rack`/, output.err)
-    assert_equal 1, output.err.lines.size
+    Dir.mktmpdir do |folder|
+      Dir.mkdir(File.join(folder, "rack"))
+      File.write(File.join(folder, "rack/builder.rb"), "require 'rack/no_such_file'") # fails as a missing gem does
+      File.write(File.join(folder, "config.ru"), "run ->(_) { }")
+      output = ruby("-I#{folder}", Helpers::EXE, "serve", chdir: folder)
+      assert_equal 1, output.status.exitstatus
+      assert_match(/\Agyre serve: .*`gem install rack`/, output.err)
+      assert_equal 1, output.err.lines.size
+    end
   end
 
   def test_a_port_in_use_is_told_with_what_to_do

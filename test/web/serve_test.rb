@@ -11,8 +11,8 @@ class WebServeTest < Minitest::Test
 
   BACKENDS.each do |engine, backend|
     define_method(:"test_it_answers_on_every_address_on_#{engine}") do
-      serve_on(backend, "-b", "tcp://127.0.0.1:0", "-b", "unix://app.sock") do |program|
-        assert_equal %w[http http unix], program.urls.map { |url| url[/\A\w+/] }
+      serve_on(backend, "-b", "tcp://127.0.0.2:0", "-b", "unix://app.sock") do |program|
+        assert_equal %w[http unix http], program.urls.map { |url| url[/\A\w+/] }
         program.urls.grep(/\Ahttp/).each { |url| assert_equal "hello", Net::HTTP.get(URI(url)) }
         path = File.join(program.folder, "app.sock")
         assert_match(%r{\AHTTP/1\.1 200 OK\r\n.*\r\n\r\nhello\z}m, program.get("/", socket: UNIXSocket.new(path)))

@@ -63,6 +63,7 @@ module Gyre
       def serve(settings)
         environment = choose_environment(settings)
         raise_descriptor_limit
+        @out.sync = true # what the app prints is to be seen at once, also through a pipe
         app = RackupFile.load(settings[:rackup] || RackupFile::PATH)
         require "gyre/web" # after the app: its mistakes are told sooner
         log = Log.new(notices: (@out unless settings[:quiet]), errors: @err)
