@@ -79,7 +79,7 @@ class WebCLITest < Minitest::Test
       Dir.mkdir(File.join(folder, "rack"))
       File.write(File.join(folder, "rack/builder.rb"), "require 'rack/no_such_file'") # fails as a missing gem does
       File.write(File.join(folder, "config.ru"), "run ->(_) { }")
-      output = ruby("-I#{folder}", Helpers::EXE, "serve", chdir: folder)
+      output = ruby("-I#{folder}", EXE, "serve", chdir: folder)
       assert_equal 1, output.status.exitstatus
       assert_match(/\Agyre serve: .*`gem install rack`/, output.err)
       assert_equal 1, output.err.lines.size
