@@ -47,8 +47,9 @@ static unsigned hex_value(char digit)
 static int read_size(struct gyre_http1_chunked *chunked, char byte)
 {
   if (is(byte, CLASS_HEX)) {
-    chunked->remaining = chunked->remaining * 16 + hex_value(byte);
-    if (chunked->remaining > (uint64_t)GYRE_HTTP1_BODY_LENGTH_MAX) return refuse(chunked, "a chunk size that is too large");
+    const uint64_t digit = hex_value(byte);
+    if (chunked->remaining > (GYRE_HTTP1_BODY_LENGTH_MAX - digit) / 16) return refuse(chunked, "a chunk size that is too large");
+    chunked->remaining = chunked->remaining * 16 + digit;
     return 0;
   }
   if (chunked->line_bytes == 1) return refuse(chunked, "a chunk size that is not a number");

@@ -165,14 +165,15 @@ version:
 /* 1*DIGIT, once (RFC 9112, section 6.3). A list of equal numbers is refused too: nobody means it. */
 static int read_content_length(struct gyre_http1_head *head, const char *value, size_t length)
 {
-  uint64_t number = 0;
+  uint64_t number = 0, digit;
   if (head->flags & GYRE_HTTP1_CONTENT_LENGTH) return gyre_http1_refuse(head, 400, "more than one Content-Length");
   if (head->seen & SEEN_TRANSFER_ENCODING) return gyre_http1_refuse(head, 400, "Content-Length together with Transfer-Encoding");
   if (length == 0) return gyre_http1_refuse(head, 400, "an empty Content-Length");
   for (size_t i = 0; i < length; i++) {
     if (!is(value[i], CLASS_DIGIT)) return gyre_http1_refuse(head, 400, "a Content-Length that is not a number");
-    number = number * 10 + (uint64_t)(value[i] - '0');
-    if (number > (uint64_t)GYRE_HTTP1_BODY_LENGTH_MAX) return gyre_http1_refuse(head, 400, "a Content-Length that is too large");
+    digit = (uint64_t)(value[i] - '0');
+    if (number > (GYRE_HTTP1_BODY_LENGTH_MAX - digit) / 10) return gyre_http1_refuse(head, 400, "a Content-Length that is too large");
+    number = number * 10 + digit;
   }
   head->content_length = (int64_t)number;
   head->flags |= GYRE_HTTP1_CONTENT_LENGTH;

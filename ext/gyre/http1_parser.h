@@ -49,7 +49,7 @@ struct gyre_http1_limits {
 /* Not worth a setting: longer is not a request that anybody means. */
 #define GYRE_HTTP1_METHOD_BYTES_LIMIT 64        /* beyond: 501 */
 #define GYRE_HTTP1_NAME_BYTES_LIMIT 1024        /* of a field name; beyond: 431 */
-#define GYRE_HTTP1_BODY_LENGTH_MAX (INT64_C(1) << 62) /* of Content-Length or of one chunk; beyond: 400 */
+#define GYRE_HTTP1_BODY_LENGTH_MAX (UINT64_C(1) << 62) /* of Content-Length or of one chunk; beyond: 400 */
 
 /* Methods that have a number, so that nobody needs to compare text twice. */
 enum gyre_http1_method {

@@ -62,7 +62,9 @@ module Gyre
       # @param bytes [String] BINARY, from the start of the head; the same as before, and more
       # @return [Integer] the length of the head with its blank line (and an empty line before it, which is skipped), 0 when
       #   more bytes are needed, -1 when it is refused ({#status} and {#reason} say why)
+      # @raise [ArgumentError] not BINARY: a position would be a character's then, and finding it slow
       def parse(bytes)
+        raise ArgumentError, "bytes must be BINARY, not #{bytes.encoding}" unless bytes.encoding == Encoding::BINARY
         return -1 if @status
         return @position if @phase == :done
         return 0 unless read_request_line(bytes) && @fields.read(bytes)
