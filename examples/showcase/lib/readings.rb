@@ -7,7 +7,7 @@ module Showcase
   # Made-up readings of six weather stations.
   class Readings
     ROWS = 1_000_000
-    ROWS_IN_A_PIECE = 1_000 # about 25 KB: few writes, and a small share of the loop's time at once
+    ROWS_IN_A_PIECE = 250 # about 5 KB, made in a quarter of a millisecond
     STATIONS = %w[Lisbon Bergen Kraków Naxos Tromsø Galway].freeze
 
     HEADERS = {
