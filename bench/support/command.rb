@@ -4,6 +4,7 @@
 
 require "optparse"
 require_relative "machine"
+require_relative "results"
 require_relative "server"
 
 module Bench
@@ -53,10 +54,32 @@ module Bench
       Process.setrlimit(:NOFILE, [hard, 65_536].min, hard)
     end
 
-    # @return [Hash] facts for a report's head
-    def facts(rounds:, versions:, **more)
-      { date: Time.now.strftime("%Y-%m-%d"), machine: Machine.description, ruby: Machine.ruby, rounds: rounds,
-        versions: versions, **more }
+    # @return [Hash] facts for a report's head; says aloud when the machine is busy with other things
+    def facts(**more)
+      busy = Machine.load_average
+      warn "bench: the machine is busy (load #{busy}): the figures will be void" if busy > 0.7
+      { load_average: busy, date: Time.now.strftime("%Y-%m-%d"), machine: Machine.description, ruby: Machine.ruby, **more }
+    end
+
+    # Keeps a run's samples and facts below tmp/bench, so that its report can be written again.
+    def remember(name, results, settings)
+      path = memory(name, settings[:whole])
+      FileUtils.mkdir_p(WORK)
+      results.save("#{path}.json")
+      File.write("#{path}.facts.json", JSON.generate(settings))
+    end
+
+    # @return [Array(Results, Hash)] what remember kept
+    # @raise [Problem] when there was no such run
+    def recall(name, whole:)
+      path = memory(name, whole)
+      raise Problem, "no run to write a report of" unless File.exist?("#{path}.json")
+
+      [Results.load("#{path}.json"), JSON.parse(File.read("#{path}.facts.json"), symbolize_names: true)]
+    end
+
+    def memory(name, whole)
+      File.join(WORK, whole ? name : "#{name}-partial")
     end
   end
 end

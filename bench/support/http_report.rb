@@ -40,7 +40,7 @@ module Bench
 
         Written by `bench/http` on #{@settings[:date]}; how it measures and how to read it: [bench/README.md](../README.md).
 
-        - Machine: #{@settings[:machine]}. Server on one core, load on the other, one worker each.
+        - Machine: #{@settings[:machine]}; load average before the run #{@settings[:load_average]}. Server on one core, load on the other, one worker each.
         - #{@settings[:ruby]} · #{versions}
         - #{@settings[:rounds]} rounds of #{@settings[:seconds]} s, servers taking turns; cells are medians (lowest–highest round).
       MARKDOWN
@@ -53,7 +53,10 @@ module Bench
     end
 
     def row(scenario, name)
-      [name, *scenario.columns.map { |column| Markdown.cell(@results.values(scenario.key, name, column.metric), column.decimals) }]
+      cells = scenario.columns.map do |column|
+        Markdown.cell(@results.values(scenario.key, name, column.metric), column.decimals)
+      end
+      [name, *cells]
     end
 
     # Errors seen by the load generator, and who could not be measured.
@@ -61,8 +64,8 @@ module Bench
       errors = scenario.servers.flat_map do |name|
         @results.values(scenario.key, name, :errors).uniq.map { |text| "- #{name}: #{text}" }
       end
-      problems = @results.problems.select { |key, *| key == scenario.key }.map { |_key, name, text| "- #{name} not measured: #{text}" }
-      lines = errors + problems
+      problems = @results.problems.select { |key, *| key == scenario.key }
+      lines = errors + problems.map { |_key, name, text| "- #{name} not measured: #{text}" }
       lines.empty? ? [] : [lines.join("\n")]
     end
 

@@ -36,9 +36,8 @@ module Bench
       Setup.say scenario.title
       names = scenario.servers & @servers
       @running = {}
-      @failed = []
       @rounds.times do |round|
-        names.rotate(round).each { |name| sample(scenario, name) unless @failed.include?(name) }
+        names.rotate(round).each { |name| sample(scenario, name) unless @results.problem?(scenario.key, name) }
       end
     ensure
       @running.each_value(&:stop)
@@ -53,7 +52,6 @@ module Bench
     rescue Problem => e
       Setup.say "  #{name.ljust(8)} FAILED: #{e.message}"
       @results.problem(scenario.key, name, e.message.lines.first.strip)
-      @failed << name
       @running.delete(name)&.stop
     end
 

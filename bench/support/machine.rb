@@ -23,6 +23,11 @@ module Bench
       format("%s, %d cores, %.0f GB, Linux %s", model, cores, memory, kernel)
     end
 
+    # @return [Float] load average of the last minute
+    def load_average
+      File.read("/proc/loadavg").to_f
+    end
+
     # @return [String] Ruby with its JIT as the measured processes run it
     def ruby
       "Ruby #{RUBY_VERSION}p#{RUBY_PATCHLEVEL}#{' + YJIT' unless Setup.yjit_environment.empty?}"

@@ -35,6 +35,11 @@ module Bench
       @problems << [scenario, subject, text]
     end
 
+    # @return [Boolean] whether a problem was noted
+    def problem?(scenario, subject)
+      @problems.any? { |key, name, _text| key == scenario && name == subject }
+    end
+
     def save(path)
       File.write(path, JSON.pretty_generate(samples: @samples, problems: @problems))
     end

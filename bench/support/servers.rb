@@ -15,6 +15,12 @@ module Bench
 
     NAMES = %w[nginx gyre iodine falcon puma].freeze
 
+    # Below Ruby 3.2 the newest Iodine is 0.7, which has other options; the key is whether it is 0.8.
+    IODINE = {
+      true => ->(port) { ["-b", "http://127.0.0.1:#{port}", "--no-dynamic-deflate", "-R"] },
+      false => ->(port) { ["-b", "127.0.0.1", "-p", port.to_s] }
+    }.freeze
+
     COMMANDS = {
       "nginx" => ->(port) { Nginx.command(port) },
       "gyre" => lambda do |port|
@@ -22,8 +28,8 @@ module Bench
                            "-e", "production")
       end,
       "iodine" => lambda do |port|
-        Setup.ruby_command("iodine", "-b", "http://127.0.0.1:#{port}", "-w", "1", "-t", "1", "-k", "255",
-                           "--no-dynamic-deflate", "-R", APP)
+        Setup.ruby_command("iodine", *IODINE[Setup.gem_versions["iodine"] >= "0.8"].call(port),
+                           "-w", "1", "-t", "1", "-k", "255", APP)
       end,
       "falcon" => lambda do |port|
         Setup.ruby_command("falcon", "serve", "-b", "http://127.0.0.1:#{port}", "-n", "1", "-c", APP)

@@ -21,7 +21,8 @@ module Bench
   # Installs and finds programs and gems.
   module Setup
     # The program that each Debian package is needed for.
-    PACKAGES = { "nginx" => "nginx-light", "wrk" => "wrk", "h2load" => "nghttp2-client", "taskset" => "util-linux", "cc" => "gcc" }.freeze
+    PACKAGES = { "nginx" => "nginx-light", "wrk" => "wrk", "h2load" => "nghttp2-client", "taskset" => "util-linux", "cc" => "gcc",
+                 "perf" => "linux-perf" }.freeze
 
     module_function
 

@@ -1,0 +1,15 @@
+# frozen_string_literal: true
+
+# The benchmarks of bench/: long runs that want the machine for themselves and write bench/results/*.md.
+# BENCHOPTS gives options to the command, e.g. BENCHOPTS="--quick --only hello-64".
+
+namespace :bench do
+  desc "Measure the HTTP server against nginx, Iodine, Falcon and Puma (BENCHOPTS)"
+  task(http: :compile) { ruby "bench/http", *ENV["BENCHOPTS"].to_s.split }
+
+  desc "Measure the fiber scheduler against Async and carbon_fiber (BENCHOPTS)"
+  task(scheduler: :compile) { ruby "bench/scheduler", *ENV["BENCHOPTS"].to_s.split }
+end
+
+desc "All benchmarks; about 25 minutes"
+task bench: %w[bench:http bench:scheduler]
