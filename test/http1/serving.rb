@@ -30,9 +30,11 @@ module GyreTest
       attr_reader :errors, :port, :accesses
       attr_accessor :server, :scheduler
 
-      def initialize(port, path)
-        @port = port
+      def initialize(listener, path)
+        @listener = listener
+        @port = listener.local_address.ip_port unless path
         @path = path
+        @jobs = Thread::Queue.new
         @errors = []
         @accesses = []
       end
@@ -55,6 +57,34 @@ module GyreTest
 
       def stats
         server.stats
+      end
+
+      # Runs the block in a fiber of the server's loop.
+      # @return what the block returned
+      def on_loop(&block)
+        result = Thread::Queue.new
+        @jobs << [block, result]
+        value = result.pop
+        value.is_a?(Exception) ? raise(value) : value
+      end
+
+      # The rest of the server's thread's life.
+      def run_jobs
+        while (block, result = @jobs.pop)
+          result << begin
+            block.call
+          rescue StandardError => error
+            error
+          end
+        end
+      end
+
+      def finish
+        @jobs.close
+      end
+
+      def close_listener
+        on_loop { @listener.close }
       end
     end
 
@@ -187,12 +217,11 @@ module GyreTest
     def serve(app = nil, limits: {}, unix: nil, log_accesses: false, backlog: 128, **options)
       listener = unix ? UNIXServer.new(unix) : TCPServer.new("127.0.0.1", 0)
       listener.listen(backlog)
-      served = Served.new(unix ? nil : listener.local_address.ip_port, unix)
-      stop_reader, stop_writer = IO.pipe
+      served = Served.new(listener, unix)
       started = Thread::Queue.new
       options[:access_log] = served if log_accesses
       thread = Thread.new do
-        run_server(served, listener, app, stop_reader, started, limits: Gyre::HTTP1::Limits.new(**limits), log: served, **options)
+        run_server(served, listener, app, started, limits: Gyre::HTTP1::Limits.new(**limits), log: served, **options)
       end
       thread.report_on_exception = false
       thread.name = "server under test"
@@ -201,9 +230,9 @@ module GyreTest
       yield served
     ensure
       @clients&.each { |client| client.close unless client.socket.closed? }
-      stop_writer&.close
+      served&.finish
       thread&.join(PATIENCE_S) || (thread && flunk("the server's thread did not end: #{thread.backtrace&.first(5)}"))
-      [listener, stop_reader, stop_writer].compact.each { |io| io.close unless io.closed? }
+      listener&.close
       assert_empty served.errors, "the server logged errors" if served && !$!
     end
 
@@ -229,13 +258,13 @@ module GyreTest
 
     private
 
-    def run_server(served, listener, app, stop_reader, started, **options)
+    def run_server(served, listener, app, started, **options)
       served.scheduler = scheduler = Gyre::Scheduler.new
       Fiber.set_scheduler(scheduler)
       Fiber.schedule do
         served.server = Gyre::HTTP1::Server.new(app, listeners: [listener], **options).start
         started << nil
-        stop_reader.read # until the writer is closed
+        served.run_jobs
       rescue Exception => error # rubocop:disable Lint/RescueException
         started << error
       ensure

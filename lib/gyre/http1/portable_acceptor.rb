@@ -145,7 +145,7 @@ module Gyre
           client, address = socket.accept_nonblock(exception: false)
           return if client == :wait_readable
 
-          admit(client, address || client.remote_address)
+          admit(client, address)
           break if @stopped
         end
       rescue *GONE
@@ -164,6 +164,7 @@ module Gyre
       def admit(client, address)
         return refuse(client) if @connections.size >= @limits.connections_limit
 
+        address ||= client.remote_address # a TCPServer gives none
         @accepted += 1
         # Answers leave in one piece; waiting for more to send with it would only delay them (tcp(7)).
         client.setsockopt(:TCP, :NODELAY, true) if address.ip?

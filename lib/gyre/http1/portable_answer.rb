@@ -184,9 +184,9 @@ module Gyre
         raise Errno::EPIPE, "the connection is closed" if closed?
 
         @transport.write(bytes)
-      rescue SystemCallError, WriteTimeout
+      rescue SystemCallError, IOError => error
         close
-        raise
+        raise error.instance_of?(IOError) ? Errno::EPIPE.new(error.message) : error # closed by the server meanwhile
       end
     end
   end

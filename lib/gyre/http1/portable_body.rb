@@ -56,8 +56,8 @@ module Gyre
         when :timeout then raise RequestError.new("no more of the body came within #{@limits.read_timeout_s} s", 408)
         when :end     then raise RequestCut, "the client closed the connection before the end of the body"
         end
-      rescue SystemCallError => error
-        raise RequestCut, "the client is gone before the end of the body: #{error.message}"
+      rescue SystemCallError, IOError => error
+        raise error.is_a?(RequestCut) ? error : RequestCut.new("the connection ended before the body: #{error.message}")
       end
     end
 

@@ -1,0 +1,491 @@
+# frozen_string_literal: true
+
+# What every HTTP/1 engine does when apps, clients and servers fail or end: nobody but the one at fault notices, and nothing is
+# left behind. Each case runs on each engine.
+
+require "test_helper"
+require "support/engines"
+require "http1/serving"
+
+GyreTest::Engines.test_case("HTTP1FaultsContract") do
+  include GyreTest::HTTP1Serving
+
+  hello = ->(_env) { [200, {}, ["hello"]] }
+
+  # --- the app ---
+
+  define_method(:test_an_app_that_raises_gives_a_500_and_a_trace_in_the_log) do
+    raises = {
+      "/standard" => -> { raise "trouble" }, "/argument" => -> { raise ArgumentError, "trouble" }, "/load" => -> { require "gyre/no/trouble" },
+      "/todo" => -> { raise NotImplementedError, "trouble" }, "/memory" => -> { raise NoMemoryError, "trouble" },
+      "/deep" => -> { (deep = ->(trouble) { deep.call([trouble]) }).call(1) }, "/exception" => -> { raise Exception, "trouble" }, # rubocop:disable Lint/RaiseException
+      "/throw" => -> { throw :trouble }, "/yield" => -> { Fiber.yield(:trouble) }, "/pipe" => -> { raise Errno::EPIPE, "trouble" },
+      "/eof" => -> { raise EOFError, "trouble" }, "/protocol" => -> { raise Gyre::ProtocolError.new("trouble", 418) }
+    }
+    serve(->(env) { raises.fetch(env["PATH_INFO"]).call }) do |served|
+      client = connect(served)
+      raises.each_key do |path|
+        answer = client.get("GET #{path} HTTP/1.1")
+        assert_equal [500, "text/plain; charset=utf-8", nil, "Internal Server Error\n"],
+                     [answer.status, answer["content-type"], answer["connection"], answer.body], path
+        expect_errors(served, path == "/deep" || path == "/yield" ? /GET #{path}/ : /GET #{path}: unhandled in the app: .*faults_test\.rb:\d+.*trouble/m)
+      end
+    end
+  end
+
+  define_method(:test_an_app_that_raises_in_its_body_cuts_the_answer_so_that_the_client_sees_it) do
+    app = lambda do |env|
+      body = Enumerator.new do |parts|
+        parts << "begun"
+        raise "in the body"
+      end
+      [200, env["PATH_INFO"] == "/length" ? { "content-length" => "100" } : {}, env["PATH_INFO"] == "/call" ? ->(stream) { body.each { |part| stream << part } } : body]
+    end
+    serve(app) do |served|
+      %w[/each /call /length].each do |path|
+        client = connect(served)
+        client.request("GET #{path} HTTP/1.1")
+        head = client.take_through("\r\n\r\n")
+        assert_equal(path == "/length" ? "begun" : "5\r\nbegun\r\n", client.rest, head)
+        expect_errors(served, /in the body/)
+      end
+      old = connect(served)
+      old.write("GET /each HTTP/1.0\r\n\r\n")
+      assert old.reset?, "the end of a 1.0 body is the end of the connection, so a cut must look different"
+      expect_errors(served, /in the body/)
+    end
+  end
+
+  define_method(:test_an_app_that_raises_after_the_end_of_its_stream_harms_nobody) do
+    app = lambda do |_env|
+      [200, {}, lambda do |stream|
+        stream.write("whole")
+        stream.close
+        raise "too late"
+      end]
+    end
+    serve(app) do |served|
+      assert_equal "whole", connect(served).get.body
+      expect_errors(served, /too late/)
+    end
+  end
+
+  define_method(:test_a_body_longer_than_its_content_length_is_cut_there) do
+    serve(->(_env) { [200, { "content-length" => "4" }, %w[abc def ghi].each] }) do |served|
+      client = connect(served)
+      answer = client.get
+      assert_equal "abcd", answer.body
+      assert client.ended?
+      expect_errors(served, /longer.*LengthError/m)
+    end
+  end
+
+  define_method(:test_a_body_shorter_than_its_content_length_ends_the_connection) do
+    app = ->(env) { [200, { "content-length" => "4" }, env["PATH_INFO"] == "/call" ? ->(stream) { stream.write("abc") } : ["abc"].each] }
+    serve(app) do |served|
+      %w[/each /call].each do |path|
+        client = connect(served)
+        client.request("GET #{path} HTTP/1.1")
+        client.take_through("\r\n\r\n")
+        assert_equal "abc", client.rest
+        expect_errors(served, /shorter.*LengthError/m)
+      end
+    end
+  end
+
+  define_method(:test_an_array_with_a_wrong_content_length_is_a_500) do
+    serve(->(env) { [200, { "content-length" => env["QUERY_STRING"] }, ["abc"]] }) do |served|
+      client = connect(served)
+      %w[2 4].each do |length|
+        assert_equal 500, client.get("GET /?#{length} HTTP/1.1").status
+        expect_errors(served, /LengthError/)
+      end
+      assert_equal 200, client.get("GET /?3 HTTP/1.1").status
+    end
+  end
+
+  define_method(:test_exit_in_an_app_ends_the_loop) do
+    code = <<~'RUBY'
+      require "gyre/http1"
+      listener = TCPServer.new("127.0.0.1", 0)
+      client = TCPSocket.new("127.0.0.1", listener.local_address.ip_port)
+      client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+      Fiber.set_scheduler(Gyre::Scheduler.new)
+      body = ["x"]
+      def body.close = puts("closed")
+      app = lambda do |env|
+        env["rack.response_finished"] << ->(*) { puts("finished") }
+        exit(7) if env["PATH_INFO"] == "/"
+      end
+      server = Gyre::HTTP1::Server.new(app, listeners: [listener]).start
+      begin
+        Fiber.scheduler.run
+        puts "not reached"
+      ensure
+        server.close
+      end
+    RUBY
+    output = ruby("-e", code, env: { "GYRE_BACKEND" => backend })
+    assert_equal [7, "finished\n"], [output.status.exitstatus, output.out], output.err
+  end
+
+  define_method(:test_apps_wait_side_by_side) do
+    serve(->(_env) { sleep(0.2).then { [200, {}, ["slept"]] } }) do |served|
+      clients = Array.new(50) { connect(served).request }
+      taken = duration_s { clients.each { |client| assert_equal "slept", client.answer.body } }
+      assert_operator taken, :<, 2
+    end
+  end
+
+  define_method(:test_apps_may_use_fibers_of_their_own) do
+    app = lambda do |_env|
+      inner = Fiber.new do
+        sleep 0.01
+        Fiber.yield "a"
+        sleep 0.01
+        "b"
+      end
+      outer = Enumerator.new do |numbers|
+        sleep 0.01
+        numbers << "c"
+        sleep 0.01
+        numbers << "d"
+      end
+      lazily = Enumerator.new do |parts|
+        parts << inner.resume << inner.resume
+        parts << outer.next << outer.next
+      end
+      [200, {}, lazily]
+    end
+    serve(app) do |served|
+      clients = Array.new(5) { connect(served).request }
+      clients.each { |client| assert_equal "abcd", client.answer.body }
+    end
+  end
+
+  define_method(:test_what_an_app_leaves_in_its_fiber_does_not_reach_the_next_request) do
+    app = lambda do |_env|
+      seen = Thread.current[:left_behind].inspect
+      Thread.current[:left_behind] = true
+      [200, {}, [seen]]
+    end
+    serve(app) do |served|
+      3.times { assert_equal "nil", get(served).body }
+    end
+  end
+
+  define_method(:test_apps_may_write_their_stream_from_a_thread) do
+    app = lambda do |_env|
+      [200, {}, lambda do |stream|
+        Thread.new { 3.times { |number| stream.write(number.to_s) } }.join
+        stream.close
+      end]
+    end
+    serve(app) { |served| assert_equal "012", get(served).body }
+  end
+
+  # --- the client ---
+
+  define_method(:test_a_client_that_goes_away_in_its_answer_ends_only_that) do
+    done = Thread::Queue.new
+    app = lambda do |env|
+      env["rack.response_finished"] << ->(_env, _status, _headers, error) { done << error.class }
+      case env["PATH_INFO"]
+      when "/each" then [200, {}, Enumerator.new { |parts| loop { parts << ("x" * 50_000) } }]
+      when "/call" then [200, {}, ->(stream) { loop { stream.write("x" * 50_000) } }]
+      when "/big"  then [200, {}, ["x" * 50_000_000]]
+      else [200, {}, ["fine"]]
+      end
+    end
+    serve(app) do |served|
+      %w[/each /call /big].product(%i[close reset]).each do |path, ending|
+        client = connect(served)
+        client.request("GET #{path} HTTP/1.1")
+        client.take(1000)
+        client.public_send(ending)
+        assert_includes [Errno::EPIPE, Errno::ECONNRESET], done.pop, "#{path} #{ending}"
+      end
+      assert_equal "fine", get(served).body
+      eventually { served.stats.values_at(:connections, :running) == [0, 0] }
+    end
+  end
+
+  define_method(:test_a_client_that_goes_away_between_or_in_requests_leaves_nothing) do
+    serve(hello) do |served|
+      ["", "G", "GET / HTTP/1.1\r\nhost:", "GET / HTTP/1.1\r\nhost: a\r\n\r\n", "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nab",
+       "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab"].product(%i[close reset]).each do |bytes, ending|
+        client = connect(served)
+        client.write(bytes)
+        client.public_send(ending)
+      end
+      assert_equal "hello", get(served).body
+      eventually { served.stats.values_at(:connections, :running) == [0, 0] }
+    end
+  end
+
+  define_method(:test_a_body_that_is_cut_off_is_an_eof_error_to_the_app_and_a_400_to_the_client) do
+    called = Thread::Queue.new
+    errors = Thread::Queue.new
+    app = lambda do |env|
+      called << true
+      env["rack.input"].read
+    rescue EOFError => error
+      errors << error
+      raise
+    end
+    serve(app) do |served|
+      [["content-length: 10", "abc"], ["transfer-encoding: chunked", "5\r\nabc"]].each do |field, body|
+        client = connect(served)
+        client.write("POST / HTTP/1.1\r\nhost: a\r\n#{field}\r\n\r\n#{body}")
+        client.socket.shutdown(:WR)
+        assert_equal 400, client.answer.status
+        assert client.ended?
+        assert_instance_of Gyre::HTTP1::RequestCut, errors.pop
+      end
+      client = connect(served)
+      called.clear
+      client.write("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc")
+      called.pop
+      client.reset
+      assert_instance_of Gyre::HTTP1::RequestCut, errors.pop
+    end
+  end
+
+  define_method(:test_a_fast_app_waits_for_a_slow_client) do
+    made = 0
+    body = Enumerator.new do |parts|
+      1000.times do
+        made += 1
+        parts << ("x" * 100_000)
+      end
+    end
+    serve(->(_env) { [200, {}, body] }) do |served|
+      client = connect(served)
+      client.socket.setsockopt(:SOCKET, :RCVBUF, 100_000)
+      client.request
+      client.take_through("\r\n\r\n")
+      before = nil
+      eventually { before == made || ((before = made) && sleep(0.05) && false) }
+      assert_operator made, :<, 400, "the app ran ahead of the client"
+      size = 0
+      while (piece = client.chunk)
+        size += piece.bytesize
+      end
+      assert_equal 100_000_000, size
+    end
+  end
+
+  define_method(:test_a_fast_client_waits_for_a_slow_app) do
+    go = Thread::Queue.new
+    app = lambda do |env|
+      go.pop
+      size = 0
+      while (piece = env["rack.input"].read(65_536))
+        size += piece.bytesize
+      end
+      [200, {}, [size.to_s]]
+    end
+    serve(app, limits: { body_bytes_limit: 200_000_000 }) do |served|
+      client = connect(served)
+      client.request("POST / HTTP/1.1", content_length: 100_000_000)
+      sent = 0
+      piece = "x" * 100_000
+      sent += client.socket.write_nonblock(piece, exception: false).then { |result| result == :wait_writable ? break : result } while client.socket.wait_writable(0.2)
+      assert_operator sent, :<, 40_000_000, "the server took what the app did not read"
+      go << true
+      client.write("x" * [100_000, 100_000_000 - sent].min).then { sent += [100_000, 100_000_000 - sent].min } while sent < 100_000_000
+      assert_equal "100000000", client.answer.body
+    end
+  end
+
+  define_method(:test_ten_megabytes_go_both_ways_in_little_memory) do
+    serve(->(_env) { [200, {}, lambda { |stream|
+      while (piece = stream.read(16_384))
+        stream.write(piece)
+      end
+    }] }, limits: { body_bytes_limit: 20_000_000 }) do |served|
+      client = connect(served)
+      client.request("POST / HTTP/1.1", content_length: 10_000_000)
+      writer = Thread.new { 100.times { client.write("0123456789" * 10_000) } }
+      client.take_through("\r\n\r\n")
+      size = 0
+      while (piece = client.chunk)
+        size += piece.bytesize
+      end
+      writer.join
+      assert_equal 10_000_000, size
+    end
+  end
+
+  # --- the server's end ---
+
+  define_method(:test_draining_closes_what_is_idle_and_lets_the_rest_finish) do
+    go = Thread::Queue.new
+    serve(->(env) { (go.pop if env["PATH_INFO"] == "/wait").then { [200, {}, ["done"]] } }) do |served|
+      silent, idle, partial, running = Array.new(4) { connect(served) }
+      idle.get
+      partial.write("GET /partial HTTP/1.1\r\nhost")
+      running.request("GET /wait HTTP/1.1")
+      eventually { served.stats.values_at(:connections, :idle, :running) == [4, 2, 1] }
+      served.on_loop { served.server.drain }
+      assert silent.ended?
+      assert idle.ended?
+      assert_raises(Errno::ECONNREFUSED, Errno::ECONNRESET) { served.close_listener.then { connect(served).get } }
+      partial.write(": a\r\n\r\n")
+      assert_equal ["done", "close"], partial.answer.then { |answer| [answer.body, answer["connection"]] }
+      go << true
+      assert_equal ["done", "close"], running.answer.then { |answer| [answer.body, answer["connection"]] }
+      assert running.ended?
+      [partial, running].each(&:close)
+      eventually { served.stats.values_at(:connections, :running) == [0, 0] }
+    end
+  end
+
+  define_method(:test_a_shutdown_waits_for_requests_and_then_cancels_them) do
+    events = Thread::Queue.new
+    app = lambda do |env|
+      env["rack.response_finished"] << ->(*) { events << :finished }
+      sleep
+    rescue StandardError
+      events << :rescued
+    ensure
+      events << $!.class
+    end
+    serve(app) do |served|
+      client = connect(served).request
+      eventually { served.stats[:running] == 1 }
+      result = nil
+      taken = duration_s { result = served.on_loop { served.server.shutdown(0.1) } }
+      assert_equal [Gyre::Stop, :finished], [events.pop, events.pop]
+      assert_empty events
+      assert_equal false, result
+      assert_operator taken, :>, 0.09
+      assert client.ended?
+      assert_equal [0, 0], served.stats.values_at(:connections, :running)
+    end
+  end
+
+  define_method(:test_a_shutdown_cancels_streams_and_slow_clients) do
+    closed = Thread::Queue.new
+    body = Class.new do
+      define_method(:each) { |&block| loop { block.call("x" * 100_000) } }
+      define_method(:close) { closed << true }
+    end
+    serve(->(_env) { [200, {}, body.new] }) do |served|
+      clients = Array.new(3) { connect(served).request.tap { |client| client.take_through("\r\n\r\n") } }
+      assert_equal false, served.on_loop { served.server.shutdown(0.05) }
+      assert_equal [true] * 3, Array.new(3) { closed.pop }
+      refute_includes clients.first.rest[-20..], "0\r\n\r\n"
+    end
+  end
+
+  define_method(:test_close_ends_every_connection_at_once) do
+    serve(->(_env) { [200, {}, ->(stream) { stream.read }] }) do |served|
+      clients = [connect(served), connect(served).write("GET"), connect(served).request("POST / HTTP/1.1", content_length: 5)]
+      eventually { served.stats.values_at(:connections, :running) == [3, 1] }
+      served.on_loop { served.server.close }
+      clients.each(&:rest)
+      eventually { served.stats.values_at(:connections, :running) == [0, 0] }
+    end
+  end
+
+  define_method(:test_a_server_without_a_scheduler_says_what_is_missing) do
+    listener = TCPServer.new("127.0.0.1", 0)
+    error = assert_raises(RuntimeError) { Gyre::HTTP1::Server.new(hello, listeners: [listener]).start }
+    assert_match(/needs a thread with a Gyre::Scheduler/, error.message)
+  ensure
+    listener&.close
+  end
+
+  # --- for long ---
+
+  define_method(:test_many_connections_leave_no_fiber_behind) do
+    serve(->(env) { sleep(0.001).then { [200, {}, [env["PATH_INFO"]]] } }) do |served|
+      before = served.scheduler.stats[:tasks]
+      200.times do |number|
+        client = connect(served)
+        client.request("GET /#{number} HTTP/1.1")
+        assert_equal "/#{number}", client.answer.body if number.even?
+        number % 3 == 0 ? client.reset : client.close
+      end
+      eventually { served.stats.values_at(:connections, :running) == [0, 0] }
+      assert_equal before, served.scheduler.stats[:tasks]
+    end
+  end
+
+  define_method(:test_it_works_with_the_collector_at_every_allocation) do
+    app = lambda do |env|
+      case env["PATH_INFO"]
+      when "/each" then [200, {}, %w[a b].each]
+      when "/call" then [200, {}, ->(stream) { stream.write(stream.read) }]
+      else [200, { "x" => %w[a b] }, ["hello"]]
+      end
+    end
+    serve(app) do |served|
+      client = connect(served)
+      GC.stress = 1 # without major collections, which would take minutes in all
+      client.write("GET / HTTP/1.1\r\nhost: a\r\nx-y: z\r\n\r\nPOST /call HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nt: u\r\n\r\n" \
+                   "GET /each HTTP/1.1\r\nhost: a\r\n\r\nHEAD / HTTP/1.1\r\nhost: a\r\n\r\n")
+      bodies = Array.new(3) { client.answer.body }
+      GC.stress = false
+      assert_equal %w[hello abc ab], bodies
+      assert_equal 200, client.answer(head_only: true).status
+    ensure
+      GC.stress = false
+    end
+  end
+
+  define_method(:test_it_works_when_objects_move) do
+    skip "this Ruby does not compact" unless GC.respond_to?(:compact)
+    go = Thread::Queue.new
+    app = ->(env) { (go.pop if env["PATH_INFO"] == "/wait").then { [200, { "x" => "y" }, [env["rack.input"].read, "!"]] } }
+    serve(app) do |served|
+      waiting = Array.new(5) { connect(served).request("POST /wait HTTP/1.1", content_length: 3) }
+      idle = Array.new(5) { connect(served).tap(&:get) }
+      partial = connect(served).write("GET / HTTP/1.1\r\nho")
+      eventually { served.stats[:running] == 5 }
+      3.times do
+        begin
+          GC.verify_compaction_references(toward: :empty, **(RUBY_VERSION < "3.2" ? { double_heap: true } : { expand_heap: true }))
+        rescue NotImplementedError, ArgumentError
+          GC.compact
+        end
+        idle.each { |client| assert_equal "!", client.get.body }
+      end
+      5.times { go << true }
+      waiting.each { |client| assert_equal "abc!", client.write("abc").answer.body }
+      assert_equal "!", partial.write("st: a\r\n\r\n").answer.body
+    end
+  end
+
+  define_method(:test_a_process_without_descriptors_pauses_and_goes_on) do
+    code = <<~'RUBY'
+      require "gyre/http1"
+      trap(:TERM) { exit!(0) }
+      listener = TCPServer.new("127.0.0.1", 0)
+      Fiber.set_scheduler(Gyre::Scheduler.new)
+      log = Object.new
+      def log.error(message) = $stdout.syswrite("log: #{message}\n")
+      Fiber.schedule { Gyre::HTTP1::Server.new(->(_env) { [200, {}, ["ok"]] }, listeners: [listener], log: log).start }
+      Fiber.schedule do
+        IO.pipe.first.close
+        Process.setrlimit(:NOFILE, Dir.children("/proc/self/fd").size + 8)
+        $stdout.syswrite("port #{listener.local_address.ip_port}\n")
+      end
+      Fiber.scheduler.run
+    RUBY
+    with_subprocess(*ruby_command("-e", code, env: { "GYRE_BACKEND" => backend })) do |_pid, out, _err|
+      port = Integer(out.gets[/\d+/])
+      sockets = Array.new(12) { TCPSocket.new("127.0.0.1", port) }
+      assert_match(/\Alog: accept: .*Too many open files/, out.gets)
+      sockets.each(&:close)
+      socket = TCPSocket.new("127.0.0.1", port)
+      socket.write("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+      assert socket.wait_readable(5)
+      assert_match(/ok\z/, socket.read)
+    ensure
+      sockets&.each(&:close)
+      socket&.close
+    end
+  end
+end
