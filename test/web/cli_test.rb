@@ -91,7 +91,7 @@ class WebCLITest < Minitest::Test
     port = taken.local_address.ip_port
     output = gyre("serve", "-b", "tcp://127.0.0.1:#{port}", files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 1, output.status.exitstatus
-    assert_equal "gyre serve: listen on tcp://127.0.0.1:#{port}: already in use. Choose another with --bind, or see who has it " \
+    assert_equal "gyre serve: listen on tcp://127.0.0.1:#{port}: address already in use. Choose another with --bind, or see who has it " \
                  "with `ss -ltnp sport = :#{port}`\n", output.err
   ensure
     taken&.close
@@ -100,13 +100,40 @@ class WebCLITest < Minitest::Test
   def test_an_address_of_another_machine_is_told
     output = gyre("serve", "-b", "tcp://192.0.2.1:0", files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 1, output.status.exitstatus
-    assert_equal "gyre serve: listen on tcp://192.0.2.1:0: this machine has no such address. Choose another with --bind\n", output.err
+    assert_equal "gyre serve: listen on tcp://192.0.2.1:0: cannot assign requested address on this machine. " \
+                 "Choose another with --bind\n", output.err
   end
 
   def test_a_folder_that_is_not_there_is_told
     output = gyre("serve", "-b", "unix:///nowhere/at/all.sock", files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 1, output.status.exitstatus
-    assert_match(%r{\Agyre serve: .*unix:///nowhere/at/all\.sock.*\n\z}, output.err)
+    assert_equal "gyre serve: listen on unix:///nowhere/at/all.sock: no such file or directory\n", output.err
+  end
+
+  def test_a_file_in_the_way_of_a_unix_socket_is_told
+    output = gyre("serve", "-b", "unix://app", files: { "config.ru" => "run ->(_) { }", "app" => "" }, gems: true)
+    assert_equal 1, output.status.exitstatus
+    assert_equal "gyre serve: listen on unix://app: file exists, and is no socket. Remove it, or choose another with --bind\n", output.err
+  end
+
+  def test_a_missing_permission_is_told
+    require "gyre/web/cli"
+    cli = Gyre::Web::CLI.new($stdout, $stderr)
+    assert_equal "listen on tcp://*:80: permission denied. Ports below 1024 are for root: choose another with --bind",
+                 cli.send(:advice, Errno::EACCES.new("listen on tcp://*:80"))
+    assert_equal "listen on unix:///a: permission denied", cli.send(:advice, Errno::EACCES.new("listen on unix:///a"))
+    assert_equal "app.pid: permission denied", cli.send(:advice, Errno::EACCES.new("app.pid"))
+  end
+
+  def test_an_unknown_backend_is_told_which_there_are
+    output = gyre("serve", env: { "GYRE_BACKEND" => "warp" }, files: { "config.ru" => "run ->(_) { }" }, gems: true)
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre serve: GYRE_BACKEND: .*"warp".*epoll.*select.*\n\z/, output.err)
+  end
+
+  def test_a_pidfile_that_cannot_be_written_is_told
+    output = gyre("serve", "-b", "127.0.0.1:0", "--pidfile", "/nowhere/app.pid", files: { "config.ru" => "run ->(_) { }" }, gems: true)
+    assert_equal [1, "gyre serve: /nowhere/app.pid: no such file or directory\n"], [output.status.exitstatus, output.err]
   end
 
   def test_a_mistake_in_the_configuration_file_shows_file_and_line

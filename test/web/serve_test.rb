@@ -91,6 +91,26 @@ class WebServeTest < Minitest::Test
       end
     end
 
+    define_method(:"test_an_app_that_will_not_be_cancelled_does_not_keep_the_process_on_#{engine}") do
+      app = <<~'RUBY'
+        run(lambda do |_env|
+          puts "waiting"
+          sleep
+        rescue Exception
+          sleep
+        end)
+      RUBY
+      serve_on(backend, "--shutdown-timeout", "0", "--pidfile", "app.pid", app: app) do |program|
+        stubborn = program.request("/")
+        program.expect(/^waiting$/)
+        program.signal(:TERM)
+        assert_equal 1, program.status.exitstatus
+        stubborn.close
+        program.expect(/gyre: 1 cancelled requests go on/, :err)
+        refute_path_exists File.join(program.folder, "app.pid")
+      end
+    end
+
     define_method(:"test_a_third_signal_ends_an_app_that_computes_without_end_on_#{engine}") do
       app = "run ->(_env) { puts 'waiting'; loop { Integer.sqrt(2) } }"
       serve_on(backend, app: app) do |program|

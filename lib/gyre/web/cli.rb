@@ -31,6 +31,7 @@ module Gyre
       def initialize(out, err)
         @out = out
         @err = err
+        @pidfile = nil
       end
 
       # (see CLI.start)
@@ -44,7 +45,7 @@ module Gyre
         DONE
       rescue UsageError => error
         complain("#{error.message}\nRun `gyre serve --help` for the flags.", MISUSED)
-      rescue ConfigError, AppError, SocketError => error
+      rescue ConfigError, StartError, SocketError => error
         complain(error.message, FAILED)
       rescue SystemCallError => error
         complain(advice(error), FAILED)
@@ -66,11 +67,19 @@ module Gyre
         @out.sync = true # what the app prints is to be seen at once, also through a pipe
         app = RackupFile.load(settings[:rackup] || RackupFile::PATH)
         require "gyre/web" # after the app: its mistakes are told sooner
+        check_engine
         log = Log.new(notices: (@out unless settings[:quiet]), errors: @err)
         server = server(app, settings, environment, log).listen
-        with_pidfile(settings[:pidfile]) do
-          server.run { log.info(Banner.text(server, environment)) }
-        end
+        write_pidfile(settings[:pidfile])
+        server.run { log.info(Banner.text(server, environment)) }
+      ensure
+        remove_pidfile
+      end
+
+      def check_engine
+        Loop.engine
+      rescue ArgumentError, RuntimeError => error
+        raise StartError, "GYRE_BACKEND: #{error.message}"
       end
 
       def choose_environment(settings)
@@ -86,7 +95,8 @@ module Gyre
           log_format: settings[:log_format] || (settings[:quiet] ? "none" : Settings.default_log_format(environment)),
           shutdown_timeout: settings[:shutdown_timeout] || Settings::SHUTDOWN_TIMEOUT_S,
           out: @out,
-          log: log
+          log: log,
+          abandon: method(:abandon)
         )
       end
 
@@ -109,30 +119,38 @@ module Gyre
         nil # not allowed, or not known here: the limit stays, and accepting pauses when it is reached
       end
 
-      def with_pidfile(path)
-        return yield unless path
+      def write_pidfile(path)
+        return unless path
 
         File.write(path, "#{Process.pid}\n")
-        begin
-          yield
-        ensure
-          File.delete(path) if File.exist?(path) && File.read(path).to_i == Process.pid
-        end
+        @pidfile = File.expand_path(path)
+      end
+
+      # It may be a successor's by now.
+      def remove_pidfile
+        File.delete(@pidfile) if @pidfile && File.exist?(@pidfile) && File.read(@pidfile).to_i == Process.pid
+      end
+
+      # Everything that a normal end does is done by then, but for what would wait for the requests.
+      def abandon
+        remove_pidfile
+        exit!(FAILED)
       end
 
       # What was tried is in the message already (Gyre::Endpoint#bind); this adds what to do.
       def advice(error)
-        what = error.message.sub(/\A.*? - /, "")
+        tried = error.message[/ - (.*)\z/m, 1] or return error.message
+        "#{tried}: #{error.class.new.message.downcase}#{next_step(error, tried)}"
+      end
+
+      def next_step(error, tried)
+        port = tried[/tcp:.*:(\d+)\z/, 1]
         case error
         when Errno::EADDRINUSE
-          port = what[/:(\d+)\z/, 1]
-          look = port ? "see who has it with `ss -ltnp sport = :#{port}`" : "stop the server that has it"
-          "#{what}: already in use. Choose another with --bind, or #{look}"
-        when Errno::EACCES, Errno::EPERM
-          "#{what}: permission denied.#{" Ports below 1024 are for root: choose another with --bind" if what.match?(/:\d{1,3}\z|:10[01]\d\z/)}"
-        when Errno::EADDRNOTAVAIL
-          "#{what}: this machine has no such address. Choose another with --bind"
-        else error.message
+          ". Choose another with --bind, or #{port ? "see who has it with `ss -ltnp sport = :#{port}`" : "stop the server that has it"}"
+        when Errno::EACCES        then ". Ports below 1024 are for root: choose another with --bind" if port
+        when Errno::EADDRNOTAVAIL then " on this machine. Choose another with --bind"
+        when Errno::EEXIST        then ", and is no socket. Remove it, or choose another with --bind"
         end
       end
 

@@ -7,8 +7,8 @@ require "gyre/errors"
 
 module Gyre
   module Web
-    # The app cannot be had; the message says what to do, in as many lines as it takes.
-    class AppError < Error; end
+    # The server cannot start; the message says what to do, in as many lines as it takes.
+    class StartError < Error; end
 
     # Reads a rackup file.
     module RackupFile
@@ -20,13 +20,15 @@ module Gyre
       #
       # @param path [String]
       # @return [#call] the Rack app
-      # @raise [AppError]
+      # @raise [StartError]
       def load(path)
-        raise AppError, missing(path) unless File.file?(path)
+        raise StartError, missing(path) unless File.file?(path)
 
         builder
-        app, = *evaluate(path) # Rack 2 answers with an Array of app and options
-        app
+        app = evaluate(path)
+        return app if app.respond_to?(:call)
+
+        raise StartError, "#{path} runs #{app.inspect[0, 100]}, which is no Rack app: it does not respond to call"
       end
 
       def builder
@@ -34,17 +36,17 @@ module Gyre
       rescue LoadError => error
         raise unless error.path.to_s.start_with?("rack")
 
-        raise AppError, "a rackup file is read by the rack gem, which is not installed. Run `gem install rack`, or put it " \
+        raise StartError, "a rackup file is read by the rack gem, which is not installed. Run `gem install rack`, or put it " \
                          "into the Gemfile and start with `bundle exec`"
       end
 
       def evaluate(path)
         app = Rack::Builder.parse_file(path)
-        app.respond_to?(:call) ? [app] : app
+        app.is_a?(Array) ? app.first : app # Rack 2 gives options as well
       rescue SyntaxError => error
-        raise AppError, error.message # begins with file and line
+        raise StartError, error.message # begins with file and line
       rescue ScriptError, StandardError => error
-        raise AppError, "#{path} raised while it was loaded:\n#{error.full_message(highlight: false, order: :top).chomp}"
+        raise StartError, "#{path} raised while it was loaded:\n#{error.full_message(highlight: false, order: :top).chomp}"
       end
 
       def missing(path)

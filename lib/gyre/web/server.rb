@@ -36,9 +36,11 @@ module Gyre
       # @param log [#info, #error] what the server says of itself; by default errors only, to $stderr
       # @param shutdown_timeout [Numeric] seconds that running requests get to finish
       # @param signals [Boolean, nil] whether INT and TERM stop it; nil: only when it runs on the main thread
+      # @param abandon [#call, nil] called last when requests go on although they were cancelled, to end the process;
+      #   without it {#run} waits for them
       # @raise [ArgumentError]
       def initialize(app, bind: "tcp://localhost:#{Settings::DEFAULT_PORT}", limits: {}, log_format: "none", out: $stdout,
-                     log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil)
+                     log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil, abandon: nil)
         raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
 
         @app = app
@@ -48,6 +50,7 @@ module Gyre
         @access_log = access_log(log_format, out)
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
         @signals = signals
+        @abandon = abandon
         @inbox = Inbox.new(:stop, :stop_now, :ended)
         @listeners = []
       end
@@ -178,6 +181,14 @@ module Gyre
           @log.info("Stopping at once")
         end
         @log.info(ending.wait ? "Stopped" : "Stopped. What still ran was cancelled")
+        give_up if @http.stats[:running].positive?
+      end
+
+      # An app may rescue its cancellation and go on; no fiber can be ended against its will.
+      def give_up
+        @log.error("#{@http.stats[:running]} cancelled requests go on; an app must not rescue Gyre::Stop without raising it again")
+        @access_log&.close
+        @abandon&.call
       end
 
       # @return [Gyre::Task] true when no request had to be cancelled
