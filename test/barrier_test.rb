@@ -22,10 +22,12 @@ GyreTest::Engines.test_case("BarrierTest") do
   def test_wait_gives_the_tasks_in_the_order_in_which_they_end
     Gyre.run do
       barrier = Gyre::Barrier.new
-      [0.03, 0.01, 0.02].each { |seconds| barrier.async { sleep(seconds) && seconds } }
+      gates = Array.new(3) { Gyre::Queue.new }
+      gates.each { |gate| barrier.async { gate.pop } }
+      [2, 0, 1].each { |index| gates[index].push(index) && sleep(0.001) }
       order = []
       barrier.wait { |task| order << task.wait }
-      assert_equal [0.01, 0.02, 0.03], order
+      assert_equal [2, 0, 1], order
     end
   end
 
@@ -83,9 +85,9 @@ GyreTest::Engines.test_case("BarrierTest") do
 
   def test_a_parent_may_start_the_tasks
     Gyre.run do |task|
-      group = task.async { |inner| inner.sleep(0.02) }
+      group = task.async(transient: true) { sleep }
       barrier = Gyre::Barrier.new(parent: group)
-      child = barrier.async("one") { |inner| inner.parent }
+      child = barrier.async("one", &:parent)
       assert_equal "one", child.name
       assert_same group, child.wait
       barrier.wait

@@ -70,8 +70,9 @@ GyreTest::Engines.test_case("RunTest") do
   def test_a_nested_one_lets_its_siblings_run_meanwhile
     order = []
     Gyre.run do |task|
-      task.async { sleep(0.01) && order << :sibling }
-      Gyre.run { sleep(0.03) && order << :nested }
+      queue = Gyre::Queue.new
+      task.async { sleep(0.01) && (order << :sibling) && queue.push(true) }
+      Gyre.run { queue.pop && order << :nested }
       order << :after
     end
     assert_equal %i[sibling nested after], order
@@ -125,8 +126,9 @@ GyreTest::Engines.test_case("RunTest") do
     beside = nil
     value = Thread.new do
       Fiber.set_scheduler(Gyre::Scheduler.new)
-      Fiber.schedule { sleep(0.01) && beside = :ran }
-      [Gyre.run { sleep(0.03) && :first }, Gyre.run { sleep(0.001) && :second }]
+      queue = Gyre::Queue.new
+      Fiber.schedule { sleep(0.01) && (beside = :ran) && queue.push(:first) }
+      [Gyre.run { queue.pop }, Gyre.run { sleep(0.001) && :second }]
     end.value
     assert_equal %i[first second], value
     assert_equal :ran, beside
@@ -150,12 +152,12 @@ GyreTest::Engines.test_case("RunTest") do
   def test_it_waits_for_children_after_a_block_that_ended_well
     ended = []
     value = Gyre.run do |task|
-      task.async { |child| child.async { sleep(0.02) && ended << :grandchild } }
+      task.async { |child| child.async { sleep(0.01) && ended << :grandchild } }
       task.async { sleep(0.01) && ended << :child }
       :value
     end
     assert_equal :value, value
-    assert_equal %i[child grandchild], ended
+    assert_equal %i[child grandchild], ended.sort
   end
 
   def test_it_stops_the_children_of_a_block_that_raised_and_lets_them_unwind

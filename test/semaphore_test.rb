@@ -62,10 +62,12 @@ GyreTest::Engines.test_case("SemaphoreTest") do
   def test_async_waits_for_a_place_before_it_starts_a_task
     semaphore = Gyre::Semaphore.new(2)
     Gyre.run do |task|
-      took = duration_s { 4.times { |index| semaphore.async("job #{index}") { sleep 0.02 } } }
+      gate = Gyre::Queue.new
+      took = duration_s { 4.times { |index| semaphore.async("job #{index}") { index < 2 ? sleep(0.02) : gate.pop } } }
       assert_operator took, :>=, 0.019
       assert_equal ["job 2", "job 3"], task.children.map(&:name)
       assert_equal 2, semaphore.count
+      gate.close
     end
     assert_equal 0, semaphore.count
   end
@@ -73,8 +75,8 @@ GyreTest::Engines.test_case("SemaphoreTest") do
   def test_async_gives_the_task_and_takes_a_parent
     semaphore = Gyre::Semaphore.new(2)
     Gyre.run do |task|
-      group = task.async { |inner| inner.sleep(0.02) }
-      child = semaphore.async(parent: group) { |inner| inner.parent }
+      group = task.async(transient: true) { sleep }
+      child = semaphore.async(parent: group, &:parent)
       assert_same group, child.wait
       assert_raises(ArgumentError) { semaphore.async }
     end

@@ -217,8 +217,10 @@ GyreTest::Engines.test_case("TaskTimeoutTest") do
 
   def test_it_bounds_a_wait_for_a_task_and_leaves_the_task_alone
     Gyre.run do |task|
-      slow = task.async { sleep(0.03) && :value }
+      gate = Gyre::Queue.new
+      slow = task.async { gate.pop }
       assert_raises(Gyre::TimeoutError) { task.with_timeout(0.01) { slow.wait } }
+      gate.push(:value)
       assert_equal :value, slow.wait
     end
   end

@@ -107,8 +107,10 @@ GyreTest::Engines.test_case("TaskFailureTest") do
 
   def test_it_is_reported_when_the_only_one_who_waited_ran_out_of_time_first
     said = reported do |task|
-      broken = task.async("late") { sleep(0.03) && raise("too late") }
+      gate = Gyre::Queue.new
+      broken = task.async("late") { gate.pop && raise("too late") }
       assert_raises(Gyre::TimeoutError) { task.with_timeout(0.01) { broken.wait } }
+      gate.push(true)
     end
     assert_match(/task "late".*too late/, said)
   end

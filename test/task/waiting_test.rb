@@ -69,9 +69,11 @@ GyreTest::Engines.test_case("TaskWaitingTest") do
   def test_one_who_stops_waiting_leaves_the_others_waiting
     value = nil
     Gyre.run do |task|
-      slow = task.async { sleep(0.03) && :value }
+      gate = Gyre::Queue.new
+      slow = task.async { gate.pop }
       task.async { value = slow.wait }
       assert_raises(Gyre::TimeoutError) { task.with_timeout(0.01) { slow.wait } }
+      gate.push(:value)
     end
     assert_equal :value, value
   end
