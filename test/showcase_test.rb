@@ -29,9 +29,17 @@ module GyreTest
     # A line of a streamed answer, and how many seconds after the request it came.
     Line = Struct.new(:text, :at_s)
 
+    # The same app, and everything that it answers looked at by Rack's own check.
+    LINTED = <<~RUBY
+      require "rack/lint"
+      require #{File.join(FOLDER, "lib/showcase").dump}
+      use Rack::Lint
+      run Showcase::App.new
+    RUBY
+
     # @yield [GyreTest::Serving::Program] the served showcase
-    def with_showcase
-      serve(File.join(FOLDER, "config.ru"), "--log-format", "none", "--shutdown-timeout", "0", app: nil, env: EARLY_COLLECTION) do |program|
+    def with_showcase(file = File.join(FOLDER, "config.ru"), app: nil)
+      serve(file, "--log-format", "none", "--shutdown-timeout", "0", app: app, env: EARLY_COLLECTION) do |program|
         yield program
         refute_match(/gyre: /, program.text(:err), "the server complained")
       end
@@ -116,7 +124,7 @@ GyreTest::Engines.test_case("ShowcaseTest") do
   include GyreTest::Showcase
 
   def test_everything_slow_is_answered_at_the_same_time_and_as_it_comes
-    with_showcase do |program|
+    with_showcase("config.ru", app: GyreTest::Showcase::LINTED) do |program|
       visits = {
         figures: -> { lines(program, "/figures", limit: 6) },
         poem: -> { lines(program, "/poem") },
@@ -167,7 +175,7 @@ GyreTest::Engines.test_case("ShowcaseTest") do
   end
 
   def test_paths_and_methods_that_are_not_there_are_refused
-    with_showcase do |program|
+    with_showcase("config.ru", app: GyreTest::Showcase::LINTED) do |program|
       http(program) do |http|
         assert_equal "404", http.get("/../config.ru").code
         assert_equal "404", http.get("/source/..%2fconfig.ru").code

@@ -19,7 +19,7 @@ module Showcase
       return [404, { "content-type" => "text/plain" }, ["Ask for ?#{WAYS.keys.join(" or ?")}.\n"]] unless way
 
       host, port = OwnServer.address
-      [200, HEADERS, ->(stream) { compare(way, stream) { |shop| ask(host, port, shop) } }]
+      [200, HEADERS.dup, ->(stream) { compare(way, stream) { |shop| ask(host, port, shop) } }]
     end
 
     private

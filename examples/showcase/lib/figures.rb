@@ -28,7 +28,7 @@ module Showcase
     end
 
     def call(env)
-      [200, HEADERS, ->(stream) { tell(stream, env) }]
+      [200, HEADERS.dup, ->(stream) { tell(stream, env) }]
     end
 
     private

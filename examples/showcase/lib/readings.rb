@@ -17,7 +17,7 @@ module Showcase
     }.freeze
 
     def call(_env)
-      [200, HEADERS, Enumerator.new { |body| write_table(body) }]
+      [200, HEADERS.dup, Enumerator.new { |body| write_table(body) }]
     end
 
     private
