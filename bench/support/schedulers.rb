@@ -6,7 +6,7 @@
 module Bench
   # Schedulers by name.
   module Schedulers
-    NAMES = %w[gyre gyre-select async carbon_fiber].freeze
+    NAMES = ["gyre", "gyre-select", "async", *("carbon_fiber" if RUBY_VERSION >= "3.4")].freeze
 
     # Which backend each one is to use.
     ENVIRONMENT = {
