@@ -76,8 +76,7 @@ class WebCLITest < Minitest::Test
 
   def test_without_rack_it_says_how_to_get_it
     Dir.mktmpdir do |folder|
-      Dir.mkdir(File.join(folder, "rack"))
-      File.write(File.join(folder, "rack/builder.rb"), "require 'rack/no_such_file'") # fails as a missing gem does
+      File.write(File.join(folder, "rack.rb"), "require 'rack/no_such_file'") # fails as a missing gem does
       File.write(File.join(folder, "config.ru"), "run ->(_) { }")
       output = ruby("-I#{folder}", EXE, "serve", chdir: folder)
       assert_equal 1, output.status.exitstatus

@@ -68,7 +68,8 @@ class WebLogFormatTest < Minitest::Test
   end
 
   def test_what_is_missing_is_a_dash
-    assert_match(/\A- - - \[.*\] "GET  HTTP\/1.1" 200 12\n\z/, line("common", "REMOTE_ADDR" => nil, "PATH_INFO" => nil))
+    assert_match(/\A- - - \[.*\] "GET - HTTP\/1.1" 200 12\n\z/, line("common", "REMOTE_ADDR" => nil, "PATH_INFO" => nil))
+    assert_match(/\A- - - \[/, line("common", "REMOTE_ADDR" => "")) # a client on a Unix socket has no address
   end
 
   def test_none_has_no_format

@@ -32,11 +32,10 @@ module Gyre
       end
 
       # @param text [String, nil]
-      # @return [String] printable ASCII without a bare quote; other bytes as \xHH; "-" for nil
+      # @return [String] printable ASCII without a bare quote; other bytes as \xHH; "-" for nothing
       def self.escape(text)
-        return "-" if text.nil?
-
         text = text.to_s
+        return "-" if text.empty?
         return text if text.ascii_only? && !text.match?(UNSAFE_ASCII)
 
         text.b.gsub(UNSAFE) { |byte| format("\\x%02X", byte.ord) }
@@ -78,8 +77,7 @@ module Gyre
 
         # A space would end the field; it has no quotes around it.
         def user(env)
-          user = env["REMOTE_USER"]
-          user.nil? || user.empty? ? "-" : LogFormat.escape(user).tr(" ", "+")
+          LogFormat.escape(env["REMOTE_USER"]).tr(" ", "+")
         end
 
         # Formatting a time costs more than all the rest of the line, and there is only one a second.

@@ -32,7 +32,7 @@ module Gyre
       end
 
       def builder
-        require "rack/builder"
+        require "rack" # all of it: Rack 2 needs its Server for that
       rescue LoadError => error
         raise unless error.path.to_s.start_with?("rack")
 
