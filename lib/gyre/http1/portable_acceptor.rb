@@ -157,7 +157,7 @@ module Gyre
       # The backlog stays readable, so going on at once would only burn the processor.
       def pause(socket, error)
         @watches.delete(socket)&.cancel
-        @handler.error("accept: #{error.message}; the next try is in #{PAUSE_S} s")
+        @handler.error("cannot accept connections: #{error.message}; trying again in a second")
         @scheduler.after(PAUSE_S) { listen_on(socket) }
       end
 
@@ -179,7 +179,7 @@ module Gyre
       def refuse(client)
         @refused += 1
         text = "too many connections\n"
-        head = Head.compose(503, { "content-type" => "text/plain; charset=utf-8", "retry-after" => "1" }, text.bytesize, "close")
+        head = Head.compose(503, { "content-type" => "text/plain", "retry-after" => "1" }, text.bytesize, "close")
         client.write_nonblock(head << text, exception: false)
         client.shutdown(:WR)
       rescue SystemCallError

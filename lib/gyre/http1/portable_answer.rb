@@ -125,7 +125,7 @@ module Gyre
       # @return [String] a whole answer that ends the connection
       def refusal(status, reason)
         text = "#{reason}\n"
-        Head.compose(status, { "content-type" => "text/plain; charset=utf-8" }, text.bytesize, "close") << text
+        Head.compose(status, { "content-type" => "text/plain" }, text.bytesize, "close") << text
       end
 
       # Whether the fast path will do.

@@ -17,7 +17,7 @@ module Gyre
       PASSED_ON = [SystemExit, SignalException, Gyre::Stop].freeze
       # A client that went away. On a connection that is closed or hijacked they are nobody's fault.
       GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout, RequestCut].freeze
-      PLAIN_TEXT = "text/plain; charset=utf-8"
+      PLAIN_TEXT = "text/plain"
       # In the access log, when the client left before the app had an answer (as nginx has it).
       NO_STATUS = 499
       private_constant :PASSED_ON, :GONE, :PLAIN_TEXT, :NO_STATUS
