@@ -1,6 +1,7 @@
 /*
- * The head of a request: its request line, what its field lines mean for framing, and the trailer section's rules.
- * See http1_parser.h; the field lines themselves are read in http1_fields.c, targets and authorities in http1_target.c.
+ * The head of a request: its request line, what its field lines mean for framing, and the trailer
+ * section's rules. See http1_parser.h; the field lines themselves are read in http1_fields.c, targets
+ * and authorities in http1_target.c.
  *
  *   START ─► METHOD ─► TARGET ─► (QUERY ─►) VERSION ─► FIELD … (http1_fields.c)
  *     └─ CRLF, once ─┘
@@ -13,19 +14,19 @@
 #include <string.h>
 
 /* head->seen */
-#define SEEN_HOST 1
-#define SEEN_TRANSFER_ENCODING 2
-#define SEEN_CLOSE 4
-#define SEEN_KEEP_ALIVE 8
+#define SEEN_HOST               1
+#define SEEN_TRANSFER_ENCODING  2
+#define SEEN_CLOSE              4
+#define SEEN_KEEP_ALIVE         8
 #define SEEN_CONNECTION_UPGRADE 16
-#define SEEN_UPGRADE 32
-#define SEEN_EXPECT 64
+#define SEEN_UPGRADE            32
+#define SEEN_EXPECT             64
 
-#define METHOD_IS(text, length, literal) (length == sizeof(literal) - 1 && memcmp(text, literal, sizeof(literal) - 1) == 0)
+#define METHOD_IS(text, length, literal)                                                                     \
+  (length == sizeof(literal) - 1 && memcmp(text, literal, sizeof(literal) - 1) == 0)
 
 /* Methods are case-sensitive (RFC 9110, section 9.1). */
-static uint8_t method_number(const char *text, size_t length)
-{
+static uint8_t method_number(const char *text, size_t length) {
   if (METHOD_IS(text, length, "GET")) return GYRE_HTTP1_METHOD_GET;
   if (METHOD_IS(text, length, "POST")) return GYRE_HTTP1_METHOD_POST;
   if (METHOD_IS(text, length, "HEAD")) return GYRE_HTTP1_METHOD_HEAD;
@@ -38,16 +39,15 @@ static uint8_t method_number(const char *text, size_t length)
   return GYRE_HTTP1_METHOD_OTHER;
 }
 
-static int refuse_target(struct gyre_http1_head *head, char byte)
-{
+static int refuse_target(struct gyre_http1_head *head, char byte) {
   if (byte == '#') return gyre_http1_refuse(head, 400, "a fragment in the request target");
   if (byte == '\r' || byte == '\n') return gyre_http1_refuse(head, 400, "a request line without a version");
   return gyre_http1_refuse(head, 400, "a byte in the request target that is not allowed there");
 }
 
 /* The input ends here, or the request line's limit does. */
-static int stop_at(struct gyre_http1_head *head, const char *bytes, const char *p, bool limited, enum gyre_http1_phase phase)
-{
+static int stop_at(struct gyre_http1_head *head, const char *bytes, const char *p, bool limited,
+                   enum gyre_http1_phase phase) {
   if (limited) return gyre_http1_refuse(head, 414, "a request line that is too long");
   head->position = (uint32_t)(p - bytes);
   head->phase = (uint8_t)phase;
@@ -55,9 +55,8 @@ static int stop_at(struct gyre_http1_head *head, const char *bytes, const char *
 }
 
 /* Reads "HTTP/1.x" CRLF on from p, which is somewhere in it. Returns the end, or NULL with *result set. */
-static const char *parse_version(struct gyre_http1_head *head, const char *bytes, const char *p, const char *stop, bool limited,
-                                 int *result)
-{
+static const char *parse_version(struct gyre_http1_head *head, const char *bytes, const char *p,
+                                 const char *stop, bool limited, int *result) {
   static const char expected[] = "HTTP/#.#\r\n";
   const char *const version = bytes + head->token;
 
@@ -72,7 +71,8 @@ static const char *parse_version(struct gyre_http1_head *head, const char *bytes
       return NULL;
     }
     if (expected[index] == '#' ? !is(*p, CLASS_DIGIT) : *p != expected[index]) {
-      *result = gyre_http1_refuse(head, 400, index < 8 ? "a malformed HTTP version" : "a request line that does not end in CRLF");
+      *result = gyre_http1_refuse(
+          head, 400, index < 8 ? "a malformed HTTP version" : "a request line that does not end in CRLF");
       return NULL;
     }
     if (index == 7 && version[5] != '1') {
@@ -85,10 +85,11 @@ static const char *parse_version(struct gyre_http1_head *head, const char *bytes
 }
 
 /* Returns 1 when the request line was read, 0 or -1. */
-static int parse_request_line(struct gyre_http1_head *head, const char *bytes, size_t length, const struct gyre_http1_limits *limits)
-{
-  const uint32_t bytes_max =
-    limits->request_line_bytes < GYRE_HTTP1_SECTION_BYTES_MAX ? limits->request_line_bytes : GYRE_HTTP1_SECTION_BYTES_MAX;
+static int parse_request_line(struct gyre_http1_head *head, const char *bytes, size_t length,
+                              const struct gyre_http1_limits *limits) {
+  const uint32_t bytes_max = limits->request_line_bytes < GYRE_HTTP1_SECTION_BYTES_MAX
+                                 ? limits->request_line_bytes
+                                 : GYRE_HTTP1_SECTION_BYTES_MAX;
   const char *p = bytes + head->position, *stop = bytes + length, *method;
   bool limited = false;
   int result = 0;
@@ -116,7 +117,7 @@ static int parse_request_line(struct gyre_http1_head *head, const char *bytes, s
     stop = bytes + head->section + bytes_max;
   }
 
-#define NEED(phase) \
+#define NEED(phase)                                                                                          \
   if (p == stop) return stop_at(head, bytes, p, limited, phase)
 
   switch ((enum gyre_http1_phase)head->phase) {
@@ -127,10 +128,14 @@ static int parse_request_line(struct gyre_http1_head *head, const char *bytes, s
   }
 
   method = bytes + head->token;
-  p = skip_class(p, stop - method > GYRE_HTTP1_METHOD_BYTES_LIMIT ? method + GYRE_HTTP1_METHOD_BYTES_LIMIT + 1 : stop, CLASS_TOKEN);
-  if (p - method > GYRE_HTTP1_METHOD_BYTES_LIMIT) return gyre_http1_refuse(head, 501, "a method that is too long");
+  p = skip_class(
+      p, stop - method > GYRE_HTTP1_METHOD_BYTES_LIMIT ? method + GYRE_HTTP1_METHOD_BYTES_LIMIT + 1 : stop,
+      CLASS_TOKEN);
+  if (p - method > GYRE_HTTP1_METHOD_BYTES_LIMIT)
+    return gyre_http1_refuse(head, 501, "a method that is too long");
   NEED(PHASE_METHOD);
-  if (*p != ' ' || p == method) return gyre_http1_refuse(head, 400, "a first line that is no HTTP request line");
+  if (*p != ' ' || p == method)
+    return gyre_http1_refuse(head, 400, "a first line that is no HTTP request line");
   head->method.offset = head->token;
   head->method.length = (uint32_t)(p - method);
   head->method_number = method_number(method, head->method.length);
@@ -163,16 +168,19 @@ version:
 }
 
 /* 1*DIGIT, once (RFC 9112, section 6.3). A list of equal numbers is refused too: nobody means it. */
-static int read_content_length(struct gyre_http1_head *head, const char *value, size_t length)
-{
+static int read_content_length(struct gyre_http1_head *head, const char *value, size_t length) {
   uint64_t number = 0, digit;
-  if (head->flags & GYRE_HTTP1_CONTENT_LENGTH) return gyre_http1_refuse(head, 400, "more than one Content-Length");
-  if (head->seen & SEEN_TRANSFER_ENCODING) return gyre_http1_refuse(head, 400, "Content-Length together with Transfer-Encoding");
+  if (head->flags & GYRE_HTTP1_CONTENT_LENGTH)
+    return gyre_http1_refuse(head, 400, "more than one Content-Length");
+  if (head->seen & SEEN_TRANSFER_ENCODING)
+    return gyre_http1_refuse(head, 400, "Content-Length together with Transfer-Encoding");
   if (length == 0) return gyre_http1_refuse(head, 400, "an empty Content-Length");
   for (size_t i = 0; i < length; i++) {
-    if (!is(value[i], CLASS_DIGIT)) return gyre_http1_refuse(head, 400, "a Content-Length that is not a number");
+    if (!is(value[i], CLASS_DIGIT))
+      return gyre_http1_refuse(head, 400, "a Content-Length that is not a number");
     digit = (uint64_t)(value[i] - '0');
-    if (number > (GYRE_HTTP1_BODY_LENGTH_MAX - digit) / 10) return gyre_http1_refuse(head, 400, "a Content-Length that is too large");
+    if (number > (GYRE_HTTP1_BODY_LENGTH_MAX - digit) / 10)
+      return gyre_http1_refuse(head, 400, "a Content-Length that is too large");
     number = number * 10 + digit;
   }
   head->content_length = (int64_t)number;
@@ -180,9 +188,11 @@ static int read_content_length(struct gyre_http1_head *head, const char *value, 
   return 0;
 }
 
-/* The next element of a comma-separated list without the blanks around it, empty ones too. False after the last. */
-static bool next_element(const char **p, const char *end, const char **element, size_t *length)
-{
+/*
+ * The next element of a comma-separated list without the blanks around it, empty ones too. False after
+ * the last.
+ */
+static bool next_element(const char **p, const char *end, const char **element, size_t *length) {
   const char *start = *p, *stop;
   if (start > end) return false;
   for (stop = start; stop < end && *stop != ','; stop++) continue;
@@ -194,25 +204,33 @@ static bool next_element(const char **p, const char *end, const char **element, 
   return true;
 }
 
-/* Only "chunked" is understood. What could make two parties disagree about the framing is 400; a coding that we lack is 501. */
-static int read_transfer_encoding(struct gyre_http1_head *head, const char *value, size_t length)
-{
+/*
+ * Only "chunked" is understood. What could make two parties disagree about the framing is 400; a coding
+ * that we lack is 501.
+ */
+static int read_transfer_encoding(struct gyre_http1_head *head, const char *value, size_t length) {
   const char *p = value, *const end = value + length, *coding, *name_end;
   size_t coding_length, others = 0;
   bool chunked = false;
 
-  if (head->seen & SEEN_TRANSFER_ENCODING) return gyre_http1_refuse(head, 400, "more than one Transfer-Encoding");
-  if (head->flags & GYRE_HTTP1_CONTENT_LENGTH) return gyre_http1_refuse(head, 400, "Content-Length together with Transfer-Encoding");
+  if (head->seen & SEEN_TRANSFER_ENCODING)
+    return gyre_http1_refuse(head, 400, "more than one Transfer-Encoding");
+  if (head->flags & GYRE_HTTP1_CONTENT_LENGTH)
+    return gyre_http1_refuse(head, 400, "Content-Length together with Transfer-Encoding");
   if (head->minor_version == 0) return gyre_http1_refuse(head, 400, "Transfer-Encoding in HTTP/1.0");
   head->seen |= SEEN_TRANSFER_ENCODING;
   while (next_element(&p, end, &coding, &coding_length)) {
-    if (chunked) return gyre_http1_refuse(head, 400, "a Transfer-Encoding in which chunked is not the last and only once");
+    if (chunked)
+      return gyre_http1_refuse(head, 400,
+                               "a Transfer-Encoding in which chunked is not the last and only once");
     name_end = skip_class(coding, coding + coding_length, CLASS_TOKEN);
-    if (name_end == coding || (name_end < coding + coding_length && *name_end != ';' && !is_blank(*name_end))) {
+    if (name_end == coding ||
+        (name_end < coding + coding_length && *name_end != ';' && !is_blank(*name_end))) {
       return gyre_http1_refuse(head, 400, "a malformed Transfer-Encoding");
     }
     if (SAME_WORD(coding, (size_t)(name_end - coding), "chunked")) {
-      if (name_end < coding + coding_length) return gyre_http1_refuse(head, 400, "a malformed Transfer-Encoding");
+      if (name_end < coding + coding_length)
+        return gyre_http1_refuse(head, 400, "a malformed Transfer-Encoding");
       chunked = true;
     } else {
       others++;
@@ -223,33 +241,40 @@ static int read_transfer_encoding(struct gyre_http1_head *head, const char *valu
   return 0;
 }
 
-/* Options that we do not know are none of our business; neither are malformed ones, since nothing here depends on them. */
-static void read_connection(struct gyre_http1_head *head, const char *value, size_t length)
-{
+/*
+ * Options that we do not know are none of our business; neither are malformed ones, since nothing here
+ * depends on them.
+ */
+static void read_connection(struct gyre_http1_head *head, const char *value, size_t length) {
   const char *p = value, *option;
   size_t option_length;
   while (next_element(&p, value + length, &option, &option_length)) {
     if (skip_class(option, option + option_length, CLASS_TOKEN) < option + option_length) continue;
-    if (SAME_WORD(option, option_length, "close")) head->seen |= SEEN_CLOSE;
-    else if (SAME_WORD(option, option_length, "keep-alive")) head->seen |= SEEN_KEEP_ALIVE;
-    else if (SAME_WORD(option, option_length, "upgrade")) head->seen |= SEEN_CONNECTION_UPGRADE;
+    if (SAME_WORD(option, option_length, "close"))
+      head->seen |= SEEN_CLOSE;
+    else if (SAME_WORD(option, option_length, "keep-alive"))
+      head->seen |= SEEN_KEEP_ALIVE;
+    else if (SAME_WORD(option, option_length, "upgrade"))
+      head->seen |= SEEN_CONNECTION_UPGRADE;
   }
 }
 
 /* RFC 9110, section 10.1.1. HTTP/1.0 does not know it. */
-static int read_expect(struct gyre_http1_head *head, const char *value, size_t length)
-{
+static int read_expect(struct gyre_http1_head *head, const char *value, size_t length) {
   if (head->minor_version == 0) return 0;
-  if (skip_class(value, value + length, CLASS_TOKEN) < value + length || !SAME_WORD(value, length, "100-continue")) {
+  if (skip_class(value, value + length, CLASS_TOKEN) < value + length ||
+      !SAME_WORD(value, length, "100-continue")) {
     return gyre_http1_refuse(head, 417, "an expectation other than 100-continue");
   }
   head->seen |= SEEN_EXPECT;
   return 0;
 }
 
-/* RFC 9112, section 3.2. A target with an authority of its own wins over Host, which must be sound nevertheless. */
-static int read_host(struct gyre_http1_head *head, const char *bytes, const struct gyre_http1_field *field)
-{
+/*
+ * RFC 9112, section 3.2. A target with an authority of its own wins over Host, which must be sound
+ * nevertheless.
+ */
+static int read_host(struct gyre_http1_head *head, const char *bytes, const struct gyre_http1_field *field) {
   struct gyre_http1_authority authority;
   if (head->seen & SEEN_HOST) return gyre_http1_refuse(head, 400, "more than one Host");
   head->seen |= SEEN_HOST;
@@ -260,8 +285,8 @@ static int read_host(struct gyre_http1_head *head, const char *bytes, const stru
   return 0;
 }
 
-static int header_meaning(struct gyre_http1_head *head, const char *bytes, const struct gyre_http1_field *field)
-{
+static int header_meaning(struct gyre_http1_head *head, const char *bytes,
+                          const struct gyre_http1_field *field) {
   const char *const value = bytes + field->value;
   const size_t length = field->value_length;
   switch (field->flags & GYRE_HTTP1_FIELD_NAME_MASK) {
@@ -270,14 +295,15 @@ static int header_meaning(struct gyre_http1_head *head, const char *bytes, const
   case GYRE_HTTP1_FIELD_TRANSFER_ENCODING: return read_transfer_encoding(head, value, length);
   case GYRE_HTTP1_FIELD_EXPECT: return read_expect(head, value, length);
   case GYRE_HTTP1_FIELD_CONNECTION: read_connection(head, value, length); return 0;
-  case GYRE_HTTP1_FIELD_UPGRADE: if (length > 0) head->seen |= SEEN_UPGRADE; return 0;
+  case GYRE_HTTP1_FIELD_UPGRADE:
+    if (length > 0) head->seen |= SEEN_UPGRADE;
+    return 0;
   default: return 0;
   }
 }
 
 /* What only the whole head says. */
-static int conclude(struct gyre_http1_head *head)
-{
+static int conclude(struct gyre_http1_head *head) {
   const unsigned seen = head->seen;
   if (head->minor_version > 0) {
     if (!(seen & SEEN_HOST)) return gyre_http1_refuse(head, 400, "an HTTP/1.1 request without Host");
@@ -292,16 +318,15 @@ static int conclude(struct gyre_http1_head *head)
   return (int)head->position;
 }
 
-void gyre_http1_head_reset(struct gyre_http1_head *head, struct gyre_http1_field *fields, uint16_t capacity)
-{
+void gyre_http1_head_reset(struct gyre_http1_head *head, struct gyre_http1_field *fields, uint16_t capacity) {
   memset(head, 0, sizeof(*head));
   head->fields = fields;
   head->field_capacity = capacity;
   head->content_length = -1;
 }
 
-int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_t length, const struct gyre_http1_limits *limits)
-{
+int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_t length,
+                          const struct gyre_http1_limits *limits) {
   int result;
   if (head->phase == PHASE_REFUSED) return -1;
   if (head->phase == PHASE_DONE) return (int)head->position;
@@ -315,16 +340,38 @@ int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_
 }
 
 /*
- * RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be known before its body.
- * Sorted by length, so that a name is compared with few.
+ * RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be known
+ * before its body. Sorted by length, so that a name is compared with few.
  */
-static int trailer_meaning(struct gyre_http1_head *trailers, const char *bytes, const struct gyre_http1_field *field)
-{
+static int trailer_meaning(struct gyre_http1_head *trailers, const char *bytes,
+                           const struct gyre_http1_field *field) {
   static const char *const forbidden[] = {
-    "te", "host", "range", "cookie", "expect", "pragma", "trailer", "upgrade", "if-match", "if-range", "connection", "keep-alive",
-    "content-type", "max-forwards", "authorization", "cache-control", "content-range", "if-none-match", "content-length",
-    "http2-settings", "content-encoding", "proxy-connection", "if-modified-since", "transfer-encoding", "if-unmodified-since",
-    "proxy-authorization",
+      "te",
+      "host",
+      "range",
+      "cookie",
+      "expect",
+      "pragma",
+      "trailer",
+      "upgrade",
+      "if-match",
+      "if-range",
+      "connection",
+      "keep-alive",
+      "content-type",
+      "max-forwards",
+      "authorization",
+      "cache-control",
+      "content-range",
+      "if-none-match",
+      "content-length",
+      "http2-settings",
+      "content-encoding",
+      "proxy-connection",
+      "if-modified-since",
+      "transfer-encoding",
+      "if-unmodified-since",
+      "proxy-authorization",
   };
   for (size_t i = 0; i < sizeof(forbidden) / sizeof(*forbidden); i++) {
     if (same_word(bytes + field->name, field->name_length, forbidden[i], strlen(forbidden[i]))) {
@@ -334,14 +381,14 @@ static int trailer_meaning(struct gyre_http1_head *trailers, const char *bytes, 
   return 0;
 }
 
-void gyre_http1_trailers_reset(struct gyre_http1_head *trailers, struct gyre_http1_field *fields, uint16_t capacity)
-{
+void gyre_http1_trailers_reset(struct gyre_http1_head *trailers, struct gyre_http1_field *fields,
+                               uint16_t capacity) {
   gyre_http1_head_reset(trailers, fields, capacity);
   trailers->phase = PHASE_FIELD;
 }
 
-int gyre_http1_trailers_parse(struct gyre_http1_head *trailers, const char *bytes, size_t length, const struct gyre_http1_limits *limits)
-{
+int gyre_http1_trailers_parse(struct gyre_http1_head *trailers, const char *bytes, size_t length,
+                              const struct gyre_http1_limits *limits) {
   int result;
   if (trailers->phase == PHASE_REFUSED) return -1;
   if (trailers->phase == PHASE_DONE) return (int)trailers->position;

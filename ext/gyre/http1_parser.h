@@ -36,20 +36,21 @@ enum gyre_http1_field_flag {
   GYRE_HTTP1_FIELD_EXPECT,
   GYRE_HTTP1_FIELD_UPGRADE,
   GYRE_HTTP1_FIELD_NAME_MASK = 0xff,
-  GYRE_HTTP1_FIELD_UNDERSCORE = 0x100 /* "_" in the name: in a CGI environment it could pose as a name with "-" */
+  GYRE_HTTP1_FIELD_UNDERSCORE =
+      0x100 /* "_" in the name: in a CGI environment it could pose as a name with "-" */
 };
 
 /* What the caller allows. Each is inclusive: a line of exactly request_line_bytes is read. */
 struct gyre_http1_limits {
   uint32_t request_line_bytes; /* the request line with its CRLF; beyond: 414 */
-  uint32_t header_bytes;       /* all lines after it with the blank line (or the trailer section); beyond: 431 */
-  uint16_t header_count;       /* fields; the capacity given to reset bounds it too; beyond: 431 */
+  uint32_t header_bytes; /* all lines after it with the blank line (or the trailer section); beyond: 431 */
+  uint16_t header_count; /* fields; the capacity given to reset bounds it too; beyond: 431 */
 };
 
 /* Not worth a setting: longer is not a request that anybody means. */
-#define GYRE_HTTP1_METHOD_BYTES_LIMIT 64        /* beyond: 501 */
-#define GYRE_HTTP1_NAME_BYTES_LIMIT 1024        /* of a field name; beyond: 431 */
-#define GYRE_HTTP1_BODY_LENGTH_MAX (UINT64_C(1) << 62) /* of Content-Length or of one chunk; beyond: 400 */
+#define GYRE_HTTP1_METHOD_BYTES_LIMIT 64                  /* beyond: 501 */
+#define GYRE_HTTP1_NAME_BYTES_LIMIT   1024                /* of a field name; beyond: 431 */
+#define GYRE_HTTP1_BODY_LENGTH_MAX    (UINT64_C(1) << 62) /* of Content-Length or of one chunk; beyond: 400 */
 
 /* Methods that have a number, so that nobody needs to compare text twice. */
 enum gyre_http1_method {
@@ -82,14 +83,17 @@ enum gyre_http1_flag {
   GYRE_HTTP1_UPGRADE = 1 << 4          /* Upgrade was sent, Connection names it, and it is HTTP/1.1 */
 };
 
-/* State and results of one head (or of one trailer section). Set up by reset; read-only for the caller after that. */
+/*
+ * State and results of one head (or of one trailer section). Set up by reset; read-only for the caller
+ * after that.
+ */
 struct gyre_http1_head {
   /* results */
   struct gyre_http1_slice method;
-  struct gyre_http1_slice target;    /* as it was sent */
-  struct gyre_http1_slice path;      /* never empty: "/" for http://host; the target itself for authority and asterisk form */
-  struct gyre_http1_slice query;     /* without the "?"; look at has_query, it may be there and empty */
-  struct gyre_http1_slice authority; /* from the target if it has one, else from Host; length 0: none (HTTP/1.0 only) */
+  struct gyre_http1_slice target; /* as it was sent */
+  struct gyre_http1_slice path;  /* never empty: "/" for http://host, the target itself for host:port and * */
+  struct gyre_http1_slice query; /* without the "?"; look at has_query, it may be there and empty */
+  struct gyre_http1_slice authority; /* the target's, else Host; length 0: none (HTTP/1.0 only) */
   struct gyre_http1_slice host;      /* authority without the port; an IPv6 address keeps its brackets */
   struct gyre_http1_slice port;      /* digits, 0 to 65535; length 0: not given */
   struct gyre_http1_field *fields;   /* the caller's array */
@@ -116,20 +120,25 @@ struct gyre_http1_head {
 void gyre_http1_head_reset(struct gyre_http1_head *head, struct gyre_http1_field *fields, uint16_t capacity);
 
 /*
- * Reads on. bytes starts where the head starts; call again with the same bytes plus more. What was looked at is not looked at
- * again, so a head that comes byte by byte costs O(n) in all. The answer depends on the bytes alone, not on how they were split.
- * Returns the length of the head with its blank line (offsets count from bytes; one CRLF before the request line is skipped and
- * counted), 0 when more bytes are needed, -1 when it is refused (status and reason say why; further calls say the same).
+ * Reads on. bytes starts where the head starts; call again with the same bytes plus more. What was
+ * looked at is not looked at again, so a head that comes byte by byte costs O(n) in all. The answer
+ * depends on the bytes alone, not on how they were split. Returns the length of the head with its blank
+ * line (offsets count from bytes; one CRLF before the request line is skipped and counted), 0 when more
+ * bytes are needed, -1 when it is refused (status and reason say why; further calls say the same).
  */
-int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_t length, const struct gyre_http1_limits *limits);
+int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_t length,
+                          const struct gyre_http1_limits *limits);
 
 /*
- * The same for the trailer section after the last chunk (see http1_chunked.h): bytes starts after the last chunk's line, the
- * section ends with its blank line (just CRLF when there are no trailers). Only fields, field_count, status and reason are results.
- * Fields that would change framing, routing or the meaning of the request (RFC 9110, section 6.5.1) are refused with 400.
- * limits->header_bytes and header_count bound it. A head whose results are no longer needed may be reset for this.
+ * The same for the trailer section after the last chunk (see http1_chunked.h): bytes starts after the
+ * last chunk's line, the section ends with its blank line (just CRLF when there are no trailers). Only
+ * fields, field_count, status and reason are results. Fields that would change framing, routing or the
+ * meaning of the request (RFC 9110, section 6.5.1) are refused with 400. limits->header_bytes and
+ * header_count bound it. A head whose results are no longer needed may be reset for this.
  */
-void gyre_http1_trailers_reset(struct gyre_http1_head *trailers, struct gyre_http1_field *fields, uint16_t capacity);
-int gyre_http1_trailers_parse(struct gyre_http1_head *trailers, const char *bytes, size_t length, const struct gyre_http1_limits *limits);
+void gyre_http1_trailers_reset(struct gyre_http1_head *trailers, struct gyre_http1_field *fields,
+                               uint16_t capacity);
+int gyre_http1_trailers_parse(struct gyre_http1_head *trailers, const char *bytes, size_t length,
+                              const struct gyre_http1_limits *limits);
 
 #endif

@@ -1,26 +1,26 @@
 /*
- * Request targets and authorities. See http1_target.h. Percent-encoding in a path is none of its business, in a host it is.
+ * Request targets and authorities. See http1_target.h. Percent-encoding in a path is none of its
+ * business, in a host it is.
  */
 #include "http1_target.h"
 #include "http1_fields.h"
 #include "http1_scan.h"
 
 /* IPv4address: four numbers up to 255 without leading zeros. */
-static bool is_ipv4(const char *p, const char *end)
-{
+static bool is_ipv4(const char *p, const char *end) {
   for (int part = 0; part < 4; part++) {
     unsigned number = 0;
     const char *start;
     if (part > 0 && (p == end || *p++ != '.')) return false;
-    for (start = p; p < end && p - start < 3 && is(*p, CLASS_DIGIT); p++) number = number * 10 + (unsigned)(*p - '0');
+    for (start = p; p < end && p - start < 3 && is(*p, CLASS_DIGIT); p++)
+      number = number * 10 + (unsigned)(*p - '0');
     if (p == start || number > 255 || (*start == '0' && p - start > 1)) return false;
   }
   return p == end;
 }
 
 /* IPv6address: eight groups, or up to seven and one "::"; an IPv4address at the end counts as two. */
-static bool is_ipv6(const char *p, const char *end)
-{
+static bool is_ipv6(const char *p, const char *end) {
   unsigned groups = 0;
   bool shortened = false;
 
@@ -50,8 +50,7 @@ static bool is_ipv6(const char *p, const char *end)
 }
 
 /* The end of the host that starts at p; p itself when there is none. */
-static const char *skip_host(const char *p, const char *end)
-{
+static const char *skip_host(const char *p, const char *end) {
   const char *const start = p;
   if (p < end && *p == '[') {
     while (p < end && *p != ']') p++;
@@ -64,8 +63,8 @@ static const char *skip_host(const char *p, const char *end)
   }
 }
 
-bool gyre_http1_authority_parse(struct gyre_http1_authority *authority, const char *bytes, uint32_t offset, uint32_t length)
-{
+bool gyre_http1_authority_parse(struct gyre_http1_authority *authority, const char *bytes, uint32_t offset,
+                                uint32_t length) {
   const char *const start = bytes + offset, *const end = start + length;
   const char *p = skip_host(start, end), *digits;
   unsigned number = 0;
@@ -77,22 +76,21 @@ bool gyre_http1_authority_parse(struct gyre_http1_authority *authority, const ch
   authority->port.offset = authority->port.length = 0;
   if (p == end) return true;
   if (*p++ != ':') return false;
-  for (digits = p; p < end && p - digits < 5 && is(*p, CLASS_DIGIT); p++) number = number * 10 + (unsigned)(*p - '0');
+  for (digits = p; p < end && p - digits < 5 && is(*p, CLASS_DIGIT); p++)
+    number = number * 10 + (unsigned)(*p - '0');
   authority->port.offset = (uint32_t)(digits - bytes);
   authority->port.length = (uint32_t)(p - digits);
   return p == end && number <= 65535;
 }
 
-void gyre_http1_authority_assign(struct gyre_http1_head *head, const struct gyre_http1_authority *authority)
-{
+void gyre_http1_authority_assign(struct gyre_http1_head *head, const struct gyre_http1_authority *authority) {
   head->authority = authority->whole;
   head->host = authority->host;
   head->port = authority->port;
 }
 
 /* The length of "http://" or "https://" at the start of text, letter case aside; else 0. */
-static uint32_t scheme_length(const char *text, uint32_t length)
-{
+static uint32_t scheme_length(const char *text, uint32_t length) {
   uint32_t n = 4;
   if (length < 7 || !SAME_WORD(text, 4, "http")) return 0;
   if ((text[4] | 0x20) == 's') n = 5;
@@ -100,8 +98,7 @@ static uint32_t scheme_length(const char *text, uint32_t length)
   return n + 3;
 }
 
-static int parse_absolute(struct gyre_http1_head *head, const char *bytes, uint32_t scheme)
-{
+static int parse_absolute(struct gyre_http1_head *head, const char *bytes, uint32_t scheme) {
   const uint32_t start = head->target.offset + scheme;
   const uint32_t end = head->has_query ? head->query.offset - 1 : head->target.offset + head->target.length;
   struct gyre_http1_authority authority;
@@ -113,20 +110,22 @@ static int parse_absolute(struct gyre_http1_head *head, const char *bytes, uint3
   }
   gyre_http1_authority_assign(head, &authority);
   head->target_form = GYRE_HTTP1_TARGET_ABSOLUTE;
-  head->path.offset = slash < end ? slash : start - 1; /* "http://host" means "/": the second of the two slashes stands for it */
+  head->path.offset =
+      slash < end ? slash
+                  : start - 1; /* "http://host" means "/": the second of the two slashes stands for it */
   head->path.length = slash < end ? end - slash : 1;
   return 0;
 }
 
-int gyre_http1_target_parse(struct gyre_http1_head *head, const char *bytes)
-{
+int gyre_http1_target_parse(struct gyre_http1_head *head, const char *bytes) {
   const char *const target = bytes + head->target.offset;
   struct gyre_http1_authority authority;
   uint32_t scheme;
 
   head->path = head->target;
   if (head->method_number == GYRE_HTTP1_METHOD_CONNECT) {
-    if (!gyre_http1_authority_parse(&authority, bytes, head->target.offset, head->target.length) || authority.port.length == 0) {
+    if (!gyre_http1_authority_parse(&authority, bytes, head->target.offset, head->target.length) ||
+        authority.port.length == 0) {
       return gyre_http1_refuse(head, 400, "a CONNECT whose target is not host:port");
     }
     gyre_http1_authority_assign(head, &authority);

@@ -1,6 +1,6 @@
 /*
- * Request targets (RFC 9112, section 3.2) and authorities (RFC 3986, section 3.2): the request line's second word and the value of
- * Host. Called by http1_parser.c only, with text that is complete.
+ * Request targets (RFC 9112, section 3.2) and authorities (RFC 3986, section 3.2): the request line's
+ * second word and the value of Host. Called by http1_parser.c only, with text that is complete.
  */
 #ifndef GYRE_HTTP1_TARGET_H
 #define GYRE_HTTP1_TARGET_H
@@ -19,7 +19,8 @@ struct gyre_http1_authority {
 int gyre_http1_target_parse(struct gyre_http1_head *head, const char *bytes);
 
 /* host [":" port], without user information and with a host that is not empty. */
-bool gyre_http1_authority_parse(struct gyre_http1_authority *authority, const char *bytes, uint32_t offset, uint32_t length);
+bool gyre_http1_authority_parse(struct gyre_http1_authority *authority, const char *bytes, uint32_t offset,
+                                uint32_t length);
 
 void gyre_http1_authority_assign(struct gyre_http1_head *head, const struct gyre_http1_authority *authority);
 

@@ -1,6 +1,6 @@
 /*
- * See http1_exercise.h. Each way of arriving is a run: `first` bytes at once, then `step` more each time. What a run
- * gives is written down as text and compared with the run of the whole.
+ * See http1_exercise.h. Each way of arriving is a run: `first` bytes at once, then `step` more each
+ * time. What a run gives is written down as text and compared with the run of the whole.
  */
 #define _GNU_SOURCE
 #include "http1_exercise.h"
@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FIELDS_MAX 256
-#define EVERY_SPLIT_MAX 1500    /* of longer input only some splits are tried */
+#define FIELDS_MAX         256
+#define EVERY_SPLIT_MAX    1500 /* of longer input only some splits are tried */
 #define MOVE_EACH_BYTE_MAX 4096 /* longer input stays in place while it grows */
 
 /* --- text that grows --- */
@@ -26,8 +26,7 @@ struct text {
   size_t length, capacity;
 };
 
-static void append(struct text *text, const char *bytes, size_t length)
-{
+static void append(struct text *text, const char *bytes, size_t length) {
   if (text->length + length + 1 > text->capacity) {
     text->capacity = (text->length + length + 1) * 2;
     text->bytes = realloc(text->bytes, text->capacity);
@@ -38,8 +37,7 @@ static void append(struct text *text, const char *bytes, size_t length)
   text->bytes[text->length] = '\0';
 }
 
-__attribute__((format(printf, 2, 3))) static void appendf(struct text *text, const char *format, ...)
-{
+__attribute__((format(printf, 2, 3))) static void appendf(struct text *text, const char *format, ...) {
   char line[512];
   va_list arguments;
   int length;
@@ -50,8 +48,7 @@ __attribute__((format(printf, 2, 3))) static void appendf(struct text *text, con
   append(text, line, (size_t)length);
 }
 
-static void append_hex(struct text *text, const char *bytes, size_t length)
-{
+static void append_hex(struct text *text, const char *bytes, size_t length) {
   static const char digits[] = "0123456789abcdef";
   for (size_t i = 0; i < length; i++) {
     const char pair[2] = {digits[(uint8_t)bytes[i] >> 4], digits[(uint8_t)bytes[i] & 15]};
@@ -65,8 +62,7 @@ struct guarded {
   char *start, *end;
 };
 
-static struct guarded guarded_open(size_t length)
-{
+static struct guarded guarded_open(size_t length) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (length / page + 1) * page;
   struct guarded memory;
   memory.start = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -76,8 +72,7 @@ static struct guarded guarded_open(size_t length)
   return memory;
 }
 
-static void guarded_close(struct guarded *memory)
-{
+static void guarded_close(struct guarded *memory) {
   munmap(memory->start, (size_t)(memory->end - memory->start) + (size_t)sysconf(_SC_PAGESIZE));
 }
 
@@ -88,8 +83,7 @@ struct places {
   size_t used;
 };
 
-static const char *place(struct places *places, const char *bytes, size_t length)
-{
+static const char *place(struct places *places, const char *bytes, size_t length) {
   struct guarded *left = &places->memory[places->turn];
   memset(left->end - places->used, 'X', places->used);
   places->turn ^= 1;
@@ -111,28 +105,27 @@ struct run {
 };
 
 /* The first `length` bytes of the input, at an address of their own. */
-static const char *arrive(struct run *run, size_t from, size_t length)
-{
+static const char *arrive(struct run *run, size_t from, size_t length) {
   const struct exercise_input *input = run->input;
   if (run->step == 1 && input->length > MOVE_EACH_BYTE_MAX) return input->bytes + from;
   return place(run->places, input->bytes + from, length - from);
 }
 
-static size_t next_length(const struct run *run, size_t length)
-{
+static size_t next_length(const struct run *run, size_t length) {
   const size_t whole = run->input->length;
   return whole - length > run->step ? length + run->step : whole;
 }
 
-static void append_slice(struct run *run, const char *name, const char *bytes, struct gyre_http1_slice slice, size_t end)
-{
+static void append_slice(struct run *run, const char *name, const char *bytes, struct gyre_http1_slice slice,
+                         size_t end) {
   appendf(&run->text, " %s=", name);
-  if (slice.length > end || slice.offset > end - slice.length) appendf(&run->text, "out-of-bounds");
-  else append_hex(&run->text, bytes + slice.offset, slice.length);
+  if (slice.length > end || slice.offset > end - slice.length)
+    appendf(&run->text, "out-of-bounds");
+  else
+    append_hex(&run->text, bytes + slice.offset, slice.length);
 }
 
-static void append_fields(struct run *run, const char *bytes, size_t end)
-{
+static void append_fields(struct run *run, const char *bytes, size_t end) {
   appendf(&run->text, " fields=");
   for (unsigned i = 0; i < run->head.field_count; i++) {
     const struct gyre_http1_field *field = &run->fields[i];
@@ -147,12 +140,13 @@ static void append_fields(struct run *run, const char *bytes, size_t end)
   }
 }
 
-static void append_head(struct run *run, const char *bytes, int length)
-{
+static void append_head(struct run *run, const char *bytes, int length) {
   const struct gyre_http1_head *head = &run->head;
   const size_t end = (size_t)length;
-  appendf(&run->text, "verdict=complete length=%d minor=%u form=%u flags=%x content_length=%lld method_number=%u", length,
-          head->minor_version, head->target_form, head->flags, (long long)head->content_length, head->method_number);
+  appendf(&run->text,
+          "verdict=complete length=%d minor=%u form=%u flags=%x content_length=%lld method_number=%u", length,
+          head->minor_version, head->target_form, head->flags, (long long)head->content_length,
+          head->method_number);
   append_slice(run, "method", bytes, head->method, end);
   append_slice(run, "target", bytes, head->target, end);
   append_slice(run, "path", bytes, head->path, end);
@@ -163,20 +157,17 @@ static void append_head(struct run *run, const char *bytes, int length)
   append_fields(run, bytes, end);
 }
 
-static void append_refusal(struct run *run, unsigned status, const char *reason)
-{
+static void append_refusal(struct run *run, unsigned status, const char *reason) {
   appendf(&run->text, "verdict=refused status=%u reason=", status);
   append_hex(&run->text, reason, strlen(reason));
 }
 
 /* After a verdict the parser must stay with it. */
-static bool same_again(int first, int second)
-{
+static bool same_again(int first, int second) {
   return first == second;
 }
 
-static void run_head(struct run *run)
-{
+static void run_head(struct run *run) {
   size_t length = run->first;
   gyre_http1_head_reset(&run->head, run->fields, FIELDS_MAX);
   for (;;) {
@@ -184,10 +175,13 @@ static void run_head(struct run *run)
     const int result = gyre_http1_head_parse(&run->head, bytes, length, &run->input->limits);
     if (result != 0) {
       run->decided = length;
-      if (result > 0) append_head(run, bytes, result);
-      else append_refusal(run, run->head.status, run->head.reason);
+      if (result > 0)
+        append_head(run, bytes, result);
+      else
+        append_refusal(run, run->head.status, run->head.reason);
       if (result > (int)length) appendf(&run->text, " longer-than-input");
-      if (!same_again(result, gyre_http1_head_parse(&run->head, bytes, length, &run->input->limits))) appendf(&run->text, " changed");
+      if (!same_again(result, gyre_http1_head_parse(&run->head, bytes, length, &run->input->limits)))
+        appendf(&run->text, " changed");
       return;
     }
     if (length == run->input->length) break;
@@ -196,9 +190,11 @@ static void run_head(struct run *run)
   appendf(&run->text, "verdict=incomplete");
 }
 
-/* The trailer section, which starts at `start` of the input; `length` bytes of it and what is before it have come. */
-static void run_trailers(struct run *run, size_t start, size_t length)
-{
+/*
+ * The trailer section, which starts at `start` of the input; `length` bytes of it and what is before it
+ * have come.
+ */
+static void run_trailers(struct run *run, size_t start, size_t length) {
   gyre_http1_trailers_reset(&run->head, run->fields, FIELDS_MAX);
   for (;;) {
     const char *bytes = arrive(run, start, length);
@@ -220,8 +216,7 @@ static void run_trailers(struct run *run, size_t start, size_t length)
   appendf(&run->text, " verdict=incomplete");
 }
 
-static void run_body(struct run *run)
-{
+static void run_body(struct run *run) {
   struct gyre_http1_chunked chunked;
   size_t position = 0, length = run->first, consumed, data_length;
   const char *data;
@@ -233,7 +228,8 @@ static void run_body(struct run *run)
     const char *bytes = arrive(run, position, length);
     size_t inside = 0;
     for (;;) {
-      const int result = gyre_http1_chunked_step(&chunked, bytes + inside, piece - inside, &consumed, &data, &data_length);
+      const int result =
+          gyre_http1_chunked_step(&chunked, bytes + inside, piece - inside, &consumed, &data, &data_length);
       if (consumed > piece - inside || (result == GYRE_HTTP1_CHUNKED_DATA && data_length == 0)) {
         appendf(&run->text, " bad-step");
         return;
@@ -266,21 +262,22 @@ static void run_body(struct run *run)
 /* --- all runs --- */
 
 /* What the parsers give for one way of arriving. run->text.bytes is to be freed. */
-static void start_run(struct run *run, const struct exercise_input *input, struct places *places, size_t first, size_t step)
-{
+static void start_run(struct run *run, const struct exercise_input *input, struct places *places,
+                      size_t first, size_t step) {
   run->input = input;
   run->places = places;
   run->first = first;
   run->step = step;
   run->decided = 0;
   run->text = (struct text){NULL, 0, 0};
-  if (input->kind == EXERCISE_HEAD) run_head(run);
-  else run_body(run);
+  if (input->kind == EXERCISE_HEAD)
+    run_head(run);
+  else
+    run_body(run);
 }
 
 /* The two runs say the same, or the difference is appended to the whole's text. */
-static bool agrees(struct run *whole, const struct run *other, const char *way, size_t at)
-{
+static bool agrees(struct run *whole, const struct run *other, const char *way, size_t at) {
   if (strcmp(whole->text.bytes, other->text.bytes) == 0) return true;
   appendf(&whole->text, " verdict=inconsistent way=%s at=%zu other=[", way, at);
   append(&whole->text, other->text.bytes, other->text.length);
@@ -288,8 +285,7 @@ static bool agrees(struct run *whole, const struct run *other, const char *way, 
   return false;
 }
 
-static bool try_splits(struct run *whole, size_t decided)
-{
+static bool try_splits(struct run *whole, size_t decided) {
   const size_t length = whole->input->length;
   const size_t stride = length <= EVERY_SPLIT_MAX ? 1 : length / 64;
   static struct run split;
@@ -299,7 +295,8 @@ static bool try_splits(struct run *whole, size_t decided)
     start_run(&split, whole->input, whole->places, at, length + 1);
     same = agrees(whole, &split, "split", at);
     if (same && split.decided != expected) {
-      appendf(&whole->text, " verdict=inconsistent way=split at=%zu decided=%zu expected=%zu", at, split.decided, expected);
+      appendf(&whole->text, " verdict=inconsistent way=split at=%zu decided=%zu expected=%zu", at,
+              split.decided, expected);
       same = false;
     }
     free(split.text.bytes);
@@ -308,8 +305,7 @@ static bool try_splits(struct run *whole, size_t decided)
   return true;
 }
 
-char *exercise(const struct exercise_input *input)
-{
+char *exercise(const struct exercise_input *input) {
   static struct run whole, growing;
   struct places places = {{guarded_open(input->length), guarded_open(input->length)}, 0, 0};
 

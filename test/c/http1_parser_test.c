@@ -1,9 +1,11 @@
 /*
- * The plain C test of the HTTP/1 parsers. Without arguments it checks what only C has: the table of bytes, the limits' bounds,
- * offsets, what stays after a verdict. With "frames" it reads inputs from stdin and prints a line for each
- * (http1_exercise.h); test/http1/ compares those lines with what the cases expect and with the Ruby parser.
+ * The plain C test of the HTTP/1 parsers. Without arguments it checks what only C has: the table of
+ * bytes, the limits' bounds, offsets, what stays after a verdict. With "frames" it reads inputs from
+ * stdin and prints a line for each (http1_exercise.h); test/http1/ compares those lines with what the
+ * cases expect and with the Ruby parser.
  *
- * A frame: kind (one byte), request_line_bytes, header_bytes, header_count, length (four bytes each, little endian), bytes.
+ * A frame: kind (one byte), request_line_bytes, header_bytes, header_count, length (four bytes each,
+ * little endian), bytes.
  */
 #include "check.h"
 #include "http1_chunked.h"
@@ -16,14 +18,13 @@
 
 static const struct gyre_http1_limits usual = {8192, 65536, 128};
 
-static int parse(struct gyre_http1_head *head, struct gyre_http1_field *fields, uint16_t capacity, const char *text)
-{
+static int parse(struct gyre_http1_head *head, struct gyre_http1_field *fields, uint16_t capacity,
+                 const char *text) {
   gyre_http1_head_reset(head, fields, capacity);
   return gyre_http1_head_parse(head, text, strlen(text), &usual);
 }
 
-static void the_table_of_bytes_says_what_the_grammar_says(void)
-{
+static void the_table_of_bytes_says_what_the_grammar_says(void) {
   for (int i = 0; i < 256; i++) {
     const char byte = (char)i;
     const bool digit = i >= '0' && i <= '9', letter = (i >= 'a' && i <= 'z') || (i >= 'A' && i <= 'Z');
@@ -38,25 +39,27 @@ static void the_table_of_bytes_says_what_the_grammar_says(void)
 }
 
 /* The wide searches find what the table says, wherever in a line the byte stands. */
-static void the_searches_agree_with_the_table(void)
-{
+static void the_searches_agree_with_the_table(void) {
   char line[40];
   for (int i = 0; i < 256; i++) {
     for (size_t at = 0; at < sizeof(line); at++) {
       bool underscore = false;
       memset(line, 'a', sizeof(line));
       line[at] = (char)i;
-      CHECK((size_t)(skip_value(line, line + sizeof(line)) - line) == (is((char)i, CLASS_VALUE) ? sizeof(line) : at));
-      CHECK((size_t)(skip_target(line, line + sizeof(line)) - line) == (is((char)i, CLASS_TARGET) ? sizeof(line) : at));
-      CHECK((size_t)(skip_name(line, line + sizeof(line), &underscore) - line) == (is((char)i, CLASS_TOKEN) ? sizeof(line) : at));
+      CHECK((size_t)(skip_value(line, line + sizeof(line)) - line) ==
+            (is((char)i, CLASS_VALUE) ? sizeof(line) : at));
+      CHECK((size_t)(skip_target(line, line + sizeof(line)) - line) ==
+            (is((char)i, CLASS_TARGET) ? sizeof(line) : at));
+      CHECK((size_t)(skip_name(line, line + sizeof(line), &underscore) - line) ==
+            (is((char)i, CLASS_TOKEN) ? sizeof(line) : at));
       CHECK(underscore == (i == '_'));
     }
   }
 }
 
-static void offsets_count_from_the_start_of_the_bytes(void)
-{
-  static const char text[] = "\r\nPOST /a?b HTTP/1.1\r\nHost:  c:80 \r\nContent-Length: 5\r\nX_y: z\r\n\r\nhello";
+static void offsets_count_from_the_start_of_the_bytes(void) {
+  static const char text[] =
+      "\r\nPOST /a?b HTTP/1.1\r\nHost:  c:80 \r\nContent-Length: 5\r\nX_y: z\r\n\r\nhello";
   struct gyre_http1_field fields[3];
   struct gyre_http1_head head;
   CHECK(parse(&head, fields, 3, text) == (int)(sizeof(text) - 1 - 5));
@@ -65,15 +68,16 @@ static void offsets_count_from_the_start_of_the_bytes(void)
   CHECK(head.path.offset == 7 && head.path.length == 2);
   CHECK(head.has_query && head.query.offset == 10 && head.query.length == 1);
   CHECK(head.field_count == 3 && head.content_length == 5);
-  CHECK(fields[0].name == 22 && fields[0].name_length == 4 && fields[0].value == 29 && fields[0].value_length == 4);
+  CHECK(fields[0].name == 22 && fields[0].name_length == 4 && fields[0].value == 29 &&
+        fields[0].value_length == 4);
   CHECK(fields[0].flags == GYRE_HTTP1_FIELD_HOST && fields[1].flags == GYRE_HTTP1_FIELD_CONTENT_LENGTH);
   CHECK(fields[2].flags == GYRE_HTTP1_FIELD_UNDERSCORE);
-  CHECK(head.authority.offset == 29 && head.host.offset == 29 && head.host.length == 1 && head.port.offset == 31);
+  CHECK(head.authority.offset == 29 && head.host.offset == 29 && head.host.length == 1 &&
+        head.port.offset == 31);
 }
 
 /* http://host has no "/" behind the host; one of the scheme's slashes stands for it. */
-static void an_absolute_target_without_a_path_has_a_slash_as_its_path(void)
-{
+static void an_absolute_target_without_a_path_has_a_slash_as_its_path(void) {
   static const char text[] = "GET http://a?b HTTP/1.1\r\nHost: a\r\n\r\n";
   struct gyre_http1_field fields[1];
   struct gyre_http1_head head;
@@ -81,18 +85,17 @@ static void an_absolute_target_without_a_path_has_a_slash_as_its_path(void)
   CHECK(head.path.length == 1 && text[head.path.offset] == '/');
 }
 
-static void the_capacity_bounds_the_fields_whatever_the_limit_is(void)
-{
+static void the_capacity_bounds_the_fields_whatever_the_limit_is(void) {
   struct gyre_http1_field fields[2];
   struct gyre_http1_head head;
   CHECK(parse(&head, NULL, 0, "GET / HTTP/1.0\r\n\r\n") > 0);
   CHECK(parse(&head, NULL, 0, "GET / HTTP/1.0\r\nA: b\r\n\r\n") == -1 && head.status == 431);
   CHECK(parse(&head, fields, 2, "GET / HTTP/1.0\r\nA: b\r\nC: d\r\n\r\n") > 0);
-  CHECK(parse(&head, fields, 2, "GET / HTTP/1.0\r\nA: b\r\nC: d\r\nE: f\r\n\r\n") == -1 && head.status == 431);
+  CHECK(parse(&head, fields, 2, "GET / HTTP/1.0\r\nA: b\r\nC: d\r\nE: f\r\n\r\n") == -1 &&
+        head.status == 431);
 }
 
-static void limits_beyond_any_use_are_taken_as_large_ones(void)
-{
+static void limits_beyond_any_use_are_taken_as_large_ones(void) {
   const struct gyre_http1_limits all = {UINT32_MAX, UINT32_MAX, UINT16_MAX};
   static const char text[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
   struct gyre_http1_field fields[1];
@@ -101,8 +104,7 @@ static void limits_beyond_any_use_are_taken_as_large_ones(void)
   CHECK(gyre_http1_head_parse(&head, text, sizeof(text) - 1, &all) == (int)sizeof(text) - 1);
 }
 
-static void a_verdict_stays(void)
-{
+static void a_verdict_stays(void) {
   struct gyre_http1_field fields[4];
   struct gyre_http1_head head;
   CHECK(parse(&head, fields, 4, "GET / HTTP/1.0\r\n\r\n") == 18);
@@ -112,16 +114,14 @@ static void a_verdict_stays(void)
 }
 
 /* A caller's mistake, but not one to read beyond the end for. */
-static void fewer_bytes_than_before_are_taken_for_too_few(void)
-{
+static void fewer_bytes_than_before_are_taken_for_too_few(void) {
   struct gyre_http1_field fields[4];
   struct gyre_http1_head head;
   CHECK(parse(&head, fields, 4, "GET / HTTP/1.1\r\nHo") == 0);
   CHECK(gyre_http1_head_parse(&head, "GET", 3, &usual) == 0);
 }
 
-static void no_input_is_fine(void)
-{
+static void no_input_is_fine(void) {
   struct gyre_http1_chunked chunked;
   struct gyre_http1_head head;
   size_t consumed, length;
@@ -129,11 +129,11 @@ static void no_input_is_fine(void)
   gyre_http1_head_reset(&head, NULL, 0);
   CHECK(gyre_http1_head_parse(&head, "", 0, &usual) == 0);
   gyre_http1_chunked_reset(&chunked);
-  CHECK(gyre_http1_chunked_step(&chunked, "", 0, &consumed, &data, &length) == GYRE_HTTP1_CHUNKED_MORE && consumed == 0);
+  CHECK(gyre_http1_chunked_step(&chunked, "", 0, &consumed, &data, &length) == GYRE_HTTP1_CHUNKED_MORE &&
+        consumed == 0);
 }
 
-static void data_is_a_slice_of_the_input(void)
-{
+static void data_is_a_slice_of_the_input(void) {
   static const char text[] = "5\r\nhello\r\n0\r\n\r\nGET";
   struct gyre_http1_chunked chunked;
   size_t consumed, length;
@@ -141,20 +141,22 @@ static void data_is_a_slice_of_the_input(void)
   gyre_http1_chunked_reset(&chunked);
   CHECK(gyre_http1_chunked_step(&chunked, text, 5, &consumed, &data, &length) == GYRE_HTTP1_CHUNKED_DATA);
   CHECK(data == text + 3 && length == 2 && consumed == 5 && chunked.remaining == 3);
-  CHECK(gyre_http1_chunked_step(&chunked, text + 5, 14, &consumed, &data, &length) == GYRE_HTTP1_CHUNKED_DATA);
+  CHECK(gyre_http1_chunked_step(&chunked, text + 5, 14, &consumed, &data, &length) ==
+        GYRE_HTTP1_CHUNKED_DATA);
   CHECK(data == text + 5 && length == 3 && consumed == 3 && chunked.remaining == 0);
-  CHECK(gyre_http1_chunked_step(&chunked, text + 8, 11, &consumed, &data, &length) == GYRE_HTTP1_CHUNKED_TRAILERS);
+  CHECK(gyre_http1_chunked_step(&chunked, text + 8, 11, &consumed, &data, &length) ==
+        GYRE_HTTP1_CHUNKED_TRAILERS);
   CHECK(consumed == 5 && length == 0);
-  CHECK(gyre_http1_chunked_step(&chunked, text + 13, 6, &consumed, &data, &length) == GYRE_HTTP1_CHUNKED_TRAILERS && consumed == 0);
+  CHECK(gyre_http1_chunked_step(&chunked, text + 13, 6, &consumed, &data, &length) ==
+            GYRE_HTTP1_CHUNKED_TRAILERS &&
+        consumed == 0);
 }
 
-static uint32_t little_endian(const unsigned char *bytes)
-{
+static uint32_t little_endian(const unsigned char *bytes) {
   return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
 
-static int answer_frames(void)
-{
+static int answer_frames(void) {
   unsigned char header[17];
   while (fread(header, sizeof(header), 1, stdin) == 1) {
     struct exercise_input input;
@@ -176,8 +178,7 @@ static int answer_frames(void)
   return 0;
 }
 
-int main(int count, char **arguments)
-{
+int main(int count, char **arguments) {
   if (count > 1 && strcmp(arguments[1], "frames") == 0) return answer_frames();
   the_table_of_bytes_says_what_the_grammar_says();
   the_searches_agree_with_the_table();

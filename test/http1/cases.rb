@@ -14,7 +14,8 @@ module HTTP1Cases
   class << self
     # A head that is accepted. The length is that of the bytes unless they go on.
     def accept(name, bytes, limits: {}, **expected)
-      add("h", name, bytes, limits, "verdict" => "complete", "length" => bytes.bytesize, "at" => expected[:length] || bytes.bytesize, **text_keys(expected))
+      add("h", name, bytes, limits, "verdict" => "complete", "length" => bytes.bytesize,
+        "at" => expected[:length] || bytes.bytesize, **text_keys(expected))
     end
 
     def refuse(status, reason, name, bytes, limits: {}, **expected)

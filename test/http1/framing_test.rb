@@ -15,7 +15,8 @@ class HTTP1FramingTest < Minitest::Test
 
   def test_lines_add_up
     framing = Gyre::HTTP1::Framing.new(1)
-    { "Host" => "a:1", "expect" => "100-continue", "CONTENT-LENGTH" => "5", "X" => "y", "connection" => "close" }.each { |line| framing.call(*line) }
+    { "Host" => "a:1", "expect" => "100-continue", "CONTENT-LENGTH" => "5", "X" => "y",
+      "connection" => "close" }.each { |line| framing.call(*line) }
     framing.conclude
     assert_equal "1", framing.host.port
     assert_equal 5, framing.content_length

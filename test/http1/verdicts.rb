@@ -107,7 +107,8 @@ module HTTP1Verdicts
       end
 
       def complete(length, parser)
-        { "verdict" => "complete", "length" => length, "fields" => parser.fields.map { |name, value| [name, value, flags(name)] } }
+        { "verdict" => "complete", "length" => length, "fields" => parser.fields.map { |name, value| [name, value,
+          flags(name)] } }
       end
 
       def head(parser, length)
@@ -158,7 +159,8 @@ module HTTP1Verdicts
       return unless compiler && able?(folder, flags)
 
       program = File.join(folder, "http1_parser_test")
-      words = IO.popen([compiler, *FLAGS, *flags, *SOURCES, *PARSER_SOURCES, "-o", program], chdir: ROOT, err: %i[child out], &:read)
+      words = IO.popen([compiler, *FLAGS, *flags, *SOURCES, *PARSER_SOURCES, "-o", program], chdir: ROOT,
+        err: %i[child out], &:read)
       raise words unless $?.success?
 
       new(program)

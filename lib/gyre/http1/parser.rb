@@ -27,8 +27,7 @@ module Gyre
       # Not worth a setting: longer is not a request that anybody means.
       METHOD_BYTES_LIMIT = 64
       NO_TARGET = /[^\x21\x22\x24-\x7e]/n # "?" is allowed in it, "#" is not
-      VERSION = /\AHTTP\/\d\.\d\r\n\z/n
-      private_constant :NO_TARGET, :VERSION
+      private_constant :NO_TARGET
 
       # @return [Integer, nil] on refusal: 400, 414, 417, 431, 501 or 505
       attr_reader :status
@@ -201,7 +200,7 @@ module Gyre
       def read_version(bytes, stop)
         complete = stop - @token >= 10
         version = bytes.byteslice(@token, complete ? 10 : stop - @token)
-        refuse_version(version) unless complete ? version.match?(VERSION) && version.getbyte(5) == 0x31 : "HTTP/1.1\r\n".start_with?(version)
+        refuse_version(version) unless "HTTP/1.1\r\n".start_with?(version)
         return false unless complete
 
         @minor_version = version.getbyte(7) == 0x30 ? 0 : 1
@@ -210,7 +209,7 @@ module Gyre
         @fields = Fields.new(@token + 10, @limits.header_bytes_limit, @limits.header_count_limit, @framing)
       end
 
-      # What is wrong with a version, or the beginning of one, that does not look like most. Nothing may be.
+      # Looks closer at a version, or the beginning of one, that is not the usual one. Nothing may be wrong with it.
       def refuse_version(version)
         8.times do |index|
           return if index == version.bytesize

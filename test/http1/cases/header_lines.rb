@@ -12,12 +12,14 @@ module HTTP1Cases
   accept "a long value", get("A: #{"b" * 3000}"), fields: [%w[Host a], ["A", "b" * 3000]]
   accept "a long value with white space at its end", get("A: #{"b" * 40}#{" " * 40}"), fields: [%w[Host a], ["A", "b" * 40]]
   accept "a long value of white space", get("A: #{" \t" * 300}"), fields: [%w[Host a], ["A", ""]]
-  accept "a name of every byte that is allowed", get("!#$%&'*+-.^_`|~0123456789abcXYZ: b"), fields: [%w[Host a], ["!#$%&'*+-.^_`|~0123456789abcXYZ", "b"]]
+  accept "a name of every byte that is allowed", get("!#$%&'*+-.^_`|~0123456789abcXYZ: b"), fields: [%w[Host a],
+         ["!#$%&'*+-.^_`|~0123456789abcXYZ", "b"]]
   accept "a long name", get("#{"Long-" * 20}Name: b"), fields: [%w[Host a], ["#{"Long-" * 20}Name", "b"]]
   accept "the same name twice", get("A: b", "a: c"), fields: [%w[Host a], %w[A b], %w[a c]]
   accept "a name with an underscore is flagged, wherever it stands", get("X-Forwarded_For: b", "_: c", "#{"a" * 20}_: d")
   accept "a name of one byte", get("a: b")
-  (1..20).each { |length| accept "a name and a value of #{length} bytes", get("#{"n" * length}: #{"v" * length}"), fields: [%w[Host a], ["n" * length, "v" * length]] }
+  (1..20).each { |length| accept "a name and a value of #{length} bytes", get("#{"n" * length}: #{"v" * length}"),
+    fields: [%w[Host a], ["n" * length, "v" * length]] }
 
   blank = "white space between a header's name and its colon"
   refuse 400, blank, "a space before the colon", get("A : b"), at: 27
@@ -26,9 +28,11 @@ module HTTP1Cases
   refuse 400, blank, "a space in a name", get("A b: c")
   refuse 400, "a folded header line", "a folded line", get("A: b", " c"), at: 32
   refuse 400, "a folded header line", "a line folded with a tab", get("A: b", "\tc")
-  refuse 400, "a malformed Transfer-Encoding", "a folded line after Transfer-Encoding", get("Transfer-Encoding:", " chunked"), at: 45
+  refuse 400, "a malformed Transfer-Encoding", "a folded line after Transfer-Encoding", get("Transfer-Encoding:",
+         " chunked"), at: 45
   refuse 400, "a folded header line", "a line of white space before the blank line", get("A: b", " ")
-  refuse 400, "white space before the first header line", "white space before the first header line", "GET / HTTP/1.1\r\n Host: a\r\n\r\n", at: 17
+  refuse 400, "white space before the first header line", "white space before the first header line",
+         "GET / HTTP/1.1\r\n Host: a\r\n\r\n", at: 17
   refuse 400, "a header line without a name", "no name", get(": b"), at: 26
   refuse 400, "a header line without a colon", "no colon", get("Ab"), at: 28
   refuse 400, "a header line without a colon", "no colon and a bare line feed", "GET / HTTP/1.1\r\nHost\n\r\n", at: 21
@@ -38,14 +42,17 @@ module HTTP1Cases
   (0..255).each do |byte|
     next if byte.chr.match?(/[!#$%&'*+\-.^_`|~0-9A-Za-z:\t\r\n ]/n)
 
-    refuse 400, bad_name, format("the byte 0x%02x in a name", byte), "GET / HTTP/1.1\r\nHost: a\r\nA".b << byte << "b: c\r\n\r\n", at: 27
+    refuse 400, bad_name, format("the byte 0x%02x in a name", byte),
+           "GET / HTTP/1.1\r\nHost: a\r\nA".b << byte << "b: c\r\n\r\n", at: 27
   end
   bad_value = "a control byte in a header's value"
   [*0..31, 127].each do |byte|
     next if [9, 10, 13].include?(byte)
 
-    refuse 400, bad_value, format("the byte 0x%02x in a value", byte), "GET / HTTP/1.1\r\nHost: a\r\nA: b".b << byte << "c\r\n\r\n", at: 30
-    refuse 400, bad_value, format("the byte 0x%02x deep in a value", byte), "GET / HTTP/1.1\r\nHost: a\r\nA: #{"b" * 21}".b << byte << "c\r\n\r\n", at: 50
+    refuse 400, bad_value, format("the byte 0x%02x in a value", byte),
+           "GET / HTTP/1.1\r\nHost: a\r\nA: b".b << byte << "c\r\n\r\n", at: 30
+    refuse 400, bad_value, format("the byte 0x%02x deep in a value", byte),
+           "GET / HTTP/1.1\r\nHost: a\r\nA: #{"b" * 21}".b << byte << "c\r\n\r\n", at: 50
   end
   refuse 400, bad_value, "a NUL at the start of a value", get("A: \0b")
   refuse 400, bad_value, "a NUL at the end of a value", get("A: b\0")
@@ -63,7 +70,8 @@ module HTTP1Cases
   refuse 400, bare_cr, "a header line that starts with a carriage return", "GET / HTTP/1.1\r\nHost: a\r\n\rA: b\r\n\r\n"
 
   # Connection, keep-alive and upgrades (RFC 9112, section 9; RFC 9110, section 7.8).
-  { "close" => 0, "Close" => 0, "keep-alive" => KEEP, "a, close" => 0, "close , b" => 0, "keep-alive, close" => 0, "" => KEEP, ", ,close," => 0,
+  { "close" => 0, "Close" => 0, "keep-alive" => KEEP, "a, close" => 0, "close , b" => 0, "keep-alive, close" => 0,
+    "" => KEEP, ", ,close," => 0,
     "closed" => KEEP, "\"close\"" => KEEP, "close;a" => KEEP, "clos\xe5" => KEEP, "upgrade" => KEEP }.each do |value, flags|
     accept "Connection: #{value.inspect} in HTTP/1.1", get("Connection: #{value}"), flags: flags
   end
@@ -77,7 +85,8 @@ module HTTP1Cases
   accept "Connection without Upgrade is none", get("Connection: upgrade"), flags: KEEP
   accept "an empty Upgrade is none", get("Connection: upgrade", "Upgrade:"), flags: KEEP
   accept "HTTP/1.0 knows no Upgrade", get("Connection: upgrade", "Upgrade: a", version: "1.0"), flags: 0
-  accept "a very long Connection line", get("Connection: #{"a" * 2000}, close"), flags: 0 # a fixed buffer of 1,024 bytes broke another server
+  accept "a very long Connection line", get("Connection: #{"a" * 2000}, close"),
+         flags: 0 # a fixed buffer of 1,024 bytes broke another server
   accept "a Connection line of nothing but commas", get("Connection: #{"," * 500}"), flags: KEEP
   accept "a Connection line of white space", get("Connection: a#{" " * 500}b,close"), flags: 0
 end

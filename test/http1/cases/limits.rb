@@ -9,8 +9,10 @@ module HTTP1Cases
   refuse 414, long_line, "a request line one byte beyond the limit", "#{line}Host: a\r\n\r\n", limits: { line: 21 }, at: 21
   refuse 414, long_line, "a request line without an end", "GET /#{"a" * 9000}", at: 8192
   refuse 414, long_line, "a query without an end", "GET /?#{"a" * 9000}", at: 8192
-  refuse 414, long_line, "a request line that exceeds its limit inside its method", "GET / HTTP/1.1\r\n", limits: { line: 2 }, at: 2
-  refuse 414, long_line, "a request line that exceeds its limit inside its version", "GET / HTTP/1.1\r\n", limits: { line: 9 }, at: 9
+  refuse 414, long_line, "a request line that exceeds its limit inside its method", "GET / HTTP/1.1\r\n",
+         limits: { line: 2 }, at: 2
+  refuse 414, long_line, "a request line that exceeds its limit inside its version", "GET / HTTP/1.1\r\n",
+         limits: { line: 9 }, at: 9
   refuse 414, long_line, "what stands beyond the limit is not looked at", "GET /aaaaaaa\0", limits: { line: 10 }, at: 10
   accept "the empty line before the request line does not count for its limit", "\r\n#{line}Host: a\r\n\r\n", limits: { line: 22 }
   accept "a long request line within the limit", "GET /#{"a" * 8176} HTTP/1.1\r\nHost: a\r\n\r\n", path: "/#{"a" * 8176}"
@@ -19,7 +21,8 @@ module HTTP1Cases
   too_long = "header lines that are too long in all"
   accept "header lines of just the limit", "#{line}#{headers}", limits: { bytes: 17 }
   refuse 431, too_long, "header lines one byte beyond the limit", "#{line}#{headers}", limits: { bytes: 16 }, at: 38
-  (1..15).each { |bytes| refuse 431, too_long, "header lines cut by a limit of #{bytes} bytes", "#{line}#{headers}", limits: { bytes: bytes }, at: 22 + bytes }
+  (1..15).each { |bytes| refuse 431, too_long, "header lines cut by a limit of #{bytes} bytes", "#{line}#{headers}",
+    limits: { bytes: bytes }, at: 22 + bytes }
   accept "a request without header lines and a limit of their blank line", "GET / HTTP/1.0\r\n\r\n", limits: { bytes: 2 }
   refuse 431, too_long, "a value without an end", "#{line}Host: #{"a" * 70_000}", at: 22 + 65_536
   refuse 431, too_long, "white space without an end before a value", "#{line}Host:#{" " * 70_000}", at: 22 + 65_536

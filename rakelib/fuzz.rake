@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+# The fuzzers: fuzz:<parser>, each bounded by SECONDS (30) and repeatable by SEED. They build into tmp/fuzz, and need a C
+# compiler.
+
+# How a fuzzer in C is built and run.
+module GyreFuzz
+  SANITIZERS = %w[-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer].freeze
+
+  extend Rake::FileUtilsExt
+
+  module_function
+
+  def seconds
+    Integer(ENV.fetch("SECONDS", "30"))
+  end
+
+  def seed
+    @seed ||= Integer(ENV.fetch("SEED") { rand(1_000_000) })
+  end
+
+  # A clang that has libFuzzer, or nil.
+  def clang
+    %w[clang clang-18 clang-16 clang-15 clang-14].find do |name|
+      links?(name, "-fsanitize=fuzzer,address",
+        "int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return (int)n * !d; }")
+    end
+  end
+
+  # The sanitizers that this compiler can do.
+  def sanitizers(compiler)
+    links?(compiler, *SANITIZERS, "int main(void) { return 0; }") ? SANITIZERS : []
+  end
+
+  def links?(compiler, *flags, source)
+    IO.popen([compiler, *flags, "-x", "c", "-", "-o", File::NULL], "w", err: File::NULL) { |io| io.write(source) }
+    $?.success?
+  rescue SystemCallError
+    false
+  end
+
+  # Builds the fuzzer and runs it on a folder of inputs; libFuzzer adds what it finds to the folder.
+  #
+  # @param name [String] fuzz/<name>.c
+  # @param sources [Array<String>] what it tests
+  # @param inputs [String] folder
+  # @param seconds [Integer]
+  def run(name, sources, inputs, seconds)
+    folder = File.dirname(inputs)
+    program = File.join(folder, name)
+    flags = %w[-std=gnu11 -O1 -g -Iext/gyre -Itest/c -o] + [program, "fuzz/#{name}.c", *sources]
+    if (compiler = clang)
+      sh(compiler, "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=undefined", *flags)
+      sh(program, inputs, "-max_total_time=#{seconds}", "-max_len=4096", "-seed=#{seed}", "-artifact_prefix=#{folder}/",
+        "-print_final_stats=1")
+    else
+      compiler = ENV["CC"] || "cc"
+      sh(compiler, *sanitizers(compiler), *flags, "fuzz/mutate.c")
+      sh(program, inputs, seconds.to_s, seed.to_s) { |done, _| done || abort("seed #{seed}; the input is #{folder}/current") }
+    end
+  end
+end
+
+namespace :fuzz do
+  desc "Fuzz the HTTP/1 parsers: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
+  task :http1 do
+    $LOAD_PATH.unshift("lib")
+    require_relative "../test/http1/cases"
+    inputs = File.join("tmp", "fuzz", "http1", "inputs")
+    mkdir_p inputs, verbose: false
+    HTTP1Cases::ALL.each_with_index do |example, index|
+      next if example.input.bytes.bytesize > 2000
+
+      File.binwrite(File.join(inputs, format("case-%04d", index)),
+        (example.input.kind == "b" ? "\x01" : "\x00").b + example.input.bytes)
+    end
+    half = [GyreFuzz.seconds / 2, 1].max
+    sources = %w[http1_parser http1_fields http1_target http1_chunked].map { |name| "ext/gyre/#{name}.c" }
+    GyreFuzz.run("http1_parser_fuzz", ["test/c/http1_exercise.c", *sources], inputs, half)
+    sh(RbConfig.ruby, "-Ilib", "fuzz/http1_differential.rb", half.to_s, GyreFuzz.seed.to_s)
+  end
+end
