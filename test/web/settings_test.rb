@@ -38,9 +38,16 @@ class WebSettingsTest < Minitest::Test
   end
 
   def test_flags_win_over_the_file_limit_by_limit
-    file = { bind: ["a:1"], port: 1, limits: { connections_limit: 1, header_count_limit: 1 } }
-    flags = { bind: ["b:2"], limits: { connections_limit: 2 } }
-    assert_equal({ bind: ["b:2"], port: 1, limits: { connections_limit: 2, header_count_limit: 1 } }, Settings.merge(file, flags))
+    file = { quiet: true, rackup: "a.ru", limits: { connections_limit: 1, header_count_limit: 1 } }
+    flags = { rackup: "b.ru", limits: { connections_limit: 2 } }
+    assert_equal({ quiet: true, rackup: "b.ru", limits: { connections_limit: 2, header_count_limit: 1 } }, Settings.merge(file, flags))
+  end
+
+  def test_an_address_by_flag_is_instead_of_the_files_addresses
+    file = { bind: ["a:1"], host: "c", port: 1 }
+    assert_equal({ bind: ["b:2"] }, Settings.merge(file, { bind: ["b:2"] }))
+    assert_equal({ host: "c", port: 2 }, Settings.merge(file, { port: 2 }))
+    assert_equal({ host: "d", port: 1 }, Settings.merge(file, { host: "d" }))
   end
 
   def test_requests_are_logged_in_development_only

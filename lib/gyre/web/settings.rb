@@ -97,10 +97,14 @@ module Gyre
         value
       end
 
+      # An address in `over` is instead of those in `base`, not beside them.
+      #
       # @param base [Hash] settings
       # @param over [Hash] settings that win
       # @return [Hash]
       def merge(base, over)
+        base = base.reject { |name, _| %i[bind host port].include?(name) } if over.key?(:bind)
+        base = base.reject { |name, _| name == :bind } if over.key?(:host) || over.key?(:port)
         base.merge(over) { |name, old, new| name == :limits ? old.merge(new) : new }
       end
 
