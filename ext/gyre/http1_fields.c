@@ -79,6 +79,7 @@ int gyre_http1_fields_parse(struct gyre_http1_head *head, const char *bytes, siz
 #define NEED(phase)                                                                                          \
   if (p == stop) return stop_at(head, bytes, p, limited, phase)
 
+  if (p > stop) return stop_at(head, bytes, p, limited, PHASE_FIELD); /* the limits have shrunk meanwhile */
   switch ((enum gyre_http1_phase)head->phase) {
   case PHASE_NAME: goto name;
   case PHASE_VALUE_START: goto value_start;

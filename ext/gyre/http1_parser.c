@@ -120,6 +120,7 @@ static int parse_request_line(struct gyre_http1_head *head, const char *bytes, s
 #define NEED(phase)                                                                                          \
   if (p == stop) return stop_at(head, bytes, p, limited, phase)
 
+  if (p > stop) return stop_at(head, bytes, p, limited, PHASE_METHOD); /* the limits have shrunk meanwhile */
   switch ((enum gyre_http1_phase)head->phase) {
   case PHASE_TARGET: goto target;
   case PHASE_QUERY: goto query;

@@ -120,11 +120,12 @@ struct gyre_http1_head {
 void gyre_http1_head_reset(struct gyre_http1_head *head, struct gyre_http1_field *fields, uint16_t capacity);
 
 /*
- * Reads on. bytes starts where the head starts; call again with the same bytes plus more. What was
- * looked at is not looked at again, so a head that comes byte by byte costs O(n) in all. The answer
- * depends on the bytes alone, not on how they were split. Returns the length of the head with its blank
- * line (offsets count from bytes; one CRLF before the request line is skipped and counted), 0 when more
- * bytes are needed, -1 when it is refused (status and reason say why; further calls say the same).
+ * Reads on. bytes starts where the head starts; call again with the same bytes plus more, and the same
+ * limits. What was looked at is not looked at again, so a head that comes byte by byte costs O(n) in
+ * all. The answer depends on the bytes alone, not on how they were split. Returns the length of the head
+ * with its blank line (offsets count from bytes; one CRLF before the request line is skipped and
+ * counted), 0 when more bytes are needed, -1 when it is refused (status and reason say why; further
+ * calls say the same).
  */
 int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_t length,
                           const struct gyre_http1_limits *limits);

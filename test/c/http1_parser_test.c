@@ -121,6 +121,17 @@ static void fewer_bytes_than_before_are_taken_for_too_few(void) {
   CHECK(gyre_http1_head_parse(&head, "GET", 3, &usual) == 0);
 }
 
+static void limits_that_shrink_between_two_calls_end_in_a_refusal(void) {
+  const struct gyre_http1_limits small = {4, 4, 128};
+  static const char line[] = "GET /abcdefgh", fields_too[] = "GET / HTTP/1.1\r\nHost: abcdefgh";
+  struct gyre_http1_field fields[4];
+  struct gyre_http1_head head;
+  CHECK(parse(&head, fields, 4, line) == 0);
+  CHECK(gyre_http1_head_parse(&head, line, sizeof(line) - 1, &small) == -1 && head.status == 414);
+  CHECK(parse(&head, fields, 4, fields_too) == 0);
+  CHECK(gyre_http1_head_parse(&head, fields_too, sizeof(fields_too) - 1, &small) == -1 && head.status == 431);
+}
+
 static void no_input_is_fine(void) {
   struct gyre_http1_chunked chunked;
   struct gyre_http1_head head;
@@ -188,6 +199,7 @@ int main(int count, char **arguments) {
   limits_beyond_any_use_are_taken_as_large_ones();
   a_verdict_stays();
   fewer_bytes_than_before_are_taken_for_too_few();
+  limits_that_shrink_between_two_calls_end_in_a_refusal();
   no_input_is_fine();
   data_is_a_slice_of_the_input();
   return check_summary();
