@@ -77,7 +77,7 @@ module GyreBuild
     done = system(environment, *command, chdir: folder, out: log, err: %i[child out])
     text = File.exist?(log) ? File.read(log) : ""
     abort "#{text}\ngyre: #{command.join(" ")} failed in #{folder}" unless done
-    puts text if text.match?(/: warning: /)
+    puts text.lines.grep_v(/\A(?:compiling|linking) /) if text.include?(": warning: ")
   end
 
   def jobs
