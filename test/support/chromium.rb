@@ -47,6 +47,9 @@ class Chromium
     target = command("Target.createTarget", { url: "about:blank" }, timeout_s: START_TIMEOUT_S)["targetId"]
     @session = command("Target.attachToTarget", { targetId: target, flatten: true })["sessionId"]
     %w[Page Runtime Log].each { |domain| command("#{domain}.enable") }
+  rescue StandardError
+    close
+    raise
   end
 
   # Loads a page; returns when its load event has come.
@@ -94,19 +97,20 @@ class Chromium
   def screenshot(path)
     FileUtils.mkdir_p(File.dirname(path))
     size = command("Page.getLayoutMetrics")["cssContentSize"]
-    picture = command("Page.captureScreenshot", { captureBeyondViewport: true, clip: { x: 0, y: 0, scale: 1, **size.transform_keys(&:to_sym).slice(:width, :height) } })
+    clip = { x: 0, y: 0, width: size["width"], height: size["height"], scale: 1 }
+    picture = command("Page.captureScreenshot", { captureBeyondViewport: true, clip: clip })
     File.binwrite(path, picture["data"].unpack1("m"))
   end
 
-  # Ends the browser, with force if it takes longer than it should.
+  # Ends the browser at once; nothing of it stays.
   def close
     if @pid
-      @commands.close
       Process.kill(:KILL, -@pid) # its own process group; everything in it is ours
       Process.wait(@pid)
+      @pid = nil
     end
     [@commands, @answers].each { |pipe| pipe&.close }
-    FileUtils.remove_entry(@directory) if File.exist?(@directory)
+    remove_directory
   end
 
   private
@@ -117,11 +121,15 @@ class Chromium
     @answers.binmode
     [commands, answers].each { |pipe| pipe.nonblock = false } # Chromium takes EAGAIN for the end
     flags = FLAGS + ["--user-data-dir=#{@directory}/profile"]
-    environment = { "HOME" => @directory } # crash reports and caches go there too
     @pid = Process.spawn(environment, self.class.program, *flags, 3 => commands, 4 => answers, pgroup: true,
                                                                   out: File.join(@directory, "log"), err: %i[child out])
-    commands.close
-    answers.close
+  ensure
+    [commands, answers].each { |pipe| pipe&.close }
+  end
+
+  # Crash reports, caches and sockets go to the directory too. A sanitizer that the tests run under is not for Chromium.
+  def environment
+    { "HOME" => @directory, "TMPDIR" => @directory, "LD_PRELOAD" => nil, "ASAN_OPTIONS" => nil, "UBSAN_OPTIONS" => nil }
   end
 
   def command(method, params = {}, timeout_s: ANSWER_TIMEOUT_S)
@@ -156,15 +164,29 @@ class Chromium
       details = params["exceptionDetails"]
       @complaints << (details.dig("exception", "description") || details["text"])
     when "Runtime.consoleAPICalled"
-      @complaints << params["args"].map { |value| value["value"] || value["description"] }.join(" ") if %w[error warning].include?(params["type"])
+      complain(params["type"], params["args"].map { |value| value["value"] || value["description"] })
     when "Log.entryAdded"
       entry = params["entry"]
-      @complaints << "#{entry["text"]} #{entry["url"]}".strip if %w[error warning].include?(entry["level"])
+      complain(entry["level"], [entry["text"], entry["url"]])
     end
   end
 
+  def complain(level, words)
+    @complaints << words.compact.join(" ") if %w[error warning].include?(level)
+  end
+
+  # The browser's helpers die a moment after it and may still write.
+  def remove_directory(tries = 50)
+    FileUtils.remove_entry(@directory) if File.exist?(@directory)
+  rescue Errno::ENOTEMPTY
+    raise if tries.zero?
+
+    sleep 0.02
+    remove_directory(tries - 1)
+  end
+
   def log
-    File.read(File.join(@directory, "log"))[-2000..] || File.read(File.join(@directory, "log"))
+    File.read(File.join(@directory, "log")).lines.last(20).join
   end
 
   def now

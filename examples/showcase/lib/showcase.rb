@@ -36,11 +36,15 @@ module Showcase
       parts = @routes[env["PATH_INFO"]] or return plain(404, "There is nothing here.")
       method = env["REQUEST_METHOD"]
       method = "GET" if method == "HEAD" # the server leaves the body out
-      part = parts[method] or return plain(405, "This path answers to #{parts.keys.join(", ")}.", "allow" => parts.keys.join(", "))
+      part = parts[method] or return refuse_method(parts.keys.join(", "))
       part.call(env)
     end
 
     private
+
+    def refuse_method(allowed)
+      plain(405, "This path answers to #{allowed}.", "allow" => allowed)
+    end
 
     def plain(status, text, headers = {})
       [status, { "content-type" => "text/plain; charset=utf-8", **headers }, ["#{text}\n"]]
