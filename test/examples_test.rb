@@ -1,0 +1,153 @@
+# frozen_string_literal: true
+
+# Runs the programs of examples/ on every engine, as people do: each proves by the time it took, or by the order of its
+# output, that things went on at once. They sleep most of the time, so all of them run side by side.
+
+require "test_helper"
+require "socket"
+require "gyre/loop"
+
+class ExamplesTest < Minitest::Test
+  FOLDER = File.expand_path("../examples", __dir__)
+  # nil: what Gyre takes by itself.
+  BACKENDS = [nil, "select"].freeze
+  PROGRAMS = %w[
+    child_processes name_resolution net_http pipe shared_mutex sleeping_threads thread_feeds_queue timeout timers
+  ].freeze
+  SERVERS = %w[raw_http_server].freeze
+  AT_ONCE = 6
+
+  def self.time_limit_s = 120
+
+  # The runs of all programs, made by the first test that wants one.
+  # @return [Hash{Array(String, String) => Output, Exception}]
+  def runs
+    @@runs ||= begin # rubocop:disable Style/ClassVars -- shared by the instances that Minitest makes, one a test
+      waiting = Thread::Queue.new
+      PROGRAMS.product(BACKENDS) { |run| waiting.push(run) }
+      waiting.close
+      results = {}
+      Array.new(AT_ONCE) { Thread.new { run_next(waiting, results) } }.each(&:join)
+      results
+    end
+  end
+
+  def run_next(waiting, results)
+    while (program, backend = waiting.pop)
+      begin
+        results[[program, backend]] = ruby(File.join(FOLDER, "#{program}.rb"), env: { "GYRE_BACKEND" => backend }, within_s: 60)
+      rescue Exception => error # rubocop:disable Lint/RescueException -- raised again in the test that it belongs to
+        results[[program, backend]] = error
+      end
+    end
+  end
+
+  # Yields the output of a program on each engine.
+  def each_run(program)
+    BACKENDS.each do |backend|
+      run = runs.fetch([program, backend])
+      raise run if run.is_a?(Exception)
+
+      assert_predicate run.status, :success?, run.err
+      assert_equal "", run.err
+      yield run.out
+    end
+  end
+
+  def assert_took(pattern, out, below_s)
+    assert_match pattern, out
+    assert_operator Float(out[pattern, 1]), :<, below_s, out
+  end
+
+  def test_every_program_is_tested
+    assert_equal (PROGRAMS + SERVERS).sort, Dir.children(FOLDER).grep(/\.rb\z/).map { |name| File.basename(name, ".rb") }.sort
+  end
+
+  def test_a_reader_and_a_writer_share_a_pipe
+    each_run("pipe") do |out|
+      lines = out.lines(chomp: true)
+      assert_equal ["reader: waits", "main: both are at work", "writer: line 0", "reader: line 0"], lines.first(4)
+      assert_equal ["reader: line 2", "reader: end of file"], lines.last(2)
+    end
+  end
+
+  def test_net_http_requests_run_at_once
+    each_run("net_http") do |out|
+      assert_equal 5, out.scan("price of").size
+      assert_took(/5 requests in ([\d.]+) s/, out, 1.5)
+    end
+  end
+
+  def test_threads_that_sleep_are_joined_at_once
+    each_run("sleeping_threads") do |out|
+      assert_took(/3 threads in ([\d.]+) s/, out, 2.5)
+      assert_operator out[/(\d+) ticks/, 1].to_i, :>, 2
+    end
+  end
+
+  def test_a_thread_and_a_fiber_share_a_mutex
+    each_run("shared_mutex") do |out|
+      assert_equal ["thread has the mutex", "fiber has the mutex, others ticked while it waited", "thread has the mutex again"],
+                   out.lines(chomp: true).map { |line| line.split("  ", 2).last }
+    end
+  end
+
+  def test_a_thread_feeds_a_fiber
+    each_run("thread_feeds_queue") do |out|
+      assert_match(/item 0.*item 1.*item 2.*another fiber ran meanwhile/m, out)
+      assert_match(/sum 190, never more than [012] in the queue/, out)
+    end
+  end
+
+  def test_child_processes_run_at_once
+    each_run("child_processes") do |out|
+      ["system: 0", "backticks: hello", "Process.wait: 3", "IO.popen: world", "Process.detach"].each { |line| assert_includes out, line }
+      assert_took(/5 processes in ([\d.]+) s/, out, 3)
+    end
+  end
+
+  def test_timeouts_end_long_waits
+    each_run("timeout") do |out|
+      assert_match(/with_timeout: the outer one.*Timeout\.timeout: execution expired/m, out)
+      assert_took(/both in ([\d.]+) s/, out, 2.5)
+    end
+  end
+
+  def test_name_resolution_stops_nobody
+    each_run("name_resolution") do |out|
+      assert_equal 5, out.scan("localhost is").size
+      assert_took(/5 names in ([\d.]+) s/, out, 2)
+      assert_operator out[/(\d+) ticks/, 1].to_i, :>, 2
+    end
+  end
+
+  def test_timers_fire_once_and_again
+    each_run("timers") do |out|
+      assert_equal 1, out.scan(/  once$/).size
+      assert_operator out.scan(/  tick$/).size, :>=, 2
+      assert_equal ["beat 1", "beat 2", "beat 3"], out.scan(/beat \d/)
+      assert_match(/^└── task "every 0\.1 s": running, transient\n.*done\n\z/m, out)
+    end
+  end
+
+  def test_the_raw_http_server_answers_many_at_once
+    BACKENDS.each do |backend|
+      command = ruby_command(File.join(FOLDER, "raw_http_server.rb"), "0", "20", env: { "GYRE_BACKEND" => backend })
+      with_subprocess(*command) do |_pid, out, err|
+        port = out.gets[/:(\d+)$/, 1].to_i
+        clients = Array.new(20) { |index| Thread.new { get(port, "/#{index}") } }
+        answers = clients.map(&:value)
+        answers.each_with_index { |answer, index| assert_match(%r{\AHTTP/1\.1 200 OK\r\n.*You asked for /#{index}, as \d+ others}m, answer) }
+        assert_took(/20 requests in ([\d.]+) s/, out.read, 2.5)
+        assert_equal "", err.read
+      end
+    end
+  end
+
+  def get(port, path)
+    Socket.tcp("127.0.0.1", port) do |socket|
+      socket.write("GET #{path} HTTP/1.1\r\nhost: localhost\r\n\r\n")
+      socket.read
+    end
+  end
+end
