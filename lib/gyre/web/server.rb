@@ -88,7 +88,7 @@ module Gyre
       def run
         listen
         handle_signals do
-          Gyre.run do
+          in_task do
             @http = HTTP1::Server.new(@app, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log)
             @http.start
             yield self if block_given?
@@ -145,6 +145,11 @@ module Gyre
       end
 
       private
+
+      # In the task that calls, if there is one: a child would be stopped together with it, and before it.
+      def in_task(&block)
+        Task.current? ? block.call : Gyre.run(&block)
+      end
 
       def access_log(format, out)
         return if format.to_s == "none"
