@@ -87,7 +87,7 @@
 #   rack.input            Input::EMPTY without a body, else Input.new(connection)
 #   rack.protocol         only when the parser says UPGRADE: the names of Upgrade as an Array of Strings
 #   gyre.trailers         only for a chunked body: connection.method(:trailers)
-# All values are new unfrozen BINARY Strings unless they stand in the template (those are shared and frozen). Fields with "_" in the name are
+# All values are new unfrozen BINARY Strings; those that stand in the template are shared and frozen, and REQUEST_METHOD and SERVER_PROTOCOL may be. Fields with "_" in the name are
 # left out (CVE-2024-45614). Repeated fields are joined by ", ", Cookie by "; ". HTTP_HOST is the authority of an absolute-form target.
 # SERVER_NAME and SERVER_PORT come from the authority (port: 80, or 443 for https); without one from the socket's own address (IPv6 in
 # brackets; "localhost" and "80" for a Unix socket).

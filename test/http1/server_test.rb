@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+# How a server behaves on the wire, and its end, is in test/contracts/http1_contract_*_test.rb.
+
+require "test_helper"
+require "socket"
+require "gyre"
+require "gyre/http1/server"
+
+class HTTP1ServerTest < Minitest::Test
+  def setup
+    @listener = TCPServer.new("127.0.0.1", 0)
+    @server = Gyre::HTTP1::Server.new(->(_env) { [200, {}, []] }, listeners: [@listener], limits: Gyre::HTTP1::Limits.new(header_count_limit: 5))
+  end
+
+  def teardown
+    @listener.close
+  end
+
+  def test_before_its_start_everything_is_zero_and_harmless
+    assert_equal [0], @server.stats.values.uniq
+    assert_equal %i[connections idle running accepted requests malformed refused], @server.stats.keys
+    assert_equal 0, @server.interrupt
+    @server.stop
+    @server.drain
+    @server.close
+    assert_equal 5, @server.limits.header_count_limit
+  end
+
+  def test_it_does_not_start_without_a_scheduler_of_ours
+    assert_match(/Gyre::Scheduler, and here is none/, assert_raises(RuntimeError) { @server.start }.message)
+  end
+
+  def test_it_starts_once
+    error = nil
+    Thread.new do
+      Fiber.set_scheduler(Gyre::Scheduler.new)
+      @server.start
+      error = assert_raises(RuntimeError) { @server.start }
+      @server.close
+    end.join
+    assert_match(/started already/, error.message)
+  end
+
+  def test_it_leaves_the_listening_sockets_open
+    Thread.new do
+      Fiber.set_scheduler(Gyre::Scheduler.new)
+      Fiber.schedule { assert_equal true, @server.start.shutdown(1) }
+    end.join
+    refute @listener.closed?
+  end
+
+  def test_without_a_log_it_writes_to_standard_error
+    _, err = capture_io { Gyre::HTTP1::Server::ErrorLog.new.error("trouble\n") }
+    assert_equal "gyre: trouble\n", err
+  end
+end
