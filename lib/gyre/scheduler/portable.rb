@@ -2,9 +2,8 @@
 
 # Gyre::Scheduler::Portable: the fiber scheduler's hooks in plain Ruby over IO.select, for machines without a compiler
 # and for GYRE_BACKEND=select. What moves the fibers is in portable/fibers.rb, what asks the kernel in loop/portable.rb.
-#
-# There are no io_read and io_write hooks: without them Ruby reads and writes itself, and calls io_wait when it would block.
 require_relative "../loop/portable"
+require_relative "portable/buffered_io"
 require_relative "portable/callback"
 require_relative "portable/fibers"
 
@@ -12,6 +11,8 @@ module Gyre
   class Scheduler
     # The scheduler without C.
     class Portable < Scheduler
+      include BufferedIO
+
       # @param backend [String, Symbol, nil] "select" or nothing
       def initialize(backend = nil)
         super()
@@ -127,13 +128,18 @@ module Gyre
 
       # Parks the current fiber until the descriptor is ready (Fiber::Scheduler#io_wait).
       # @param events [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
-      # @param timeout [Numeric, nil] seconds
+      # @param timeout [Numeric, nil] seconds; nil: what the IO's own timeout says
       # @return [Integer, false] what is ready; false when the time is over
       # @raise [IOError, Errno::EBADF] when it is closed meanwhile
+      # @raise [IO::TimeoutError] when its own timeout is over
       def io_wait(io, events, timeout = nil)
+        own_timeout = io.timeout if timeout.nil? && io.respond_to?(:timeout)
         waiter = @fibers.waiter
         watch = @loop.watch(io, events, waiter)
-        park(waiter, timeout)
+        ready = park(waiter, timeout || own_timeout)
+        raise IO::TimeoutError, "no #{events == IO::WRITABLE ? "room to write" : "data"} within #{own_timeout} s" unless ready || !own_timeout
+
+        ready
       ensure
         watch&.cancel
       end

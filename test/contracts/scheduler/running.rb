@@ -111,7 +111,8 @@ module SchedulerContract
         scheduler.run
         order << :run
       end
-      assert_equal [1, 2, 3, :nothing_left, :run], order
+      assert_equal [1, 2, 3], order.first(3)
+      assert_equal %i[nothing_left run], order.drop(3).sort
     end
 
     def test_the_scheduler_names_its_backend

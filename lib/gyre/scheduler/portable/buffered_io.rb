@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+# The hooks io_read and io_write of the portable engine. Without them Ruby reads and writes itself, and calls io_wait when it
+# would block; but before Ruby 4.0 a close by another fiber then raises in the closer, or crashes, and a read from a
+# descriptor in blocking mode (an inherited stdin) stops the whole loop. So they are here for the Rubies that need them.
+begin
+  require "io/nonblock"
+rescue LoadError
+  nil # not on every platform; then every descriptor is asked whether it is ready
+end
+
+module Gyre
+  class Scheduler
+    class Portable < Scheduler
+      # Included by Portable.
+      module BufferedIO
+        # Ruby 4.0 does it right by itself; 4.1 gives the arguments another meaning; 3.2.5 had a broken interface.
+        READ = RUBY_VERSION < "4" && RUBY_VERSION != "3.2.5"
+        # Before 3.3.1 the buffer of io_write could lose its lock (Ruby bug 19640).
+        WRITE = READ && Gem::Version.new(RUBY_VERSION) >= Gem::Version.new("3.3.1")
+        AGAIN = -Errno::EAGAIN::Errno
+        private_constant :AGAIN
+
+        if READ
+          # Fiber::Scheduler#io_read.
+          # @param length [Integer] the least number of bytes to wait for; 0: try once
+          # @return [Integer] bytes read, 0 at the end; or -errno
+          def io_read(io, buffer, length, offset = 0)
+            transfer_bytes(io, IO::READABLE, length, offset) { |start| read_once(io, buffer, start) }
+          end
+        end
+
+        if WRITE
+          # Fiber::Scheduler#io_write.
+          # @param length [Integer] the least number of bytes to write; 0: try once
+          # @return [Integer] bytes written; or -errno
+          def io_write(io, buffer, length, offset = 0)
+            transfer_bytes(io, IO::WRITABLE, length, offset) { |start| Fiber.blocking { buffer.write(io, 0, start) } }
+          end
+        end
+
+        private
+
+        def transfer_bytes(io, events, length, offset)
+          total = 0
+          loop do
+            wait_unless_ready(io, events)
+            count = yield(offset + total)
+            if count.positive?
+              total += count
+              return total if total >= length
+            elsif count == AGAIN && length.positive?
+              io_wait(io, events, nil)
+            else
+              return total.positive? ? total : count
+            end
+          end
+        end
+
+        # A descriptor in blocking mode must not be touched before it is ready.
+        def wait_unless_ready(io, events)
+          return if io.respond_to?(:nonblock?) && io.nonblock?
+
+          ios = [io]
+          ready = Loop::Select.blocking { events == IO::READABLE ? IO.select(ios, nil, nil, 0) : IO.select(nil, ios, nil, 0) }
+          io_wait(io, events, nil) unless ready
+        end
+
+        if Fiber.respond_to?(:blocking)
+          def read_once(io, buffer, offset)
+            Fiber.blocking { buffer.read(io, 0, offset) }
+          end
+        else # Ruby 3.1, which has no offset either
+          def read_once(io, buffer, _offset)
+            Fiber.new(blocking: true) { buffer.read(io, buffer.size) }.resume
+          end
+        end
+      end
+    end
+  end
+end

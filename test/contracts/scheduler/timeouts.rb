@@ -1,0 +1,179 @@
+# frozen_string_literal: true
+
+# Timeout.timeout, which on a scheduler is timeout_after.
+require "socket"
+require "timeout"
+
+module SchedulerContract
+  # timeout_after.
+  module Timeouts
+    def test_a_timeout_ends_a_sleep
+      in_fiber do
+        took = duration_s { assert_raises(Timeout::Error) { Timeout.timeout(0.005) { sleep 10 } } }
+        assert_operator took, :>=, 0.005
+        assert_operator took, :<, 1
+      end
+    end
+
+    def test_a_timeout_ends_every_kind_of_wait
+      with_pipe do |reader, _|
+        mutex = Thread::Mutex.new
+        with_scheduler do |scheduler|
+          scheduler.spawn { mutex.synchronize { sleep 0.02 } }
+          waits = [
+            -> { reader.read }, -> { mutex.lock }, -> { Thread::Queue.new.pop }, -> { scheduler.block(:test) }, -> { sleep },
+            -> { Thread.new { sleep 0.02 }.join }, -> { Process.wait(Process.spawn("sleep 0.02")) },
+            -> { scheduler.yield while true }, -> { scheduler.io_wait(reader, IO::READABLE, 10) }
+          ]
+          waits.each { |wait| scheduler.spawn { assert_raises(Timeout::Error, wait.inspect) { Timeout.timeout(0.004) { wait.call } } } }
+          scheduler.run
+        end
+        Process.waitall
+      end
+    end
+
+    def test_a_block_that_ends_in_time_gives_its_value
+      in_fiber do
+        assert_equal :value, Timeout.timeout(1) { sleep(0.001).then { :value } }
+        assert_equal 1, Timeout.timeout(1) { |seconds| seconds }
+        assert_equal :endless, Timeout.timeout(nil) { :endless }
+      end
+    end
+
+    def test_class_and_message_can_be_given
+      in_fiber do
+        error = assert_raises(IOError) { Timeout.timeout(0.001, IOError, "too slow") { sleep 1 } }
+        assert_equal "too slow", error.message
+        error = assert_raises(Timeout::Error) { Timeout.timeout(0.001) { sleep 1 } }
+        assert_equal "execution expired", error.message
+      end
+    end
+
+    def test_the_inner_one_of_two_timeouts_fires_inside
+      in_fiber do
+        reached = false
+        Timeout.timeout(1) do
+          assert_raises(Timeout::Error) { Timeout.timeout(0.002) { sleep 1 } }
+          reached = true
+        end
+        assert reached
+      end
+    end
+
+    def test_the_outer_one_of_two_timeouts_passes_the_inner_one
+      in_fiber do
+        assert_raises(IOError) { Timeout.timeout(0.002, IOError) { Timeout.timeout(1) { sleep 1 } } }
+        sleep 0.002
+      end
+    end
+
+    def test_a_timeout_reaches_into_an_inner_fiber
+      in_fiber do
+        ensured = false
+        took = duration_s do
+          assert_raises(Timeout::Error) do
+            Timeout.timeout(0.003) do
+              inner = Fiber.new do
+                sleep 0.05
+              ensure
+                ensured = true
+              end
+              inner.resume
+              sleep 0.05
+            end
+          end
+        end
+        assert_operator took, :<, 0.2
+        sleep 0.06 unless ensured # Rubies that cannot raise into the inner fiber let it finish
+        assert ensured
+      end
+    end
+
+    def test_a_timeout_reaches_into_an_enumerator
+      since_ruby "3.2"
+      in_fiber do
+        endless = Enumerator.new { |yielder| loop { sleep(0.002).then { yielder << 1 } } }
+        count = 0
+        assert_raises(Timeout::Error) { Timeout.timeout(0.02) { loop { count += endless.next } } }
+        assert_operator count, :>, 0
+      end
+    end
+
+    def test_a_timeout_inside_of_an_inner_fiber_fires_there
+      in_fiber do
+        inner = Fiber.new { Timeout.timeout(0.002, IOError) { sleep 1 } }
+        assert_raises(IOError) { inner.resume }
+      end
+    end
+
+    def test_a_timeout_that_comes_too_late_never_comes
+      in_fiber do |scheduler|
+        fiber = Fiber.current
+        20.times do |number|
+          # The block ends in the same turn in which the time is over, sometimes before, sometimes after.
+          begin
+            Timeout.timeout(0.001) { sleep(0.0009 + (number * 0.00001)) }
+          rescue Timeout::Error
+            nil # in time
+          end
+          scheduler.yield
+        end
+        begin
+          Timeout.timeout(0.001) { nil until duration_over?(0.002) } # does not wait at all
+        rescue Timeout::Error
+          flunk "no wait, no timeout"
+        end
+        sleep 0.002
+        assert_same fiber, Fiber.current
+      end
+    end
+
+    def test_a_timeout_that_is_over_when_its_fiber_is_woken_does_not_hit_the_next_wait
+      in_fiber do |scheduler|
+        fiber = scheduler.spawn do
+          begin
+            Timeout.timeout(0.002) { scheduler.block(:test) }
+          rescue Timeout::Error
+            nil # as good
+          end
+          sleep 0.005
+        end
+        busy_until = now + 0.003
+        scheduler.unblock(:test, fiber)
+        nil while now < busy_until
+        sleep 0.01
+      end
+    end
+
+    def test_many_timeouts_that_do_not_fire_cost_nothing_afterwards
+      with_scheduler do |scheduler|
+        scheduler.spawn { 2_000.times { Timeout.timeout(10) { nil } } }
+        scheduler.run
+        assert_equal 0, scheduler.stats[:timers]
+      end
+    end
+
+    def test_thousands_of_timers_fire_in_order
+      fired = []
+      with_scheduler do |scheduler|
+        2_000.times.to_a.shuffle.each do |number|
+          scheduler.spawn do
+            due = now + 0.05 + (number * 0.00002)
+            sleep(due - now)
+            fired << due
+          end
+        end
+      end
+      assert_equal 2_000, fired.size
+      late_ones = fired.each_cons(2).count { |earlier, later| earlier > later + 0.005 }
+      assert_equal 0, late_ones
+    end
+
+    private
+
+    def duration_over?(seconds)
+      @since ||= now
+      now - @since > seconds
+    end
+  end
+end
