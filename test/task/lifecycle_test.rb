@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
-# Stopping tasks: whatever they wait for, wherever they stand in the tree, and that cleaning up runs to its end.
+# How tasks end, above all when they are stopped: whatever they wait for, wherever they stand in the tree; cleaning up runs
+# to its end.
 
 require "test_helper"
 require "support/engines"
 require "gyre"
 
-GyreTest::Engines.test_case("TaskStopTest") do
+GyreTest::Engines.test_case("TaskLifecycleTest") do
   # Starts a task that waits as the block says, stops it, and says how it ended.
   def stopped_while
     ended = nil
