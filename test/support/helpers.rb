@@ -85,8 +85,13 @@ module GyreTest
     # The command that `ruby` runs, for with_subprocess.
     # @return [Array]
     def ruby_command(*arguments, env: {}, gems: false)
-      without_gems = gems ? {} : { "RUBYOPT" => nil }
-      [without_gems.merge(env), RbConfig.ruby, "-w", "-I#{LIB}", *arguments]
+      [(gems ? {} : without_bundle).merge(env), RbConfig.ruby, "-w", "-I#{LIB}", *arguments]
+    end
+
+    # The environment of a program that shall know nothing of the tests' bundle.
+    # @return [Hash{String=>nil}]
+    def without_bundle
+      ENV.keys.grep(/\ABUNDLE/).push("RUBYOPT", "RUBYLIB").to_h { |name| [name, nil] }
     end
 
     # Runs a program to its end.

@@ -1,0 +1,99 @@
+# frozen_string_literal: true
+
+# The gem as a user gets it: built from the gemspec and installed into a folder of its own, once with a compiler and once
+# without. Slow (it compiles), so there are few cases.
+require "test_helper"
+require "fileutils"
+require "rubygems"
+require "tmpdir"
+require "gyre/version"
+
+class GemTest < Minitest::Test
+  # How long an installation that compiles may take.
+  def self.time_limit_s = 240
+
+  WHO_RUNS = 'require "gyre"; require "gyre/native"; puts Gyre::VERSION, Gyre::Loop.engine, Gyre::Native.load_error.class'
+
+  def test_the_version_is_a_semantic_one_and_in_the_changelog
+    assert_match(/\A\d+\.\d+\.\d+\z/, Gyre::VERSION)
+    assert_includes File.read("#{ROOT}/CHANGELOG.md"), "## #{Gyre::VERSION} "
+  end
+
+  def test_the_gem_needs_no_other_gem
+    assert_empty specification.runtime_dependencies
+  end
+
+  def test_the_gem_carries_code_and_no_build
+    assert_includes specification.files, "lib/gyre.rb"
+    assert_includes specification.files, "ext/gyre/feature.h"
+    assert_empty specification.files.grep(/\.(?:so|o|bundle)\z|\A(?:test|tmp|vendor)/)
+  end
+
+  def test_an_installed_gem_runs_on_the_native_engine
+    skip "this checkout has no extension" unless Dir["#{LIB}/gyre/#{RUBY_ENGINE}-#{ruby_version}/gyre_ext.*"].any?
+    with_installed_gem { |environment| assert_equal [Gyre::VERSION, "native", "NilClass"], who_runs(environment) }
+  end
+
+  def test_without_a_compiler_it_installs_all_the_same_and_runs_on_the_portable_engine
+    without_compiler do |path|
+      with_installed_gem("PATH" => path) do |environment, output|
+        assert_equal [Gyre::VERSION, "portable", "LoadError"], who_runs(environment)
+        assert_match(/no working C compiler was found; the portable engine/, output)
+      end
+    end
+  end
+
+  def test_the_command_of_an_installed_gem_knows_its_version
+    without_compiler do |path|
+      with_installed_gem("PATH" => path) do |environment, _|
+        output = run_program(environment, RbConfig.ruby, "#{environment["GEM_HOME"]}/bin/gyre", "--version")
+        assert_equal ["gyre #{Gyre::VERSION}\n", ""], [output.out, output.err]
+      end
+    end
+  end
+
+  private
+
+  def specification
+    Gem::Specification.load("#{ROOT}/gyre.gemspec")
+  end
+
+  def ruby_version
+    RbConfig::CONFIG["ruby_version"]
+  end
+
+  # @return [Array<String>] what the installed gem says about itself, in a Ruby that knows no checkout
+  def who_runs(environment)
+    output = run_program(environment, RbConfig.ruby, "-w", "-e", WHO_RUNS, chdir: environment["GEM_HOME"])
+    assert_empty output.err
+    output.out.lines(chomp: true)
+  end
+
+  # @yield [environment, output] what finds the gem, and what its installation and extconf.rb said
+  def with_installed_gem(more = {})
+    Dir.mktmpdir("gyre-gem") do |folder|
+      environment = { **without_bundle, "GEM_HOME" => folder, "GEM_PATH" => folder, "GYRE_BACKEND" => nil,
+                      "MAKEFLAGS" => "-j2", **more }
+      file = File.join(folder, "gyre.gem")
+      gem_command(environment, "build", "gyre.gemspec", "--output", file)
+      output = gem_command(environment, "install", "--local", "--no-document", file)
+      yield environment, output + Dir["#{folder}/extensions/**/gem_make.out"].map { |path| File.read(path) }.join
+    end
+  end
+
+  def gem_command(environment, *arguments)
+    output = run_program(environment, RbConfig.ruby, "-S", "gem", *arguments, within_s: 200)
+    assert output.status.success?, "gem #{arguments.first}:\n#{output.out}\n#{output.err}"
+    output.out + output.err
+  end
+
+  # A PATH on which Ruby and make are, and no compiler.
+  def without_compiler
+    Dir.mktmpdir("gyre-path") do |folder|
+      %w[sh make env rm mkdir cp install touch gem].each do |name|
+        FileUtils.ln_s(need_program(name), File.join(folder, name))
+      end
+      yield folder
+    end
+  end
+end
