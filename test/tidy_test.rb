@@ -127,10 +127,18 @@ class TidyTest < Minitest::Test
   # What is in the repository; in an unpacked archive without one, all but what is built.
   def tracked_files
     @tracked_files ||= begin
-      listed = File.exist?(File.join(ROOT, ".git")) ? IO.popen(["git", "-C", ROOT, "ls-files", "-z"], &:read) : ""
-      found = listed.empty? ? files("{bin,exe,ext,lib,test,fuzz,bench,examples,docs}/**/*", "*") : listed.split("\0")
+      listed = listed_by_git
+      found = listed.empty? ? files("{bin,exe,ext,lib,test,fuzz,bench,examples,docs}/**/*", "*") : listed
       found.select { |path| exist?(path) && !read(path).include?("\0") }
     end
+  end
+
+  def listed_by_git
+    return [] unless File.exist?(File.join(ROOT, ".git"))
+
+    IO.popen(["git", "-C", ROOT, "ls-files", "-z"], err: File::NULL, &:read).split("\0")
+  rescue Errno::ENOENT
+    [] # git is not installed
   end
 
   def layer(path)
