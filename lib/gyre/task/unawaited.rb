@@ -16,7 +16,7 @@ module Gyre
       # @param scheduler [Scheduler]
       def initialize(scheduler)
         @scheduler = scheduler
-        @failures = {}.compare_by_identity
+        @failures = {}.compare_by_identity # parent => { failure => true }
         @tasks = ObjectSpace::WeakMap.new # failure => its task, neither kept alive by it
         @watcher = nil
         @ended = false
@@ -27,37 +27,32 @@ module Gyre
       def add(failure, task)
         return failure.report if @ended || failure.parent&.finished?
 
-        @failures[failure] = true
+        (@failures[failure.parent] ||= {}.compare_by_identity)[failure] = true
         @tasks[failure] = task
         @scheduler.spawn(method(:watch)) if @watcher.nil? && @scheduler.equal?(Fiber.scheduler)
       end
 
       # @param failure [Failure] one that somebody has asked for
       def forget(failure)
-        @failures.delete(failure)
+        siblings = @failures[failure.parent] or return
+        siblings.delete(failure)
+        @failures.delete(failure.parent) if siblings.empty?
       end
 
       # Reports the failures of a task's children.
       # @param parent [Task] one that has finished
       def parent_finished(parent)
-        report_if { |failure| failure.parent.equal?(parent) } unless @failures.empty?
+        @failures.delete(parent)&.each_key(&:report) unless @failures.empty?
       end
 
       # Reports what is left; from now on a failure that nobody waits for is reported at once.
       def finish
         @ended = true
         @scheduler.fiber_interrupt(@watcher, Stop.new) if @watcher
-        report_if { true }
+        parent_finished(@failures.first.first) until @failures.empty?
       end
 
       private
-
-      def report_if(&block)
-        @failures.keys.select(&block).each do |failure|
-          @failures.delete(failure)
-          failure.report
-        end
-      end
 
       def watch
         @watcher = Fiber.current
@@ -65,13 +60,22 @@ module Gyre
         until @failures.empty? || @ended
           Kernel.sleep(seconds)
           GC.start(full_mark: false, immediate_sweep: false)
-          report_if { |failure| !@tasks.key?(failure) }
+          report_forgotten
           seconds = [seconds * 2, LOOK_AFTER_S_LIMIT].min
         end
       rescue Stop # by `finish`
         nil
       ensure
         @watcher = nil
+      end
+
+      def report_forgotten
+        @failures.values.flat_map(&:keys).each do |failure|
+          next if @tasks.key?(failure)
+
+          forget(failure)
+          failure.report
+        end
       end
     end
   end
