@@ -17,6 +17,8 @@ class HTTP1ConnectionTest < Minitest::Test
     connection = GyreTest::FakeConnection.new
     assert_equal true, connection.call({ "link" => "a" })
     assert_equal [[:write_interim, 103, { "link" => "a" }]], connection.calls
+    connection.call(nil)
+    assert_equal [:write_interim, 103, nil], connection.calls.last, "nothing but a missing argument is a hijack"
   end
 
   def test_it_adds_no_instance_variable_to_what_may_be_a_c_structure

@@ -96,14 +96,17 @@ module Gyre
   module HTTP1
     # See the head of this file. The superclass is Object, so that the C extension may define it first.
     class Connection
+      NOTHING = Object.new.freeze
+      private_constant :NOTHING
+
       # What a Rack env holds as rack.hijack and rack.early_hints: the connection itself answers both, told apart by the
       # argument. Two objects for each request would cost more than the rest of an env that is dupped from its template.
       #
-      # @param headers [Hash, nil] early hints; none: a full hijack
+      # @param headers [Hash] early hints; without an argument: a full hijack
       # @return [IO, Boolean] the socket; or whether the hints were sent
       # @raise [ArgumentError] for header names or values that cannot be sent
-      def call(headers = nil)
-        headers ? write_interim(103, headers) : hijack
+      def call(headers = NOTHING)
+        NOTHING.equal?(headers) ? hijack : write_interim(103, headers)
       end
     end
   end
