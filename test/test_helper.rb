@@ -5,6 +5,11 @@
 require_relative "support/bundle"
 require_relative "support/warnings"
 
+# Our files are UTF-8 whatever the locale; a fresh machine has none. What the tests start has the machine's own.
+verbose, $VERBOSE = $VERBOSE, nil
+Encoding.default_external = Encoding::UTF_8
+$VERBOSE = verbose
+
 %w[lib test].each do |folder|
   path = File.expand_path("../#{folder}", __dir__)
   $LOAD_PATH.unshift(path) unless $LOAD_PATH.include?(path)
