@@ -178,12 +178,12 @@ GyreTest::Engines.test_case("HTTP1LimitsContract") do
   end
 
   define_method(:test_a_client_that_reads_slowly_is_not_dropped) do
-    serve(->(_env) { [200, {}, ["x" * 8_000_000]] }, limits: { write_timeout_s: 0.3 }) do |served|
+    serve(->(_env) { [200, {}, ["x" * 15_000_000]] }, limits: { write_timeout_s: 1 }) do |served|
       client = connect(served)
       client.socket.setsockopt(:SOCKET, :RCVBUF, 100_000)
       client.request
       client.take_through("\r\n\r\n")
-      16.times do
+      30.times do
         client.take(500_000)
         sleep 0.04
       end
