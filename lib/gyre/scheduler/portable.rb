@@ -199,7 +199,7 @@ module Gyre
         return if @closed
 
         begin
-          run unless Thread.current.status == "aborting" # a killed thread waits for nothing
+          run unless leaving?
         ensure
           begin
             @fibers.unwind
@@ -246,6 +246,11 @@ module Gyre
         @fibers.park(waiter)
       ensure
         timer&.cancel
+      end
+
+      # Whether the thread is killed, or a signal's exception is under way: then nothing is waited for.
+      def leaving?
+        Thread.current.status == "aborting" || $!.is_a?(SignalException)
       end
 
       def seconds(duration)

@@ -1,0 +1,253 @@
+# frozen_string_literal: true
+
+# Exceptions from outside: fiber_interrupt for one fiber; Interrupt, Thread#raise and Thread#kill for the thread.
+require "socket"
+
+module SchedulerContract
+  # fiber_interrupt, and what leaves through run.
+  module Interrupts
+    # No StandardError, as a cancellation is.
+    class Cancelled < Exception # rubocop:disable Lint/InheritException
+    end
+
+    def test_an_interrupt_is_raised_at_every_kind_of_wait
+      with_pipe do |reader, _|
+        held = Thread::Mutex.new
+        with_scheduler do |scheduler|
+          scheduler.spawn { held.synchronize { sleep 0.01 } }
+          waits = [
+            -> { sleep 10 }, -> { sleep }, -> { reader.read }, -> { scheduler.io_wait(reader, IO::READABLE, 10) },
+            -> { Thread::Queue.new.pop }, -> { held.lock }, -> { scheduler.block(:test, 10) }, -> { loop { scheduler.yield } },
+            -> { Thread.new { sleep 0.01 }.join }, -> { Process.wait(Process.spawn("true; sleep 0.01")) }
+          ]
+          fibers = waits.map { |wait| scheduler.spawn { assert_raises(Cancelled, wait.source_location.inspect) { wait.call } } }
+          fibers.each { |fiber| scheduler.fiber_interrupt(fiber, Cancelled.new) }
+          scheduler.run
+        end
+        Process.waitall
+      end
+    end
+
+    def test_an_interrupt_may_come_from_another_thread
+      in_fiber do |scheduler|
+        20.times do
+          fiber = scheduler.spawn { assert_raises(Cancelled) { sleep 10 } }
+          Thread.new { scheduler.fiber_interrupt(fiber, Cancelled.new("from a thread")) }.join
+          scheduler.yield
+        end
+      end
+    end
+
+    def test_an_interrupted_wait_leaves_nothing_behind
+      with_pipe do |reader, writer|
+        in_fiber do |scheduler|
+          fiber = scheduler.spawn { assert_raises(Cancelled) { scheduler.io_wait(reader, IO::READABLE, 10) } }
+          scheduler.fiber_interrupt(fiber, Cancelled.new)
+          scheduler.yield until scheduler.stats[:tasks] == 1
+          assert_equal 0, scheduler.stats[:timers]
+          writer.write "x"
+          assert_equal IO::READABLE, scheduler.io_wait(reader, IO::READABLE, 1)
+        end
+      end
+    end
+
+    def test_a_ready_fiber_is_interrupted_before_it_goes_on
+      in_fiber do |scheduler|
+        fiber = scheduler.spawn { assert_raises(Cancelled) { scheduler.yield.then { flunk "it went on" } } }
+        scheduler.fiber_interrupt(fiber, Cancelled.new)
+      end
+    end
+
+    def test_an_interrupted_fiber_may_wait_while_it_cleans_up
+      steps = []
+      with_scheduler do |scheduler|
+        fiber = scheduler.spawn do
+          sleep
+        rescue Cancelled
+          steps << :rescued
+        ensure
+          sleep(0.002).then { steps << :clean }
+        end
+        scheduler.fiber_interrupt(fiber, Cancelled.new)
+      end
+      assert_equal %i[rescued clean], steps
+    end
+
+    def test_an_interrupt_reaches_a_fiber_that_resumes_an_inner_one
+      in_fiber do |scheduler|
+        outcome = nil
+        fiber = scheduler.spawn do
+          Fiber.new { sleep 0.02 }.resume
+          sleep 1
+          outcome = :none
+        rescue Cancelled
+          outcome = :cancelled
+        end
+        scheduler.fiber_interrupt(fiber, Cancelled.new)
+        sleep 0.001 until outcome
+        assert_equal :cancelled, outcome
+      end
+    end
+
+    def test_an_interrupt_for_an_ended_fiber_does_not_reach_the_next_job
+      in_fiber do |scheduler|
+        fiber = scheduler.spawn { nil }
+        scheduler.fiber_interrupt(fiber, Cancelled.new)
+        5.times { scheduler.spawn { 2.times { scheduler.yield } } }
+        sleep 0.001
+        scheduler.fiber_interrupt(Fiber.new { nil }.tap(&:resume), Cancelled.new)
+      end
+    end
+
+    def test_two_interrupts_are_raised_one_after_the_other
+      in_fiber do |scheduler|
+        seen = []
+        fiber = scheduler.spawn { 2.times { sleep 1 rescue seen << $!.message } } # rubocop:disable Style/RescueModifier
+        scheduler.fiber_interrupt(fiber, RuntimeError.new("one"))
+        scheduler.fiber_interrupt(fiber, RuntimeError.new("two"))
+        sleep 0.001 until seen.size == 2
+        assert_equal %w[one two], seen
+      end
+    end
+
+    def test_an_interrupted_fiber_that_lets_it_out_is_reported
+      reports = []
+      with_scheduler(reports: reports) do |scheduler|
+        fiber = scheduler.spawn { sleep }
+        scheduler.fiber_interrupt(fiber, Cancelled.new("let out"))
+      end
+      assert_equal ["let out"], reports.map(&:message)
+    end
+
+    def test_an_interrupt_of_the_thread_while_the_loop_waits_leaves_through_run_and_the_loop_can_go_on
+      done = false
+      with_scheduler do |scheduler|
+        scheduler.spawn { sleep(0.03).then { done = true } }
+        raise_soon(Interrupt)
+        assert_raises(Interrupt) { scheduler.run }
+        refute done
+        scheduler.run
+      end
+      assert done
+    end
+
+    def test_an_interrupt_while_a_fiber_computes_leaves_through_run
+      unwound = false
+      with_scheduler do |scheduler|
+        scheduler.spawn do
+          sleep 0.001
+          nil while true
+        ensure
+          unwound = true
+        end
+        raise_soon(Interrupt)
+        assert_raises(Interrupt) { scheduler.run }
+      end
+      assert unwound
+    end
+
+    def test_an_interrupt_while_a_fiber_cleans_up_leaves_through_run
+      with_scheduler do |scheduler|
+        cleaning = Thread::Queue.new
+        fiber = scheduler.spawn do
+          sleep
+        ensure
+          cleaning.push(true)
+          nil while true
+        end
+        scheduler.fiber_interrupt(fiber, Cancelled.new)
+        raise_soon(Interrupt) { cleaning.pop }
+        assert_raises(Interrupt) { scheduler.run }
+      end
+    end
+
+    def test_control_c_leaves_through_run_in_the_main_thread
+      done = false
+      run_scheduler do |scheduler|
+        scheduler.spawn { sleep(0.02).then { done = true } }
+        pid = Process.pid
+        Thread.new { sleep(0.005).then { Process.kill(:INT, pid) } }
+        assert_raises(Interrupt) { scheduler.run }
+        refute done
+      end
+      assert done
+    end
+
+    def test_control_c_ends_a_program_whose_fibers_wait_for_ever
+      code = <<~RUBY
+        require "gyre/scheduler"
+        Fiber.set_scheduler(Gyre::Scheduler.new(#{backend.inspect}))
+        Fiber.schedule { begin; sleep; ensure; puts "unwound"; end }
+        Fiber.schedule { Thread::Queue.new.pop }
+        $stdout.sync = true
+        puts "ready"
+        sleep # and then the end of the program closes the scheduler
+      RUBY
+      with_subprocess(*ruby_command("-e", code)) do |pid, out, _|
+        assert_equal "ready\n", out.gets
+        Process.kill(:INT, pid)
+        assert_equal "unwound\n", out.gets
+        assert_nil out.gets
+      end
+    end
+
+    def test_a_killed_thread_ends_although_its_fibers_wait_for_ever
+      unwound = 0
+      thread = Thread.new do
+        run_scheduler do |scheduler|
+          3.times { scheduler.spawn { begin; sleep; ensure; unwound += 1; end } } # rubocop:disable Style/Semicolon
+          scheduler.run
+        end
+      end
+      eventually { thread.status == "sleep" }
+      thread.kill
+      assert thread.join(5), "it hangs"
+      assert_equal 3, unwound
+    end
+
+    def test_exceptions_at_any_time_lose_no_fiber
+      storm = Class.new(Exception)
+      finished = 0
+      with_scheduler do |scheduler|
+        8.times { |index| scheduler.spawn { 60.times { |number| survive(storm, index + number) { scheduler } }.then { finished += 1 } } }
+        me = Thread.current
+        thread = Thread.new { (sleep(0.0003) || me.raise(storm)) until finished == 8 }
+        begin
+          scheduler.run
+        rescue storm
+          retry
+        end
+        begin
+          thread.join
+          Thread.pass
+        rescue storm
+          retry
+        end
+      end
+      assert_equal 8, finished
+    end
+
+    private
+
+    # Raises in the present thread, after the block, or as soon as it sleeps.
+    def raise_soon(error)
+      me = Thread.current
+      Thread.new do
+        block_given? ? yield : (Thread.pass until me.status == "sleep")
+        sleep 0.003
+        me.raise(error)
+      end
+    end
+
+    # Some wait, again and again if need be until no exception comes in between.
+    def survive(storm, number)
+      case number % 3
+      when 0 then sleep 0.0005
+      when 1 then yield.yield
+      else yield.block(:test, 0.0005)
+      end
+    rescue storm
+      retry
+    end
+  end
+end

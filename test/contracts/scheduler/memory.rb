@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+# The garbage collector at its worst, and what must not stay alive.
+require "timeout"
+
+module SchedulerContract
+  # Short runs under GC.stress and compaction; nothing kept.
+  module Memory
+    def test_everything_survives_a_collection_at_every_allocation
+      with_pipe do |reader, writer|
+        steps = with_scheduler do |scheduler|
+          GC.stress = true
+          steps = bit_of_everything(scheduler, reader, writer)
+          scheduler.run
+          steps
+        ensure
+          GC.stress = false
+        end
+        assert_equal %i[block queue read sleep timeout], steps.sort
+      end
+    end
+
+    def test_everything_survives_compaction
+      skip "this Ruby cannot compact" unless GC.respond_to?(:compact)
+      with_pipe do |reader, writer|
+        steps = with_scheduler do |scheduler|
+          steps = bit_of_everything(scheduler, reader, writer)
+          scheduler.spawn { 20.times { GC.compact.then { scheduler.yield } } }
+          5.times { bit_of_everything(scheduler, *IO.pipe).then { GC.compact } }
+          scheduler.run
+          steps
+        end
+        assert_equal %i[block queue read sleep timeout], steps.sort
+      end
+    ensure
+      GC.start # closes the pipes
+    end
+
+    def test_a_pooled_fiber_keeps_nothing_of_its_earlier_jobs_alive
+      kind = Class.new
+      with_scheduler do |scheduler|
+        spawn_with_objects(scheduler, kind)
+        scheduler.run
+        spawn_with_objects(scheduler, Object) # what the last job left on the fibers' stacks may stay
+        scheduler.run
+        GC.start
+        assert_operator ObjectSpace.each_object(kind).count, :<, 10
+      end
+    end
+
+    def test_closed_schedulers_and_their_fibers_are_collected
+      make = -> { with_scheduler { |scheduler| 50.times { scheduler.spawn { sleep 0.0001 } } } }
+      make.call
+      GC.start
+      before = ObjectSpace.each_object(Fiber).count
+      8.times { make.call }
+      GC.start
+      assert_operator ObjectSpace.each_object(Fiber).count, :<, before + 200
+    end
+
+    private
+
+    def bit_of_everything(scheduler, reader, writer)
+      steps = []
+      queue = Thread::Queue.new
+      scheduler.spawn { steps << :read if reader.gets == "line\n" }
+      scheduler.spawn { steps << queue.pop }
+      blocked = scheduler.spawn { steps << :block if scheduler.block(:test, 10) }
+      scheduler.spawn { Timeout.timeout(0.001) { sleep 10 } rescue steps << :timeout } # rubocop:disable Style/RescueModifier
+      scheduler.spawn do
+        sleep 0.001
+        steps << :sleep
+        writer.write "line\n"
+        queue.push(:queue)
+        scheduler.unblock(:test, blocked)
+      end
+      steps
+    end
+
+    def spawn_with_objects(scheduler, kind)
+      100.times { scheduler.spawn(->(given) { sleep(0.0001).then { given.hash } }, kind.new) }
+    end
+  end
+end
