@@ -319,7 +319,10 @@ GyreTest::Engines.test_case("HTTP1FaultsContract") do
       size = 0
       while (piece = client.chunk)
         size += piece.bytesize
-        assert_operator held.call - before, :<, 10_000_000, "after #{size} bytes" if size % 20_000_000 < piece.bytesize
+        next unless size % 20_000_000 < piece.bytesize
+
+        # While nobody reads, the server comes to a stop, and what it has dropped does not count.
+        eventually(what: "little memory after #{size} bytes") { held.call - before < 5_000_000 }
       end
       writer.join
       assert_equal 80_000_000, size
