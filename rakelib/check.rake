@@ -8,14 +8,16 @@ require "rbconfig"
 
 # The copy of the checkout, and how its programs are started.
 module GyreCheck
+  # Tests of files, command lines, whole programs and the browser.
+  LITTLE_C = %r{\Atest/(?:web/|docs/|(?:tidy|gem|examples|showcase|rackup_handler)_test)}
   COPIED = "{{lib,ext,exe,test,examples}/**/*,Gemfile,gyre.gemspec}"
 
   module_function
 
-  # What is worth the time: tests that run C code, and no browser.
+  # What is worth the time: tests in which C code does the work.
   def files
     named = ENV["TEST"].to_s.split(/[,\s]+/)
-    named.empty? ? Dir["test/contracts/**/*_test.rb", "test/http1/**/*_test.rb"].sort : named
+    named.empty? ? Dir["test/**/*_test.rb"].grep_v(LITTLE_C).sort : named
   end
 
   # Copies what a run needs; only what changed, so that make has little to do the second time.
