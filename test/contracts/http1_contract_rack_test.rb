@@ -307,10 +307,11 @@ GyreTest::Engines.test_case("HTTP1RackContract") do
     end
     serve(app) do |served|
       client = connect(served)
+      names = %w[content-length transfer-encoding connection date]
       answer = client.get("GET /array HTTP/1.1")
-      assert_equal ["2", nil, nil, "today", "ab"], [*%w[content-length transfer-encoding connection date].map { |name| answer[name] }, answer.body]
+      assert_equal ["2", nil, nil, "today", "ab"], [*names.map { |name| answer[name] }, answer.body]
       answer = client.get("GET /each HTTP/1.1")
-      assert_equal [nil, "chunked", nil, "today", "ab"], [*%w[content-length transfer-encoding connection date].map { |name| answer[name] }, answer.body]
+      assert_equal [nil, "chunked", nil, "today", "ab"], [*names.map { |name| answer[name] }, answer.body]
       assert_equal [1, 1], [answer.count("transfer-encoding"), answer.count("date")]
     end
   end
@@ -318,7 +319,8 @@ GyreTest::Engines.test_case("HTTP1RackContract") do
   define_method(:test_odd_but_harmless_answers_are_understood) do
     answers = {
       "/status" => ["201", {}, ["a"]], "/value" => [200, { "x-number" => 5, "x-nil" => nil, "x-symbol" => :y }, ["a"]],
-      "/symbol" => [200, { "x-key": "v" }, ["a"]], "/frozen" => [200, {}.freeze, ["a"].freeze].freeze, "/upper" => [200, { "Content-Length" => "1" }, ["a"]],
+      "/symbol" => [200, { "x-key": "v" }, ["a"]], "/frozen" => [200, {}.freeze, ["a"].freeze].freeze,
+      "/upper" => [200, { "Content-Length" => "1" }, ["a"]],
       "/strange" => [299, {}, ["a"]], "/pairs" => [200, [["x-pair", "1"]], ["a"]], "/six" => [666, {}, ["a"]]
     }
     serve(->(env) { answers.fetch(env["PATH_INFO"]) }) do |served|
@@ -338,7 +340,8 @@ GyreTest::Engines.test_case("HTTP1RackContract") do
     serve(->(env) { answers.fetch(env["PATH_INFO"]) }) do |served|
       client = connect(served)
       answers.each_key do |path|
-        assert_equal [500, "Internal Server Error\n"], client.get("GET #{path} HTTP/1.1").then { |answer| [answer.status, answer.body] }, path
+        answer = client.get("GET #{path} HTTP/1.1")
+        assert_equal [500, "Internal Server Error\n"], [answer.status, answer.body], path
         expect_errors(served, /GET #{path}: unhandled in the app/)
       end
     end
@@ -517,8 +520,10 @@ GyreTest::Engines.test_case("HTTP1RackContract") do
 
   define_method(:test_a_body_is_closed_once_whatever_happens) do
     bodies = {
-      "/each" => counting_body.new("a", "b"), "/head" => counting_body.new("a"), "/raise" => counting_body.new("a", "b") { |part| raise "in each" if part == "b" },
-      "/type" => counting_body.new(:a), "/204" => counting_body.new("a"), "/header" => counting_body.new("a"), "/long" => counting_body.new("abc"),
+      "/each" => counting_body.new("a", "b"), "/head" => counting_body.new("a"),
+      "/raise" => counting_body.new("a", "b") { |part| raise "in each" if part == "b" },
+      "/type" => counting_body.new(:a), "/204" => counting_body.new("a"), "/header" => counting_body.new("a"),
+      "/long" => counting_body.new("abc"),
       "/hijack" => counting_body.new("a"), "/array" => ["a"], "/path" => counting_body.new("a")
     }
     def (bodies["/array"]).close = @closed = closed + 1

@@ -110,9 +110,11 @@ class HTTP1ResponseTest < Minitest::Test
   end
 
   def test_an_upgrade_is_a_101_in_which_nothing_is_framed
-    calls = deliver(->(io) { io.write("raw") }, headers: { "rack.protocol" => "echo", "content-length" => "3" }, env: { "rack.protocol" => ["echo"] })
+    headers = { "rack.protocol" => "echo", "content-length" => "3" }
+    calls = deliver(->(io) { io.write("raw") }, headers: headers, env: { "rack.protocol" => ["echo"] })
     assert_equal [[:write_head, 101, { "upgrade" => "echo", "connection" => "upgrade" }, :raw], [:hijack]], calls
-    assert_equal [:write_head, 101, { "upgrade" => "x", "connection" => "upgrade" }, :raw], deliver([], status: 101, headers: { "upgrade" => "x" }).first
+    calls = deliver([], status: 101, headers: { "upgrade" => "x" })
+    assert_equal [:write_head, 101, { "upgrade" => "x", "connection" => "upgrade" }, :raw], calls.first
     assert_raises(ArgumentError) { deliver([], headers: { "rack.protocol" => "echo" }) }
     assert_raises(ArgumentError) { deliver([], status: 101) }
   end
@@ -122,7 +124,9 @@ class HTTP1ResponseTest < Minitest::Test
     assert_raises(TypeError) { deliver(5, connection: connection) }
     assert_raises(TypeError) { deliver([:a], connection: connection) }
     assert_raises(TypeError) { deliver([], headers: nil, connection: connection) }
-    [0, 99, 100, 103, 1000, nil, "x"].each { |status| assert_raises(ArgumentError) { deliver([], status: status, connection: connection) } }
+    [0, 99, 100, 103, 1000, nil, "x"].each do |status|
+      assert_raises(ArgumentError) { deliver([], status: status, connection: connection) }
+    end
     assert_empty connection.calls
   end
 end

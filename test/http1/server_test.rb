@@ -10,7 +10,8 @@ require "gyre/http1/server"
 class HTTP1ServerTest < Minitest::Test
   def setup
     @listener = TCPServer.new("127.0.0.1", 0)
-    @server = Gyre::HTTP1::Server.new(->(_env) { [200, {}, []] }, listeners: [@listener], limits: Gyre::HTTP1::Limits.new(header_count_limit: 5))
+    limits = Gyre::HTTP1::Limits.new(header_count_limit: 5)
+    @server = Gyre::HTTP1::Server.new(->(_env) { [200, {}, []] }, listeners: [@listener], limits: limits)
   end
 
   def teardown

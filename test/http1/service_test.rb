@@ -64,7 +64,8 @@ class HTTP1ServiceTest < Minitest::Test
 
   def test_a_request_that_is_wrong_gets_its_status_without_a_line_in_the_log
     connection = GyreTest::FakeConnection.new(env("/1"), env("/2"))
-    serve(connection) { |env| env["PATH_INFO"] == "/1" ? raise(Gyre::HTTP1::RequestError.new("too long", 413)) : raise(Gyre::HTTP1::RequestCut, "cut") }
+    errors = { "/1" => Gyre::HTTP1::RequestError.new("too long", 413), "/2" => Gyre::HTTP1::RequestCut.new("cut") }
+    serve(connection) { |env| raise errors.fetch(env["PATH_INFO"]) }
     assert_equal [[413, ["too long\n"]], [400, ["cut\n"]]], connection.calls.map { |_, status, _, body| [status, body] }
     assert_empty @errors
   end

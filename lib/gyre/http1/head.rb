@@ -82,9 +82,12 @@ module Gyre
         end
 
         def field(head, name, value)
-          raise ArgumentError, "header #{name} is #{value.inspect}, which must not be sent" if !value.is_a?(String) || FORBIDDEN.match?(value.b)
+          bytes = value.is_a?(String) && !value.ascii_only? ? value.b : value
+          if !bytes.is_a?(String) || FORBIDDEN.match?(bytes)
+            raise ArgumentError, "header #{name} is #{value.inspect}, which must not be sent"
+          end
 
-          head << name << ": " << (value.ascii_only? ? value : value.b) << "\r\n"
+          head << name << ": " << bytes << "\r\n"
         end
       end
     end

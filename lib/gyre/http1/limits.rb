@@ -19,8 +19,7 @@ module Gyre
         def check(value)
           return value if value.nil? && unit == :seconds
 
-          fits = unit == :seconds ? value.is_a?(Numeric) && value.real? && value.positive? : value.is_a?(Integer) && value >= minimum
-          return value if fits
+          return value if unit == :seconds ? seconds?(value) : value.is_a?(Integer) && value >= minimum
 
           raise ArgumentError, "#{name} must be #{expected}, got #{value.inspect}"
         end
@@ -33,6 +32,10 @@ module Gyre
         end
 
         private
+
+        def seconds?(value)
+          value.is_a?(Numeric) && value.real? && value.positive?
+        end
 
         def expected
           unit == :seconds ? "a positive number of seconds, or nil for no limit" : "an Integer of at least #{minimum}"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# How the portable connection answers: the write primitives of Connection's header, in Ruby. Included in PortableConnection,
+# How the portable connection answers: the write primitives of Connection, in Ruby. Included in PortableConnection,
 # whose transport, acceptor and request state it uses; nobody else includes it. Head composes what goes out here.
 
 require "gyre/http1/errors"
@@ -8,7 +8,7 @@ require "gyre/http1/head"
 
 module Gyre
   module HTTP1
-    # The primitives are documented in the header of connection.rb.
+    # The primitives are documented in Connection.
     module PortableAnswer
       # Larger bodies are not copied to stand behind their head in one String.
       JOIN_BYTES_LIMIT = 65_536
@@ -21,7 +21,7 @@ module Gyre
       # @return [Integer]
       attr_reader :body_bytes_sent
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def write_response(status, headers, body)
         return true if hijacked?
         return false unless plain?(status, headers, body)
@@ -43,7 +43,7 @@ module Gyre
         true
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def write_head(status, headers, framing)
         framing = :close if framing == :chunked && @http10
         framing = nil if framing != :raw && (status == 204 || (status == 304 && !framing.is_a?(Integer)))
@@ -52,7 +52,7 @@ module Gyre
         @framing = framing == :raw || !bodiless?(status) ? framing : nil
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def write_body(string)
         size = string.bytesize
         return size if size.zero? || @framing.nil?
@@ -62,13 +62,13 @@ module Gyre
         size
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def finish_body
         transmit("0\r\n\r\n") if @framing == :chunked
         @framing = nil
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def write_file(io, offset, length)
         sent = 0
         while sent < length
@@ -82,7 +82,7 @@ module Gyre
         sent # the file has become shorter
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def write_interim(status, headers)
         head = Head.interim(status, headers)
         return false if @http10 || @head_sent || closed?
@@ -92,22 +92,22 @@ module Gyre
         true
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def head_sent?
         @head_sent
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def keep_alive?
         @keep_alive
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def expects_continue?
         @expects_continue && !@head_sent
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def head_only?
         @head_only
       end
@@ -132,7 +132,7 @@ module Gyre
       def plain?(status, headers, body)
         status.is_a?(Integer) && status.between?(200, 599) && headers.is_a?(Hash) && body.is_a?(Array) && body.all?(String) &&
           headers.all? do |name, value|
-            name.is_a?(String) && !SPECIAL.include?(name.downcase) && (value.is_a?(String) || (value.is_a?(Array) && value.all?(String)))
+            name.is_a?(String) && !SPECIAL.include?(name.downcase) && (value.is_a?(Array) ? value : [value]).all?(String)
           end
       end
 

@@ -15,7 +15,7 @@ require "gyre/http1/portable_transport"
 
 module Gyre
   module HTTP1
-    # See Connection's header, also for a drawing of the states. Its primitives are documented there.
+    # Its primitives, and a drawing of its states, are in connection.rb.
     class PortableConnection < Connection
       include PortableAnswer
 
@@ -52,7 +52,7 @@ module Gyre
         IDLE.include?(@state)
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def next_request
         return if closed? || (@under_way && !finish_request)
         return refuse(*@refusal) if @refusal
@@ -62,11 +62,11 @@ module Gyre
         when :refused  then refuse(@parser.status, @parser.reason)
         else wait_for_more
         end
-      rescue SystemCallError, WriteTimeout
-        close # the client is gone
+      rescue SystemCallError, IOError
+        close # the client is gone, or the server closed it meanwhile
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def read_body(max_bytes)
         raise RequestCut, "the connection is closed" if closed?
         return unless @body
@@ -78,12 +78,12 @@ module Gyre
         raise
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def trailers
         @body ? @body.trailers : {}
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def hijack
         raise IOError, "the connection is closed" if closed?
 
@@ -94,22 +94,22 @@ module Gyre
         bytes.empty? ? @transport.socket : HijackedSocket.new(@transport.socket, bytes)
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def close
         finish { @transport.close }
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def reset
         finish { @transport.reset }
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def closed?
         @state == :closed || @state == :hijacked
       end
 
-      # (see the header of connection.rb)
+      # (see Connection)
       def hijacked?
         @state == :hijacked
       end
@@ -189,7 +189,8 @@ module Gyre
       def start_request
         head = @parser
         @parser = @verdict = nil
-        return refuse(413, "the body is longer than #{@limits.body_bytes_limit} bytes") if head.content_length.to_i > @limits.body_bytes_limit
+        limit = @limits.body_bytes_limit
+        return refuse(413, "the body is longer than #{limit} bytes") if head.content_length.to_i > limit
 
         @requests += 1
         @acceptor.count_request

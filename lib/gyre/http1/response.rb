@@ -76,7 +76,9 @@ module Gyre
 
       # Lower-case names, values as Strings or Arrays of Strings; what is meant for the server is put aside.
       def collect(headers)
-        raise TypeError, "an app must return [status, headers, body], and its headers are #{headers.class}" unless headers.respond_to?(:each)
+        unless headers.respond_to?(:each)
+          raise TypeError, "an app must return [status, headers, body], and its headers are #{headers.class}"
+        end
 
         headers.each_with_object({}) do |(name, value), collected|
           name = name.to_s.downcase
@@ -179,7 +181,9 @@ module Gyre
         return @announced if defined?(@announced)
 
         value = @headers["content-length"]
-        raise ArgumentError, "content-length #{value.inspect} is no number" unless value.nil? || (value.is_a?(String) && value.match?(/\A\d{1,18}\z/))
+        unless value.nil? || (value.is_a?(String) && value.match?(/\A\d{1,18}\z/))
+          raise ArgumentError, "content-length #{value.inspect} is no number"
+        end
 
         @announced = value&.to_i
       end

@@ -18,8 +18,9 @@
 #                    may be completed, and from now on no answer keeps its connection
 #   interrupt(exception) → Integer   scheduler.fiber_interrupt for each fiber that runs the handler now; how many they were
 #   close            stop, and all connections close at once, whatever they do
-#   stats → Hash     of Integers: connections: (open, without hijacked ones), idle: (of these, those without a request under way),
-#                    running: (fibers in the handler now, hijacked ones too), accepted:, requests:, malformed: (refused heads), refused: (503, too many connections)
+#   stats → Hash     of Integers: connections: (open, without hijacked ones), idle: (those without a request under way),
+#                    running: (fibers in the handler now, hijacked ones too), accepted:, requests:, malformed: (refused heads),
+#                    refused: (503, too many connections)
 #   Beyond limits.connections_limit a new connection gets the 503 and is closed, without a handler.
 #   EMFILE and the like on accept: pause for a second, say so once through handler.error, go on.
 
@@ -121,7 +122,8 @@ module Gyre
         finished
       end
 
-      # @return [Hash{Symbol => Integer}] connections, idle, running, accepted, requests, malformed, refused: see the head of this file
+      # @return [Hash{Symbol => Integer}] connections, idle, running, accepted, requests, malformed, refused (see the head of
+      #   this file)
       def stats
         @acceptor ? @acceptor.stats : NOT_STARTED
       end

@@ -16,7 +16,7 @@ module Gyre
       # What an app's exception never becomes an answer for: the end of the process, of the task, of the thread.
       PASSED_ON = [SystemExit, SignalException, Gyre::Stop].freeze
       # A client that went away. On a connection that is closed or hijacked they are nobody's fault.
-      GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout, RequestCut].freeze
+      GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout].freeze
       PLAIN_TEXT = "text/plain"
       # In the access log, when the client left before the app had an answer (as nginx has it).
       NO_STATUS = 499
@@ -31,7 +31,7 @@ module Gyre
         @access_log = access_log
       end
 
-      # Answers every request that is there already. The connection then is idle, closed or hijacked (Connection's header says more).
+      # Answers every request that is there already. The connection then is idle, closed or hijacked (see Connection).
       #
       # @param connection [Connection]
       # @return [void]
@@ -60,9 +60,9 @@ module Gyre
         status, headers, body = @app.call(env)
         connection.write_response(status, headers, body) || Response.new(connection, env, status, headers, body).deliver
         done = true
-      rescue Exception => error # rubocop:disable Lint/RescueException
-        raise if PASSED_ON.any? { |type| type === error } # rubocop:disable Style/CaseEquality
-
+      rescue *PASSED_ON => error
+        raise
+      rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
         sent = failed(connection, env, error)
         done = true
       ensure
@@ -90,16 +90,15 @@ module Gyre
 
       # @return [Integer, nil] the status that the client got instead of the app's
       def failed(connection, env, error)
-        if connection.closed? && GONE.any? { |type| type === error } # rubocop:disable Style/CaseEquality
-          nil
-        elsif connection.closed?
-          report(env, error, "the app, after the connection's end")
-        elsif error.is_a?(RequestError) || error.is_a?(RequestCut)
-          refuse(connection, env, error.is_a?(RequestError) ? error.status : 400, error.message)
-        else
-          report(env, error, "the app")
-          refuse(connection, env, 500, REASONS[500])
+        gone = connection.closed?
+        case error
+        when RequestError, RequestCut
+          return gone ? nil : refuse(connection, env, error.is_a?(RequestError) ? error.status : 400, error.message)
+        when *GONE
+          return if gone
         end
+        report(env, error, "the app")
+        refuse(connection, env, 500, REASONS[500]) unless gone
       end
 
       # An answer that has begun cannot be taken back: the client has to see that it was cut.
