@@ -8,40 +8,49 @@
 #include <stdlib.h>
 
 #define INTERRUPT_RETRY_NS 1000000
+#define UNWIND_NS INT64_C(1000000000) /* for what is stopped when the scheduler closes, to clean up */
+#define UNWIND_ROUNDS 3
 
 static ID id_report, id_keys, id_new, id_storage, id_aref, id_aset;
-static VALUE fiber_options, fiber_class, fiber_error;
+static VALUE fiber_options[2], fiber_class, fiber_error;
 
 static void wake_loop(struct gyre_scheduler *scheduler) {
   if (scheduler->loop.waiting) gyre_loop_wake(&scheduler->loop);
 }
 
-void gyre_fibers_init(struct gyre_scheduler *scheduler) {
-  if (!id_report) {
-    id_report = rb_intern("report");
-    id_keys = rb_intern("keys");
-    id_new = rb_intern("new");
-    id_storage = rb_intern("storage");
-    id_aref = rb_intern("[]");
-    id_aset = rb_intern("[]=");
-    fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
-    fiber_error = rb_const_get(rb_cObject, rb_intern("FiberError"));
-    rb_gc_register_mark_object(fiber_class);
-    rb_gc_register_mark_object(fiber_error);
-    fiber_options = rb_hash_new();
-    rb_hash_aset(fiber_options, ID2SYM(rb_intern("blocking")), Qfalse);
-    rb_obj_freeze(fiber_options);
-    rb_gc_register_mark_object(fiber_options);
+void gyre_init_fibers(void) {
+  id_report = rb_intern("report");
+  id_keys = rb_intern("keys");
+  id_new = rb_intern("new");
+  id_storage = rb_intern("storage");
+  id_aref = rb_intern("[]");
+  id_aset = rb_intern("[]=");
+  fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
+  fiber_error = rb_const_get(rb_cObject, rb_intern("FiberError"));
+  rb_gc_register_mark_object(fiber_class);
+  rb_gc_register_mark_object(fiber_error);
+  for (int blocking = 0; blocking <= 1; blocking++) {
+    VALUE options = fiber_options[blocking] = rb_hash_new();
+    rb_hash_aset(options, ID2SYM(rb_intern("blocking")), blocking ? Qtrue : Qfalse);
+    rb_gc_register_mark_object(rb_obj_freeze(options));
   }
+}
+
+/* Allocates nothing: the scheduler may be marked from its first moment on. */
+void gyre_fibers_init(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->parked);
   gyre_list_init(&scheduler->ready);
   gyre_list_init(&scheduler->interrupts);
   gyre_list_init(&scheduler->deferred);
+  gyre_list_init(&scheduler->postponed);
   gyre_list_init(&scheduler->busy);
   gyre_list_init(&scheduler->idle);
   scheduler->parked_count = scheduler->ready_count = scheduler->busy_count = scheduler->idle_count = 0;
+  scheduler->driving = NULL;
+  scheduler->overtaken_count = 0;
   scheduler->driver = scheduler->entered = Qnil;
   scheduler->budget = GYRE_READY_BUDGET;
+  scheduler->slice_ns = gyre_timers_coarse_now();
   scheduler->starting = NULL;
 }
 
@@ -82,20 +91,34 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   wake_loop(scheduler);
 }
 
-/* Takes the next ready fiber off the queue, or returns undef. */
+/* Takes the next ready fiber off the queue, or returns nil. */
 static VALUE take_ready(struct gyre_scheduler *scheduler) {
-  if (gyre_list_empty(&scheduler->ready)) return Qundef;
+  if (gyre_list_empty(&scheduler->ready)) return Qnil;
   struct gyre_parked *parked = GYRE_CONTAINER(scheduler->ready.next, struct gyre_parked, node);
   leave_lists(scheduler, parked, GYRE_RUNNING);
+  scheduler->switches++;
   scheduler->entered = parked->entered;
   return parked->fiber;
 }
 
-/* Where a fiber that stops running goes: the next ready one while the budget lasts, else the driver. */
+/* Whether it is time to ask the kernel: after so many switches, or when the coarse clock has ticked. */
+static bool budget_is_spent(struct gyre_scheduler *scheduler) {
+  if (scheduler->budget == 0) return true;
+  if (gyre_timers_coarse_now() != scheduler->slice_ns) scheduler->budget = 0;
+  return scheduler->budget == 0;
+}
+
+static void refill_budget(struct gyre_scheduler *scheduler) {
+  scheduler->budget = GYRE_READY_BUDGET;
+  scheduler->slice_ns = gyre_timers_coarse_now();
+}
+
+/* Where a fiber that stops running goes: the next ready one while the budget lasts, else the driver; nil
+ * when nobody drives the loop, and it has to be asked. */
 static VALUE next_fiber(struct gyre_scheduler *scheduler) {
-  if (scheduler->budget > 0 && gyre_list_empty(&scheduler->interrupts)) {
+  if (!budget_is_spent(scheduler) && gyre_list_empty(&scheduler->interrupts)) {
     VALUE fiber = take_ready(scheduler);
-    if (fiber != Qundef) {
+    if (!NIL_P(fiber)) {
       scheduler->budget--;
       return fiber;
     }
@@ -103,9 +126,9 @@ static VALUE next_fiber(struct gyre_scheduler *scheduler) {
   return scheduler->driver;
 }
 
-static bool is_running(struct gyre_scheduler *scheduler, void *parked) {
+static bool is_running(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   (void)scheduler;
-  return ((struct gyre_parked *)parked)->state == GYRE_RUNNING;
+  return ((struct gyre_parked *)driving->context)->state == GYRE_RUNNING;
 }
 
 void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
@@ -193,18 +216,32 @@ static bool reportable(void) {
          !rb_obj_is_kind_of(error, rb_eSignal);
 }
 
+static void drop_interrupts(struct gyre_scheduler *scheduler, struct gyre_list *list, VALUE fiber) {
+  for (struct gyre_list *node = list->next, *next; node != list; node = next) {
+    next = node->next;
+    struct gyre_interrupt *interrupt = GYRE_CONTAINER(node, struct gyre_interrupt, node);
+    if (interrupt->fiber != fiber) continue;
+    if (interrupt->owner) *interrupt->owner = NULL;
+    gyre_interrupt_cancel(scheduler, interrupt);
+  }
+}
+
+/* Nothing that was meant for the job that has ended may reach the fiber's next one. */
 static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
   gyre_list_remove(&worker->node);
   scheduler->busy_count--;
+  drop_interrupts(scheduler, &scheduler->interrupts, worker->fiber);
+  drop_interrupts(scheduler, &scheduler->deferred, worker->fiber);
+  drop_interrupts(scheduler, &scheduler->postponed, worker->fiber);
   if (scheduler->blocked) {
     st_data_t key = (st_data_t)worker->fiber;
     st_delete(scheduler->blocked, &key, NULL);
   }
 }
 
-static bool has_job(struct gyre_scheduler *scheduler, void *worker) {
+static bool has_job(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   (void)scheduler;
-  return ((struct gyre_worker *)worker)->function != NULL;
+  return ((struct gyre_worker *)driving->context)->function != NULL;
 }
 
 static VALUE wait_for_job(VALUE argument) {
@@ -212,6 +249,7 @@ static VALUE wait_for_job(VALUE argument) {
   struct gyre_scheduler *scheduler = (struct gyre_scheduler *)worker->argument;
   while (!worker->function) {
     VALUE next = next_fiber(scheduler);
+    if (NIL_P(next)) next = take_ready(scheduler); /* an idle fiber drives only when there is nobody else */
     if (NIL_P(next) || next == worker->fiber) {
       gyre_drive(scheduler, has_job, worker);
     } else {
@@ -242,7 +280,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     if (!state) rb_protect(forget_job, (VALUE)scheduler, &state);
 
     release(scheduler, worker);
-    if (state || scheduler->idle_count >= GYRE_IDLE_WORKERS_LIMIT || scheduler->closed) {
+    if (state || scheduler->idle_count >= GYRE_IDLE_WORKERS_LIMIT || scheduler->closed || worker->blocking) {
       free(worker);
       if (state) rb_jump_tag(state);
       return Qnil;
@@ -270,8 +308,8 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
   }
 }
 
-static struct gyre_worker *acquire(struct gyre_scheduler *scheduler) {
-  while (!gyre_list_empty(&scheduler->idle)) {
+static struct gyre_worker *acquire(struct gyre_scheduler *scheduler, bool blocking) {
+  while (!blocking && !gyre_list_empty(&scheduler->idle)) {
     struct gyre_worker *worker = GYRE_CONTAINER(scheduler->idle.next, struct gyre_worker, node);
     gyre_list_remove(&worker->node);
     scheduler->idle_count--;
@@ -280,11 +318,14 @@ static struct gyre_worker *acquire(struct gyre_scheduler *scheduler) {
   }
 
   VALUE block = rb_proc_new(worker_main, scheduler->self);
-  VALUE fiber = rb_funcall_with_block_kw(fiber_class, id_new, 1, &fiber_options, block, RB_PASS_KEYWORDS);
+  VALUE options = fiber_options[blocking];
+  VALUE fiber = rb_funcall_with_block_kw(fiber_class, id_new, 1, &options, block, RB_PASS_KEYWORDS);
+  RB_GC_GUARD(block);
   struct gyre_worker *worker = calloc(1, sizeof(*worker));
   if (!worker) rb_memerror();
   gyre_list_init(&worker->node);
   worker->fiber = fiber;
+  worker->blocking = blocking;
   scheduler->starting = worker;
   return worker;
 }
@@ -309,7 +350,11 @@ static VALUE spawn_ensure(VALUE argument) {
 }
 
 VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage) {
-  struct gyre_worker *worker = acquire(scheduler);
+  return gyre_spawn_kind(scheduler, function, argument, storage, false);
+}
+
+VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage, bool blocking) {
+  struct gyre_worker *worker = acquire(scheduler, blocking);
   worker->function = function;
   worker->argument = argument;
   worker->storage = storage;
@@ -318,6 +363,10 @@ VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VAL
 
   VALUE fiber = worker->fiber;
   scheduler->entered = fiber;
+  if (scheduler->blocked->num_entries) { /* an unblock that came for its last job */
+    st_data_t key = (st_data_t)fiber;
+    st_delete(scheduler->blocked, &key, NULL);
+  }
   if (rb_fiber_current() == scheduler->driver) {
     /* The driver needs no place in the queue: whoever finds nothing ready comes back to it. */
     rb_fiber_transfer(fiber, 0, NULL);
@@ -332,7 +381,16 @@ VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VAL
 
 /* --- interrupts --- */
 
+/* An exception for a job that has ended comes to nobody: not to the pool, not to the next job. */
+static bool is_idle(struct gyre_scheduler *scheduler, VALUE fiber) {
+  for (struct gyre_list *node = scheduler->idle.next; node != &scheduler->idle; node = node->next) {
+    if (GYRE_CONTAINER(node, struct gyre_worker, node)->fiber == fiber) return true;
+  }
+  return false;
+}
+
 struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VALUE fiber, VALUE exception) {
+  if (is_idle(scheduler, fiber)) return NULL;
   struct gyre_interrupt *interrupt = calloc(1, sizeof(*interrupt));
   if (!interrupt) rb_memerror();
   interrupt->fiber = fiber;
@@ -383,6 +441,13 @@ static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interr
   if (gyre_timers_arm(&scheduler->loop.timers, &interrupt->retry, gyre_timers_now() + INTERRUPT_RETRY_NS) < 0) rb_memerror();
 }
 
+/* A fiber that was unblocked and has not run yet has been given something (a lock, an element of a
+ * queue) that would be lost if it were interrupted now: first it runs, up to its next wait. */
+static bool has_been_given_something(struct gyre_scheduler *scheduler, VALUE fiber) {
+  struct gyre_parked *parked = gyre_blocked(scheduler, fiber);
+  return parked && parked->state == GYRE_READY;
+}
+
 /* Raises what is due in its fiber, one after the other: each may run other fibers and add or cancel some. */
 static void deliver_interrupts(struct gyre_scheduler *scheduler) {
   size_t due = 0;
@@ -390,11 +455,21 @@ static void deliver_interrupts(struct gyre_scheduler *scheduler) {
 
   for (; due > 0 && !gyre_list_empty(&scheduler->interrupts); due--) {
     struct gyre_interrupt *interrupt = GYRE_CONTAINER(scheduler->interrupts.next, struct gyre_interrupt, node);
+    if (has_been_given_something(scheduler, interrupt->fiber)) {
+      gyre_list_remove(&interrupt->node);
+      gyre_list_append(&scheduler->postponed, &interrupt->node);
+      continue;
+    }
     struct delivery delivery = {interrupt->fiber, interrupt->exception};
     struct gyre_interrupt **owner = interrupt->owner;
     gyre_list_remove(&interrupt->node);
     if (owner) *owner = NULL;
 
+    if (delivery.fiber == rb_fiber_current()) { /* it drives, and waits itself */
+      VALUE exception = delivery.exception;
+      free(interrupt);
+      rb_exc_raise(exception);
+    }
     int state = 0;
     if (RTEST(rb_fiber_alive_p(delivery.fiber))) rb_protect(deliver_interrupt, (VALUE)&delivery, &state);
     if (state && rb_obj_is_kind_of(rb_errinfo(), fiber_error) && RTEST(rb_fiber_alive_p(delivery.fiber))) {
@@ -415,57 +490,149 @@ static void deliver_interrupts(struct gyre_scheduler *scheduler) {
 
 /* --- driving --- */
 
-bool gyre_nothing_left(struct gyre_scheduler *scheduler, void *unused) {
-  (void)unused;
-  return scheduler->parked_count == 0 && scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts) &&
+/* The newest one also waits for those that it has overtaken; they do not wait for each other. */
+bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
+  size_t parked_count = scheduler->parked_count;
+  if (scheduler->driving != driving) parked_count -= scheduler->overtaken_count;
+  return parked_count == 0 && scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts) &&
          gyre_list_empty(&scheduler->keepers);
 }
 
-struct driving {
-  struct gyre_scheduler *scheduler;
-  bool (*done)(struct gyre_scheduler *, void *);
-  void *context;
-  VALUE fiber, before;
-};
+/* From now on it waits like any parked fiber; but an idle worker's driving is no work that is left. */
+static void displace(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
+  if (driving->done == has_job) return;
+  driving->parked.state = GYRE_PARKED;
+  gyre_list_append(&scheduler->parked, &driving->parked.node);
+  scheduler->parked_count++;
+  scheduler->overtaken_count++;
+}
 
-static void turn(struct driving *driving) {
-  struct gyre_scheduler *scheduler = driving->scheduler;
-  scheduler->driver = driving->fiber;
+static void go_on(struct gyre_scheduler *scheduler, struct gyre_driving *driving, enum gyre_parked_state state) {
+  if (driving->parked.state == GYRE_PARKED) scheduler->overtaken_count--;
+  if (state == GYRE_READY) {
+    make_ready(scheduler, &driving->parked, false);
+  } else {
+    leave_lists(scheduler, &driving->parked, state);
+  }
+}
+
+static void set_driving(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
+  scheduler->driving = driving;
+  scheduler->driver = driving ? driving->parked.fiber : Qnil;
+}
+
+/* Whoever was overtaken goes on when what it drives for has come true. */
+static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
+  for (struct gyre_driving *driving = scheduler->driving->before; driving; driving = driving->before) {
+    if (driving->parked.state != GYRE_PARKED || !driving->done(scheduler, driving)) continue;
+    go_on(scheduler, driving, GYRE_READY);
+  }
+}
+
+static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   if (!gyre_list_empty(&scheduler->interrupts)) deliver_interrupts(scheduler);
 
-  scheduler->budget = GYRE_READY_BUDGET;
-  while (scheduler->budget > 0) {
+  refill_budget(scheduler);
+  while (!budget_is_spent(scheduler)) {
     VALUE fiber = take_ready(scheduler);
-    if (fiber == Qundef) break;
+    if (NIL_P(fiber)) break;
     scheduler->budget--;
-    if (fiber == driving->fiber) return; /* the parked fiber that drives is woken itself */
+    if (fiber == driving->parked.fiber) return; /* the parked fiber that drives is woken itself */
     rb_fiber_transfer(fiber, 0, NULL);
+    if (scheduler->driving != driving) return; /* overtaken meanwhile */
+    if ((driving->done == has_job || driving->done == is_running) && driving->done(scheduler, driving)) return;
     if (!gyre_list_empty(&scheduler->interrupts)) break;
   }
+  while (!gyre_list_empty(&scheduler->postponed)) {
+    struct gyre_list *node = scheduler->postponed.next;
+    gyre_list_remove(node);
+    gyre_list_append(&scheduler->interrupts, node);
+  }
   rb_thread_check_ints();
-  if (driving->done(scheduler, driving->context)) return;
+  if (driving->done(scheduler, driving)) return;
+  if (driving->before) ask_for_overtaken(scheduler);
 
   /* What is ready now, or was made so by an event, runs in the next turn. */
-  scheduler->budget = GYRE_READY_BUDGET;
+  refill_budget(scheduler);
   bool wait = scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts);
+  if (wait) gyre_sweep_descriptors(scheduler);
   gyre_loop_poll(&scheduler->loop, wait);
 }
 
+struct drive {
+  struct gyre_scheduler *scheduler;
+  struct gyre_driving driving;
+};
+
 static VALUE drive_body(VALUE argument) {
-  struct driving *driving = (struct driving *)argument;
-  while (!driving->done(driving->scheduler, driving->context)) turn(driving);
+  struct drive *drive = (struct drive *)argument;
+  struct gyre_scheduler *scheduler = drive->scheduler;
+  struct gyre_driving *driving = &drive->driving;
+  while (!driving->done(scheduler, driving)) {
+    if (scheduler->driving == driving) {
+      turn(scheduler, driving);
+    } else if (driving->done == has_job) {
+      break;
+    } else {
+      gyre_park(scheduler, &driving->parked);
+      if (scheduler->driving != driving && driving->parked.state == GYRE_RUNNING) displace(scheduler, driving);
+    }
+  }
   return Qnil;
 }
 
 static VALUE drive_ensure(VALUE argument) {
-  struct driving *driving = (struct driving *)argument;
-  if (driving->scheduler->driver == driving->fiber) driving->scheduler->driver = driving->before;
+  struct drive *drive = (struct drive *)argument;
+  struct gyre_scheduler *scheduler = drive->scheduler;
+  struct gyre_driving *driving = &drive->driving;
+  go_on(scheduler, driving, GYRE_RUNNING);
+  if (scheduler->driving == driving) {
+    set_driving(scheduler, driving->before);
+    /* Its fiber is entered again when nothing is ready. */
+    if (driving->before) go_on(scheduler, driving->before, GYRE_RUNNING);
+  } else {
+    struct gyre_driving *newer = scheduler->driving;
+    while (newer && newer->before != driving) newer = newer->before;
+    if (newer) newer->before = driving->before;
+  }
   return Qnil;
 }
 
-void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, void *), void *context) {
-  struct driving driving = {scheduler, done, context, rb_fiber_current(), scheduler->driver};
-  rb_ensure(drive_body, (VALUE)&driving, drive_ensure, (VALUE)&driving);
+void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, struct gyre_driving *), void *context) {
+  struct drive drive = {.scheduler = scheduler, .driving = {.before = scheduler->driving, .done = done, .context = context}};
+  drive.driving.parked.fiber = drive.driving.parked.entered = rb_fiber_current();
+  drive.driving.parked.state = GYRE_RUNNING;
+  gyre_list_init(&drive.driving.parked.node);
+  if (drive.driving.before && drive.driving.before->parked.fiber != drive.driving.parked.fiber) displace(scheduler, drive.driving.before);
+  set_driving(scheduler, &drive.driving);
+  rb_ensure(drive_body, (VALUE)&drive, drive_ensure, (VALUE)&drive);
+}
+
+/* Raises Gyre::Stop in all that waits, and gives it some time to clean up. */
+static bool unwound(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
+  return (scheduler->parked_count == 0 && scheduler->ready_count == 0) || gyre_timers_now() > *(int64_t *)driving->context;
+}
+
+static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
+  (void)timer;
+  (void)context; /* the turn that it causes sees that the time is over */
+}
+
+void gyre_unwind(struct gyre_scheduler *scheduler) {
+  VALUE class = rb_const_get(gyre_mGyre, rb_intern("Stop"));
+  for (int round = 0; round < UNWIND_ROUNDS && scheduler->parked_count > 0; round++) {
+    VALUE me = rb_fiber_current();
+    for (struct gyre_list *node = scheduler->parked.next; node != &scheduler->parked; node = node->next) {
+      VALUE fiber = GYRE_CONTAINER(node, struct gyre_parked, node)->fiber;
+      VALUE message = rb_str_new_cstr("the scheduler closes");
+      if (fiber != me) gyre_interrupt_fiber(scheduler, fiber, rb_class_new_instance(1, &message, class));
+    }
+    int64_t deadline_ns = gyre_timers_now() + UNWIND_NS;
+    struct gyre_timer timer = {.fire = unwind_time_is_over};
+    (void)gyre_timers_arm(&scheduler->loop.timers, &timer, deadline_ns + 1);
+    gyre_drive(scheduler, unwound, &deadline_ns);
+    gyre_timers_cancel(&scheduler->loop.timers, &timer);
+  }
 }
 
 /* --- memory --- */
@@ -503,6 +670,7 @@ void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
   mark_workers(&scheduler->idle, false);
   mark_interrupts(&scheduler->interrupts);
   mark_interrupts(&scheduler->deferred);
+  mark_interrupts(&scheduler->postponed);
 }
 
 static void free_workers(struct gyre_list *list) {
@@ -526,6 +694,7 @@ void gyre_fibers_free(struct gyre_scheduler *scheduler) {
   free_workers(&scheduler->idle);
   free_interrupts(&scheduler->interrupts);
   free_interrupts(&scheduler->deferred);
+  free_interrupts(&scheduler->postponed);
 }
 
 /* In a forked child only the fiber that forked goes on: forget all others. */
@@ -535,8 +704,11 @@ void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   scheduler->parked_count = scheduler->ready_count = 0;
   gyre_list_init(&scheduler->interrupts);
   gyre_list_init(&scheduler->deferred);
+  gyre_list_init(&scheduler->postponed);
   free_workers(&scheduler->idle);
   scheduler->idle_count = 0;
+  scheduler->driving = NULL;
+  scheduler->overtaken_count = 0;
   scheduler->driver = scheduler->entered = Qnil;
   scheduler->budget = GYRE_READY_BUDGET;
 }

@@ -239,6 +239,8 @@ static bool start_if_parsed(struct gyre_http1_connection *connection) {
   return true;
 }
 
+static void read_more(struct gyre_http1_connection *connection);
+
 /* The first bytes of a head, in the loop's buffer. Mostly they are all of it, and nothing is kept. */
 static void read_first(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
@@ -284,7 +286,7 @@ static void read_first(struct gyre_http1_connection *connection) {
     acceptor->idle--;
   }
   gyre_http1_connection_deadline(connection, acceptor->limits.head_ns);
-  start_if_parsed(connection);
+  if (!start_if_parsed(connection)) read_more(connection); /* the end may have been reported with these bytes */
 }
 
 static void read_more(struct gyre_http1_connection *connection) {

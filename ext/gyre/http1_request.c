@@ -51,6 +51,7 @@ void gyre_http1_request_begin(struct gyre_http1_connection *connection, const st
     connection->env = gyre_http1_env(connection, head, bytes);
   }
   gyre_http1_connection_head_taken(connection);
+  if (connection->buffer_length > connection->buffer_offset) connection->expects_continue = false; /* some of the body is there */
 }
 
 /* --- waiting for input --- */

@@ -288,7 +288,7 @@ static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, 
   if (!connection->body_over && connection->body_remaining > connection->acceptor->limits.unread_body_bytes) connection->keep_alive = false;
   if (code == 304) {
     if (announced >= 0) add_length(output, (uint64_t)announced);
-  } else if (code != 204) {
+  } else if (code != 204 && (announced >= 0 || !connection->head_only || length > 0)) {
     add_length(output, announced >= 0 ? (uint64_t)announced : length);
   }
   end_head(connection, &fields);

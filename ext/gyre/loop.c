@@ -195,10 +195,12 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
     if (count < 0) rb_syserr_fail(-count, "wait for events");
 
     int64_t next = gyre_timers_next(&loop->timers);
+    if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) wait = false;
     if (wait && count == 0 && !(next >= 0 && next <= gyre_timers_now()) && !verify(loop)) {
       loop->statistics.waits++;
       loop->waiting = true;
       rb_ensure(wait_body, (VALUE)loop, wait_ensure, (VALUE)loop);
+      __atomic_store_n(&loop->woken, 0, __ATOMIC_SEQ_CST);
       if (loop->error) rb_syserr_fail(loop->error, "wait for events");
     }
     loop->statistics.events += (uint64_t)loop->event_count;
@@ -209,5 +211,6 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
 }
 
 void gyre_loop_wake(struct gyre_loop *loop) {
+  __atomic_store_n(&loop->woken, 1, __ATOMIC_SEQ_CST);
   if (loop->backend_state) loop->backend->wake(loop->backend_state);
 }

@@ -54,6 +54,7 @@ struct gyre_loop {
   struct gyre_watch *cursor; /* the next to be told of the present event */
 
   bool waiting; /* without the GVL */
+  int woken;    /* atomic: the next wait is not to begin */
   char *buffer; /* lent to whoever receives, until he gives the thread away */
   struct gyre_loop_statistics statistics;
 };

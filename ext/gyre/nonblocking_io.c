@@ -2,8 +2,8 @@
  * Reads and writes that never wait (see nonblocking_io.h).
  *
  * On Linux RWF_NOWAIT makes a single call non-blocking, so that nothing has to be known or changed
- * about the descriptor. What does not support it (terminals; pipes before Linux 5.18 or so; writes to
- * regular files) is asked by poll(2) first, for its mode belongs to other processes as well.
+ * about the descriptor. What does not support it (terminals; pipes on older kernels) is asked by poll(2)
+ * first, for its mode belongs to other processes as well.
  */
 #include "feature.h"
 
@@ -23,6 +23,9 @@ static int ready(int fd, short events) {
   return count;
 }
 
+/* Something with a position is a file (or a block device): epoll cannot watch it. */
+static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
+
 ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length) {
   ssize_t count;
 #ifdef GYRE_HAVE_PREADV2_NOWAIT
@@ -31,8 +34,10 @@ ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length) {
     count = preadv2(fd, &vector, 1, -1, RWF_NOWAIT);
   } while (count < 0 && errno == EINTR);
   if (count >= 0) return count;
+  if (errno == EAGAIN) return is_file(fd) ? GYRE_IO_IS_FILE : -EAGAIN;
   if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != ESPIPE) return -errno;
 #endif
+  if (is_file(fd)) return GYRE_IO_IS_FILE;
   int state = ready(fd, POLLIN);
   if (state <= 0) return state < 0 ? state : -EAGAIN;
   do {
@@ -49,12 +54,14 @@ ssize_t gyre_nonblocking_write(int fd, const void *bytes, size_t length) {
     count = pwritev2(fd, &vector, 1, -1, RWF_NOWAIT);
   } while (count < 0 && errno == EINTR);
   if (count >= 0) return count;
+  if (errno == EAGAIN) return is_file(fd) ? GYRE_IO_IS_FILE : -EAGAIN;
   if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != ESPIPE) return -errno;
 #endif
+  if (is_file(fd)) return GYRE_IO_IS_FILE;
   int state = ready(fd, POLLOUT);
   if (state <= 0) return state < 0 ? state : -EAGAIN;
-  /* In blocking mode a pipe that is ready still waits for room beyond PIPE_BUF; regular files do not. */
-  if (length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK) && lseek(fd, 0, SEEK_CUR) < 0) length = PIPE_BUF;
+  /* In blocking mode a pipe that is ready still waits for room beyond PIPE_BUF. */
+  if (length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;
   do {
     count = write(fd, bytes, length);
   } while (count < 0 && errno == EINTR);

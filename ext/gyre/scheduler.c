@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <ruby/fiber/scheduler.h>
 #include <ruby/thread.h>
 #include <sys/syscall.h>
@@ -58,6 +59,7 @@ static VALUE scheduler_allocate(VALUE class) {
   gyre_fibers_init(scheduler);
   gyre_list_init(&scheduler->keepers);
   gyre_list_init(&scheduler->clients);
+  gyre_list_init(&scheduler->descriptor_waits);
   gyre_list_init(&scheduler->loop.unverified);
   scheduler->closed = true;
   return self;
@@ -149,11 +151,13 @@ void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
   wait->watch.ready = descriptor_is_ready;
   wait->ready = 0;
   wait->timed_out = false;
+  gyre_list_init(&wait->descriptor_node);
   gyre_park_begin(scheduler, &wait->parked);
 }
 
 void gyre_wait_end(struct gyre_wait *wait) {
   gyre_park_end(wait->scheduler, &wait->parked);
+  gyre_list_remove(&wait->descriptor_node);
   gyre_timers_cancel(&wait->scheduler->loop.timers, &wait->timer);
   gyre_loop_unwatch(&wait->scheduler->loop, &wait->watch);
 }
@@ -190,12 +194,62 @@ int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int6
     return error == -EPERM ? (int)events : error;
   }
   gyre_wait_arm(&wait, timeout_ns);
+  gyre_list_append(&scheduler->descriptor_waits, &wait.descriptor_node);
   rb_ensure(wait_body, (VALUE)&wait, wait_ensure, (VALUE)&wait);
   return (int)wait.ready;
 }
 
+/* Ruby tells nobody that an IO is closed before version 4.0, and the kernel just drops the watch. So
+ * after the fibers have run, and at most once in SWEEP_NS, what they wait for is asked for by poll(2),
+ * which knows closed ones. An idle loop sweeps once and then sleeps undisturbed. */
+#define SWEEP_NS INT64_C(100000000)
+#define SWEEP_BATCH 256
+
+static void sweep_batch(struct gyre_wait **waits, struct pollfd *descriptors, int count) {
+  if (poll(descriptors, (nfds_t)count, 0) <= 0) return;
+  for (int i = 0; i < count; i++) {
+    if (!(descriptors[i].revents & POLLNVAL)) continue;
+    waits[i]->ready |= waits[i]->watch.interest;
+    gyre_wake(waits[i]->scheduler, &waits[i]->parked);
+  }
+}
+
+static void sweep(struct gyre_timer *timer, void *context) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
+  struct gyre_wait *waits[SWEEP_BATCH];
+  struct pollfd descriptors[SWEEP_BATCH];
+  int count = 0;
+  (void)timer;
+  for (struct gyre_list *node = scheduler->descriptor_waits.next; node != &scheduler->descriptor_waits; node = node->next) {
+    struct gyre_wait *wait = GYRE_CONTAINER(node, struct gyre_wait, descriptor_node);
+    if (wait->parked.state != GYRE_PARKED || wait->watch.fd < 0) continue;
+    waits[count] = wait;
+    descriptors[count++] = (struct pollfd){.fd = wait->watch.fd};
+    if (count == SWEEP_BATCH) {
+      sweep_batch(waits, descriptors, count);
+      count = 0;
+    }
+  }
+  if (count) sweep_batch(waits, descriptors, count);
+  scheduler->swept_switches = scheduler->switches;
+}
+
+void gyre_sweep_descriptors(struct gyre_scheduler *scheduler) {
+  if (scheduler->swept_switches == scheduler->switches || gyre_timer_armed(&scheduler->sweep)) return;
+  if (gyre_list_empty(&scheduler->descriptor_waits)) return;
+  scheduler->sweep.fire = sweep;
+  (void)gyre_timers_arm(&scheduler->loop.timers, &scheduler->sweep, gyre_timers_now() + SWEEP_NS);
+}
+
 /* In the table `blocked`: unblock came before its fiber had parked. */
 static struct gyre_parked early;
+
+struct gyre_parked *gyre_blocked(struct gyre_scheduler *scheduler, VALUE fiber) {
+  st_data_t value;
+  if (!st_lookup(scheduler->blocked, (st_data_t)fiber, &value) || (struct gyre_parked *)value == &early) return NULL;
+  struct gyre_wait *wait = GYRE_CONTAINER((struct gyre_parked *)value, struct gyre_wait, parked);
+  return wait->timed_out ? NULL : &wait->parked;
+}
 
 static VALUE block_ensure(VALUE argument) {
   struct gyre_wait *wait = (struct gyre_wait *)argument;
@@ -297,17 +351,27 @@ static VALUE inherited_storage(struct gyre_scheduler *scheduler) {
 }
 
 /*
- * @overload fiber(&block)
+ * @overload fiber(blocking: false, storage: true, &block)
  *   Runs the block in a non-blocking fiber, at once up to its first wait (Fiber::Scheduler#fiber, which
  *   Fiber.schedule calls). The fiber comes from a pool and goes back to it.
+ *   @param blocking [Boolean] true: a blocking fiber, not from the pool
+ *   @param storage [true, nil, Hash] the fiber storage: inherited, none, or this (Ruby 3.2 and later)
  *   @return [Fiber]
  */
 static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = opened(self);
-  (void)argc;
-  (void)argv;
+  static ID names[2];
+  if (!names[0]) {
+    names[0] = rb_intern("blocking");
+    names[1] = rb_intern("storage");
+  }
+  VALUE options = Qnil, values[2] = {Qundef, Qundef};
   VALUE job = rb_block_proc();
-  return gyre_spawn(scheduler, call_job, job, inherited_storage(scheduler));
+  rb_scan_args(argc, argv, "0:", &options);
+  if (!NIL_P(options)) rb_get_kwargs(options, names, 0, 2, values);
+  bool blocking = values[0] != Qundef && RTEST(values[0]);
+  VALUE storage = values[1] == Qundef || values[1] == Qtrue ? inherited_storage(scheduler) : values[1];
+  return gyre_spawn_kind(scheduler, call_job, job, storage, blocking);
 }
 
 /*
@@ -363,7 +427,7 @@ static void timeout_fire(struct gyre_timer *timer, void *context) {
     rb_set_errinfo(Qnil);
   }
   timeout->interrupt = gyre_interrupt_fiber(gyre_scheduler_of(context), timeout->fiber, exception);
-  timeout->interrupt->owner = &timeout->interrupt;
+  if (timeout->interrupt) timeout->interrupt->owner = &timeout->interrupt;
 }
 
 static VALUE timeout_body(VALUE argument) { return rb_yield(((struct timeout *)argument)->duration); }
@@ -453,10 +517,9 @@ static VALUE scheduler_run(VALUE self) {
   return self;
 }
 
-static bool block_is_true(struct gyre_scheduler *scheduler, void *unused) {
+static bool block_is_true(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   (void)scheduler;
-  (void)unused;
-  return RTEST(rb_yield(Qnil));
+  return RTEST(rb_funcallv((VALUE)driving->context, id_call, 0, NULL));
 }
 
 /*
@@ -465,8 +528,9 @@ static bool block_is_true(struct gyre_scheduler *scheduler, void *unused) {
  * @return [self]
  */
 static VALUE scheduler_run_until(VALUE self) {
-  rb_need_block();
-  gyre_drive(opened(self), block_is_true, NULL);
+  VALUE block = rb_block_proc();
+  gyre_drive(opened(self), block_is_true, (void *)block);
+  RB_GC_GUARD(block);
   return self;
 }
 
@@ -482,14 +546,25 @@ static VALUE scheduler_wakeup(VALUE self) {
   return Qnil;
 }
 
-static VALUE close_body(VALUE self) { return scheduler_run(self); }
+/* When the thread is killed, or a signal's exception is under way, nothing is waited for. */
+static VALUE close_body(VALUE self) {
+  if (!RTEST(rb_funcall(self, rb_intern("leaving?"), 0))) scheduler_run(self);
+  return Qnil;
+}
 
-static VALUE close_ensure(VALUE self) {
+static VALUE close_loop(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   scheduler->closed = true;
   gyre_loop_close(&scheduler->loop);
   return Qnil;
 }
+
+static VALUE unwind_body(VALUE self) {
+  gyre_unwind(gyre_scheduler_get(self));
+  return Qnil;
+}
+
+static VALUE close_ensure(VALUE self) { return rb_ensure(unwind_body, self, close_loop, self); }
 
 /*
  * Runs what is left and gives the loop's descriptors back (Fiber::Scheduler#close).
@@ -540,6 +615,8 @@ static VALUE scheduler_process_fork(VALUE self) {
   if (scheduler->closed) return Qnil;
   gyre_fibers_forked(scheduler);
   gyre_list_init(&scheduler->keepers);
+  gyre_list_init(&scheduler->descriptor_waits);
+  scheduler->sweep.place = 0;
   st_clear(scheduler->blocked);
   int error = gyre_loop_reopen(&scheduler->loop);
   if (error < 0) {
@@ -596,10 +673,14 @@ void gyre_init_scheduler(void) {
   rb_define_method(class, "stats", scheduler_stats, 0);
   rb_define_method(class, "process_fork", scheduler_process_fork, 0);
 
+  gyre_init_fibers();
+
   /* Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 shipped a broken
    * interface of both (fixed in 3.2.6). Without the hooks Ruby reads and writes itself and calls io_wait. */
   const char *version = StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))});
   bool broken = strcmp(version, "3.2.5") == 0;
   bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
-  gyre_init_scheduler_io(!broken, !broken && !old);
+  /* In 3.3 and 3.4 IO#pwrite calls the io_pwrite hook without the GVL, which ends in a deadlock of all threads. */
+  bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
+  gyre_init_scheduler_io(!broken, !broken && !old, !broken && !without_gvl);
 }

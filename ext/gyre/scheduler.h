@@ -15,6 +15,8 @@
 #include <ruby.h>
 #include <ruby/st.h>
 
+struct gyre_scheduler;
+
 #define GYRE_READY_BUDGET 256     /* fibers run between two questions to the kernel */
 #define GYRE_IDLE_WORKERS_LIMIT 1024 /* finished fibers kept for reuse */
 
@@ -34,6 +36,16 @@ struct gyre_worker {
   VALUE (*function)(VALUE argument); /* NULL while idle */
   VALUE argument;
   VALUE storage; /* fiber storage to begin with, or nil */
+  bool blocking; /* asked for by Fiber.schedule(blocking: true); never pooled */
+};
+
+/* A fiber that runs turns until something is true. The newest one does; one that was overtaken waits,
+ * parked, and the newest asks on its behalf. */
+struct gyre_driving {
+  struct gyre_driving *before;
+  struct gyre_parked parked; /* state RUNNING while it is the newest */
+  bool (*done)(struct gyre_scheduler *, struct gyre_driving *);
+  void *context;
 };
 
 /* An exception on its way into a fiber. */
@@ -48,15 +60,23 @@ struct gyre_scheduler {
   struct gyre_loop loop;
   VALUE self;
   struct gyre_list parked, ready;
-  struct gyre_list interrupts, deferred;
+  struct gyre_list interrupts; /* to deliver in the next turn */
+  struct gyre_list postponed;  /* until their fiber has run */
+  struct gyre_list deferred;   /* until their timer fires */
   size_t parked_count, ready_count;
   struct gyre_list busy, idle;
   size_t busy_count, idle_count;
   struct gyre_worker *starting; /* its fiber is entered for the first time */
-  VALUE driver;                 /* the fiber that runs the turns, or nil */
+  struct gyre_driving *driving; /* the newest */
+  size_t overtaken_count;       /* of the parked ones */
+  VALUE driver;                 /* its fiber, or nil */
   VALUE entered;                /* the fiber that we entered last, or nil; never dereferenced */
-  unsigned budget;
+  unsigned budget;  /* switches until the kernel is asked */
+  int64_t slice_ns; /* the coarse time when the budget was filled */
   st_table *blocked; /* fiber => struct gyre_parked, for unblock; or &early when unblock came first */
+  struct gyre_list descriptor_waits; /* struct gyre_wait: descriptors that the program may close */
+  struct gyre_timer sweep;
+  uint64_t switches, swept_switches; /* fibers taken off the queue, in all and at the last sweep */
   struct gyre_list keepers; /* things that keep `run` going: listening sockets */
   struct gyre_list clients; /* struct gyre_client: C parts with Ruby objects to mark */
   bool closed, reset_storage;
@@ -73,6 +93,9 @@ extern VALUE gyre_mGyre, gyre_cScheduler, gyre_cNativeScheduler;
 
 struct gyre_scheduler *gyre_scheduler_get(VALUE self);
 
+/* What an unblock of the fiber would wake and has not timed out, or NULL. */
+struct gyre_parked *gyre_blocked(struct gyre_scheduler *scheduler, VALUE fiber);
+
 /* The native scheduler of this thread; raises RuntimeError when there is none. */
 struct gyre_scheduler *gyre_scheduler_current(void);
 
@@ -81,6 +104,7 @@ static inline struct gyre_scheduler *gyre_scheduler_of(struct gyre_loop *loop) {
 }
 
 /* fibers.c */
+void gyre_init_fibers(void);
 void gyre_fibers_init(struct gyre_scheduler *scheduler);
 void gyre_fibers_mark(struct gyre_scheduler *scheduler);
 void gyre_fibers_free(struct gyre_scheduler *scheduler);
@@ -103,20 +127,25 @@ void gyre_yield(struct gyre_scheduler *scheduler);
 /* Runs function(argument) in a pooled fiber, at once up to its first wait. The caller goes on after
  * that. `storage` is the fiber storage that it begins with: a Hash or nil. Returns the fiber. */
 VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage);
+VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage, bool blocking);
 
-/* Has the loop raise an exception in a fiber, from any thread. */
+/* Has the loop raise an exception in a fiber, from any thread. NULL: its job is over. */
 struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VALUE fiber, VALUE exception);
 
 /* Takes it back and frees it. */
 void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt);
 
-/* Runs turns until done(context) is true. */
-void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, void *), void *context);
-bool gyre_nothing_left(struct gyre_scheduler *scheduler, void *unused);
+/* Raises Gyre::Stop in all that waits, and gives it some time to clean up. */
+void gyre_unwind(struct gyre_scheduler *scheduler);
+
+/* Runs turns until done is true; the context is in the driving that it gets. */
+void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, struct gyre_driving *), void *context);
+bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving);
 
 /* scheduler.c: waits with everything that a wait may need. */
 struct gyre_wait {
   struct gyre_scheduler *scheduler;
+  struct gyre_list descriptor_node; /* in scheduler->descriptor_waits */
   struct gyre_parked parked;
   struct gyre_timer timer;
   struct gyre_watch watch;
@@ -135,8 +164,11 @@ void gyre_wait_end(struct gyre_wait *wait);
  * the time, or -errno. A negative timeout waits for ever. */
 int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns);
 
+/* Called before the loop sleeps: looks, now or soon, whether waited-for descriptors were closed. */
+void gyre_sweep_descriptors(struct gyre_scheduler *scheduler);
+
 /* scheduler_io.c */
-void gyre_init_scheduler_io(bool buffered_read, bool buffered_write);
+void gyre_init_scheduler_io(bool reads, bool writes, bool positioned_writes);
 
 /* A duration of Ruby (nil, Integer, Float, Rational) in nanoseconds; -1 for nil. Raises ArgumentError
  * for a negative one. */

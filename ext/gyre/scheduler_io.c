@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <ruby/fiber/scheduler.h>
 #include <ruby/io.h>
 #include <ruby/io/buffer.h>
 #include <ruby/thread.h>
@@ -34,7 +35,14 @@ static struct gyre_scheduler *current(VALUE self) {
  * @return [Integer, false] the events that are ready; false when the time is over
  */
 static VALUE scheduler_io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout) {
+  VALUE own_timeout = Qnil; /* IO#timeout, Ruby 3.2 and later */
+#ifdef GYRE_HAVE_IO_TIMEOUT
+  if (NIL_P(timeout)) timeout = own_timeout = rb_io_timeout(io);
+#endif
   int ready = gyre_wait_io(current(self), rb_io_descriptor(io), NUM2UINT(events), gyre_duration_ns(timeout));
+  if (ready == 0 && !NIL_P(own_timeout)) {
+    rb_raise(rb_const_get(rb_cIO, rb_intern("TimeoutError")), "%" PRIsVALUE " was not ready within its timeout of %" PRIsVALUE " s", io, own_timeout);
+  }
   if (ready < 0) rb_syserr_fail(-ready, "wait for a descriptor");
   return ready ? INT2NUM(ready) : Qfalse;
 }
@@ -93,12 +101,53 @@ static VALUE transfer_run(struct transfer *transfer, char *base, unsigned intere
   return transfer_result((ssize_t)moved);
 }
 
+/* --- calls that may wait for a disk: without the GVL --- */
+
+struct file_call {
+  struct transfer *transfer;
+  char *bytes;
+  size_t length;
+  ssize_t result;
+};
+
+#define FILE_CALL(name, expression)                        \
+  static void *name##_without_gvl(void *opaque) {          \
+    struct file_call *call = opaque;                       \
+    call->result = expression;                             \
+    if (call->result < 0) call->result = -errno;           \
+    return NULL;                                           \
+  }
+
+FILE_CALL(read, read(call->transfer->fd, call->bytes, call->length))
+FILE_CALL(write, write(call->transfer->fd, call->bytes, call->length))
+FILE_CALL(pread, pread(call->transfer->fd, call->bytes, call->length, call->transfer->from))
+FILE_CALL(pwrite, pwrite(call->transfer->fd, call->bytes, call->length, call->transfer->from))
+
+static ssize_t file_step(struct transfer *transfer, char *bytes, size_t length, void *(*function)(void *)) {
+  struct file_call call = {transfer, bytes, length, 0};
+  do {
+    rb_nogvl(function, &call, RUBY_UBF_IO, NULL, 0);
+  } while (call.result == -EINTR);
+  if (call.result > 0) transfer->from += call.result;
+  return call.result;
+}
+
+static ssize_t pread_step(struct transfer *transfer, char *bytes, size_t length) {
+  return file_step(transfer, bytes, length, pread_without_gvl);
+}
+
+static ssize_t pwrite_step(struct transfer *transfer, char *bytes, size_t length) {
+  return file_step(transfer, bytes, length, pwrite_without_gvl);
+}
+
 static ssize_t read_step(struct transfer *transfer, char *bytes, size_t length) {
-  return gyre_nonblocking_read(transfer->fd, bytes, length);
+  ssize_t count = gyre_nonblocking_read(transfer->fd, bytes, length);
+  return count == GYRE_IO_IS_FILE ? file_step(transfer, bytes, length, read_without_gvl) : count;
 }
 
 static ssize_t write_step(struct transfer *transfer, char *bytes, size_t length) {
-  return gyre_nonblocking_write(transfer->fd, bytes, length);
+  ssize_t count = gyre_nonblocking_write(transfer->fd, bytes, length);
+  return count == GYRE_IO_IS_FILE ? file_step(transfer, bytes, length, write_without_gvl) : count;
 }
 
 /*
@@ -143,44 +192,6 @@ static VALUE scheduler_io_write(int argc, VALUE *argv, VALUE self) {
 }
 
 /* --- at a place in a file --- */
-
-struct file_call {
-  struct transfer *transfer;
-  char *bytes;
-  size_t length;
-  ssize_t result;
-};
-
-static void *pread_without_gvl(void *opaque) {
-  struct file_call *call = opaque;
-  call->result = pread(call->transfer->fd, call->bytes, call->length, call->transfer->from);
-  if (call->result < 0) call->result = -errno;
-  return NULL;
-}
-
-static void *pwrite_without_gvl(void *opaque) {
-  struct file_call *call = opaque;
-  call->result = pwrite(call->transfer->fd, call->bytes, call->length, call->transfer->from);
-  if (call->result < 0) call->result = -errno;
-  return NULL;
-}
-
-static ssize_t file_step(struct transfer *transfer, char *bytes, size_t length, void *(*function)(void *)) {
-  struct file_call call = {transfer, bytes, length, 0};
-  do {
-    rb_nogvl(function, &call, RUBY_UBF_IO, NULL, 0);
-  } while (call.result == -EINTR);
-  if (call.result > 0) transfer->from += call.result;
-  return call.result;
-}
-
-static ssize_t pread_step(struct transfer *transfer, char *bytes, size_t length) {
-  return file_step(transfer, bytes, length, pread_without_gvl);
-}
-
-static ssize_t pwrite_step(struct transfer *transfer, char *bytes, size_t length) {
-  return file_step(transfer, bytes, length, pwrite_without_gvl);
-}
 
 /* The arguments in the order of this Ruby: 3.1 (io, buffer, length, from), 3.2 (io, buffer, from, length, offset),
  * 4.1 (io, buffer, from, offset, length). */
@@ -371,17 +382,15 @@ static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
   return Qtrue;
 }
 
-void gyre_init_scheduler_io(bool buffered_read, bool buffered_write) {
+void gyre_init_scheduler_io(bool reads, bool writes, bool positioned_writes) {
   VALUE class = gyre_cNativeScheduler;
   rb_define_method(class, "io_wait", scheduler_io_wait, 3);
   rb_define_method(class, "io_select", scheduler_io_select, -1);
   rb_define_method(class, "io_close", scheduler_io_close, 1);
-  if (buffered_read) {
+  if (reads) {
     rb_define_method(class, "io_read", scheduler_io_read, -1);
     rb_define_method(class, "io_pread", scheduler_io_pread, -1);
   }
-  if (buffered_write) {
-    rb_define_method(class, "io_write", scheduler_io_write, -1);
-    rb_define_method(class, "io_pwrite", scheduler_io_pwrite, -1);
-  }
+  if (writes) rb_define_method(class, "io_write", scheduler_io_write, -1);
+  if (positioned_writes) rb_define_method(class, "io_pwrite", scheduler_io_pwrite, -1);
 }

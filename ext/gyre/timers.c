@@ -3,6 +3,7 @@
  * the children of a node share a cache line. Entries repeat the time, so that sifting never touches
  * the timers themselves.
  */
+#include "feature.h"
 #include "timers.h"
 
 #include <errno.h>
@@ -25,6 +26,16 @@ int64_t gyre_timers_now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+int64_t gyre_timers_coarse_now(void) {
+#ifdef CLOCK_MONOTONIC_COARSE
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+#else
+  return gyre_timers_now() / 4000000 * 4000000;
+#endif
 }
 
 static void place(struct gyre_timers *timers, uint32_t index, struct gyre_timers_entry entry) {

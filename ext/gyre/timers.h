@@ -30,6 +30,9 @@ void gyre_timers_free(struct gyre_timers *timers);
 /* Monotonic time in nanoseconds. */
 int64_t gyre_timers_now(void);
 
+/* The same from the clock that ticks every few milliseconds and costs next to nothing, where there is one. */
+int64_t gyre_timers_coarse_now(void);
+
 /* Arms the timer, or moves it when it is armed already. 0 or -ENOMEM (then it is as it was). */
 int gyre_timers_arm(struct gyre_timers *timers, struct gyre_timer *timer, int64_t when_ns);
 

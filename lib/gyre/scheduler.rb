@@ -36,6 +36,12 @@ module Gyre
       "#<#{self.class} #{closed? ? "closed" : backend}>"
     end
 
+    # Whether the thread is killed, or a signal's exception is under way: then a closing scheduler waits for nothing.
+    # @return [Boolean]
+    def leaving?
+      Thread.current.status == "aborting" || $!.is_a?(SignalException)
+    end
+
     # Resolves a host name in a thread (Fiber::Scheduler#address_resolve).
     # @param hostname [String] may carry a scope, "fe80::1%eth0", which plays no part in resolving
     # @return [Array<String>, nil] addresses, nil when there are none
