@@ -75,7 +75,8 @@ module GyreTest
     end
 
     def abort_with(name)
-      io.puts "\nThe run ends here: #{name} did not end in time."
+      io.puts "\nThe run ends here: #{name} did not end in time. What failed before:"
+      results.reject(&:skipped?).each { |result| io.puts "\n#{result}" }
       write_counts(more_failed: 1)
     end
   end
