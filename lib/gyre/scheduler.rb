@@ -21,6 +21,10 @@ module Gyre
       backend = ENV["GYRE_BACKEND"] if backend.nil?
       backend = nil if backend.to_s.empty?
       Loop.engine(backend) == :native ? Native.new(backend) : Portable.new(backend)
+    rescue SystemCallError # the kernel refuses what the native backend needs
+      raise if backend
+
+      Portable.new
     end
 
     # Says that an exception ended a fiber that nobody waits for. May be overridden.

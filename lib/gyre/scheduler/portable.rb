@@ -13,6 +13,10 @@ module Gyre
     class Portable < Scheduler
       include BufferedIO
 
+      # How often the fibers that are left at the end are asked to go, and for how long each time.
+      UNWIND_ROUNDS = 3
+      UNWIND_TIMEOUT_S = 1
+
       # @param backend [String, Symbol, nil] "select" or nothing
       def initialize(backend = nil)
         super()
@@ -92,6 +96,7 @@ module Gyre
       def timeout_after(duration, error_class = nil, message = "execution expired")
         return yield(duration) if duration.nil?
 
+        require "timeout" unless error_class
         expiry = Expiry.new(@fibers, Fiber.current, error_class || Timeout::Error, message)
         timer = @loop.timers.after(duration, expiry)
         begin
@@ -147,7 +152,7 @@ module Gyre
       # IO.select, since Ruby 3.2 (Fiber::Scheduler#io_select).
       # @param timeout [Numeric, nil] seconds
       # @return [Array(Array, Array, Array), nil] nil when the time is over
-      def io_select(readables, writables, exceptionals, timeout = nil)
+      def io_select(readables = nil, writables = nil, exceptionals = nil, timeout = nil)
         deadline = timeout && (Loop::Timers.now + timeout)
         until (ready = Loop::Select.blocking { IO.select(readables, writables, exceptionals, 0) })
           timeout = [deadline - Loop::Timers.now, 0].max if deadline
@@ -202,7 +207,7 @@ module Gyre
           run unless leaving?
         ensure
           begin
-            @fibers.unwind
+            unwind
           ensure
             @closed = true
             @loop.close
@@ -222,9 +227,10 @@ module Gyre
       end
 
       # What the loop has done and holds.
-      # @return [Hash{Symbol => Integer}]
+      # @return [Hash{Symbol => Integer}] turns, waits (turns that slept), tasks (fibers at work), idle_fibers, parked,
+      #   ready, timers
       def stats
-        { turns: @loop.turns, waits: @loop.waits, tasks: @fibers.tasks, timers: @loop.timers.size }
+        { turns: @loop.turns, waits: @loop.waits, timers: @loop.timers.size, **@fibers.counts }
       end
 
       # For the child of a fork: only the fiber that forked goes on, on a fresh loop.
@@ -246,6 +252,18 @@ module Gyre
         @fibers.park(waiter)
       ensure
         timer&.cancel
+      end
+
+      # The fibers that are left get some time to clean up.
+      def unwind
+        UNWIND_ROUNDS.times do
+          break unless @fibers.stop_all
+
+          over = false
+          timer = @loop.timers.after(UNWIND_TIMEOUT_S, -> { over = true })
+          @fibers.drive { |drive| over || @fibers.none_but?(drive) }
+          timer.cancel
+        end
       end
 
       # Whether the thread is killed, or a signal's exception is under way: then nothing is waited for.

@@ -291,6 +291,18 @@ module SchedulerContract
       end
     end
 
+    def test_a_server_that_is_closed_while_a_fiber_accepts_raises_there
+      errors = []
+      in_fiber do |scheduler|
+        server = TCPServer.new("127.0.0.1", 0)
+        scheduler.spawn { server.accept rescue errors << $!.class } # rubocop:disable Style/RescueModifier
+        sleep 0.001
+        server.close
+        sleep 0.001 while errors.empty?
+      end
+      assert_includes [IOError, Errno::EBADF], errors.first
+    end
+
     def test_a_number_that_is_closed_and_given_out_while_a_fiber_waits_does_not_confuse_the_new_owner
       errors = []
       in_fiber do |scheduler|
@@ -311,6 +323,7 @@ module SchedulerContract
       since_ruby "3.2"
       with_open(*UNIXSocket.pair) do |one, other|
         in_fiber do |scheduler|
+          assert_equal [[], [one], []], IO.select([one], [one])
           assert_equal [[], [one], []], IO.select([one], [one], nil, 1)
           assert_nil IO.select([one], nil, nil, 0.001)
           assert_nil IO.select([one], [], [], 0)

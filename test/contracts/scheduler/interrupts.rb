@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Exceptions from outside: fiber_interrupt for one fiber; Interrupt, Thread#raise and Thread#kill for the thread.
-require "socket"
+require "io/wait"
 
 module SchedulerContract
   # fiber_interrupt, and what leaves through run.
@@ -186,6 +186,7 @@ module SchedulerContract
       with_subprocess(*ruby_command("-e", code)) do |pid, out, _|
         assert_equal "ready\n", out.gets
         Process.kill(:INT, pid)
+        assert out.wait_readable(HANG_S), "it hangs"
         assert_equal "unwound\n", out.gets
         assert_nil out.gets
       end

@@ -17,7 +17,7 @@ module Gyre
         # Ruby 4.0 does it right by itself; 4.1 gives the arguments another meaning; 3.2.5 had a broken interface.
         READ = RUBY_VERSION < "4" && RUBY_VERSION != "3.2.5"
         # Before 3.3.1 the buffer of io_write could lose its lock (Ruby bug 19640).
-        WRITE = READ && Gem::Version.new(RUBY_VERSION) >= Gem::Version.new("3.3.1")
+        WRITE = READ && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
         AGAIN = -Errno::EAGAIN::Errno
         private_constant :AGAIN
 

@@ -6,8 +6,10 @@
 # Fibers move by transfer only; resume and yield belong to the program. An exception from outside (Interrupt, Thread#raise)
 # can come up wherever Ruby checks for interrupts: at the return of a method, at a jump. So what must not come apart
 # (taking a fiber off the queue and entering it) stands in a row without either.
+require_relative "drive"
+require_relative "inbox"
+require_relative "pool"
 require_relative "waiter"
-require_relative "worker"
 
 module Gyre
   class Scheduler
@@ -16,25 +18,6 @@ module Gyre
       class Fibers
         # How many fibers run between two questions to the kernel.
         BUDGET = 256
-        # How many finished fibers are kept for reuse.
-        IDLE_LIMIT = 1024
-        # How often the fibers that are left at the end are asked to go, and for how long each time.
-        UNWIND_ROUNDS = 3
-        UNWIND_TIMEOUT_S = 1
-
-        # Somebody who drives the loop until something is true.
-        Drive = Struct.new(:fiber, :base, :parked, :condition) do
-          def done?
-            condition.call(self)
-          end
-
-          # Asked on another fiber: what the question raises, the driver itself shall find.
-          def fulfilled?
-            done?
-          rescue StandardError
-            true
-          end
-        end
 
         # @param scheduler [Portable] reports errors
         # @param loop [Gyre::Loop::Portable]
@@ -98,16 +81,14 @@ module Gyre
           waiter = Strand.known(fiber)&.block_of(fiber)
           return unblocked(fiber, waiter) if here?
 
-          @inbox.push([fiber, waiter, nil])
-          @loop.wake
+          @inbox.push(fiber, waiter, nil)
         end
 
         # Has a fiber raise an exception at its present wait, or at its next one. From any thread.
         def interrupt(fiber, error)
           return interrupted(fiber, error) if here?
 
-          @inbox.push([fiber, nil, error])
-          @loop.wake
+          @inbox.push(fiber, nil, error)
         end
 
         # Has a waiter raise.
@@ -124,7 +105,7 @@ module Gyre
         # @param options [Hash] for Fiber.new; with any, the fiber is not a pooled one
         # @return [Fiber]
         def spawn(callable, arguments, options)
-          worker = (@idle.pop if options.empty?) || Worker.new(self, options)
+          worker = @pool.acquire(options)
           worker.assign(callable, arguments)
           enter(worker)
           raise_failure if @failure && @drives.empty?
@@ -158,53 +139,29 @@ module Gyre
           @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
         end
 
-        def tasks
-          @busy.size
+        # @return [Hash{Symbol => Integer}] for Portable#stats
+        def counts
+          { tasks: @pool.busy_count, idle_fibers: @pool.idle_count, parked: @parked.size, ready: @ready.size }
         end
 
         # In a forked child: only the current fiber goes on.
         def forget
           @ready = []
           @parked = {}.compare_by_identity
-          @busy = {}.compare_by_identity
-          @idle = []
+          @pool = Pool.new(self, @scheduler)
           @drives = []
-          @inbox = Thread::Queue.new
-          @message = @entering = @failure = nil
+          @inbox = Inbox.new(@loop)
+          @entering = @failure = nil
           @budget = BUDGET
           @base = nil
           @thread = Thread.current
         end
 
-        # --- for Worker ---
-
-        # The fiber of a worker has been entered for a job.
-        def started(worker, strand)
+        # For Worker: its fiber has been entered for a job.
+        def started(strand)
           strand.reset # what came for the job before, after its end
           @entering = nil
           @base = strand
-          @busy[worker] = true
-        end
-
-        def finished(worker)
-          @busy.delete(worker)
-        end
-
-        # Leaves the fiber of a worker until it has a job again.
-        # @return [Boolean] false when the fiber shall end: then Ruby goes on in the thread's root fiber, or in the
-        #   innermost one that it resumes, which is parked, or drives
-        def rest(worker)
-          return false if !worker.pooled || @idle.size >= IDLE_LIMIT
-
-          @idle.push(worker)
-          begin
-            depart(worker.fiber) or return false until worker.assigned?
-          rescue SystemExit, SignalException => error
-            fail(error)
-          rescue Exception # rubocop:disable Lint/RescueException -- meant for the job that has ended: too late
-            retry unless worker.assigned?
-          end
-          worker.assigned?
         end
 
         # An exception that ends the thread or the process leaves through whoever drives the loop.
@@ -212,25 +169,26 @@ module Gyre
           @failure ||= error
         end
 
-        def report(error, fiber)
-          @scheduler.report(error, fiber)
-        rescue SystemExit, SignalException => broken
-          fail(broken)
-        rescue Exception # rubocop:disable Lint/RescueException -- $stderr is closed, for example: there is nobody to tell
-          nil
+        # Gives control to the next ready fiber, or to the driver.
+        # @param me [Fiber] the current one
+        # @return [Boolean] false when there is neither, or when it is me who drives
+        def depart(me)
+          driver = @drives.last&.fiber
+          if (driver.nil? || (@budget.positive? && !@failure)) && next_ready
+            enter_next
+          elsif driver && !driver.equal?(me)
+            driver.transfer
+          else
+            return false
+          end
+          true
         end
 
-        # Ends all that wait: they get a Stop at their waits, and some time to clean up.
-        def unwind
-          UNWIND_ROUNDS.times do
-            return if @parked.empty?
-
-            @parked.keys.each { |waiter| raise_at(waiter, Stop.new("the scheduler closes")) }
-            deadline = Loop::Timers.now + UNWIND_TIMEOUT_S
-            timer = @loop.timers.after(UNWIND_TIMEOUT_S, -> {})
-            drive { |me| none_but?(me) || Loop::Timers.now > deadline }
-            timer.cancel
-          end
+        # Asks all that wait to end: they get a Stop at their waits.
+        # @return [Boolean] false when there are none
+        def stop_all
+          @parked.keys.each { |waiter| raise_at(waiter, Stop.new("the scheduler closes")) }
+          !@parked.empty?
         end
 
         private
@@ -257,20 +215,6 @@ module Gyre
               drive(parked: true) { waiter.state == :entered }
             end
           end
-        end
-
-        # Gives control to the next ready fiber, or to the driver.
-        # @return [Boolean] false when there is neither, or when it is me who drives
-        def depart(me)
-          driver = @drives.last&.fiber
-          if (driver.nil? || (@budget.positive? && !@failure)) && next_ready
-            enter_next
-          elsif driver && !driver.equal?(me)
-            driver.transfer
-          else
-            return false
-          end
-          true
         end
 
         # @return [Waiter, nil] the first in the queue
@@ -321,12 +265,7 @@ module Gyre
 
         # Takes what other threads sent.
         def receive
-          until @message.nil? && @inbox.empty?
-            @message ||= @inbox.pop(true)
-            fiber, waiter, error = @message
-            error ? interrupted(fiber, error) : unblocked(fiber, waiter)
-            @message = nil
-          end
+          @inbox.each { |fiber, waiter, error| error ? interrupted(fiber, error) : unblocked(fiber, waiter) } unless @inbox.empty?
         end
 
         # @param waiter [Waiter, nil] where the fiber was parked when it was unblocked

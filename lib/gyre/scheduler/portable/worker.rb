@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # A pooled fiber: runs one job after the other, each as if it were in a fiber of its own. Made and handed out by
-# Scheduler::Portable::Fibers.
+# Scheduler::Portable::Pool.
+require_relative "waiter"
 
 module Gyre
   class Scheduler
@@ -16,8 +17,8 @@ module Gyre
         attr_reader :pooled
 
         # @param options [Hash] for Fiber.new; with any, the worker has this one job
-        def initialize(fibers, options)
-          @fibers = fibers
+        def initialize(pool, options)
+          @pool = pool
           @pooled = options.empty?
           @fiber = Fiber.new(**{ blocking: false }, **options) { live }
           @strand = Strand.of(@fiber)
@@ -41,27 +42,23 @@ module Gyre
           working = true
           while working
             run
-            working = @fibers.rest(self)
+            working = @pool.rest(self)
           end
         end
 
         def run
-          @fibers.started(self, @strand)
+          @pool.started(self, @strand)
           callable = @callable
           arguments = @arguments
           @callable = @arguments = nil
           adopt_storage if @storage
           callable.call(*arguments)
-        rescue Stop
-          nil # that it ends was asked for
-        rescue SystemExit, SignalException => error
-          @fibers.fail(error)
-        rescue Exception => error # rubocop:disable Lint/RescueException -- reported
-          @fibers.report(error, @fiber)
+        rescue Exception => error # rubocop:disable Lint/RescueException -- reported, or raised by whoever drives
+          @pool.failed(error, @fiber)
         ensure
           callable = arguments = error = nil # an idle worker keeps nothing alive
           clean
-          @fibers.finished(self)
+          @pool.finished(self)
         end
 
         # The job begins with its creator's fiber storage, as it would in a new fiber.

@@ -1,0 +1,25 @@
+# frozen_string_literal: true
+
+# Somebody who drives the loop until something is true. Made by Scheduler::Portable::Fibers#drive; there may be several, of whom
+# the last one is at work.
+
+module Gyre
+  class Scheduler
+    class Portable < Scheduler
+      # The fiber that drives, the strand below it, whether it is a parked fiber that drives for want of another driver, and
+      # what it waits for.
+      Drive = Struct.new(:fiber, :base, :parked, :condition) do
+        def done?
+          condition.call(self)
+        end
+
+        # Asked on another fiber: what the question raises, the driver itself shall find.
+        def fulfilled?
+          done?
+        rescue StandardError
+          true
+        end
+      end
+    end
+  end
+end

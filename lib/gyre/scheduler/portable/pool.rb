@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+# The workers of one scheduler: those with a job and those that wait for one. Asked by Scheduler::Portable::Fibers for a worker,
+# and by each worker when it begins and ends a job.
+require_relative "worker"
+
+module Gyre
+  class Scheduler
+    class Portable < Scheduler
+      # Fibers for use and reuse.
+      class Pool
+        # How many finished fibers are kept.
+        IDLE_LIMIT = 1024
+
+        # @param fibers [Fibers]
+        # @param scheduler [Portable] reports errors
+        def initialize(fibers, scheduler)
+          @fibers = fibers
+          @scheduler = scheduler
+          @busy = {}.compare_by_identity
+          @idle = []
+        end
+
+        # @return [Integer] how many jobs run
+        def busy_count
+          @busy.size
+        end
+
+        # @return [Integer] how many fibers wait for a job
+        def idle_count
+          @idle.size
+        end
+
+        # @param options [Hash] for Fiber.new; with any, the worker is not a pooled one
+        # @return [Worker]
+        def acquire(options)
+          if options.empty?
+            worker = @idle.pop
+            worker = @idle.pop until worker.nil? || worker.fiber.alive?
+          end
+          worker || Worker.new(self, options)
+        end
+
+        # The fiber of a worker has been entered for a job.
+        def started(worker, strand)
+          @fibers.started(strand)
+          @busy[worker] = true
+        end
+
+        def finished(worker)
+          @busy.delete(worker)
+        end
+
+        # A job let an exception out.
+        def failed(error, fiber)
+          case error
+          when Stop then nil # that it ends was asked for
+          when SystemExit, SignalException then @fibers.fail(error)
+          else report(error, fiber)
+          end
+        end
+
+        # Leaves the fiber of a worker until it has a job again.
+        # @return [Boolean] false when the fiber shall end: then Ruby goes on in the thread's root fiber, or in the
+        #   innermost one that it resumes, which is parked, or drives
+        def rest(worker)
+          return false if !worker.pooled || @idle.size >= IDLE_LIMIT
+
+          @idle.push(worker)
+          begin
+            nil until worker.assigned? || !@fibers.depart(worker.fiber)
+          rescue SystemExit, SignalException => error
+            @fibers.fail(error)
+          rescue Exception # rubocop:disable Lint/RescueException -- meant for the job that has ended: too late
+            retry unless worker.assigned?
+          end
+          worker.assigned?
+        end
+
+        private
+
+        def report(error, fiber)
+          @scheduler.report(error, fiber)
+        rescue SystemExit, SignalException => broken
+          @fibers.fail(broken)
+        rescue Exception # rubocop:disable Lint/RescueException -- $stderr is closed, for example: there is nobody to tell
+          nil
+        end
+      end
+    end
+  end
+end
