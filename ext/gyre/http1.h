@@ -7,6 +7,7 @@
  *   http1_request.c     next_request, read_body, trailers, hijack: in the handler's fiber
  *   http1_response.c    write_response, write_head, write_body …: in the handler's fiber
  *   http1_env.c         a parsed head becomes a Rack env
+ *   http1_answer.c      an app's headers become the head of an answer
  *   http1_head.c        the text of a response's head (no ruby.h)
  */
 #ifndef GYRE_HTTP1_H

@@ -4,7 +4,7 @@
  * the fiber parks; what the kernel does not take at once moves into a String first.
  */
 #include "feature.h"
-#include "http1.h"
+#include "http1_answer.h"
 
 #include <errno.h>
 #include <ruby/io.h>
@@ -113,139 +113,6 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
 
 /* --- heads --- */
 
-struct fields {
-  struct gyre_http1_connection *connection;
-  struct gyre_http1_buffer *output;
-  VALUE announced; /* the app's content-length, or nil */
-  VALUE wrong;     /* a name or value that cannot be sent */
-  bool strict;     /* for write_response: stop at what Response has to decide */
-  bool own_framing; /* the app's content-length, transfer-encoding and connection go out as they are */
-  bool has_date, declined, closing, unknown_kind;
-};
-
-static void add_value(struct fields *fields, const char *name, size_t name_length, VALUE value) {
-  if (!RB_TYPE_P(value, T_STRING)) {
-    fields->unknown_kind = true;
-    return;
-  }
-  const char *text = RSTRING_PTR(value);
-  size_t length = (size_t)RSTRING_LEN(value);
-  if (!gyre_http1_valid_value(text, length)) {
-    fields->wrong = value;
-    return;
-  }
-  gyre_http1_head_field(fields->output, name, name_length, text, length);
-}
-
-/* Whether a connection field names "close". */
-static bool names_close(VALUE value) {
-  if (RB_TYPE_P(value, T_ARRAY)) {
-    for (long i = 0; i < RARRAY_LEN(value); i++) {
-      if (names_close(RARRAY_AREF(value, i))) return true;
-    }
-    return false;
-  }
-  if (!RB_TYPE_P(value, T_STRING)) return false;
-  const char *text = RSTRING_PTR(value);
-  long length = RSTRING_LEN(value);
-  for (long i = 0; i + 5 <= length; i++) {
-    if (gyre_http1_same_name(text + i, 5, "close", 5)) return true;
-  }
-  return false;
-}
-
-#define IS(text) (length == sizeof(text) - 1 && gyre_http1_same_name(name, length, text, sizeof(text) - 1))
-
-static int add_field(VALUE key, VALUE value, VALUE argument) {
-  struct fields *fields = (struct fields *)argument;
-  if (!RB_TYPE_P(key, T_STRING)) {
-    fields->unknown_kind = true;
-    return ST_STOP;
-  }
-  const char *name = RSTRING_PTR(key);
-  size_t length = (size_t)RSTRING_LEN(key);
-  if (!gyre_http1_valid_name(name, length)) {
-    fields->wrong = key;
-    return ST_STOP;
-  }
-
-  switch (length) {
-    case 4: fields->has_date |= IS("date"); break;
-    case 10:
-      if (IS("connection")) {
-        fields->closing |= names_close(value);
-        if (!fields->own_framing) return ST_CONTINUE;
-      }
-      break;
-    case 14:
-      if (IS("content-length")) {
-        fields->announced = value;
-        if (!fields->own_framing) return ST_CONTINUE;
-      }
-      break;
-    case 17:
-      if (IS("transfer-encoding")) {
-        fields->declined = true;
-        if (!fields->own_framing) return fields->strict ? ST_STOP : ST_CONTINUE;
-      }
-      break;
-    default: break;
-  }
-  if (length > 5 && gyre_http1_same_name(name, 5, "rack.", 5)) {
-    if (IS("rack.hijack") || IS("rack.protocol")) fields->declined = true;
-    return ST_CONTINUE;
-  }
-
-  if (RB_TYPE_P(value, T_ARRAY)) {
-    for (long i = 0; i < RARRAY_LEN(value); i++) add_value(fields, name, length, RARRAY_AREF(value, i));
-  } else {
-    add_value(fields, name, length, value);
-  }
-  return NIL_P(fields->wrong) && !fields->unknown_kind ? ST_CONTINUE : ST_STOP;
-}
-
-#undef IS
-
-static void add_fields(struct fields *fields, VALUE headers) {
-  rb_hash_foreach(headers, add_field, (VALUE)fields);
-  if (!NIL_P(fields->wrong)) {
-    VALUE wrong = rb_inspect(fields->wrong);
-    rb_raise(rb_eArgError, "%" PRIsVALUE " cannot be sent as a header's name or value", wrong);
-  }
-}
-
-static void add_text(struct gyre_http1_buffer *output, const char *text) { gyre_http1_buffer_append(output, text, strlen(text)); }
-
-static void add_length(struct gyre_http1_buffer *output, uint64_t length) {
-  add_text(output, "content-length: ");
-  gyre_http1_buffer_number(output, length);
-  add_text(output, "\r\n");
-}
-
-/* Date, connection and the blank line. Decides at last whether the connection is kept. */
-static void end_head(struct gyre_http1_connection *connection, struct fields *fields) {
-  struct gyre_http1_buffer *output = fields->output;
-  if (fields->closing || connection->acceptor->draining) connection->keep_alive = false;
-  if (!fields->has_date) gyre_http1_head_date(output, &connection->acceptor->date);
-  if (fields->own_framing) {
-    connection->keep_alive = false;
-  } else if (!connection->keep_alive) {
-    add_text(output, "connection: close\r\n");
-  } else if (connection->http_1_0) {
-    add_text(output, "connection: keep-alive\r\n");
-  }
-  add_text(output, "\r\n");
-  if (output->failed) rb_memerror();
-}
-
-static struct gyre_http1_buffer *begin_output(struct gyre_http1_connection *connection) {
-  struct gyre_http1_buffer *output = &connection->acceptor->output;
-  if (output->capacity > 4 * COPY_BYTES_LIMIT) gyre_http1_buffer_free(output); /* an uncommon head was here */
-  output->length = 0;
-  output->failed = false;
-  return output;
-}
-
 /* A number of only digits, or -1. */
 static int64_t parse_length(VALUE value) {
   if (!RB_TYPE_P(value, T_STRING) || RSTRING_LEN(value) == 0 || RSTRING_LEN(value) > 18) return -1;
@@ -273,10 +140,10 @@ static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, 
     length += (uint64_t)RSTRING_LEN(part);
   }
 
-  struct gyre_http1_buffer *output = begin_output(connection);
-  struct fields fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil, .strict = true};
+  struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
+  struct gyre_http1_answer fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil, .strict = true};
   gyre_http1_head_status(output, code);
-  add_fields(&fields, headers);
+  gyre_http1_answer_fields(&fields, headers);
   if (fields.declined || fields.unknown_kind) return Qfalse;
 
   bool no_body = connection->head_only || code == 204 || code == 304;
@@ -287,11 +154,11 @@ static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, 
   if (connection->expects_continue) connection->keep_alive = false;
   if (!connection->body_over && connection->body_remaining > connection->acceptor->limits.unread_body_bytes) connection->keep_alive = false;
   if (code == 304) {
-    if (announced >= 0) add_length(output, (uint64_t)announced);
+    if (announced >= 0) gyre_http1_answer_length(output, (uint64_t)announced);
   } else if (code != 204 && (announced >= 0 || !connection->head_only || length > 0)) {
-    add_length(output, announced >= 0 ? (uint64_t)announced : length);
+    gyre_http1_answer_length(output, announced >= 0 ? (uint64_t)announced : length);
   }
-  end_head(connection, &fields);
+  gyre_http1_answer_end(connection, &fields);
 
   connection->head_sent = true;
   connection->framing = GYRE_HTTP1_NO_BODY;
@@ -350,19 +217,19 @@ static VALUE connection_write_head(VALUE self, VALUE status, VALUE headers, VALU
   }
   bool no_body = framing != GYRE_HTTP1_RAW && (connection->head_only || code == 204 || code == 304);
 
-  struct gyre_http1_buffer *output = begin_output(connection);
-  struct fields fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil, .own_framing = framing == GYRE_HTTP1_RAW};
+  struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
+  struct gyre_http1_answer fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil, .own_framing = framing == GYRE_HTTP1_RAW};
   gyre_http1_head_status(output, code);
-  add_fields(&fields, headers);
+  gyre_http1_answer_fields(&fields, headers);
   if (fields.unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
 
-  if (framing == GYRE_HTTP1_LENGTH && code != 204) add_length(output, length);
+  if (framing == GYRE_HTTP1_LENGTH && code != 204) gyre_http1_answer_length(output, length);
   if (framing == GYRE_HTTP1_CHUNKED_BODY && (!no_body || (connection->head_only && code != 204 && code != 304))) {
-    add_text(output, "transfer-encoding: chunked\r\n");
+    gyre_http1_answer_text(output, "transfer-encoding: chunked\r\n");
   }
   if (no_body) framing = GYRE_HTTP1_NO_BODY;
   if (connection->expects_continue || framing == GYRE_HTTP1_UNTIL_CLOSE) connection->keep_alive = false;
-  end_head(connection, &fields);
+  gyre_http1_answer_end(connection, &fields);
 
   connection->head_sent = true;
   connection->framing = (uint8_t)framing;
@@ -373,12 +240,12 @@ static VALUE connection_write_head(VALUE self, VALUE status, VALUE headers, VALU
 
 bool gyre_http1_write_interim(struct gyre_http1_connection *connection, int status, VALUE headers) {
   if (connection->http_1_0 || connection->head_sent) return false;
-  struct gyre_http1_buffer *output = begin_output(connection);
-  struct fields fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil};
+  struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
+  struct gyre_http1_answer fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil};
   gyre_http1_head_status(output, status);
-  if (!NIL_P(headers)) add_fields(&fields, headers);
+  if (!NIL_P(headers)) gyre_http1_answer_fields(&fields, headers);
   if (fields.unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
-  add_text(output, "\r\n");
+  gyre_http1_answer_text(output, "\r\n");
   if (output->failed) rb_memerror();
   if (status == 100) connection->expects_continue = false;
   send_output(connection->handle, NULL, 0);
@@ -402,7 +269,7 @@ static VALUE connection_write_body(VALUE self, VALUE string) {
   if (length == 0 || connection->framing == GYRE_HTTP1_NO_BODY) return SIZET2NUM(length);
 
   bool chunked = connection->framing == GYRE_HTTP1_CHUNKED_BODY, copied = length <= COPY_BYTES_LIMIT;
-  struct gyre_http1_buffer *output = begin_output(connection);
+  struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
   if (chunked) {
     char size[24];
     gyre_http1_buffer_append(output, size, (size_t)snprintf(size, sizeof(size), "%zx\r\n", length));
@@ -410,7 +277,7 @@ static VALUE connection_write_body(VALUE self, VALUE string) {
   connection->body_bytes_sent += length;
   if (copied) {
     gyre_http1_buffer_append(output, RSTRING_PTR(string), length);
-    if (chunked) add_text(output, "\r\n");
+    if (chunked) gyre_http1_answer_text(output, "\r\n");
     if (output->failed) rb_memerror();
     send_output(self, NULL, 0);
   } else {
@@ -429,7 +296,7 @@ static VALUE connection_write_body(VALUE self, VALUE string) {
 static VALUE connection_finish_body(VALUE self) {
   struct gyre_http1_connection *connection = writable(self);
   if (connection->framing == GYRE_HTTP1_CHUNKED_BODY) {
-    add_text(begin_output(connection), "0\r\n\r\n");
+    gyre_http1_answer_text(gyre_http1_answer_begin(connection), "0\r\n\r\n");
     connection->framing = GYRE_HTTP1_NO_BODY;
     send_output(self, NULL, 0);
   }
@@ -479,17 +346,17 @@ static VALUE connection_write_file(VALUE self, VALUE io, VALUE from, VALUE size)
 
 static VALUE refusal_body(VALUE self) {
   struct gyre_http1_connection *connection = writable(self);
-  struct gyre_http1_buffer *output = begin_output(connection);
+  struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
   connection->keep_alive = false;
   connection->head_sent = true;
   size_t length = strlen(connection->reason);
   gyre_http1_head_status(output, connection->status);
-  add_text(output, "content-type: text/plain\r\n");
-  add_length(output, length + 1);
+  gyre_http1_answer_text(output, "content-type: text/plain\r\n");
+  gyre_http1_answer_length(output, length + 1);
   gyre_http1_head_date(output, &connection->acceptor->date);
-  add_text(output, "connection: close\r\n\r\n");
-  add_text(output, connection->reason);
-  add_text(output, "\n");
+  gyre_http1_answer_text(output, "connection: close\r\n\r\n");
+  gyre_http1_answer_text(output, connection->reason);
+  gyre_http1_answer_text(output, "\n");
   if (output->failed) rb_memerror();
   send_output(self, NULL, 0);
   return Qnil;

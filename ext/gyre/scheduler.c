@@ -1,23 +1,18 @@
 /*
- * Gyre::Scheduler::Native: Ruby's Fiber::Scheduler hooks for waiting (block, sleep, timeouts,
- * processes) and the scheduler's own face (run, spawn, …). The hooks for descriptors are in
- * scheduler_io.c, what moves the fibers in fibers.c.
+ * Gyre::Scheduler::Native: Ruby's Fiber::Scheduler hooks for waiting (block, sleep, timeouts) and the
+ * scheduler's own face (run, spawn, …). The hooks for descriptors are in scheduler_io.c, for processes
+ * in scheduler_process.c, what moves the fibers in fibers.c.
  */
 #include "feature.h"
 #include "scheduler.h"
 
 #include <errno.h>
-#include <math.h>
-#include <poll.h>
 #include <ruby/fiber/scheduler.h>
 #include <ruby/thread.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 VALUE gyre_cScheduler, gyre_cNativeScheduler;
-static ID id_wait, id_call, id_wait_in_thread, id_storage;
-static VALUE process_status_class, fiber_class;
+static ID id_call, id_storage;
+static VALUE fiber_class;
 
 /* --- the object --- */
 
@@ -71,7 +66,7 @@ struct gyre_scheduler *gyre_scheduler_get(VALUE self) {
   return scheduler;
 }
 
-static struct gyre_scheduler *opened(VALUE self) {
+struct gyre_scheduler *gyre_scheduler_opened(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) rb_raise(rb_eRuntimeError, "the scheduler is closed");
   return scheduler;
@@ -82,7 +77,7 @@ struct gyre_scheduler *gyre_scheduler_current(void) {
   if (!rb_typeddata_is_kind_of(scheduler, &scheduler_type)) {
     rb_raise(rb_eRuntimeError, "no native Gyre scheduler on this thread: call Gyre.run { … } around it");
   }
-  return opened(scheduler);
+  return gyre_scheduler_opened(scheduler);
 }
 
 static const struct gyre_backend_operations *const backends[] = {
@@ -122,125 +117,6 @@ static VALUE scheduler_initialize(int argc, VALUE *argv, VALUE self) {
 
 /* --- waiting --- */
 
-int64_t gyre_duration_ns(VALUE duration) {
-  if (NIL_P(duration)) return -1;
-  double seconds = NUM2DBL(duration);
-  if (isnan(seconds) || seconds < 0) rb_raise(rb_eArgError, "time interval must not be negative");
-  return seconds > 9e9 ? INT64_C(9000000000000000000) : (int64_t)(seconds * 1e9);
-}
-
-static void time_is_over(struct gyre_timer *timer, void *context) {
-  struct gyre_wait *wait = GYRE_CONTAINER(timer, struct gyre_wait, timer);
-  (void)context;
-  if (wait->parked.state != GYRE_PARKED) return;
-  wait->timed_out = true;
-  gyre_wake(wait->scheduler, &wait->parked);
-}
-
-static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
-  struct gyre_wait *wait = GYRE_CONTAINER(watch, struct gyre_wait, watch);
-  wait->ready |= ready & watch->interest;
-  gyre_wake(gyre_scheduler_of(loop), &wait->parked);
-}
-
-void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
-  wait->scheduler = scheduler;
-  wait->timer.place = 0;
-  wait->timer.fire = time_is_over;
-  wait->watch.fd = -1;
-  wait->watch.ready = descriptor_is_ready;
-  wait->ready = 0;
-  wait->timed_out = false;
-  gyre_list_init(&wait->descriptor_node);
-  gyre_park_begin(scheduler, &wait->parked);
-}
-
-void gyre_wait_end(struct gyre_wait *wait) {
-  gyre_park_end(wait->scheduler, &wait->parked);
-  gyre_list_remove(&wait->descriptor_node);
-  gyre_timers_cancel(&wait->scheduler->loop.timers, &wait->timer);
-  gyre_loop_unwatch(&wait->scheduler->loop, &wait->watch);
-}
-
-static VALUE wait_body(VALUE argument) {
-  struct gyre_wait *wait = (struct gyre_wait *)argument;
-  gyre_park(wait->scheduler, &wait->parked);
-  return Qnil;
-}
-
-static VALUE wait_ensure(VALUE argument) {
-  gyre_wait_end((struct gyre_wait *)argument);
-  return Qnil;
-}
-
-void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns) {
-  if (timeout_ns < 0) return;
-  if (gyre_timers_arm(&wait->scheduler->loop.timers, &wait->timer, gyre_timers_now() + timeout_ns) == 0) return;
-  gyre_wait_end(wait);
-  rb_memerror();
-}
-
-void gyre_wait_again(struct gyre_wait *wait) {
-  if (wait->parked.state == GYRE_RUNNING) gyre_park_begin(wait->scheduler, &wait->parked);
-  gyre_park(wait->scheduler, &wait->parked);
-}
-
-int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns) {
-  struct gyre_wait wait;
-  gyre_wait_begin(scheduler, &wait);
-  int error = gyre_loop_watch(&scheduler->loop, &wait.watch, fd, events);
-  if (error < 0) {
-    gyre_wait_end(&wait);
-    return error == -EPERM ? (int)events : error;
-  }
-  gyre_wait_arm(&wait, timeout_ns);
-  gyre_list_append(&scheduler->descriptor_waits, &wait.descriptor_node);
-  rb_ensure(wait_body, (VALUE)&wait, wait_ensure, (VALUE)&wait);
-  return (int)wait.ready;
-}
-
-/* Ruby tells nobody that an IO is closed before version 4.0, and the kernel just drops the watch. So
- * after the fibers have run, and at most once in SWEEP_NS, what they wait for is asked for by poll(2),
- * which knows closed ones. An idle loop sweeps once and then sleeps undisturbed. */
-#define SWEEP_NS INT64_C(100000000)
-#define SWEEP_BATCH 256
-
-static void sweep_batch(struct gyre_wait **waits, struct pollfd *descriptors, int count) {
-  if (poll(descriptors, (nfds_t)count, 0) <= 0) return;
-  for (int i = 0; i < count; i++) {
-    if (!(descriptors[i].revents & POLLNVAL)) continue;
-    waits[i]->ready |= waits[i]->watch.interest;
-    gyre_wake(waits[i]->scheduler, &waits[i]->parked);
-  }
-}
-
-static void sweep(struct gyre_timer *timer, void *context) {
-  struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
-  struct gyre_wait *waits[SWEEP_BATCH];
-  struct pollfd descriptors[SWEEP_BATCH];
-  int count = 0;
-  (void)timer;
-  for (struct gyre_list *node = scheduler->descriptor_waits.next; node != &scheduler->descriptor_waits; node = node->next) {
-    struct gyre_wait *wait = GYRE_CONTAINER(node, struct gyre_wait, descriptor_node);
-    if (wait->parked.state != GYRE_PARKED || wait->watch.fd < 0) continue;
-    waits[count] = wait;
-    descriptors[count++] = (struct pollfd){.fd = wait->watch.fd};
-    if (count == SWEEP_BATCH) {
-      sweep_batch(waits, descriptors, count);
-      count = 0;
-    }
-  }
-  if (count) sweep_batch(waits, descriptors, count);
-  scheduler->swept_switches = scheduler->switches;
-}
-
-void gyre_sweep_descriptors(struct gyre_scheduler *scheduler) {
-  if (scheduler->swept_switches == scheduler->switches || gyre_timer_armed(&scheduler->sweep)) return;
-  if (gyre_list_empty(&scheduler->descriptor_waits)) return;
-  scheduler->sweep.fire = sweep;
-  (void)gyre_timers_arm(&scheduler->loop.timers, &scheduler->sweep, gyre_timers_now() + SWEEP_NS);
-}
-
 /* In the table `blocked`: unblock came before its fiber had parked. */
 static struct gyre_parked early;
 
@@ -271,7 +147,7 @@ static bool block(struct gyre_scheduler *scheduler, int64_t timeout_ns) {
   gyre_wait_begin(scheduler, &wait);
   gyre_wait_arm(&wait, timeout_ns);
   st_insert(scheduler->blocked, key, (st_data_t)&wait.parked);
-  rb_ensure(wait_body, (VALUE)&wait, block_ensure, (VALUE)&wait);
+  rb_ensure(gyre_wait_body, (VALUE)&wait, block_ensure, (VALUE)&wait);
   return !wait.timed_out;
 }
 
@@ -285,7 +161,7 @@ static bool block(struct gyre_scheduler *scheduler, int64_t timeout_ns) {
 static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
   VALUE blocker, timeout;
   rb_scan_args(argc, argv, "11", &blocker, &timeout);
-  return block(opened(self), gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
+  return block(gyre_scheduler_opened(self), gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
 }
 
 /*
@@ -315,7 +191,7 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
  * @return [true]
  */
 static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
-  struct gyre_scheduler *scheduler = opened(self);
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE duration;
   rb_scan_args(argc, argv, "01", &duration);
   int64_t duration_ns = gyre_duration_ns(duration);
@@ -333,7 +209,7 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
  * @return [nil]
  */
 static VALUE scheduler_yield(VALUE self) {
-  gyre_yield(opened(self));
+  gyre_yield(gyre_scheduler_opened(self));
   return Qnil;
 }
 
@@ -359,7 +235,7 @@ static VALUE inherited_storage(struct gyre_scheduler *scheduler) {
  *   @return [Fiber]
  */
 static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
-  struct gyre_scheduler *scheduler = opened(self);
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   static ID names[2];
   if (!names[0]) {
     names[0] = rb_intern("blocking");
@@ -380,7 +256,7 @@ static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
  *   @return [Fiber]
  */
 static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
-  struct gyre_scheduler *scheduler = opened(self);
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE job;
   if (argc == 0 || (argc > 0 && NIL_P(argv[0]))) {
     job = rb_block_proc();
@@ -402,107 +278,8 @@ static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
  * @return [nil]
  */
 static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
-  gyre_interrupt_fiber(opened(self), fiber, exception);
+  gyre_interrupt_fiber(gyre_scheduler_opened(self), fiber, exception);
   return Qnil;
-}
-
-struct timeout {
-  struct gyre_scheduler *scheduler;
-  struct gyre_timer timer;
-  struct gyre_interrupt *interrupt;
-  VALUE fiber, duration, class, message;
-};
-
-static VALUE timeout_exception(VALUE argument) {
-  struct timeout *timeout = (struct timeout *)argument;
-  return rb_class_new_instance(NIL_P(timeout->message) ? 0 : 1, &timeout->message, timeout->class);
-}
-
-static void timeout_fire(struct gyre_timer *timer, void *context) {
-  struct timeout *timeout = GYRE_CONTAINER(timer, struct timeout, timer);
-  int state = 0;
-  VALUE exception = rb_protect(timeout_exception, (VALUE)timeout, &state);
-  if (state) { /* what its constructor raised is raised instead */
-    exception = rb_errinfo();
-    rb_set_errinfo(Qnil);
-  }
-  timeout->interrupt = gyre_interrupt_fiber(gyre_scheduler_of(context), timeout->fiber, exception);
-  if (timeout->interrupt) timeout->interrupt->owner = &timeout->interrupt;
-}
-
-static VALUE timeout_body(VALUE argument) { return rb_yield(((struct timeout *)argument)->duration); }
-
-static VALUE timeout_ensure(VALUE argument) {
-  struct timeout *timeout = (struct timeout *)argument;
-  gyre_timers_cancel(&timeout->scheduler->loop.timers, &timeout->timer);
-  if (timeout->interrupt) gyre_interrupt_cancel(timeout->scheduler, timeout->interrupt);
-  return Qnil;
-}
-
-/*
- * Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which Timeout.timeout calls).
- *
- * @param duration [Numeric, nil] seconds
- * @param class [Class] of the exception
- * @param message [String]
- * @yieldparam duration [Numeric]
- * @return [Object] the block's value
- */
-static VALUE scheduler_timeout_after(int argc, VALUE *argv, VALUE self) {
-  struct timeout timeout = {.scheduler = opened(self), .fiber = rb_fiber_current()};
-  rb_scan_args(argc, argv, "12", &timeout.duration, &timeout.class, &timeout.message);
-  if (NIL_P(timeout.class)) timeout.class = rb_path2class("Timeout::Error");
-  int64_t duration_ns = gyre_duration_ns(timeout.duration);
-  if (duration_ns < 0) return rb_yield(timeout.duration);
-
-  timeout.timer.fire = timeout_fire;
-  if (gyre_timers_arm(&timeout.scheduler->loop.timers, &timeout.timer, gyre_timers_now() + duration_ns) < 0) rb_memerror();
-  VALUE result = rb_ensure(timeout_body, (VALUE)&timeout, timeout_ensure, (VALUE)&timeout);
-  RB_GC_GUARD(timeout.fiber);
-  return result;
-}
-
-/* --- processes --- */
-
-struct process_wait {
-  struct gyre_scheduler *scheduler;
-  int fd;
-  VALUE pid;
-  int flags;
-};
-
-static VALUE process_wait_body(VALUE argument) {
-  struct process_wait *wait = (struct process_wait *)argument;
-  for (;;) {
-    VALUE status = rb_funcall(process_status_class, id_wait, 2, wait->pid, INT2NUM(wait->flags | WNOHANG));
-    if (!NIL_P(status)) return status;
-    int ready = gyre_wait_io(wait->scheduler, wait->fd, GYRE_READABLE, -1);
-    if (ready < 0) rb_syserr_fail(-ready, "wait for a child process");
-  }
-}
-
-static VALUE process_wait_ensure(VALUE argument) {
-  struct process_wait *wait = (struct process_wait *)argument;
-  gyre_loop_forget(&wait->scheduler->loop, wait->fd);
-  close(wait->fd);
-  return Qnil;
-}
-
-/*
- * Waits for a child process (Fiber::Scheduler#process_wait): by pidfd (Linux 5.3), else in a thread.
- *
- * @param pid [Integer] as in Process.wait
- * @param flags [Integer] as in Process.wait
- * @return [Process::Status]
- */
-static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
-  struct process_wait wait = {.scheduler = opened(self), .fd = -1, .pid = pid, .flags = NUM2INT(flags)};
-#ifdef GYRE_HAVE_PIDFD_OPEN
-  if (NUM2PIDT(pid) > 0 && !(wait.flags & ~WNOHANG)) wait.fd = (int)syscall(SYS_pidfd_open, NUM2PIDT(pid), 0);
-#endif
-  if (wait.fd < 0) return rb_funcall(self, id_wait_in_thread, 2, pid, flags);
-  rb_update_max_fd(wait.fd);
-  return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 
 /* --- the loop --- */
@@ -513,7 +290,7 @@ static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
  * @return [self]
  */
 static VALUE scheduler_run(VALUE self) {
-  gyre_drive(opened(self), gyre_nothing_left, NULL);
+  gyre_drive(gyre_scheduler_opened(self), gyre_nothing_left, NULL);
   return self;
 }
 
@@ -529,7 +306,7 @@ static bool block_is_true(struct gyre_scheduler *scheduler, struct gyre_driving 
  */
 static VALUE scheduler_run_until(VALUE self) {
   VALUE block = rb_block_proc();
-  gyre_drive(opened(self), block_is_true, (void *)block);
+  gyre_drive(gyre_scheduler_opened(self), block_is_true, (void *)block);
   RB_GC_GUARD(block);
   return self;
 }
@@ -639,12 +416,8 @@ static VALUE native_backends(VALUE self) {
 }
 
 void gyre_init_scheduler(void) {
-  id_wait = rb_intern("wait");
   id_call = rb_intern("call");
   id_storage = rb_intern("storage");
-  id_wait_in_thread = rb_intern("process_wait_in_thread");
-  process_status_class = rb_path2class("Process::Status");
-  rb_gc_register_mark_object(process_status_class);
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);
 
@@ -660,8 +433,6 @@ void gyre_init_scheduler(void) {
   rb_define_method(class, "fiber", scheduler_fiber, -1);
   rb_define_method(class, "spawn", scheduler_spawn, -1);
   rb_define_method(class, "fiber_interrupt", scheduler_fiber_interrupt, 2);
-  rb_define_method(class, "timeout_after", scheduler_timeout_after, -1);
-  rb_define_method(class, "process_wait", scheduler_process_wait, 2);
   rb_define_method(class, "run", scheduler_run, 0);
   rb_define_method(class, "run_until", scheduler_run_until, 0);
   rb_define_method(class, "loop_running?", scheduler_loop_running_p, 0);
@@ -674,6 +445,8 @@ void gyre_init_scheduler(void) {
   rb_define_method(class, "process_fork", scheduler_process_fork, 0);
 
   gyre_init_fibers();
+  gyre_init_scheduler_process();
+  gyre_init_scheduler_timeout();
 
   /* Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 shipped a broken
    * interface of both (fixed in 3.2.6). Without the hooks Ruby reads and writes itself and calls io_wait. */

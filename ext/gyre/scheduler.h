@@ -1,6 +1,6 @@
 /*
- * The scheduler: fibers on a loop. fibers.c moves them (park, wake, pool, drive), scheduler.c and
- * scheduler_io.c are Ruby's hooks on top, http1_*.c start a pooled fiber for each request.
+ * The scheduler: fibers on a loop. fibers.c, workers.c, interrupts.c and drive.c move them, wait.c has
+ * what they wait by; scheduler*.c are Ruby's hooks on top, http1_*.c start a pooled fiber for each request.
  *
  * A fiber that has to wait puts a `struct gyre_parked` on its own stack and parks. It goes straight
  * to the next ready fiber; if none is ready, to the fiber that drives the loop; if nobody drives it,
@@ -93,6 +93,9 @@ extern VALUE gyre_mGyre, gyre_cScheduler, gyre_cNativeScheduler;
 
 struct gyre_scheduler *gyre_scheduler_get(VALUE self);
 
+/* The same; raises RuntimeError when it is closed. */
+struct gyre_scheduler *gyre_scheduler_opened(VALUE self);
+
 /* What an unblock of the fiber would wake and has not timed out, or NULL. */
 struct gyre_parked *gyre_blocked(struct gyre_scheduler *scheduler, VALUE fiber);
 
@@ -103,7 +106,7 @@ static inline struct gyre_scheduler *gyre_scheduler_of(struct gyre_loop *loop) {
   return GYRE_CONTAINER(loop, struct gyre_scheduler, loop);
 }
 
-/* fibers.c */
+/* fibers.c, workers.c, interrupts.c, drive.c */
 void gyre_init_fibers(void);
 void gyre_fibers_init(struct gyre_scheduler *scheduler);
 void gyre_fibers_mark(struct gyre_scheduler *scheduler);
@@ -142,7 +145,7 @@ void gyre_unwind(struct gyre_scheduler *scheduler);
 void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, struct gyre_driving *), void *context);
 bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving);
 
-/* scheduler.c: waits with everything that a wait may need. */
+/* wait.c */
 struct gyre_wait {
   struct gyre_scheduler *scheduler;
   struct gyre_list descriptor_node; /* in scheduler->descriptor_waits */
@@ -159,6 +162,8 @@ void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns);
 /* Parks until the wait's timer or a watch wakes it; also a second time. Run gyre_wait_end by rb_ensure. */
 void gyre_wait_again(struct gyre_wait *wait);
 void gyre_wait_end(struct gyre_wait *wait);
+/* Parks, for rb_ensure: the argument is a struct gyre_wait. */
+VALUE gyre_wait_body(VALUE wait);
 
 /* Parks until `fd` is ready for one of `events` or the time is over. Returns what is ready, 0 after
  * the time, or -errno. A negative timeout waits for ever. */
@@ -168,6 +173,8 @@ int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int6
 void gyre_sweep_descriptors(struct gyre_scheduler *scheduler);
 
 /* scheduler_io.c */
+void gyre_init_scheduler_process(void);
+void gyre_init_scheduler_timeout(void);
 void gyre_init_scheduler_io(bool reads, bool writes, bool positioned_writes);
 
 /* A duration of Ruby (nil, Integer, Float, Rational) in nanoseconds; -1 for nil. Raises ArgumentError

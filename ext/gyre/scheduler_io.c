@@ -20,12 +20,6 @@
 #define RUBY_FIBER_SCHEDULER_VERSION 1 /* Ruby 3.1 has no macro */
 #endif
 
-static struct gyre_scheduler *current(VALUE self) {
-  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  if (scheduler->closed) rb_raise(rb_eRuntimeError, "the scheduler is closed");
-  return scheduler;
-}
-
 /*
  * Parks until `io` is ready for one of `events` (Fiber::Scheduler#io_wait).
  *
@@ -39,7 +33,7 @@ static VALUE scheduler_io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout
 #ifdef GYRE_HAVE_IO_TIMEOUT
   if (NIL_P(timeout)) timeout = own_timeout = rb_io_timeout(io);
 #endif
-  int ready = gyre_wait_io(current(self), rb_io_descriptor(io), NUM2UINT(events), gyre_duration_ns(timeout));
+  int ready = gyre_wait_io(gyre_scheduler_opened(self), rb_io_descriptor(io), NUM2UINT(events), gyre_duration_ns(timeout));
   if (ready == 0 && !NIL_P(own_timeout)) {
     rb_raise(rb_const_get(rb_cIO, rb_intern("TimeoutError")), "%" PRIsVALUE " was not ready within its timeout of %" PRIsVALUE " s", io, own_timeout);
   }
@@ -158,7 +152,7 @@ static ssize_t write_step(struct transfer *transfer, char *bytes, size_t length)
  */
 static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) {
   VALUE io, first, second;
-  struct transfer transfer = {.scheduler = current(self)};
+  struct transfer transfer = {.scheduler = gyre_scheduler_opened(self)};
   rb_scan_args(argc, argv, "31", &io, &transfer.buffer, &first, &second);
   transfer.fd = rb_io_descriptor(io);
 
@@ -178,7 +172,7 @@ static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) {
  */
 static VALUE scheduler_io_write(int argc, VALUE *argv, VALUE self) {
   VALUE io, first, second;
-  struct transfer transfer = {.scheduler = current(self)};
+  struct transfer transfer = {.scheduler = gyre_scheduler_opened(self)};
   rb_scan_args(argc, argv, "31", &io, &transfer.buffer, &first, &second);
   transfer.fd = rb_io_descriptor(io);
 
@@ -212,7 +206,7 @@ static void positioned_bounds(struct transfer *transfer, int argc, VALUE *argv, 
  */
 static VALUE scheduler_io_pread(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 4, 5);
-  struct transfer transfer = {.scheduler = current(self), .buffer = argv[1], .fd = rb_io_descriptor(argv[0])};
+  struct transfer transfer = {.scheduler = gyre_scheduler_opened(self), .buffer = argv[1], .fd = rb_io_descriptor(argv[0])};
   void *base;
   size_t size;
   rb_io_buffer_get_bytes_for_writing(transfer.buffer, &base, &size);
@@ -229,7 +223,7 @@ static VALUE scheduler_io_pread(int argc, VALUE *argv, VALUE self) {
  */
 static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 4, 5);
-  struct transfer transfer = {.scheduler = current(self), .buffer = argv[1], .fd = rb_io_descriptor(argv[0])};
+  struct transfer transfer = {.scheduler = gyre_scheduler_opened(self), .buffer = argv[1], .fd = rb_io_descriptor(argv[0])};
   const void *base;
   size_t size;
   rb_io_buffer_get_bytes_for_reading(transfer.buffer, &base, &size);
@@ -329,7 +323,7 @@ static VALUE select_ensure(VALUE argument) {
  * @return [Array(Array<IO>, Array<IO>, Array<IO>), nil] what is ready; nil when the time is over
  */
 static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
-  struct gyre_scheduler *scheduler = current(self);
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   struct selecting selecting = {.count = 0};
   VALUE timeout;
   rb_scan_args(argc, argv, "13", &selecting.arrays[0], &selecting.arrays[1], &selecting.arrays[2], &timeout);
@@ -377,7 +371,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
  */
 static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
   int fd = RB_INTEGER_TYPE_P(descriptor) ? NUM2INT(descriptor) : rb_io_descriptor(descriptor);
-  gyre_loop_abandon(&current(self)->loop, fd);
+  gyre_loop_abandon(&gyre_scheduler_opened(self)->loop, fd);
   if (close(fd) < 0 && errno != EINTR) rb_sys_fail("close");
   return Qtrue;
 }

@@ -1,0 +1,149 @@
+/*
+ * Who drives the loop, and its turns: raise what is due, run what is ready, ask the kernel, deliver.
+ * Several may want to drive (run inside run_until, a parked fiber while nobody drives): the newest does.
+ */
+#include "fibers.h"
+
+#define UNWIND_NS INT64_C(1000000000) /* for what is stopped when the scheduler closes, to clean up */
+#define UNWIND_ROUNDS 3
+
+/* The newest one also waits for those that it has overtaken; they do not wait for each other. */
+bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
+  size_t parked_count = scheduler->parked_count;
+  if (scheduler->driving != driving) parked_count -= scheduler->overtaken_count;
+  return parked_count == 0 && scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts) &&
+         gyre_list_empty(&scheduler->keepers);
+}
+
+/* From now on it waits like any parked fiber; but an idle worker's driving is no work that is left. */
+static void displace(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
+  if (driving->done == gyre_worker_has_job) return;
+  driving->parked.state = GYRE_PARKED;
+  gyre_list_append(&scheduler->parked, &driving->parked.node);
+  scheduler->parked_count++;
+  scheduler->overtaken_count++;
+}
+
+static void go_on(struct gyre_scheduler *scheduler, struct gyre_driving *driving, enum gyre_parked_state state) {
+  if (driving->parked.state == GYRE_PARKED) scheduler->overtaken_count--;
+  if (state == GYRE_READY) {
+    gyre_parked_make_ready(scheduler, &driving->parked, false);
+  } else {
+    gyre_parked_leave(scheduler, &driving->parked, state);
+  }
+}
+
+static void set_driving(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
+  scheduler->driving = driving;
+  scheduler->driver = driving ? driving->parked.fiber : Qnil;
+}
+
+/* Whoever was overtaken goes on when what it drives for has come true. */
+static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
+  for (struct gyre_driving *driving = scheduler->driving->before; driving; driving = driving->before) {
+    if (driving->parked.state != GYRE_PARKED || !driving->done(scheduler, driving)) continue;
+    go_on(scheduler, driving, GYRE_READY);
+  }
+}
+
+static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
+  if (!gyre_list_empty(&scheduler->interrupts)) gyre_interrupts_deliver(scheduler);
+
+  gyre_budget_refill(scheduler);
+  while (!gyre_budget_is_spent(scheduler)) {
+    VALUE fiber = gyre_ready_take(scheduler);
+    if (NIL_P(fiber)) break;
+    scheduler->budget--;
+    if (fiber == driving->parked.fiber) return; /* the parked fiber that drives is woken itself */
+    rb_fiber_transfer(fiber, 0, NULL);
+    if (scheduler->driving != driving) return; /* overtaken meanwhile */
+    if ((driving->done == gyre_worker_has_job || driving->done == gyre_parked_is_running) && driving->done(scheduler, driving)) return;
+    if (!gyre_list_empty(&scheduler->interrupts)) break;
+  }
+  gyre_interrupts_resume(scheduler);
+  rb_thread_check_ints();
+  if (driving->done(scheduler, driving)) return;
+  if (driving->before) ask_for_overtaken(scheduler);
+
+  /* What is ready now, or was made so by an event, runs in the next turn. */
+  gyre_budget_refill(scheduler);
+  bool wait = scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts);
+  if (wait) gyre_sweep_descriptors(scheduler);
+  gyre_loop_poll(&scheduler->loop, wait);
+}
+
+struct drive {
+  struct gyre_scheduler *scheduler;
+  struct gyre_driving driving;
+};
+
+static VALUE drive_body(VALUE argument) {
+  struct drive *drive = (struct drive *)argument;
+  struct gyre_scheduler *scheduler = drive->scheduler;
+  struct gyre_driving *driving = &drive->driving;
+  while (!driving->done(scheduler, driving)) {
+    if (scheduler->driving == driving) {
+      turn(scheduler, driving);
+    } else if (driving->done == gyre_worker_has_job) {
+      break;
+    } else {
+      gyre_park(scheduler, &driving->parked);
+      if (scheduler->driving != driving && driving->parked.state == GYRE_RUNNING) displace(scheduler, driving);
+    }
+  }
+  return Qnil;
+}
+
+static VALUE drive_ensure(VALUE argument) {
+  struct drive *drive = (struct drive *)argument;
+  struct gyre_scheduler *scheduler = drive->scheduler;
+  struct gyre_driving *driving = &drive->driving;
+  go_on(scheduler, driving, GYRE_RUNNING);
+  if (scheduler->driving == driving) {
+    set_driving(scheduler, driving->before);
+    /* Its fiber is entered again when nothing is ready. */
+    if (driving->before) go_on(scheduler, driving->before, GYRE_RUNNING);
+  } else {
+    struct gyre_driving *newer = scheduler->driving;
+    while (newer && newer->before != driving) newer = newer->before;
+    if (newer) newer->before = driving->before;
+  }
+  return Qnil;
+}
+
+void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, struct gyre_driving *), void *context) {
+  struct drive drive = {.scheduler = scheduler, .driving = {.before = scheduler->driving, .done = done, .context = context}};
+  drive.driving.parked.fiber = drive.driving.parked.entered = rb_fiber_current();
+  drive.driving.parked.state = GYRE_RUNNING;
+  gyre_list_init(&drive.driving.parked.node);
+  if (drive.driving.before && drive.driving.before->parked.fiber != drive.driving.parked.fiber) displace(scheduler, drive.driving.before);
+  set_driving(scheduler, &drive.driving);
+  rb_ensure(drive_body, (VALUE)&drive, drive_ensure, (VALUE)&drive);
+}
+
+/* Raises Gyre::Stop in all that waits, and gives it some time to clean up. */
+static bool unwound(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
+  return (scheduler->parked_count == 0 && scheduler->ready_count == 0) || gyre_timers_now() > *(int64_t *)driving->context;
+}
+
+static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
+  (void)timer;
+  (void)context; /* the turn that it causes sees that the time is over */
+}
+
+void gyre_unwind(struct gyre_scheduler *scheduler) {
+  VALUE class = rb_const_get(gyre_mGyre, rb_intern("Stop"));
+  for (int round = 0; round < UNWIND_ROUNDS && scheduler->parked_count > 0; round++) {
+    VALUE me = rb_fiber_current();
+    for (struct gyre_list *node = scheduler->parked.next; node != &scheduler->parked; node = node->next) {
+      VALUE fiber = GYRE_CONTAINER(node, struct gyre_parked, node)->fiber;
+      VALUE message = rb_str_new_cstr("the scheduler closes");
+      if (fiber != me) gyre_interrupt_fiber(scheduler, fiber, rb_class_new_instance(1, &message, class));
+    }
+    int64_t deadline_ns = gyre_timers_now() + UNWIND_NS;
+    struct gyre_timer timer = {.fire = unwind_time_is_over};
+    (void)gyre_timers_arm(&scheduler->loop.timers, &timer, deadline_ns + 1);
+    gyre_drive(scheduler, unwound, &deadline_ns);
+    gyre_timers_cancel(&scheduler->loop.timers, &timer);
+  }
+}

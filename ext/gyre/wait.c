@@ -1,0 +1,128 @@
+/*
+ * Waiting with everything that a wait may need: a parked fiber, a timer, a watched descriptor. The hooks
+ * (scheduler.c, scheduler_io.c) and HTTP's connections wait by these functions.
+ */
+#include "scheduler.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+
+int64_t gyre_duration_ns(VALUE duration) {
+  if (NIL_P(duration)) return -1;
+  double seconds = NUM2DBL(duration);
+  if (isnan(seconds) || seconds < 0) rb_raise(rb_eArgError, "time interval must not be negative");
+  return seconds > 9e9 ? INT64_C(9000000000000000000) : (int64_t)(seconds * 1e9);
+}
+
+static void time_is_over(struct gyre_timer *timer, void *context) {
+  struct gyre_wait *wait = GYRE_CONTAINER(timer, struct gyre_wait, timer);
+  (void)context;
+  if (wait->parked.state != GYRE_PARKED) return;
+  wait->timed_out = true;
+  gyre_wake(wait->scheduler, &wait->parked);
+}
+
+static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  struct gyre_wait *wait = GYRE_CONTAINER(watch, struct gyre_wait, watch);
+  wait->ready |= ready & watch->interest;
+  gyre_wake(gyre_scheduler_of(loop), &wait->parked);
+}
+
+void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
+  wait->scheduler = scheduler;
+  wait->timer.place = 0;
+  wait->timer.fire = time_is_over;
+  wait->watch.fd = -1;
+  wait->watch.ready = descriptor_is_ready;
+  wait->ready = 0;
+  wait->timed_out = false;
+  gyre_list_init(&wait->descriptor_node);
+  gyre_park_begin(scheduler, &wait->parked);
+}
+
+void gyre_wait_end(struct gyre_wait *wait) {
+  gyre_park_end(wait->scheduler, &wait->parked);
+  gyre_list_remove(&wait->descriptor_node);
+  gyre_timers_cancel(&wait->scheduler->loop.timers, &wait->timer);
+  gyre_loop_unwatch(&wait->scheduler->loop, &wait->watch);
+}
+
+VALUE gyre_wait_body(VALUE argument) {
+  struct gyre_wait *wait = (struct gyre_wait *)argument;
+  gyre_park(wait->scheduler, &wait->parked);
+  return Qnil;
+}
+
+static VALUE wait_ensure(VALUE argument) {
+  gyre_wait_end((struct gyre_wait *)argument);
+  return Qnil;
+}
+
+void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns) {
+  if (timeout_ns < 0) return;
+  if (gyre_timers_arm(&wait->scheduler->loop.timers, &wait->timer, gyre_timers_now() + timeout_ns) == 0) return;
+  gyre_wait_end(wait);
+  rb_memerror();
+}
+
+void gyre_wait_again(struct gyre_wait *wait) {
+  if (wait->parked.state == GYRE_RUNNING) gyre_park_begin(wait->scheduler, &wait->parked);
+  gyre_park(wait->scheduler, &wait->parked);
+}
+
+int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns) {
+  struct gyre_wait wait;
+  gyre_wait_begin(scheduler, &wait);
+  int error = gyre_loop_watch(&scheduler->loop, &wait.watch, fd, events);
+  if (error < 0) {
+    gyre_wait_end(&wait);
+    return error == -EPERM ? (int)events : error;
+  }
+  gyre_wait_arm(&wait, timeout_ns);
+  gyre_list_append(&scheduler->descriptor_waits, &wait.descriptor_node);
+  rb_ensure(gyre_wait_body, (VALUE)&wait, wait_ensure, (VALUE)&wait);
+  return (int)wait.ready;
+}
+
+/* Ruby tells nobody that an IO is closed before version 4.0, and the kernel just drops the watch. So
+ * after the fibers have run, and at most once in SWEEP_NS, what they wait for is asked for by poll(2),
+ * which knows closed ones. An idle loop sweeps once and then sleeps undisturbed. */
+#define SWEEP_NS INT64_C(100000000)
+#define SWEEP_BATCH 256
+
+static void sweep_batch(struct gyre_wait **waits, struct pollfd *descriptors, int count) {
+  if (poll(descriptors, (nfds_t)count, 0) <= 0) return;
+  for (int i = 0; i < count; i++) {
+    if (!(descriptors[i].revents & POLLNVAL)) continue;
+    waits[i]->ready |= waits[i]->watch.interest;
+    gyre_wake(waits[i]->scheduler, &waits[i]->parked);
+  }
+}
+
+static void sweep(struct gyre_timer *timer, void *context) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
+  struct gyre_wait *waits[SWEEP_BATCH];
+  struct pollfd descriptors[SWEEP_BATCH];
+  int count = 0;
+  (void)timer;
+  for (struct gyre_list *node = scheduler->descriptor_waits.next; node != &scheduler->descriptor_waits; node = node->next) {
+    struct gyre_wait *wait = GYRE_CONTAINER(node, struct gyre_wait, descriptor_node);
+    if (wait->parked.state != GYRE_PARKED || wait->watch.fd < 0) continue;
+    waits[count] = wait;
+    descriptors[count++] = (struct pollfd){.fd = wait->watch.fd};
+    if (count == SWEEP_BATCH) {
+      sweep_batch(waits, descriptors, count);
+      count = 0;
+    }
+  }
+  if (count) sweep_batch(waits, descriptors, count);
+  scheduler->swept_switches = scheduler->switches;
+}
+
+void gyre_sweep_descriptors(struct gyre_scheduler *scheduler) {
+  if (scheduler->swept_switches == scheduler->switches || gyre_timer_armed(&scheduler->sweep)) return;
+  if (gyre_list_empty(&scheduler->descriptor_waits)) return;
+  scheduler->sweep.fire = sweep;
+  (void)gyre_timers_arm(&scheduler->loop.timers, &scheduler->sweep, gyre_timers_now() + SWEEP_NS);
+}
