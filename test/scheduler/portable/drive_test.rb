@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+# Who drives the portable scheduler's loop, and until when.
+require "test_helper"
+require "gyre/scheduler"
+
+class PortableDriveTest < Minitest::Test
+  Drive = Gyre::Scheduler::Portable::Drive
+
+  def test_a_drive_is_done_when_its_condition_says_so
+    asked = []
+    drive = Drive.new(Fiber.current, nil, false, ->(itself) { asked << itself and asked.size > 1 })
+    refute_predicate drive, :done?
+    assert_predicate drive, :done?
+    assert_same drive, asked.first
+  end
+
+  def test_a_condition_that_raises_counts_as_fulfilled_for_others
+    drive = Drive.new(Fiber.current, nil, false, ->(_) { raise IOError })
+    assert_predicate drive, :fulfilled?
+    assert_raises(IOError) { drive.done? }
+  end
+
+  def test_what_a_condition_raises_leaves_through_its_own_run_until
+    with_scheduler do |scheduler|
+      outcome = nil
+      stage = 0
+      scheduler.spawn do
+        scheduler.run_until { stage == 1 && raise(IOError, "from the condition") }
+      rescue IOError => error
+        outcome = error.message
+      end
+      scheduler.spawn { sleep(0.001).then { stage = 1 } }
+      scheduler.run
+      assert_equal "from the condition", outcome
+    end
+  end
+
+  private
+
+  def with_scheduler
+    Thread.new do
+      scheduler = Gyre::Scheduler::Portable.new
+      Fiber.set_scheduler(scheduler)
+      yield scheduler
+    end.tap { |thread| thread.report_on_exception = false }.join
+  end
+end

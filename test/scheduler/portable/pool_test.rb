@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+# The workers of the portable scheduler.
+require "test_helper"
+require "gyre/scheduler"
+
+class PortablePoolTest < Minitest::Test
+  def test_a_worker_that_rests_is_taken_before_a_new_one_is_made
+    with_scheduler do |scheduler|
+      first = scheduler.spawn { nil }
+      assert_equal 1, scheduler.stats[:idle_fibers]
+      assert_same first, scheduler.spawn { nil }
+      assert_equal 1, scheduler.stats[:idle_fibers]
+    end
+  end
+
+  def test_no_more_than_a_limit_of_workers_rest
+    with_scheduler do |scheduler|
+      limit = Gyre::Scheduler::Portable::Pool::IDLE_LIMIT
+      (limit + 100).times { scheduler.spawn { scheduler.yield } }
+      assert_equal limit + 100, scheduler.stats[:tasks]
+      scheduler.run
+      assert_equal [0, limit], scheduler.stats.values_at(:tasks, :idle_fibers)
+    end
+  end
+
+  def test_a_worker_with_options_of_its_own_has_one_job
+    with_scheduler do |scheduler|
+      fiber = scheduler.fiber(blocking: true) { nil }
+      refute_predicate fiber, :alive?
+      assert_equal 0, scheduler.stats[:idle_fibers]
+    end
+  end
+
+  def test_an_exception_raised_into_a_resting_worker_does_it_no_harm
+    with_scheduler do |scheduler|
+      fiber = scheduler.spawn { nil }
+      Fiber.new { fiber.raise(IOError, "too late") }.resume
+      done = false
+      5.times { scheduler.spawn { scheduler.yield.then { done = true } } }
+      scheduler.run
+      assert done
+    end
+  end
+
+  private
+
+  def with_scheduler
+    Thread.new do
+      scheduler = Gyre::Scheduler::Portable.new
+      Fiber.set_scheduler(scheduler)
+      yield scheduler
+    end.tap { |thread| thread.report_on_exception = false }.join
+  end
+end
