@@ -82,5 +82,6 @@ module Gyre
   end
 end
 
+require_relative "scheduler/tcp_socket"
 require_relative "scheduler/portable"
 Gyre::Loop.native?

@@ -18,7 +18,7 @@ module Showcase
       way = WAYS[env["QUERY_STRING"]]
       return [404, { "content-type" => "text/plain" }, ["Ask for ?#{WAYS.keys.join(" or ?")}.\n"]] unless way
 
-      host, port = OwnServer.address
+      host, port = OwnServer.address(env)
       [200, HEADERS.dup, ->(stream) { compare(way, stream) { |shop| ask(host, port, shop) } }]
     end
 

@@ -52,7 +52,7 @@ module Showcase
         requests: @requests,
         resident_bytes: resident_bytes,
         server: defined?(Gyre) ? "Gyre #{Gyre::VERSION}" : env["SERVER_SOFTWARE"],
-        **OwnServer.figures
+        **OwnServer.figures(env)
       }
     end
 

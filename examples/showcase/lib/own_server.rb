@@ -15,29 +15,26 @@ module Showcase
 
     module_function
 
+    # @param env [Hash] of the request
     # @return [Hash{Symbol => Object}] what the page shows: backend:, connections:, tasks:, turns:; empty elsewhere
-    def figures
-      server = gyre or return {}
+    def figures(env)
+      server = env["gyre.server"] or return {}
       stats = Fiber.scheduler.stats
       { backend: Fiber.scheduler.backend, connections: server.stats[:connections], tasks: stats[:tasks], turns: stats[:turns] }
     end
 
+    # @param env [Hash] of the request
     # @return [Array(String, Integer)] host and port
-    def address
+    def address(env)
       if ENV["SHOWCASE_URL"]
         url = URI(ENV["SHOWCASE_URL"])
         return [url.hostname, url.port]
       end
 
-      endpoint = gyre&.endpoints&.find { |each| each.transport == :tcp }
+      endpoint = env["gyre.server"]&.endpoints&.find { |each| each.transport == :tcp }
       raise "set SHOWCASE_URL, so that the showcase can ask the shops on this server" unless endpoint
 
       [LOOPBACK.fetch(endpoint.host, endpoint.host), endpoint.port]
-    end
-
-    # @return [Gyre::Web::Server, nil] the one of this process
-    def gyre
-      @gyre ||= ObjectSpace.each_object(Gyre::Web::Server).first if Fiber.scheduler && defined?(Gyre::Web::Server)
     end
   end
 end

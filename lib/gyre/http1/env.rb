@@ -21,8 +21,9 @@ module Gyre
         #
         # @param scheme [String] "http" or "https"
         # @param errors [#puts, #write, #flush] rack.errors
+        # @param extra [Hash{String => Object}] more entries, the same for each request
         # @return [Hash{String => Object}] frozen
-        def template(scheme: "http", errors: $stderr)
+        def template(scheme: "http", errors: $stderr, extra: {})
           template = {
             "REQUEST_METHOD" => "GET".b.freeze, "SCRIPT_NAME" => "".b.freeze, "PATH_INFO" => nil, "QUERY_STRING" => "".b.freeze,
             "REQUEST_URI" => nil, "SERVER_NAME" => nil, "SERVER_PORT" => nil, "SERVER_PROTOCOL" => "HTTP/1.1".b.freeze,
@@ -32,7 +33,7 @@ module Gyre
             "gyre.connection" => nil
           }
           template["HTTPS"] = "on".b.freeze if scheme == "https"
-          template.freeze
+          template.merge!(extra).freeze
         end
 
         # @param template [Hash] see {template}

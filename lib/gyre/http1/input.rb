@@ -68,6 +68,7 @@ module Gyre
         while length.nil? || content.bytesize < length
           piece = take(length ? length - content.bytesize : PIECE_BYTES) or break
           content << piece
+          piece.clear # its memory goes back now and not at the next collection
         end
         content if length.nil? || !content.empty?
       end

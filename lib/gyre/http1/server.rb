@@ -61,11 +61,12 @@ module Gyre
       # @param access_log [#log, #call, nil] given (env, status, body bytes sent, seconds) after each request
       # @param scheme [String] rack.url_scheme
       # @param errors [#puts, #write, #flush] rack.errors
-      def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr)
+      # @param env [Hash{String => Object}] more entries of each request's env
+      def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {})
         @service = Service.new(app, log: log, access_log: access_log.respond_to?(:log) ? access_log.method(:log) : access_log)
         @sockets = Array(listeners).map(&:to_io)
         @limits = limits
-        @template = Env.template(scheme: scheme, errors: errors)
+        @template = Env.template(scheme: scheme, errors: errors, extra: env)
         @acceptor = nil
       end
 

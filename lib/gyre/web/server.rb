@@ -89,7 +89,8 @@ module Gyre
         listen
         handle_signals do
           in_task do
-            @http = HTTP1::Server.new(@app, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log)
+            @http = HTTP1::Server.new(@app, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
+                                            env: { "gyre.server" => self })
             @http.start
             yield self if block_given?
             serve
