@@ -154,9 +154,9 @@ static void connected(struct connection *c) {
         send_request(c);
 }
 
-static void turn(void) {
+static void turn(int timeout_ms) {
     struct epoll_event events[512];
-    int ready = epoll_wait(poller, events, 512, 100);
+    int ready = epoll_wait(poller, events, 512, timeout_ms);
     for (int i = 0; i < ready; i++) {
         struct connection *c = &connections[events[i].data.u32];
         if (c->state == CONNECTING && (events[i].events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) connected(c);
@@ -176,7 +176,7 @@ static void open_all(int connecting_limit, int unanswered_limit) {
             start(&connections[next], next);
             next++;
         }
-        turn();
+        turn(100);
     }
 }
 
@@ -184,9 +184,9 @@ static void ask_all(void) {
     double limit = now() + time_limit_s;
     for (int i = 0; i < count; i++) {
         if (connections[i].state == IDLE) send_request(&connections[i]);
-        if (i % 64 == 63) turn(); /* so that the first answers do not wait for the last questions */
+        if (i % 64 == 63) turn(0); /* so that the first answers do not wait for the last questions */
     }
-    while (waiting > 0 && now() < limit) turn();
+    while (waiting > 0 && now() < limit) turn(100);
 }
 
 int main(int argc, char **argv) {
