@@ -120,27 +120,30 @@ module SchedulerContract
     end
 
     def test_an_interrupt_of_the_thread_while_the_loop_waits_leaves_through_run_and_the_loop_can_go_on
-      done = false
+      got = nil
       with_scheduler do |scheduler|
-        scheduler.spawn { sleep(0.03).then { done = true } }
+        queue = Thread::Queue.new
+        scheduler.spawn { got = queue.pop }
         raise_soon(Interrupt)
         assert_raises(Interrupt) { scheduler.run }
-        refute done
+        queue.push(:late)
         scheduler.run
       end
-      assert done
+      assert_equal :late, got
     end
 
     def test_an_interrupt_while_a_fiber_computes_leaves_through_run
       unwound = false
       with_scheduler do |scheduler|
+        computing = Thread::Queue.new
         scheduler.spawn do
           sleep 0.001
+          computing.push(true)
           nil while true
         ensure
           unwound = true
         end
-        raise_soon(Interrupt)
+        raise_soon(Interrupt) { computing.pop }
         assert_raises(Interrupt) { scheduler.run }
       end
       assert unwound
@@ -162,15 +165,16 @@ module SchedulerContract
     end
 
     def test_control_c_leaves_through_run_in_the_main_thread
-      done = false
+      got = nil
       run_scheduler do |scheduler|
-        scheduler.spawn { sleep(0.02).then { done = true } }
-        pid = Process.pid
-        Thread.new { sleep(0.005).then { Process.kill(:INT, pid) } }
+        queue = Thread::Queue.new
+        scheduler.spawn { got = queue.pop }
+        main = Thread.current
+        Thread.new { (Thread.pass until main.status == "sleep").then { Process.kill(:INT, Process.pid) } }
         assert_raises(Interrupt) { scheduler.run }
-        refute done
+        queue.push(:late)
       end
-      assert done
+      assert_equal :late, got
     end
 
     def test_control_c_ends_a_program_whose_fibers_wait_for_ever

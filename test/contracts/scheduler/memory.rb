@@ -9,7 +9,8 @@ module SchedulerContract
     # In a program of its own: a collection of the suite's heap takes too long to do hundreds of them.
     def test_everything_survives_a_collection_at_every_allocation
       code = <<~RUBY
-        require "contracts/scheduler_contract"
+        require "gyre/scheduler"
+        require "contracts/scheduler/memory"
         include SchedulerContract::Memory
         scheduler = Gyre::Scheduler.new(#{backend.inspect})
         Fiber.set_scheduler(scheduler)
@@ -19,7 +20,7 @@ module SchedulerContract
         GC.stress = false
         puts steps.sort.join(" ")
       RUBY
-      output = ruby("-I#{File.expand_path("../..", __dir__)}", "-e", code)
+      output = ruby("--disable-gems", "-I#{File.expand_path("../..", __dir__)}", "-e", code)
       assert_equal "block queue read sleep timeout\n", output.out, output.err
     end
 
@@ -47,7 +48,7 @@ module SchedulerContract
         spawn_with_objects(scheduler, Object) # what the last job left on the fibers' stacks may stay
         scheduler.run
         GC.start
-        assert_operator ObjectSpace.each_object(kind).count, :<, 10
+        assert_operator ObjectSpace.each_object(kind).count, :<, 60
       end
     end
 
