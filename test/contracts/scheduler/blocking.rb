@@ -17,8 +17,8 @@ module SchedulerContract
     end
 
     def test_sleep_returns_the_seconds_as_an_integer
-      assert_equal(0, in_fiber { sleep 0.001 })
-      assert_equal(0, in_fiber { sleep Rational(1, 1000) })
+      assert_includes([0, 1], in_fiber { sleep 0.001 }) # 1 when a second of the clock begins meanwhile
+      assert_includes([0, 1], in_fiber { sleep Rational(1, 1000) })
     end
 
     def test_sleep_refuses_what_is_no_duration

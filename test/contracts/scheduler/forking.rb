@@ -52,7 +52,8 @@ module SchedulerContract
       with_scheduler do |scheduler|
         scheduler.spawn do
           3.times { Process.wait(in_child { scheduler.close }) }
-          assert_equal 0, sleep(0.001)
+          assert_kind_of Integer, sleep(0.001)
+          refute_predicate scheduler, :closed?
         end
       end
     end
@@ -70,10 +71,11 @@ module SchedulerContract
         require "gyre/scheduler"
         scheduler = Gyre::Scheduler.new(#{backend.inspect})
         Fiber.set_scheduler(scheduler)
-        Fiber.schedule { sleep 0.01; puts "parent's fiber" }
-        Fiber.schedule { pid = fork { sleep 0.001; puts "child" }; Process.wait(pid); puts $?.exitstatus }
+        say = ->(text) { $stdout.write("\#{text}\n") } # at once, for two processes write here
+        Fiber.schedule { sleep 0.01; say.("parent's fiber") }
+        Fiber.schedule { pid = fork { sleep 0.001; say.("child") }; Process.wait(pid); say.($?.exitstatus) }
         scheduler.run
-        puts "end"
+        say.("end")
       RUBY
       output = ruby("-e", "$stdout.sync = true\n#{code}")
       assert_equal ["0", "child", "end", "parent's fiber"], output.out.lines(chomp: true).sort, output.err
