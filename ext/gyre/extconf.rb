@@ -37,18 +37,7 @@ have_func("accept4", "sys/socket.h")
 have_func("preadv2", "sys/uio.h") && have_const("RWF_NOWAIT", "sys/uio.h")
 have_header("sys/syscall.h") && have_const("SYS_pidfd_open", "sys/syscall.h")
 
-have_header("ruby/io/buffer.h")
-have_header("ruby/fiber/scheduler.h")
-have_func("rb_process_status_wait", "ruby.h")
-have_func("rb_hash_new_capa", "ruby.h")
-have_func("rb_io_descriptor", "ruby/io.h")
 have_func("rb_io_timeout", "ruby/io.h")
-have_func("rb_io_closed_p", "ruby/io.h")
-have_func("rb_fiber_raise", "ruby.h")
-have_func("rb_fiber_new_storage", "ruby.h")
-have_func("rb_fiber_scheduler_blocking_operation_execute", "ruby/fiber/scheduler.h")
-have_func("rb_io_buffer_get_bytes_for_reading", %w[ruby.h ruby/io/buffer.h])
-have_func("rb_io_buffer_free_locked", %w[ruby.h ruby/io/buffer.h])
 
 $CFLAGS << " -std=gnu11 -O3 -fvisibility=hidden -Werror=implicit-function-declaration"
 $warnflags = "#{$warnflags} -Wall -Wextra -Wno-unused-parameter"

@@ -33,41 +33,8 @@
 #endif
 
 /* Ruby. The comment says since when. */
-#ifdef HAVE_RUBY_IO_BUFFER_H /* 3.1 */
-#define GYRE_HAVE_IO_BUFFER 1
-#endif
-#ifdef HAVE_RUBY_FIBER_SCHEDULER_H /* 3.1 */
-#define GYRE_HAVE_FIBER_SCHEDULER 1
-#endif
-#ifdef HAVE_RB_PROCESS_STATUS_WAIT /* 3.2 exports it */
-#define GYRE_HAVE_PROCESS_STATUS_WAIT 1
-#endif
-#ifdef HAVE_RB_HASH_NEW_CAPA /* 3.2 */
-#define GYRE_HAVE_HASH_NEW_CAPA 1
-#endif
-#ifdef HAVE_RB_IO_DESCRIPTOR /* 3.1 */
-#define GYRE_HAVE_IO_DESCRIPTOR 1
-#endif
 #ifdef HAVE_RB_IO_TIMEOUT /* 3.2 */
 #define GYRE_HAVE_IO_TIMEOUT 1
-#endif
-#ifdef HAVE_RB_IO_CLOSED_P /* 3.3 */
-#define GYRE_HAVE_IO_CLOSED_P 1
-#endif
-#ifdef HAVE_RB_FIBER_RAISE /* 3.1 */
-#define GYRE_HAVE_FIBER_RAISE 1
-#endif
-#ifdef HAVE_RB_FIBER_NEW_STORAGE /* 3.2 */
-#define GYRE_HAVE_FIBER_NEW_STORAGE 1
-#endif
-#ifdef HAVE_RB_FIBER_SCHEDULER_BLOCKING_OPERATION_EXECUTE /* 4.0 */
-#define GYRE_HAVE_BLOCKING_OPERATION_EXECUTE 1
-#endif
-#ifdef HAVE_RB_IO_BUFFER_GET_BYTES_FOR_READING /* 3.1 */
-#define GYRE_HAVE_IO_BUFFER_GET_BYTES_FOR_READING 1
-#endif
-#ifdef HAVE_RB_IO_BUFFER_FREE_LOCKED /* 3.2 */
-#define GYRE_HAVE_IO_BUFFER_FREE_LOCKED 1
 #endif
 
 /* Everything is built with hidden visibility; Ruby looks for this one name. */

@@ -102,8 +102,16 @@ struct gyre_http1_listener {
   struct gyre_watch watch;
   struct gyre_http1_acceptor *acceptor;
   int fd;
-  char port[8];
-  char host[64];
+};
+
+/* Requests with this authority from this address share a template; see http1_env.c. */
+struct gyre_http1_usual {
+  VALUE template; /* nil before there is one */
+  uint32_t misses;
+  uint16_t authority_length;
+  uint8_t family;
+  uint8_t address[16];
+  char authority[256];
 };
 
 struct gyre_http1_acceptor {
@@ -125,6 +133,7 @@ struct gyre_http1_acceptor {
   struct gyre_http1_field *fields;
   struct gyre_http1_buffer output; /* for heads of answers, until the fiber parks */
   struct gyre_http1_date date;
+  struct gyre_http1_usual usual;
   uint8_t last_family, last_address[16]; /* the peer that was put into words last */
   char last_text[INET6_ADDRSTRLEN];
 };

@@ -5,10 +5,8 @@
 #include "feature.h"
 #include "http1.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <ruby/io.h>
 #include <stdlib.h>
@@ -30,6 +28,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->sockets);
   rb_gc_mark(acceptor->handler);
   rb_gc_mark(acceptor->template);
+  rb_gc_mark(acceptor->usual.template);
   /* Idle connections hold no object, so ten thousand of them cost the GC nothing. */
   for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
     struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, active);
@@ -91,7 +90,7 @@ static VALUE acceptor_allocate(VALUE class) {
   struct gyre_http1_acceptor *acceptor;
   VALUE self = TypedData_Make_Struct(class, struct gyre_http1_acceptor, &acceptor_type, acceptor);
   acceptor->self = self;
-  acceptor->sockets = acceptor->handler = acceptor->template = Qnil;
+  acceptor->sockets = acceptor->handler = acceptor->template = acceptor->usual.template = Qnil;
   gyre_list_init(&acceptor->client.node);
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->connections);
@@ -266,13 +265,6 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
     listener->watch.fd = -1;
     listener->watch.ready = on_acceptable;
     listener->fd = rb_io_descriptor(rb_io_get_io(RARRAY_AREF(acceptor->sockets, i)));
-    struct sockaddr_storage address;
-    socklen_t length = sizeof(address);
-    strcpy(listener->host, "localhost");
-    strcpy(listener->port, "80");
-    if (getsockname(listener->fd, (struct sockaddr *)&address, &length) == 0 && (address.ss_family == AF_INET || address.ss_family == AF_INET6)) {
-      getnameinfo((struct sockaddr *)&address, length, listener->host, sizeof(listener->host), listener->port, sizeof(listener->port), NI_NUMERICHOST | NI_NUMERICSERV);
-    }
     acceptor->listener_count++;
   }
   acceptor->pause.fire = resume_accepting;

@@ -31,8 +31,12 @@ static bool names_close(VALUE value) {
   if (!RB_TYPE_P(value, T_STRING)) return false;
   const char *text = RSTRING_PTR(value);
   long length = RSTRING_LEN(value);
-  for (long i = 0; i + 5 <= length; i++) {
-    if (gyre_http1_same_name(text + i, 5, "close", 5)) return true;
+  for (long begin = 0, end; begin < length; begin = end + 1) {
+    for (end = begin; end < length && text[end] != ','; end++) {}
+    long from = begin, to = end;
+    while (from < to && (text[from] == ' ' || text[from] == '\t')) from++;
+    while (to > from && (text[to - 1] == ' ' || text[to - 1] == '\t')) to--;
+    if (gyre_http1_same_name(text + from, (size_t)(to - from), "close", 5)) return true;
   }
   return false;
 }

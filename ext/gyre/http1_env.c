@@ -5,9 +5,12 @@
  */
 #include "http1.h"
 
+#include <arpa/inet.h>
 #include <ruby/encoding.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* Headers that most requests have some of. CGI's own two come without HTTP_. */
 static const char *const known_names[] = {
@@ -22,6 +25,7 @@ static const char *const known_names[] = {
 
 #define KNOWN_COUNT (sizeof(known_names) / sizeof(known_names[0]))
 #define SLOTS 256
+#define USUAL_MISSES_LIMIT 8
 
 static struct {
   const char *name;
@@ -30,7 +34,7 @@ static struct {
 } slots[SLOTS];
 
 static VALUE key_method, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol, key_remote, key_host,
-    key_cookie, key_input, key_finished, key_connection, key_hijack, key_early_hints, key_rack_protocol,
+    key_cookie, key_input, key_finished, key_hijack, key_early_hints, key_rack_protocol,
     key_trailers;
 static VALUE input_class;
 static ID id_new;
@@ -58,15 +62,15 @@ static VALUE env_key(const char *name, size_t length) {
   return rb_enc_interned_str(text, (long)at, rb_usascii_encoding());
 }
 
-/* The key of a header; *known says whether the name is among the usual ones. */
-static VALUE find_key(const char *name, size_t length, bool *known) {
+/* The key of a header; *known is the slot of a usual name, -1 for any other. */
+static VALUE find_key(const char *name, size_t length, int *known) {
   for (unsigned slot = slot_of(name, length); slots[slot].name; slot = (slot + 1) % SLOTS) {
     if (gyre_http1_same_name(name, length, slots[slot].name, slots[slot].length)) {
-      *known = true;
+      *known = (int)slot;
       return slots[slot].key;
     }
   }
-  *known = false;
+  *known = -1;
   return env_key(name, length);
 }
 
@@ -77,20 +81,45 @@ static VALUE joined(VALUE before, VALUE value, const char *separator) {
 }
 
 static void set_fields(VALUE env, const struct gyre_http1_head *head, const char *bytes) {
+  uint64_t seen[SLOTS / 64] = {0};
   for (unsigned i = 0; i < head->field_count; i++) {
     const struct gyre_http1_field *field = &head->fields[i];
     /* x_forwarded_for would pose as x-forwarded-for (CVE-2024-45614). */
     if (field->flags & GYRE_HTTP1_FIELD_UNDERSCORE) continue;
-    bool known;
+    int known;
     VALUE key = find_key(bytes + field->name, field->name_length, &known);
     VALUE value = rb_str_new(bytes + field->value, field->value_length);
-    VALUE before = rb_hash_lookup2(env, key, Qundef);
+    bool first = known >= 0 && !(seen[known / 64] >> (known % 64) & 1);
+    if (known >= 0) seen[known / 64] |= UINT64_C(1) << (known % 64);
+    /* A look-up costs as much as the entry itself: only where there may be one. */
+    VALUE before = first ? Qundef : rb_hash_lookup2(env, key, Qundef);
     if (before != Qundef) value = joined(before, value, key == key_cookie ? "; " : ", ");
     rb_hash_aset(env, key, value);
   }
 }
 
 static VALUE slice(const char *bytes, struct gyre_http1_slice part) { return rb_str_new(bytes + part.offset, part.length); }
+
+/* HTTP/1.0 without Host: the socket's own address, or "localhost" for a Unix socket. */
+static void set_own_address(VALUE env, int fd) {
+  struct sockaddr_storage address;
+  socklen_t length = sizeof(address);
+  char host[INET6_ADDRSTRLEN + 2] = "localhost", port[8] = "80", text[INET6_ADDRSTRLEN];
+  if (getsockname(fd, (struct sockaddr *)&address, &length) == 0) {
+    if (address.ss_family == AF_INET) {
+      const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&address;
+      inet_ntop(AF_INET, &ipv4->sin_addr, host, sizeof(host));
+      snprintf(port, sizeof(port), "%u", ntohs(ipv4->sin_port));
+    } else if (address.ss_family == AF_INET6) {
+      const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&address;
+      inet_ntop(AF_INET6, &ipv6->sin6_addr, text, sizeof(text));
+      snprintf(host, sizeof(host), "[%s]", text);
+      snprintf(port, sizeof(port), "%u", ntohs(ipv6->sin6_port));
+    }
+  }
+  rb_hash_aset(env, key_server_name, rb_str_new_cstr(host));
+  rb_hash_aset(env, key_server_port, rb_str_new_cstr(port));
+}
 
 static void set_server(VALUE env, struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
@@ -100,9 +129,7 @@ static void set_server(VALUE env, struct gyre_http1_connection *connection, cons
     rb_hash_aset(env, key_server_port, port);
     if (head->target_form == GYRE_HTTP1_TARGET_ABSOLUTE) rb_hash_aset(env, key_host, slice(bytes, head->authority));
   } else {
-    const struct gyre_http1_listener *listener = acceptor->listeners;
-    rb_hash_aset(env, key_server_name, rb_str_new_cstr(listener->host));
-    rb_hash_aset(env, key_server_port, rb_str_new_cstr(listener->port));
+    set_own_address(env, connection->fd);
   }
 }
 
@@ -126,8 +153,36 @@ static VALUE offered_protocols(const struct gyre_http1_head *head, const char *b
   return names;
 }
 
+/* --- the usual peer ---
+ *
+ * Clients ask for the same host, and proxies come from the same address: a second template has SERVER_NAME,
+ * SERVER_PORT and REMOTE_ADDR of such requests, so that these are neither made nor set again. */
+
+static bool is_usual(const struct gyre_http1_usual *usual, const struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
+  return !NIL_P(usual->template) && head->authority.length == usual->authority_length && connection->family == usual->family &&
+         memcmp(bytes + head->authority.offset, usual->authority, usual->authority_length) == 0 &&
+         memcmp(connection->address, usual->address, sizeof(usual->address)) == 0;
+}
+
+/* After some requests in a row that were unlike the usual ones, this is what is usual. */
+static void learn_usual(struct gyre_http1_usual *usual, struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes, VALUE env) {
+  if (++usual->misses < USUAL_MISSES_LIMIT) return;
+  usual->misses = 0;
+  if (head->authority.length == 0 || head->authority.length > sizeof(usual->authority)) return;
+  VALUE template = rb_hash_dup(connection->acceptor->template);
+  VALUE keys[] = {key_server_name, key_server_port, key_remote};
+  for (int i = 0; i < 3; i++) rb_hash_aset(template, keys[i], rb_str_new_frozen(rb_hash_aref(env, keys[i])));
+  usual->template = rb_obj_freeze(template);
+  usual->authority_length = (uint16_t)head->authority.length;
+  memcpy(usual->authority, bytes + head->authority.offset, head->authority.length);
+  usual->family = connection->family;
+  memcpy(usual->address, connection->address, sizeof(usual->address));
+}
+
 VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
-  VALUE env = rb_hash_dup(connection->acceptor->template);
+  struct gyre_http1_usual *usual = &connection->acceptor->usual;
+  bool known = is_usual(usual, connection, head, bytes);
+  VALUE env = rb_hash_dup(known ? usual->template : connection->acceptor->template);
   VALUE self = connection->handle;
 
   /* The template already says GET, HTTP/1.1, no query and no body. */
@@ -136,11 +191,16 @@ VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre
   if (head->has_query) rb_hash_aset(env, key_query, slice(bytes, head->query));
   rb_hash_aset(env, key_path, slice(bytes, head->path));
   rb_hash_aset(env, key_uri, slice(bytes, head->target));
-  rb_hash_aset(env, key_remote, gyre_http1_connection_address(connection));
   set_fields(env, head, bytes);
-  set_server(env, connection, head, bytes);
+  if (known) {
+    usual->misses = 0;
+    if (head->target_form == GYRE_HTTP1_TARGET_ABSOLUTE) rb_hash_aset(env, key_host, slice(bytes, head->authority));
+  } else {
+    rb_hash_aset(env, key_remote, gyre_http1_connection_address(connection));
+    set_server(env, connection, head, bytes);
+    learn_usual(usual, connection, head, bytes, env);
+  }
 
-  rb_hash_aset(env, key_connection, self);
   rb_hash_aset(env, key_hijack, self);
   rb_hash_aset(env, key_early_hints, self);
   rb_hash_aset(env, key_finished, rb_ary_new());
@@ -186,7 +246,6 @@ void gyre_init_http1_env(void) {
   key_cookie = constant("HTTP_COOKIE");
   key_input = constant("rack.input");
   key_finished = constant("rack.response_finished");
-  key_connection = constant("gyre.connection");
   key_hijack = constant("rack.hijack");
   key_early_hints = constant("rack.early_hints");
   key_rack_protocol = constant("rack.protocol");

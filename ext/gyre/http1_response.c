@@ -21,6 +21,8 @@
 #define VECTORS 64
 #define FILE_PIECE_BYTES (1 << 20)
 
+static VALUE line_end;
+
 static struct gyre_http1_connection *writable(VALUE self) {
   struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
   if (!connection || connection->state != GYRE_HTTP1_SERVING) rb_syserr_fail(EPIPE, "the connection is over");
@@ -281,11 +283,6 @@ static VALUE connection_write_body(VALUE self, VALUE string) {
     if (output->failed) rb_memerror();
     send_output(self, NULL, 0);
   } else {
-    static VALUE line_end = Qfalse;
-    if (!line_end) {
-      line_end = rb_obj_freeze(rb_str_new_cstr("\r\n"));
-      rb_gc_register_mark_object(line_end);
-    }
     VALUE parts[] = {rb_str_new_frozen(string), line_end};
     send_output(self, parts, chunked ? 2 : 1);
     RB_GC_GUARD(parts[0]);
@@ -377,6 +374,8 @@ void gyre_http1_connection_refuse(struct gyre_http1_connection *connection) {
 }
 
 void gyre_init_http1_response(void) {
+  line_end = rb_obj_freeze(rb_str_new_cstr("\r\n"));
+  rb_gc_register_mark_object(line_end);
   VALUE class = gyre_cHttp1Connection;
   rb_define_method(class, "write_response", connection_write_response, 3);
   rb_define_method(class, "write_head", connection_write_head, 3);

@@ -39,13 +39,30 @@ void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interru
   free(interrupt);
 }
 
-struct delivery {
-  VALUE fiber, exception;
-};
+static VALUE raise_in_body(VALUE argument) {
+  const VALUE *pair = (const VALUE *)argument;
+  return rb_fiber_raise(pair[0], 1, &pair[1]);
+}
 
-static VALUE deliver_interrupt(VALUE argument) {
-  struct delivery *delivery = (struct delivery *)argument;
-  return rb_fiber_raise(delivery->fiber, 1, &delivery->exception);
+/* Raises the exception in a fiber; what comes out here is the tag of another one, or 0. */
+static int raise_in(struct gyre_interrupt *interrupt, VALUE fiber) {
+  VALUE pair[] = {fiber, interrupt->exception};
+  int state = 0;
+  if (fiber == rb_fiber_current()) { /* it drives, and waits itself */
+    free(interrupt);
+    rb_exc_raise(pair[1]);
+  }
+  if (RTEST(rb_fiber_alive_p(fiber))) rb_protect(raise_in_body, (VALUE)pair, &state);
+  RB_GC_GUARD(pair[0]);
+  RB_GC_GUARD(pair[1]);
+  return state;
+}
+
+/* Whether Ruby would not raise in that fiber. */
+static bool is_refused(int state, VALUE fiber) {
+  if (!state || !rb_obj_is_kind_of(rb_errinfo(), fiber_error) || !RTEST(rb_fiber_alive_p(fiber))) return false;
+  rb_set_errinfo(Qnil);
+  return true;
 }
 
 static void retry_interrupt(struct gyre_timer *timer, void *context) {
@@ -93,28 +110,19 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
       gyre_list_append(&scheduler->postponed, &interrupt->node);
       continue;
     }
-    struct delivery delivery = {interrupt->fiber, interrupt->exception};
     struct gyre_interrupt **owner = interrupt->owner;
     gyre_list_remove(&interrupt->node);
     if (owner) *owner = NULL;
 
-    if (delivery.fiber == rb_fiber_current()) { /* it drives, and waits itself */
-      VALUE exception = delivery.exception;
-      free(interrupt);
-      rb_exc_raise(exception);
-    }
-    int state = 0;
-    if (RTEST(rb_fiber_alive_p(delivery.fiber))) rb_protect(deliver_interrupt, (VALUE)&delivery, &state);
-    if (state && rb_obj_is_kind_of(rb_errinfo(), fiber_error) && RTEST(rb_fiber_alive_p(delivery.fiber))) {
-      rb_set_errinfo(Qnil);
-      state = 0;
-      delivery.fiber = inner_fiber(scheduler, delivery.fiber);
-      if (NIL_P(delivery.fiber)) {
+    int state = raise_in(interrupt, interrupt->fiber);
+    if (is_refused(state, interrupt->fiber)) {
+      VALUE inner = inner_fiber(scheduler, interrupt->fiber);
+      state = NIL_P(inner) ? 0 : raise_in(interrupt, inner);
+      if (NIL_P(inner)) {
         if (owner) *owner = interrupt;
         defer_interrupt(scheduler, interrupt);
         continue;
       }
-      rb_protect(deliver_interrupt, (VALUE)&delivery, &state);
     }
     free(interrupt);
     if (state) rb_jump_tag(state);

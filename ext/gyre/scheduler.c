@@ -11,7 +11,7 @@
 #include <ruby/thread.h>
 
 VALUE gyre_cScheduler, gyre_cNativeScheduler;
-static ID id_call, id_storage;
+static ID id_call, id_storage, fiber_options[2];
 static VALUE fiber_class;
 
 /* --- the object --- */
@@ -236,15 +236,10 @@ static VALUE inherited_storage(struct gyre_scheduler *scheduler) {
  */
 static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
-  static ID names[2];
-  if (!names[0]) {
-    names[0] = rb_intern("blocking");
-    names[1] = rb_intern("storage");
-  }
   VALUE options = Qnil, values[2] = {Qundef, Qundef};
   VALUE job = rb_block_proc();
   rb_scan_args(argc, argv, "0:", &options);
-  if (!NIL_P(options)) rb_get_kwargs(options, names, 0, 2, values);
+  if (!NIL_P(options)) rb_get_kwargs(options, fiber_options, 0, 2, values);
   bool blocking = values[0] != Qundef && RTEST(values[0]);
   VALUE storage = values[1] == Qundef || values[1] == Qtrue ? inherited_storage(scheduler) : values[1];
   return gyre_spawn_kind(scheduler, call_job, job, storage, blocking);
@@ -417,6 +412,8 @@ static VALUE native_backends(VALUE self) {
 
 void gyre_init_scheduler(void) {
   id_call = rb_intern("call");
+  fiber_options[0] = rb_intern("blocking");
+  fiber_options[1] = rb_intern("storage");
   id_storage = rb_intern("storage");
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The gem's version. Read by the gemspec, the command line and the Server header; it requires nothing.
+# The gem's version. Read by the gemspec, and the command line; it requires nothing.
 module Gyre
   # Semantic version of this release.
   VERSION = "0.1.0"

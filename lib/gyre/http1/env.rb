@@ -7,7 +7,7 @@ require "gyre/http1/input"
 
 module Gyre
   module HTTP1
-    # Hashes after the Rack 3.1 SPEC, plus gyre.connection and, for chunked bodies, gyre.trailers.
+    # Hashes after the Rack 3.1 SPEC and, for chunked bodies, gyre.trailers.
     module Env
       # Cookies are the one list whose members are not separated by a comma (RFC 6265, section 5.4).
       SEPARATORS = Hash.new(", ").merge!("HTTP_COOKIE" => "; ").freeze
@@ -29,8 +29,7 @@ module Gyre
             "REQUEST_URI" => nil, "SERVER_NAME" => nil, "SERVER_PORT" => nil, "SERVER_PROTOCOL" => "HTTP/1.1".b.freeze,
             "REMOTE_ADDR" => nil,
             "rack.url_scheme" => scheme.b.freeze, "rack.errors" => errors, "rack.input" => Input::EMPTY,
-            "rack.hijack?" => true, "rack.hijack" => nil, "rack.early_hints" => nil, "rack.response_finished" => nil,
-            "gyre.connection" => nil
+            "rack.hijack?" => true, "rack.hijack" => nil, "rack.early_hints" => nil, "rack.response_finished" => nil
           }
           template["HTTPS"] = "on".b.freeze if scheme == "https"
           template.merge!(extra).freeze
@@ -48,7 +47,7 @@ module Gyre
           fields(env, head.fields)
           authority(env, head, name, port)
           env["REMOTE_ADDR"] = connection.remote_address
-          env["gyre.connection"] = env["rack.hijack"] = env["rack.early_hints"] = connection
+          env["rack.hijack"] = env["rack.early_hints"] = connection
           env["rack.response_finished"] = []
           body(env, head, connection)
           env["rack.protocol"] = env["HTTP_UPGRADE"].split(",").map(&:strip).reject(&:empty?) if head.upgrade?
