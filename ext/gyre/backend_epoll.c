@@ -20,6 +20,7 @@
 
 struct epoll_state {
   int fd;
+  pid_t owner;       /* a forked child shares the kernel's object, and must not touch its parent's watches */
   bool milliseconds; /* epoll_pwait2 is missing (Linux before 5.11): round up to milliseconds */
   struct gyre_wakeup wakeup;
 };
@@ -29,6 +30,7 @@ static int epoll_backend_open(void **result) {
   struct epoll_state *state = calloc(1, sizeof(*state));
   if (!state) return -ENOMEM;
 
+  state->owner = getpid();
   state->fd = epoll_create1(EPOLL_CLOEXEC);
   if (state->fd < 0) {
     error = -errno;
@@ -62,6 +64,7 @@ static void epoll_backend_close(void *opaque) {
 
 static int epoll_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, bool known) {
   struct epoll_state *state = opaque;
+  if (getpid() != state->owner) return -EBADF;
   struct epoll_event event = {.events = EPOLLET, .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
   if (interest & GYRE_READABLE) event.events |= EPOLLIN | EPOLLRDHUP;
   if (interest & GYRE_PRIORITY) event.events |= EPOLLPRI;
@@ -76,7 +79,7 @@ static int epoll_backend_watch(void *opaque, int fd, uint32_t generation, unsign
 
 static void epoll_backend_unwatch(void *opaque, int fd) {
   struct epoll_state *state = opaque;
-  epoll_ctl(state->fd, EPOLL_CTL_DEL, fd, NULL);
+  if (getpid() == state->owner) epoll_ctl(state->fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 static int ask(struct epoll_state *state, struct epoll_event *ready, int capacity, int64_t timeout_ns) {

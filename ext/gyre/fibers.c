@@ -167,7 +167,7 @@ void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->parked);
   gyre_list_init(&scheduler->ready);
   scheduler->parked_count = scheduler->ready_count = 0;
-  gyre_interrupts_init(scheduler);
+  gyre_interrupts_forked(scheduler);
   gyre_workers_forked(scheduler);
   scheduler->driving = NULL;
   scheduler->overtaken_count = 0;

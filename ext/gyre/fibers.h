@@ -35,6 +35,7 @@ void gyre_init_interrupts(void);
 void gyre_interrupts_init(struct gyre_scheduler *scheduler);
 void gyre_interrupts_mark(struct gyre_scheduler *scheduler);
 void gyre_interrupts_free(struct gyre_scheduler *scheduler);
+void gyre_interrupts_forked(struct gyre_scheduler *scheduler);
 /* Raises what is due in its fiber. */
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler);
 /* The fibers of the postponed ones have run. */

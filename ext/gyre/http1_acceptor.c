@@ -25,6 +25,7 @@ static ID id_error;
 static void acceptor_mark(void *opaque) {
   struct gyre_http1_acceptor *acceptor = opaque;
   rb_gc_mark(acceptor->self);
+  if (acceptor->scheduler) rb_gc_mark(acceptor->scheduler->self);
   rb_gc_mark(acceptor->sockets);
   rb_gc_mark(acceptor->handler);
   rb_gc_mark(acceptor->template);
@@ -67,6 +68,16 @@ static const rb_data_type_t acceptor_type = {
 
 static void mark_client(struct gyre_client *client) {
   rb_gc_mark(GYRE_CONTAINER(client, struct gyre_http1_acceptor, client)->self);
+}
+
+static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_idle);
+
+static void closing(struct gyre_client *client) {
+  struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http1_acceptor, client);
+  acceptor->listening = false;
+  acceptor->draining = true;
+  gyre_list_remove(&acceptor->keeper);
+  close_connections(acceptor, false);
 }
 
 /* A forked child has the parent's connections open, but not on its loop: it leaves them to the parent. */
@@ -176,7 +187,8 @@ static void resume_accepting(struct gyre_timer *timer, void *context) {
   struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_http1_acceptor, pause);
   for (long i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
     struct gyre_http1_listener *listener = &acceptor->listeners[i];
-    if (listener->watch.fd < 0) (void)gyre_loop_watch(context, &listener->watch, listener->fd, GYRE_READABLE);
+    if (listener->watch.fd >= 0 || gyre_loop_watch(context, &listener->watch, listener->fd, GYRE_READABLE) == 0) continue;
+    (void)gyre_timers_arm(&((struct gyre_loop *)context)->timers, timer, gyre_timers_now() + PAUSE_NS);
   }
 }
 
@@ -237,7 +249,7 @@ static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *watch, unsi
   }
   /* More may wait: have it reported anew in the next turn. */
   gyre_loop_unwatch(loop, watch);
-  if (acceptor->listening) (void)gyre_loop_watch(loop, watch, listener->fd, GYRE_READABLE);
+  if (acceptor->listening && gyre_loop_watch(loop, watch, listener->fd, GYRE_READABLE) < 0) pause_accepting(acceptor, ENOMEM);
 }
 
 /* --- methods (contract: server.rb) --- */
@@ -271,12 +283,15 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   return self;
 }
 
+static VALUE acceptor_stop(VALUE self);
+
 static VALUE acceptor_start(VALUE self) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
   if (acceptor->scheduler) rb_raise(rb_eRuntimeError, "started already");
   struct gyre_scheduler *scheduler = acceptor->scheduler = gyre_scheduler_current();
   gyre_list_append(&scheduler->clients, &acceptor->client.node);
   acceptor->client.mark = mark_client;
+  acceptor->client.closing = closing;
   acceptor->client.forked = forked;
   acceptor->listening = true;
   gyre_list_append(&scheduler->keepers, &acceptor->keeper);
@@ -288,7 +303,10 @@ static VALUE acceptor_start(VALUE self) {
     int flags = fcntl(listener->fd, F_GETFL);
     fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK);
     int error = gyre_loop_watch(&scheduler->loop, &listener->watch, listener->fd, GYRE_READABLE);
-    if (error < 0) rb_syserr_fail(-error, "watch a listening socket");
+    if (error < 0) {
+      acceptor_stop(self);
+      rb_syserr_fail(-error, "watch a listening socket");
+    }
   }
   return self;
 }

@@ -24,7 +24,7 @@ static void add_value(struct gyre_http1_answer *fields, const char *name, size_t
 static bool names_close(VALUE value) {
   if (RB_TYPE_P(value, T_ARRAY)) {
     for (long i = 0; i < RARRAY_LEN(value); i++) {
-      if (names_close(RARRAY_AREF(value, i))) return true;
+      if (RB_TYPE_P(RARRAY_AREF(value, i), T_STRING) && names_close(RARRAY_AREF(value, i))) return true;
     }
     return false;
   }

@@ -69,9 +69,13 @@ static VALUE finish_handler(VALUE handle) {
   if (connection->state == GYRE_HTTP1_SERVING) gyre_http1_connection_close(connection, true);
   if (connection->state == GYRE_HTTP1_CLOSED || connection->state == GYRE_HTTP1_HIJACKED) {
     gyre_http1_connection_free(connection);
-  } else if (connection->readable) {
-    connection->watch.ready(&acceptor->scheduler->loop, &connection->watch, GYRE_READABLE);
+    return Qnil;
   }
+  struct gyre_loop *loop = &acceptor->scheduler->loop;
+  if (!gyre_timer_armed(&connection->timer) && connection->deadline_ns != INT64_MAX) { /* it fired meanwhile */
+    (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
+  }
+  if (connection->readable) connection->watch.ready(loop, &connection->watch, GYRE_READABLE);
   return Qnil;
 }
 
@@ -304,9 +308,9 @@ static void read_more(struct gyre_http1_connection *connection) {
 
 /* What a refused client still sends is read off, so that its answer is not lost to a reset. */
 static void read_off(struct gyre_http1_connection *connection) {
-  struct gyre_loop *loop = &connection->acceptor->scheduler->loop;
+  char bytes[16384];
   while (connection->readable) {
-    ssize_t count = loop->buffer ? receive(connection, loop->buffer, GYRE_LOOP_BUFFER) : 0;
+    ssize_t count = receive(connection, bytes, sizeof(bytes));
     if (count == -EAGAIN || count == -EWOULDBLOCK) return;
     if (count > 0) connection->body_received += count;
     if (count <= 0 || connection->body_received > LINGER_BYTES_LIMIT) {
@@ -345,7 +349,7 @@ void gyre_http1_connection_deadline(struct gyre_http1_connection *connection, in
     connection->deadline_ns = INT64_MAX;
     return;
   }
-  connection->deadline_ns = loop->now_ns + timeout_ns;
+  connection->deadline_ns = gyre_timers_coarse_now() + timeout_ns;
   if (gyre_timer_armed(&connection->timer) && connection->timer.when_ns <= connection->deadline_ns) return;
   /* Out of memory for the heap: the connection lives without a limit of time rather than not at all. */
   (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
@@ -393,6 +397,8 @@ struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_accept
   connection->watch.ready = on_ready;
   connection->timer.fire = on_time;
   gyre_list_init(&connection->active);
+  /* A new number, whatever is known of it: the program may have closed its last owner behind our back. */
+  gyre_loop_forget(&acceptor->scheduler->loop, fd);
   if (gyre_loop_watch(&acceptor->scheduler->loop, &connection->watch, fd, GYRE_READABLE) < 0) {
     free(connection);
     return NULL;
@@ -437,7 +443,7 @@ void gyre_http1_connection_free(struct gyre_http1_connection *connection) {
 
 void gyre_http1_connection_linger(struct gyre_http1_connection *connection) {
   if (connection->state == GYRE_HTTP1_CLOSED || connection->state == GYRE_HTTP1_HIJACKED) return;
-  if (connection->hung_up || shutdown(connection->fd, SHUT_WR) < 0) {
+  if (shutdown(connection->fd, SHUT_WR) < 0) {
     gyre_http1_connection_close(connection, false);
     return;
   }
@@ -450,6 +456,10 @@ void gyre_http1_connection_linger(struct gyre_http1_connection *connection) {
 
 void gyre_http1_connection_idle(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  if (acceptor->draining) {
+    gyre_http1_connection_linger(connection);
+    return;
+  }
   if (connection->buffer_length > connection->buffer_offset) {
     connection->state = GYRE_HTTP1_HEAD; /* a pipelined head has come in part */
     gyre_http1_connection_deadline(connection, acceptor->limits.head_ns);

@@ -84,7 +84,8 @@ static bool wait_for_input(VALUE self) {
   gyre_wait_arm(&input.wait, connection->acceptor->limits.read_ns);
   connection->reader = &input.wait;
   rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
-  return !input.wait.timed_out;
+  connection = gyre_http1_connection_get(self);
+  return !input.wait.timed_out || (connection && connection->readable);
 }
 
 /* The request turned out wrong: its answer may still be sent, but nothing more is read. */
@@ -326,16 +327,13 @@ static VALUE connection_hijack(VALUE self) {
     bytes = rb_str_new(connection->buffer + connection->buffer_offset, connection->buffer_length - connection->buffer_offset);
   }
   VALUE socket = rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(connection->fd));
-  if (!NIL_P(bytes)) {
-    VALUE wrapped = rb_funcall(rb_path2class("Gyre::HTTP1::HijackedSocket"), rb_intern("new"), 2, socket, bytes);
-    socket = wrapped;
-  }
   gyre_http1_connection_detach(connection);
   connection->fd = -1;
   connection->state = GYRE_HTTP1_HIJACKED;
   connection->keep_alive = false;
   gyre_http1_connection_release_buffer(connection);
-  return socket;
+  if (NIL_P(bytes)) return socket;
+  return rb_funcall(rb_path2class("Gyre::HTTP1::HijackedSocket"), rb_intern("new"), 2, socket, bytes);
 }
 
 static VALUE connection_close(VALUE self) {

@@ -26,6 +26,7 @@ static VALUE line_end;
 static struct gyre_http1_connection *writable(VALUE self) {
   struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
   if (!connection || connection->state != GYRE_HTTP1_SERVING) rb_syserr_fail(EPIPE, "the connection is over");
+  if (connection->writing) rb_raise(rb_eIOError, "another fiber is writing on this connection");
   return connection;
 }
 
@@ -36,13 +37,39 @@ static void write_failed(struct gyre_http1_connection *connection, int error) {
   rb_syserr_fail(error, "write an answer");
 }
 
+struct output_wait {
+  VALUE self;
+  int ready;
+  bool over;
+};
+
+static VALUE output_wait_body(VALUE argument) {
+  struct output_wait *wait = (struct output_wait *)argument;
+  struct gyre_http1_connection *connection = writable(wait->self);
+  struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
+  connection->writing = true;
+  gyre_loop_drained(&scheduler->loop, connection->fd, GYRE_WRITABLE);
+  wait->ready = gyre_wait_io(scheduler, connection->fd, GYRE_WRITABLE, connection->acceptor->limits.write_ns);
+  wait->over = true;
+  return Qnil;
+}
+
+/* Interrupted in the middle of a message, which nothing may follow now. */
+static VALUE output_wait_ensure(VALUE argument) {
+  struct output_wait *wait = (struct output_wait *)argument;
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(wait->self);
+  if (!connection) return Qnil;
+  connection->writing = false;
+  if (!wait->over) gyre_http1_connection_close(connection, true);
+  return Qnil;
+}
+
 /* Parks until the socket takes more. */
 static struct gyre_http1_connection *wait_writable(VALUE self) {
+  struct output_wait wait = {.self = self};
+  rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);
   struct gyre_http1_connection *connection = writable(self);
-  struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
-  gyre_loop_drained(&scheduler->loop, connection->fd, GYRE_WRITABLE);
-  int ready = gyre_wait_io(scheduler, connection->fd, GYRE_WRITABLE, connection->acceptor->limits.write_ns);
-  connection = writable(self);
+  int ready = wait.ready;
   if (ready < 0) write_failed(connection, -ready);
   if (ready == 0) {
     gyre_http1_connection_close(connection, true);
@@ -200,7 +227,7 @@ static VALUE connection_write_head(VALUE self, VALUE status, VALUE headers, VALU
   struct gyre_http1_connection *connection = writable(self);
   if (connection->head_sent) rb_raise(rb_eRuntimeError, "the head has been sent already");
   int code = NUM2INT(status);
-  if (code < 100 || code > 999) rb_raise(rb_eArgError, "status %d is none", code);
+  if (code != 101 && (code < 200 || code > 999)) rb_raise(rb_eArgError, "status %d is no final one", code);
   Check_Type(headers, T_HASH);
 
   enum gyre_http1_framing framing;
@@ -255,10 +282,11 @@ bool gyre_http1_write_interim(struct gyre_http1_connection *connection, int stat
 }
 
 static VALUE connection_write_interim(VALUE self, VALUE status, VALUE headers) {
-  struct gyre_http1_connection *connection = writable(self);
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
   int code = NUM2INT(status);
   if (code < 100 || code > 199 || code == 101) rb_raise(rb_eArgError, "status %d is no interim one", code);
   Check_Type(headers, T_HASH);
+  if (!connection || connection->state != GYRE_HTTP1_SERVING) return Qfalse;
   return gyre_http1_write_interim(connection, code, headers) ? Qtrue : Qfalse;
 }
 
@@ -318,7 +346,7 @@ static VALUE connection_write_file(VALUE self, VALUE io, VALUE from, VALUE size)
   struct gyre_http1_connection *connection = writable(self);
   off_t offset = NUM2OFFT(from);
   uint64_t length = NUM2ULL(size), sent = 0;
-  int file = rb_io_descriptor(rb_io_get_io(io));
+  int file = rb_io_descriptor(io = rb_io_get_io(io));
   if (connection->framing == GYRE_HTTP1_CHUNKED_BODY) rb_raise(rb_eArgError, "a file cannot be sent in chunks");
   if (connection->framing == GYRE_HTTP1_NO_BODY) return ULL2NUM(length);
 
@@ -331,6 +359,7 @@ static VALUE connection_write_file(VALUE self, VALUE io, VALUE from, VALUE size)
       connection->body_bytes_sent += (uint64_t)count;
     } else if (would_block()) {
       connection = wait_writable(self);
+      file = rb_io_descriptor(io); /* raises when it was closed meanwhile */
     } else if (errno != EINTR) {
       write_failed(connection, errno);
     }

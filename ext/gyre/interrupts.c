@@ -34,6 +34,10 @@ struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VA
 }
 
 void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
+  if (interrupt->delivering) { /* further down the stack, which frees it */
+    interrupt->owner = NULL;
+    return;
+  }
   gyre_list_remove(&interrupt->node);
   gyre_timers_cancel(&scheduler->loop.timers, &interrupt->retry);
   free(interrupt);
@@ -49,6 +53,7 @@ static int raise_in(struct gyre_interrupt *interrupt, VALUE fiber) {
   VALUE pair[] = {fiber, interrupt->exception};
   int state = 0;
   if (fiber == rb_fiber_current()) { /* it drives, and waits itself */
+    if (interrupt->owner) *interrupt->owner = NULL;
     free(interrupt);
     rb_exc_raise(pair[1]);
   }
@@ -110,20 +115,19 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
       gyre_list_append(&scheduler->postponed, &interrupt->node);
       continue;
     }
-    struct gyre_interrupt **owner = interrupt->owner;
     gyre_list_remove(&interrupt->node);
-    if (owner) *owner = NULL;
-
+    interrupt->delivering = true;
     int state = raise_in(interrupt, interrupt->fiber);
     if (is_refused(state, interrupt->fiber)) {
       VALUE inner = inner_fiber(scheduler, interrupt->fiber);
       state = NIL_P(inner) ? 0 : raise_in(interrupt, inner);
       if (NIL_P(inner)) {
-        if (owner) *owner = interrupt;
+        interrupt->delivering = false;
         defer_interrupt(scheduler, interrupt);
         continue;
       }
     }
+    if (interrupt->owner) *interrupt->owner = NULL;
     free(interrupt);
     if (state) rb_jump_tag(state);
   }
@@ -151,6 +155,22 @@ void gyre_interrupts_resume(struct gyre_scheduler *scheduler) {
     gyre_list_remove(node);
     gyre_list_append(&scheduler->interrupts, node);
   }
+}
+
+/* In a forked child: their timers are gone, and most of their fibers. */
+static void forget_interrupts(struct gyre_list *list) {
+  while (!gyre_list_empty(list)) {
+    struct gyre_interrupt *interrupt = GYRE_CONTAINER(list->next, struct gyre_interrupt, node);
+    gyre_list_remove(&interrupt->node);
+    if (interrupt->owner) *interrupt->owner = NULL;
+    free(interrupt);
+  }
+}
+
+void gyre_interrupts_forked(struct gyre_scheduler *scheduler) {
+  forget_interrupts(&scheduler->interrupts);
+  forget_interrupts(&scheduler->deferred);
+  forget_interrupts(&scheduler->postponed);
 }
 
 /* --- memory --- */

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define VERIFY_NS INT64_C(5000000)
+
 int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations *backend) {
   memset(loop, 0, sizeof(*loop));
   loop->backend = backend;
@@ -36,6 +38,7 @@ void gyre_loop_close(struct gyre_loop *loop) {
 
 int gyre_loop_reopen(struct gyre_loop *loop) {
   const struct gyre_backend_operations *backend = loop->backend;
+  gyre_timers_cancel_all(&loop->timers);
   gyre_loop_close(loop);
   return gyre_loop_open(loop, backend);
 }
@@ -127,6 +130,7 @@ void gyre_loop_abandon(struct gyre_loop *loop, int fd) {
  * more (closed behind our back) is called, so that the next call on it shows the error. Whether any was. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
+  loop->verified_ns = gyre_timers_coarse_now();
   while (!gyre_list_empty(&loop->unverified)) {
     struct gyre_watch *watch = GYRE_CONTAINER(loop->unverified.next, struct gyre_watch, unverified);
     gyre_list_remove(&watch->unverified);
@@ -186,6 +190,7 @@ static VALUE wait_ensure(VALUE opaque) {
 }
 
 void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
+  if (!loop->backend_state) rb_raise(rb_eRuntimeError, "the loop is closed");
   loop->statistics.turns++;
   /* Events that are left from a poll that was interrupted by an exception come first. */
   if (loop->event_next >= loop->event_count) {
@@ -195,6 +200,8 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
     if (count < 0) rb_syserr_fail(-count, "wait for events");
 
     int64_t next = gyre_timers_next(&loop->timers);
+    /* A busy loop never comes to sleep; what it trusted is verified after a while all the same. */
+    if (!gyre_list_empty(&loop->unverified) && gyre_timers_coarse_now() - loop->verified_ns > VERIFY_NS && verify(loop)) wait = false;
     if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) wait = false;
     if (wait && count == 0 && !(next >= 0 && next <= gyre_timers_now()) && !verify(loop)) {
       loop->statistics.waits++;
@@ -205,9 +212,11 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
     }
     loop->statistics.events += (uint64_t)loop->event_count;
   }
+  /* Events first: what has come in time is not to be found late. */
+  loop->now_ns = gyre_timers_now();
+  deliver(loop);
   loop->now_ns = gyre_timers_now();
   gyre_timers_fire(&loop->timers, loop->now_ns, loop);
-  deliver(loop);
 }
 
 void gyre_loop_wake(struct gyre_loop *loop) {

@@ -48,6 +48,7 @@ struct gyre_loop {
   struct gyre_descriptor *descriptors; /* by number */
   int descriptor_capacity;
   struct gyre_list unverified; /* watches that trust an earlier registration */
+  int64_t verified_ns;         /* when they were last verified (coarse) */
 
   struct gyre_event events[GYRE_LOOP_EVENTS];
   int event_next, event_count, error;

@@ -135,18 +135,21 @@ static VALUE block_ensure(VALUE argument) {
   return Qnil;
 }
 
+/* Whether an unblock had come before its fiber parked; it counts once. */
+static bool forget_early(struct gyre_scheduler *scheduler) {
+  st_data_t key = (st_data_t)rb_fiber_current(), value;
+  if (!st_lookup(scheduler->blocked, key, &value) || (struct gyre_parked *)value != &early) return false;
+  return st_delete(scheduler->blocked, &key, NULL);
+}
+
 /* Parks until unblock or the end of the time. Whether it was unblocked. */
 static bool block(struct gyre_scheduler *scheduler, int64_t timeout_ns) {
-  st_data_t key = (st_data_t)rb_fiber_current(), value;
-  if (st_lookup(scheduler->blocked, key, &value) && (struct gyre_parked *)value == &early) {
-    st_delete(scheduler->blocked, &key, NULL);
-    return true;
-  }
+  if (forget_early(scheduler)) return true;
 
   struct gyre_wait wait;
   gyre_wait_begin(scheduler, &wait);
   gyre_wait_arm(&wait, timeout_ns);
-  st_insert(scheduler->blocked, key, (st_data_t)&wait.parked);
+  st_insert(scheduler->blocked, (st_data_t)wait.parked.fiber, (st_data_t)&wait.parked);
   rb_ensure(gyre_wait_body, (VALUE)&wait, block_ensure, (VALUE)&wait);
   return !wait.timed_out;
 }
@@ -198,6 +201,7 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
   if (duration_ns == 0) {
     gyre_yield(scheduler);
   } else {
+    if (duration_ns > 0) forget_early(scheduler); /* an unblock for some earlier wait must not shorten it */
     block(scheduler, duration_ns);
   }
   return Qtrue;
@@ -326,7 +330,13 @@ static VALUE close_body(VALUE self) {
 
 static VALUE close_loop(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  for (struct gyre_list *node = scheduler->clients.next, *next; node != &scheduler->clients; node = next) {
+    next = node->next;
+    struct gyre_client *client = GYRE_CONTAINER(node, struct gyre_client, node);
+    client->closing(client);
+  }
   scheduler->closed = true;
+  gyre_timers_cancel_all(&scheduler->loop.timers);
   gyre_loop_close(&scheduler->loop);
   return Qnil;
 }

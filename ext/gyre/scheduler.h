@@ -54,6 +54,7 @@ struct gyre_interrupt {
   VALUE fiber, exception;
   struct gyre_timer retry;
   struct gyre_interrupt **owner; /* where somebody keeps it to cancel it; cleared when it is delivered */
+  bool delivering;
 };
 
 struct gyre_scheduler {
@@ -86,7 +87,8 @@ struct gyre_scheduler {
 struct gyre_client {
   struct gyre_list node;
   void (*mark)(struct gyre_client *client);
-  void (*forked)(struct gyre_client *client); /* the loop was made anew in a child process */
+  void (*closing)(struct gyre_client *client); /* the loop is about to close */
+  void (*forked)(struct gyre_client *client);  /* the loop was made anew in a child process */
 };
 
 extern VALUE gyre_mGyre, gyre_cScheduler, gyre_cNativeScheduler;

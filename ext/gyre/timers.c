@@ -22,6 +22,10 @@ void gyre_timers_free(struct gyre_timers *timers) {
   gyre_timers_init(timers);
 }
 
+void gyre_timers_cancel_all(struct gyre_timers *timers) {
+  while (timers->count) timers->entries[--timers->count].timer->place = 0;
+}
+
 int64_t gyre_timers_now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);

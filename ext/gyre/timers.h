@@ -27,6 +27,9 @@ struct gyre_timers {
 void gyre_timers_init(struct gyre_timers *timers);
 void gyre_timers_free(struct gyre_timers *timers);
 
+/* Cancels all: for timers that outlive the heap. Their memory has to be there still. */
+void gyre_timers_cancel_all(struct gyre_timers *timers);
+
 /* Monotonic time in nanoseconds. */
 int64_t gyre_timers_now(void);
 

@@ -180,15 +180,36 @@ static struct gyre_worker *acquire(struct gyre_scheduler *scheduler, bool blocki
   return worker;
 }
 
+static VALUE enter_body(VALUE fiber) { return rb_fiber_transfer(fiber, 0, NULL); }
+
+/* Enters the worker's fiber. A new one may fail to begin: no memory for its stack, too many memory maps. */
+static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE fiber) {
+  if (scheduler->starting != worker) {
+    rb_fiber_transfer(fiber, 0, NULL);
+    return;
+  }
+  int state = 0;
+  rb_protect(enter_body, fiber, &state);
+  if (!state) return;
+  if (scheduler->starting == worker) {
+    scheduler->starting = NULL;
+    gyre_list_remove(&worker->node);
+    scheduler->busy_count--;
+    free(worker);
+  }
+  rb_jump_tag(state);
+}
+
 struct spawning {
   struct gyre_scheduler *scheduler;
+  struct gyre_worker *worker;
   struct gyre_parked parked;
   VALUE fiber;
 };
 
 static VALUE spawn_body(VALUE argument) {
   struct spawning *spawning = (struct spawning *)argument;
-  rb_fiber_transfer(spawning->fiber, 0, NULL);
+  enter(spawning->scheduler, spawning->worker, spawning->fiber);
   gyre_park(spawning->scheduler, &spawning->parked);
   return Qnil;
 }
@@ -219,9 +240,9 @@ VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE)
   }
   if (rb_fiber_current() == scheduler->driver) {
     /* The driver needs no place in the queue: whoever finds nothing ready comes back to it. */
-    rb_fiber_transfer(fiber, 0, NULL);
+    enter(scheduler, worker, fiber);
   } else {
-    struct spawning spawning = {.scheduler = scheduler, .fiber = fiber};
+    struct spawning spawning = {.scheduler = scheduler, .worker = worker, .fiber = fiber};
     gyre_park_begin(scheduler, &spawning.parked);
     gyre_parked_make_ready(scheduler, &spawning.parked, true);
     rb_ensure(spawn_body, (VALUE)&spawning, spawn_ensure, (VALUE)&spawning);

@@ -5,6 +5,7 @@
 
 require "test_helper"
 require "objspace"
+require "timeout"
 require "support/engines"
 require "http1/serving"
 
@@ -62,6 +63,38 @@ GyreTest::Engines.test_case("HTTP1FaultsContract") do
       old.write("GET /each HTTP/1.0\r\n\r\n")
       assert old.reset?, "the end of a 1.0 body is the end of the connection, so a cut must look different"
       expect_errors(served, /in the body/)
+    end
+  end
+
+  define_method(:test_a_write_that_was_interrupted_in_the_middle_is_followed_by_nothing) do
+    app = lambda do |_env|
+      [200, {}, lambda do |stream|
+        begin
+          Timeout.timeout(0.05) { stream.write("A" * 20_000_000) }
+        rescue Timeout::Error
+          nil
+        end
+        stream.write("tail")
+        stream.close
+      end]
+    end
+    serve(app) do |served|
+      client = connect(served)
+      client.request("GET / HTTP/1.1")
+      client.request("GET /next HTTP/1.1")
+      sleep 0.1
+      refute_includes client.rest, "tail"
+    end
+  end
+
+  define_method(:test_a_client_that_half_closes_gets_its_answer_although_its_body_is_not_read) do
+    serve(hello) do |served|
+      5.times do
+        client = connect(served)
+        client.write("POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 90000\r\n\r\n", "x" * 90_000)
+        client.socket.close_write
+        assert_equal "hello", client.answer.body
+      end
     end
   end
 

@@ -179,14 +179,25 @@ module Gyre
         transmit(joined)
       end
 
-      # A network error here ends the connection, so that nobody takes it for the app's own.
       def transmit(bytes)
         raise Errno::EPIPE, "the connection is closed" if closed?
+        raise IOError, "another fiber is writing on this connection" if @transmitting
 
+        transmit_whole(bytes)
+      end
+
+      # A network error here ends the connection, so that nobody takes it for the app's own; and nothing may follow a
+      # message that was interrupted in the middle.
+      def transmit_whole(bytes)
+        @transmitting = true
         @transport.write(bytes)
+        done = true
       rescue SystemCallError, IOError => error
         close
         raise error.instance_of?(IOError) ? Errno::EPIPE.new(error.message) : error # closed by the server meanwhile
+      ensure
+        @transmitting = false
+        reset unless done || closed?
       end
     end
   end

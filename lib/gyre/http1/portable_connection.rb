@@ -36,7 +36,7 @@ module Gyre
         @transport = PortableTransport.new(socket, @limits)
         @remote_address = remote_address
         @requests = 0
-        @under_way = @head_sent = false
+        @under_way = @head_sent = @transmitting = false
         @body_bytes_sent = 0
       end
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # A forked child shares neither loop nor fibers with its parent.
+require "timeout"
 
 module SchedulerContract
   # process_fork, by way of fork.
@@ -45,6 +46,18 @@ module SchedulerContract
           expected = Gem::Version.new(RUBY_VERSION) < Gem::Version.new("4") ? "cp" : "p"
           assert_equal expected, reader.readpartial(10)
         end
+      end
+    end
+
+    def test_a_child_leaves_the_timeout_that_it_was_forked_in
+      in_fiber do
+        Timeout.timeout(5) do
+          pid = in_child { sleep 0.001 }
+          assert_predicate Process.wait2(pid).last, :success?
+        end
+        pid = Timeout.timeout(5) { fork }
+        exit!(sleep(0.001).zero? ? 0 : 1) unless pid
+        assert_predicate Process.wait2(pid).last, :success?
       end
     end
 
