@@ -62,7 +62,7 @@ module GyreTest
     end
 
     def read_body(_max_bytes)
-      @input&.shift
+      @input&.shift&.dup # a new String each time, as the contract has it
     end
 
     def hijack
