@@ -11,7 +11,7 @@ module GyreCheck
   # Not worth the sanitizers' time: tests of files, command lines, whole programs and the browser.
   LITTLE_C = %r{\Atest/(?:web/|docs/|(?:tidy|gem|examples|showcase|rackup_handler)_test)}
   # Everything goes through C code here, and little depends on the clock: for tools that make it 20 times slower.
-  MOSTLY_C = %w[test/contracts/http1_contract_{messages,rack,env}_test.rb test/http1/*_test.rb].freeze
+  MOSTLY_C = %w[test/contracts/http1_contract_{messages,rack,env}_test.rb].freeze
   COPIED = "{{lib,ext,exe,test,examples}/**/*,Gemfile,gyre.gemspec}"
 
   module_function
