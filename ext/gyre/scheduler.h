@@ -67,6 +67,7 @@ struct gyre_scheduler {
   size_t parked_count, ready_count;
   struct gyre_list busy, idle;
   size_t busy_count, idle_count;
+  VALUE worker_block;           /* the body of every worker's fiber, made once; nil before */
   struct gyre_worker *starting; /* its fiber is entered for the first time */
   struct gyre_driving *driving; /* the newest */
   size_t overtaken_count;       /* of the parked ones */

@@ -30,6 +30,7 @@ void gyre_workers_init(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->idle);
   scheduler->busy_count = scheduler->idle_count = 0;
   scheduler->starting = NULL;
+  scheduler->worker_block = Qnil;
 }
 
 static VALUE run_job(VALUE argument) {
@@ -167,10 +168,9 @@ static struct gyre_worker *acquire(struct gyre_scheduler *scheduler, bool blocki
     free(worker);
   }
 
-  VALUE block = rb_proc_new(worker_main, scheduler->self);
+  if (NIL_P(scheduler->worker_block)) scheduler->worker_block = rb_proc_new(worker_main, scheduler->self);
   VALUE options = fiber_options[blocking];
-  VALUE fiber = rb_funcall_with_block_kw(fiber_class, id_new, 1, &options, block, RB_PASS_KEYWORDS);
-  RB_GC_GUARD(block);
+  VALUE fiber = rb_funcall_with_block_kw(fiber_class, id_new, 1, &options, scheduler->worker_block, RB_PASS_KEYWORDS);
   struct gyre_worker *worker = calloc(1, sizeof(*worker));
   if (!worker) rb_memerror();
   gyre_list_init(&worker->node);
@@ -270,6 +270,7 @@ static void mark_workers(struct gyre_list *list, bool busy) {
 }
 
 void gyre_workers_mark(struct gyre_scheduler *scheduler) {
+  rb_gc_mark(scheduler->worker_block);
   mark_workers(&scheduler->busy, true);
   mark_workers(&scheduler->idle, false);
 }
