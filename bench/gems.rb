@@ -13,3 +13,6 @@ gem "rackup"
 
 gem "async"
 gem "carbon_fiber" if RUBY_VERSION >= "3.4"
+
+gem "ever"
+gem "nio4r"

@@ -18,7 +18,7 @@ deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
 checked = 0
 
 Dir.mktmpdir("gyre-fuzz-") do |folder|
-  native = HTTP1Verdicts::Native.build(folder, HTTP1Verdicts::Native::PLAIN) or abort "no C compiler: nothing to compare"
+  native = HTTP1Verdicts::Native.build(folder, GyreTest::PlainC::PLAIN) or abort "no C compiler: nothing to compare"
   while Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline
     inputs = Array.new(300) do
       start = seeds.sample(random: random)

@@ -9,7 +9,10 @@ namespace :bench do
 
   desc "Measure the fiber scheduler against Async and carbon_fiber (BENCHOPTS)"
   task(scheduler: :compile) { ruby "bench/scheduler", *ENV["BENCHOPTS"].to_s.split }
+
+  desc "Measure the keyed loop against Ever's and nio4r's selector (BENCHOPTS)"
+  task(loop: :compile) { ruby "bench/loop", *ENV["BENCHOPTS"].to_s.split }
 end
 
-desc "All benchmarks; about 25 minutes"
-task bench: %w[bench:http bench:scheduler]
+desc "All benchmarks; about an hour"
+task bench: %w[bench:http bench:scheduler bench:loop]

@@ -5,6 +5,7 @@
 # loaded by mistake.
 require "fileutils"
 require "rbconfig"
+require_relative "../test/support/plain_c"
 
 # The copy of the checkout, and how its programs are started.
 module GyreCheck
@@ -12,6 +13,17 @@ module GyreCheck
   LITTLE_C = %r{\Atest/(?:web/|docs/|(?:tidy|gem|examples|showcase|rackup_handler)_test)}
   # Everything goes through C code here, and little depends on the clock: for tools that make it 20 times slower.
   MOSTLY_C = %w[test/contracts/http1_contract_{messages,rack,env}_test.rb].freeze
+  # Fibers that park, wake, time out and are interrupted, in a pool that uses them again.
+  FIBERS = %w[test/stress/{hand_offs,interrupt_storm}_test.rb].freeze
+  # The part of the scheduler's contract in which no time is measured. On epoll, for valgrind lets no other thread run while
+  # one waits in io_uring_enter.
+  TIMELESS = %w[test/scheduler_test.rb -n /Scheduler(Descriptors|Interrupts)Test::Epoll/].freeze
+  # Fair: else a thread may wait for seconds. An error of memory that was never set is asked for in plain C only.
+  VALGRIND = %w[valgrind --fair-sched=yes --undef-value-errors=no --error-limit=no --num-callers=12
+                --max-stackframe=8000000].freeze
+  # For programs without Ruby, of which everything counts.
+  VALGRIND_C = %w[valgrind -q --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
+                  --error-exitcode=9].freeze
   COPIED = "{{lib,ext,exe,test,examples}/**/*,Gemfile,gyre.gemspec}"
 
   module_function
@@ -60,6 +72,31 @@ module GyreCheck
     }
   end
 
+  # Runs tests under valgrind; ends the task when one fails or valgrind finds something in our code.
+  # @param arguments [Array<String>] files and Minitest's options
+  def memcheck(*arguments)
+    need_valgrind
+    log = File.join(GyreBuild.root, "tmp", "memcheck.log")
+    command = [*VALGRIND, "--log-file=#{log}", RbConfig.ruby]
+    passed = GyreSuite.run(*arguments, environment: { "GYRE_TEST_LIMIT_S" => "600" }, command: command)
+    errors = memory_errors(File.read(log))
+    puts errors.join("\n\n"), "valgrind found #{errors.size} errors in our code"
+    abort unless passed && errors.empty?
+  end
+
+  # Runs a plain C test (test/c) under valgrind.
+  def memcheck_c(name, *arguments)
+    need_valgrind
+    folder = File.join(GyreBuild.root, "tmp", "memcheck").tap { |path| FileUtils.mkdir_p(path) }
+    program = GyreTest::PlainC.build(name, folder, %w[-O1]) or abort "#{name} cannot be built on this machine"
+    log = File.join(folder, "#{name}.log") # system calls that valgrind does not know are named there too
+    system(*VALGRIND_C, "--log-file=#{log}", program, *arguments) || abort("#{File.read(log)}#{name} failed under valgrind")
+  end
+
+  def need_valgrind
+    system("valgrind", "--version", out: File::NULL, err: File::NULL) || abort("valgrind is not installed")
+  end
+
   # What valgrind found in blocks of memory, in our files. All else that it says is about fibers, which change stacks
   # without its knowledge, and about Ruby's collector, which reads stacks as they are.
   # @param log [String] valgrind's output, in paragraphs
@@ -92,21 +129,28 @@ namespace :test do
   end
 
   desc "Run a few tests of C code under valgrind (TEST=files for others)"
-  task memcheck: :compile do
-    abort "valgrind is not installed" unless system("valgrind", "--version", out: File::NULL)
-    log = File.join(GyreBuild.root, "tmp", "memcheck.log")
-    command = %W[valgrind --log-file=#{log} --undef-value-errors=no --error-limit=no --num-callers=12
-                 --max-stackframe=8000000 #{RbConfig.ruby}]
-    files = GyreCheck.files(*GyreCheck::MOSTLY_C)
-    passed = GyreSuite.run(*files, environment: { "GYRE_TEST_LIMIT_S" => "600" }, command: command)
-    errors = GyreCheck.memory_errors(File.read(log))
-    puts errors.join("\n\n"), "valgrind found #{errors.size} errors in our code"
-    abort unless passed && errors.empty?
+  task(memcheck: %w[memcheck:c memcheck:scheduler]) { GyreCheck.memcheck(*GyreCheck.files(*GyreCheck::MOSTLY_C)) }
+
+  namespace :memcheck do
+    desc "Run the plain C tests under valgrind"
+    task(c: :compile) do
+      GyreCheck.memcheck_c("http1_parser_test")
+      GyreCheck.memcheck_c("backend_test", "alone")
+    end
+
+    desc "Run a part of the scheduler's contract under valgrind"
+    task(scheduler: :compile) { GyreCheck.memcheck(*GyreCheck::TIMELESS) }
+  end
+
+  desc "Run the stress tests twenty times as long (GYRE_STRESS=times)"
+  task storm: :compile do
+    environment = { "GYRE_STRESS" => ENV.fetch("GYRE_STRESS", "20"), "GYRE_TEST_LIMIT_S" => "600" }
+    GyreSuite.run(*GyreCheck.files("test/stress/*_test.rb"), environment: environment) || abort
   end
 
   desc "Run the tests of C code with the collector and its compaction at their most eager (TEST=files for others)"
   task stress: :compile do
     environment = { "GYRE_TEST_STRESS" => "1", "GYRE_TEST_LIMIT_S" => "600" }
-    GyreSuite.run(*GyreCheck.files(*GyreCheck::MOSTLY_C), environment: environment) || abort
+    GyreSuite.run(*GyreCheck.files(*GyreCheck::MOSTLY_C, *GyreCheck::FIBERS), environment: environment) || abort
   end
 end

@@ -73,4 +73,16 @@ GyreTest::Engines.test_case("ConditionTest") do
       assert_equal %i[news news], [waiting.wait, thread.value]
     end
   end
+
+  def test_a_notification_is_the_same
+    Gyre.run do |task|
+      notification = Gyre::Notification.new
+      waiting = task.async { notification.wait }
+      assert_equal 1, notification.waiting_count
+      assert_match(/1 waiting/, notification.inspect)
+      notification.signal(:value)
+      refute_predicate waiting, :finished?
+      assert_equal :value, waiting.wait
+    end
+  end
 end

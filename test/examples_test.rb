@@ -12,9 +12,13 @@ class ExamplesTest < Minitest::Test
   # nil: what Gyre takes by itself.
   BACKENDS = [nil, "select"].freeze
   PROGRAMS = %w[
-    child_processes name_resolution net_http pipe shared_mutex sleeping_threads thread_feeds_queue timeout timers
+    child_processes name_resolution net_http pipe scheduler_by_hand shared_mutex sleeping_threads thread_feeds_queue timeout timers
   ].freeze
-  SERVERS = %w[raw_http_server].freeze
+  LOOP_SERVERS = %w[
+    loop_http_server loop_http_server_persistent loop_http_server_persistent_worker_threads loop_http_server_separate_queues
+    loop_http_server_worker_threads
+  ].freeze
+  SERVERS = [*LOOP_SERVERS, "ractor_server", "raw_http_server"].freeze
   AT_ONCE = 6
 
   def self.time_limit_s = 120
@@ -126,7 +130,38 @@ class ExamplesTest < Minitest::Test
       assert_equal 1, out.scan(/  once$/).size
       assert_operator out.scan(/  tick$/).size, :>=, 2
       assert_equal ["beat 1", "beat 2", "beat 3"], out.scan(/beat \d/)
-      assert_match(/^└── task "every 0\.1 s": running, transient\n.*done\n\z/m, out)
+      assert_match(/^└── task "every 0\.1 s": stopping, .* \[transient, .* old, .*timers\.rb:18\]\n.*done\n\z/m, out)
+    end
+  end
+
+  def test_a_scheduler_is_driven_by_hand
+    each_run("scheduler_by_hand") do |out|
+      assert_match(/\Aavailable: .*select\nboth wait\ngot "a line\\n"\nall is done\n\z/, out)
+    end
+  end
+
+  LOOP_SERVERS.product(BACKENDS) do |name, backend|
+    define_method("test_#{name}_on_#{backend || "the_best_backend"}_serves_keep_alive_connections_and_ends_by_control_c") do
+      with_subprocess(*ruby_command(File.join(FOLDER, "#{name}.rb"), "0", env: { "GYRE_BACKEND" => backend })) do |pid, out, err|
+        port = out.gets[/:(\d+)$/, 1].to_i
+        assert_equal [3] * 20, Array.new(20) { Thread.new { ask_in_parts(port) } }.map(&:value)
+        Process.kill(:INT, pid)
+        assert_equal ["stopped\n", ""], [out.read, err.read]
+      end
+    end
+  end
+
+  # One connection: a request in two parts, then two at once.
+  # @return [Integer] how many were answered
+  def ask_in_parts(port)
+    request = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    Socket.tcp("127.0.0.1", port) do |socket|
+      socket.write(request[0, 10])
+      socket.write(request[10..])
+      answers = socket.readpartial(1000)
+      socket.write(request * 2)
+      answers << socket.readpartial(1000) until answers.scan("Hello, world!\n").size == 3
+      answers.scan(%r{^HTTP/1\.1 200 OK\r$}).size
     end
   end
 
@@ -144,9 +179,21 @@ class ExamplesTest < Minitest::Test
     end
   end
 
-  def get(port, path)
+  def test_an_http_server_in_ractors_shares_its_port_and_ends_by_control_c
+    skip "several Ractors need the native engine" unless Gyre::Loop.native?
+    with_subprocess(*ruby_command("-W:no-experimental", File.join(FOLDER, "ractor_server.rb"), "0", "3")) do |pid, out, err|
+      port = out.gets[/:(\d+) in 3 Ractors$/, 1].to_i
+      bodies = Array.new(60) { Thread.new { get(port, "/", "connection: close\r\n")[/^Hello.*/] } }.map(&:value)
+      assert_empty bodies - ["Hello from Ractor 1", "Hello from Ractor 2", "Hello from Ractor 3"]
+      assert_operator bodies.uniq.size, :>, 1
+      Process.kill(:INT, pid)
+      assert_equal ["60 requests\n", ""], [out.read, err.read]
+    end
+  end
+
+  def get(port, path, fields = "")
     Socket.tcp("127.0.0.1", port) do |socket|
-      socket.write("GET #{path} HTTP/1.1\r\nhost: localhost\r\n\r\n")
+      socket.write("GET #{path} HTTP/1.1\r\nhost: localhost\r\n#{fields}\r\n")
       socket.read
     end
   end

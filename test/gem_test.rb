@@ -12,7 +12,7 @@ class GemTest < Minitest::Test
   # How long an installation that compiles may take.
   def self.time_limit_s = 240
 
-  WHO_RUNS = 'require "gyre"; require "gyre/native"; puts Gyre::VERSION, Gyre::Loop.engine, Gyre::Native.load_error.class'
+  WHO_RUNS = 'require "gyre"; require "gyre/native"; puts Gyre::VERSION, Gyre::Loop.native?, Gyre::Native.load_error.class'
 
   def test_the_version_is_a_semantic_one_and_in_the_changelog
     assert_match(/\A\d+\.\d+\.\d+\z/, Gyre::VERSION)
@@ -31,13 +31,13 @@ class GemTest < Minitest::Test
 
   def test_an_installed_gem_runs_on_the_native_engine
     skip "this checkout has no extension" unless Dir["#{LIB}/gyre/#{RUBY_ENGINE}-#{ruby_version}/gyre_ext.*"].any?
-    with_installed_gem { |environment| assert_equal [Gyre::VERSION, "native", "NilClass"], who_runs(environment) }
+    with_installed_gem { |environment| assert_equal [Gyre::VERSION, "true", "NilClass"], who_runs(environment) }
   end
 
   def test_without_a_compiler_it_installs_all_the_same_and_runs_on_the_portable_engine
     without_compiler do |path|
       with_installed_gem("PATH" => path) do |environment, output|
-        assert_equal [Gyre::VERSION, "portable", "LoadError"], who_runs(environment)
+        assert_equal [Gyre::VERSION, "false", "LoadError"], who_runs(environment)
         assert_match(/no working C compiler was found; the portable engine/, output)
       end
     end

@@ -4,9 +4,12 @@
 
 require "test_helper"
 require "support/engines"
+require "support/hand_offs"
 require "gyre"
 
 GyreTest::Engines.test_case("LimitedQueueTest") do
+  include GyreTest::HandOffs
+
   def test_the_limit_is_a_positive_number
     assert_equal 3, Gyre::LimitedQueue.new(3).limit
     [0, -1, nil, 1.5, "2"].each { |limit| assert_raises(ArgumentError) { Gyre::LimitedQueue.new(limit) } }
@@ -84,20 +87,15 @@ GyreTest::Engines.test_case("LimitedQueueTest") do
   end
 
   def test_no_hand_off_is_lost_between_threads_and_tasks
-    queue = Gyre::LimitedQueue.new(8)
-    answers = Gyre::LimitedQueue.new(8)
-    count = 40_000
-    threads = Array.new(2) { |half| Thread.new { (count / 2).times { |index| queue.push((half * count / 2) + index) } } }
-    echo = Thread.new { queue.each { |item| answers.push(item) } }
-    sum = 0
+    assert_nothing_is_lost(Gyre::LimitedQueue.new(8), Gyre::LimitedQueue.new(8), count: 40_000, tasks: 3)
+  end
+
+  def test_enqueue_waits_for_each_item
     Gyre.run do |task|
-      3.times { task.async { queue.each { |item| answers.push(item) } } }
-      task.async do
-        count.times { sum += answers.pop(timeout: 20) || flunk("nothing came") }
-        queue.close
-      end
+      queue = Gyre::LimitedQueue.new(1)
+      adding = task.async { queue.enqueue(1, 2, 3) }
+      assert_equal [1, 2, 3], Array.new(3) { queue.dequeue(timeout: 5) }
+      assert_same queue, adding.wait
     end
-    (threads << echo).each(&:join)
-    assert_equal count * (count - 1) / 2, sum
   end
 end

@@ -4,9 +4,12 @@
 
 require "test_helper"
 require "support/engines"
+require "support/hand_offs"
 require "gyre"
 
 GyreTest::Engines.test_case("QueueTest") do
+  include GyreTest::HandOffs
+
   def test_items_come_out_in_the_order_in_which_they_went_in
     queue = Gyre::Queue.new
     queue.push(1) << 2
@@ -125,21 +128,7 @@ GyreTest::Engines.test_case("QueueTest") do
   end
 
   def test_no_hand_off_is_lost_between_threads_and_tasks
-    queue = Gyre::Queue.new
-    answers = Gyre::Queue.new
-    count = 100_000
-    threads = Array.new(2) { |half| Thread.new { (count / 2).times { |index| queue.push((half * count / 2) + index) } } }
-    echo = Thread.new { queue.each { |item| answers.push(item) } }
-    sum = 0
-    Gyre.run do |task|
-      4.times { task.async { queue.each { |item| answers.push(item) } } }
-      task.async do
-        count.times { sum += answers.pop(timeout: 20) || flunk("nothing came") }
-        queue.close
-      end
-    end
-    (threads << echo).each(&:join)
-    assert_equal count * (count - 1) / 2, sum
+    assert_nothing_is_lost(Gyre::Queue.new, Gyre::Queue.new, count: 100_000, tasks: 4)
   end
 
   def test_ping_pong_between_a_thread_and_a_task_loses_nothing
@@ -176,5 +165,34 @@ GyreTest::Engines.test_case("QueueTest") do
       impatient.each(&:stop)
     end
     assert_equal (0...count).to_a, taken.sort
+  end
+
+  def test_async_starts_a_task_for_each_item
+    seen = []
+    Gyre.run do |task|
+      queue = Gyre::Queue.new.enqueue(1, nil, 3)
+      queue.close
+      assert_same(queue, queue.async { |item, child| seen << [item, child.parent.equal?(task)] && sleep(0.001) })
+      assert_equal 3, task.children.size
+      assert_raises(ArgumentError) { queue.async }
+    end
+    assert_equal [[1, true], [nil, true], [3, true]], seen
+  end
+
+  def test_async_goes_no_faster_than_its_parent_lets_it
+    Gyre.run do |task|
+      semaphore = Gyre::Semaphore.new(2)
+      queue = Gyre::Queue.new((1..6).to_a)
+      queue.close
+      most = 0
+      queue.async(parent: semaphore) { (most = [most, semaphore.count].max) && sleep(0.001) }
+      task.wait_all
+      assert_equal 2, most
+    end
+  end
+
+  def test_inspect_says_what_there_is
+    assert_match(/Queue 2 in it, 0 waiting/, Gyre::Queue.new([1, 2]).inspect)
+    assert_match(/closed, 0 in it/, Gyre::Queue.new.close.inspect)
   end
 end

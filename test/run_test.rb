@@ -3,6 +3,7 @@
 # Gyre.run: where it may be called, what it returns and raises, and that it leaves nothing behind however it is left.
 
 require "test_helper"
+require "io/wait"
 require "support/engines"
 require "gyre"
 
@@ -353,6 +354,108 @@ GyreTest::Engines.test_case("RunTest") do
       Process.kill(:INT, pid)
       assert_equal "interrupted\n", out.read
     end
+  end
+
+  # Runs a program, and sends it a signal for each line "ready".
+  # @return [Array(Array<String>, Process::Status, String)] its other lines, how it ended, and what it said of that
+  def signalled(signal, code)
+    code = "require %(gyre)\n$stdout.sync = true\n#{code}"
+    with_subprocess(*ruby_command("-e", code, env: { "GYRE_BACKEND" => backend })) do |pid, out, err|
+      lines = []
+      while out.wait_readable(10) && (line = out.gets)
+        line == "ready\n" ? sleep(0.02).then { Process.kill(signal, pid) } : lines << line.chomp
+      end
+      [lines, finish_process(pid), err.read]
+    end
+  end
+
+  def waiting
+    <<~RUBY
+      Gyre.run do |task|
+        task.async do
+          puts "ready"
+          sleep
+        ensure
+          sleep 0.01
+          puts "unwound"
+        end
+        sleep
+      end
+    RUBY
+  end
+
+  def test_a_signal_that_nobody_rescues_ends_the_program_after_ensure
+    { INT: /Interrupt/, TERM: // }.each do |signal, said|
+      lines, status, err = signalled(signal, waiting)
+      assert_equal [%w[unwound], Signal.list[signal.to_s]], [lines, status.termsig], err
+      assert_match said, err
+    end
+  end
+
+  def test_an_interrupt_cuts_an_ensure_that_waits_or_computes
+    ["sleep 60", "nil while true"].each do |work|
+      lines, status, err = signalled(:INT, <<~RUBY)
+        Gyre.run do
+          raise IOError
+        ensure
+          begin
+            puts "ready"
+            #{work}
+          ensure
+            puts "cut"
+          end
+        end
+      RUBY
+      assert_equal [%w[cut], Signal.list["INT"]], [lines, status.termsig], err
+    end
+  end
+
+  def test_an_exit_in_a_trap_ends_the_program_after_ensure
+    lines, status, err = signalled(:TERM, "trap(:TERM) { exit 7 }\n#{waiting}")
+    assert_equal [%w[unwound], 7, ""], [lines, status.exitstatus, err]
+  end
+
+  def test_an_exception_in_a_trap_ends_the_program_after_ensure
+    lines, status, err = signalled(:USR1, "trap(:USR1) { raise IOError, %(in the trap) }\n#{waiting}")
+    assert_equal [%w[unwound], 1], [lines, status.exitstatus], err
+    assert_match(/in the trap \(IOError\)/, err)
+  end
+
+  def forked(*expected, code)
+    run = ruby("-e", <<~RUBY, env: { "GYRE_BACKEND" => backend })
+      require "gyre"
+      say = ->(text) { $stdout.write("\#{text}\\n") }
+      me = :parent
+      value = Gyre.run do |task|
+        task.async { sleep(0.02) && say.("sibling in the \#{me}") }
+        #{code}
+      ensure
+        say.("ensure in the \#{me}")
+      end
+      say.("end of the \#{me}: \#{value.inspect}")
+    RUBY
+    assert_equal ["", expected.sort], [run.err, run.out.lines(chomp: true).sort]
+    assert_predicate run.status, :success?
+  end
+
+  def test_after_a_fork_in_the_root_only_that_goes_on_in_the_child
+    forked("sibling in the parent", "ensure in the parent", "end of the parent: :root",
+           "new one in the child", "ensure in the child", "end of the child: :root", <<~RUBY)
+             pid = fork and Process.wait(pid)
+             me = :child unless pid
+             task.async { sleep(0.005) && say.("new one in the child") } unless pid
+             sleep 0.001
+             :root
+           RUBY
+  end
+
+  def test_after_a_fork_in_a_task_only_that_goes_on_in_the_child
+    forked("sibling in the parent", "ensure in the parent", "end of the parent: :forked", "end of the child: nil", <<~RUBY)
+      task.async do |inner|
+        inner.async { sleep }.then { |below| (pid = fork) ? Process.wait(pid) && below.stop : me = :child }
+        :forked
+      end.wait
+    RUBY
   end
 
   def test_uncaught_exit_ends_the_program_with_its_status

@@ -147,4 +147,74 @@ GyreTest::Engines.test_case("SemaphoreTest") do
     assert_operator most, :<=, 3
     assert_equal 0, semaphore.count
   end
+
+  # Holds the semaphore's own lock in another thread for a moment.
+  def contend(semaphore)
+    held = Thread::Queue.new
+    holder = Thread.new { semaphore.instance_variable_get(:@lock).synchronize { held.push(true) && sleep(0.05) } }
+    held.pop
+    holder
+  end
+
+  def test_a_place_comes_back_also_when_its_holder_is_stopped_while_the_lock_is_contended
+    Gyre.run do |task|
+      semaphore = Gyre::Semaphore.new(1)
+      holder = nil
+      child = task.async { semaphore.acquire { holder = contend(semaphore) } }
+      task.yield until holder
+      child.stop
+      child.wait
+      holder.join
+      assert_equal 0, semaphore.count
+    end
+  end
+
+  def test_no_place_comes_back_that_was_never_taken
+    Gyre.run do |task|
+      semaphore = Gyre::Semaphore.new(1).acquire
+      holder = nil
+      child = task.async { (holder = contend(semaphore)) && semaphore.acquire }
+      task.yield until holder
+      child.stop
+      child.wait
+      holder.join
+      assert_equal [1, 0], [semaphore.count, semaphore.waiting]
+    end
+  end
+
+  def test_more_places_are_given_to_those_who_wait
+    Gyre.run do |task|
+      semaphore = Gyre::Semaphore.new(1)
+      running = 0
+      gate = Gyre::Condition.new
+      tasks = Array.new(5) { task.async { semaphore.acquire { (running += 1) && gate.wait } } }
+      assert_predicate semaphore, :blocking?
+      semaphore.limit = 3
+      sleep 0.001
+      assert_equal [3, 3, 2, 3], [semaphore.limit, semaphore.count, semaphore.waiting, running]
+      assert_match(/3 of 3 taken, 2 waiting/, semaphore.inspect)
+      semaphore.limit = 9
+      refute_predicate semaphore, :blocking?
+      sleep 0.001
+      gate.signal
+      tasks.each(&:wait)
+      assert_equal [0, 5], [semaphore.count, running]
+      assert_raises(ArgumentError) { semaphore.limit = 0 }
+    end
+  end
+
+  def test_with_fewer_places_none_is_given_out_until_enough_have_come_back
+    Gyre.run do |task|
+      semaphore = Gyre::Semaphore.new(2)
+      2.times { semaphore.acquire }
+      semaphore.limit = 1
+      waiting = task.async { semaphore.acquire }
+      semaphore.release
+      sleep 0.001
+      refute_predicate waiting, :finished?
+      semaphore.release
+      waiting.wait
+      assert_equal 1, semaphore.count
+    end
+  end
 end

@@ -33,6 +33,47 @@ GyreTest::Engines.test_case("TaskTest") do
     end
   end
 
+  def test_wait_may_be_limited
+    Gyre.run do |task|
+      gate = Gyre::Queue.new
+      slow = task.async("slow") { gate.pop }
+      error = assert_raises(Gyre::TimeoutError) { slow.wait(timeout: 0.01) }
+      assert_equal 'task "slow" is not over after 0.01 s', error.message
+      assert_nil Thread.new { slow.join(0.01) }.value
+      gate.push(:value)
+      assert_equal :value, slow.wait(timeout: 5)
+    end
+  end
+
+  def test_join_tells_whether_it_is_over
+    Gyre.run do |task|
+      gate = Gyre::Queue.new
+      slow = task.async { gate.pop }
+      assert_nil slow.join(0.01)
+      assert_nil slow.join(-1)
+      gate.push(nil)
+      assert_same slow, slow.join
+      assert_raises(KeyError) { task.async { raise KeyError }.join(1) }
+    end
+  end
+
+  def test_wait_all_waits_for_the_children_and_then_for_the_task
+    Gyre.run do |task|
+      order = []
+      task.async(transient: true) { sleep }
+      child = task.async do |own|
+        own.async { own.async { sleep(0.01) && order << 2 } && sleep(0.001) && order << 1 }
+        assert_nil own.wait_all
+        :value
+      end
+      assert_nil task.wait_all
+      assert_equal [[1, 2], :value], [order, child.wait_all]
+      bad = task.async { |own| own.async { sleep(0.001) && raise(KeyError) } }
+      assert_raises(KeyError) { bad.wait_all }
+      assert_equal 1, task.children.size
+    end
+  end
+
   def test_current_is_the_task_that_runs_the_code
     Gyre.run do |task|
       assert_same task, Gyre::Task.current

@@ -12,6 +12,29 @@ GyreTest::Engines.test_case("WaiterTest") do
     Thread.new(&block).value
   end
 
+  def test_a_wake_up_before_the_wait_ends_no_later_one
+    Gyre.run do |task|
+      sleeping = task.async do
+        waiter = Gyre::Waiter.new
+        waiter.wake
+        assert waiter.park
+        sleep
+      end
+      sleep 0.01
+      refute_predicate sleeping, :finished?
+      sleeping.stop
+    end
+  end
+
+  def test_an_endless_timeout_is_none
+    everywhere do
+      waiter = Gyre::Waiter.new
+      waker = Thread.new { eventually { waiter.instance_variable_get(:@parked) } && waiter.wake }
+      assert waiter.park(Float::INFINITY)
+      waker.join
+    end
+  end
+
   def test_it_is_woken_with_a_value
     everywhere do
       waiter = Gyre::Waiter.new

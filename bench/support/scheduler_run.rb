@@ -7,6 +7,7 @@ require "json"
 require "timeout"
 require_relative "answers"
 require_relative "markdown"
+require_relative "nginx"
 require_relative "results"
 require_relative "scheduler_work"
 require_relative "schedulers"
@@ -17,7 +18,11 @@ module Bench
   # One run of bench/scheduler.
   class SchedulerRun
     # The raw socket server, by how many connections wrk opens.
-    RAW = { "raw-64" => 64, "raw-1024" => 1024 }.freeze
+    RAW = { "raw-64" => 64, "raw-1024" => 1024, "raw-8192" => 8192 }.freeze
+    # Measured beside the schedulers as the raw server.
+    NGINX = "nginx"
+    # What select(2) was not made for.
+    WITHOUT = [%w[raw-8192 gyre-select]].freeze
     BENCHMARKS = (SchedulerWork::ALL.keys + RAW.keys).freeze
 
     CHILD_LIMIT_S = 120
@@ -41,7 +46,8 @@ module Bench
       @benchmarks.each do |benchmark|
         Setup.say benchmark
         @rounds.times do |round|
-          @schedulers.rotate(round).each { |scheduler| sample(benchmark, scheduler) }
+          subjects = RAW.key?(benchmark) ? [*@schedulers, NGINX] : @schedulers
+          subjects.rotate(round).each { |subject| sample(benchmark, subject) unless WITHOUT.include?([benchmark, subject]) }
         end
       end
       @results
@@ -69,20 +75,26 @@ module Bench
       { cpu_us: result[:cpu_s] / operations * 1e6, wall_us: result[:wall_s] / operations * 1e6 }
     end
 
-    def raw(scheduler, connections)
-      script = File.join(ROOT, "bench/apps/socket_server.rb")
-      server = Server.new("socket-#{scheduler}", environment(scheduler)) do |port|
-        Setup.ruby_command(script, scheduler, port.to_s)
-      end
-      server.start
+    def raw(subject, connections)
+      server = raw_server(subject).start
       Answers.check(server.port, "/")
-      Wrk.run(server.url("/"), connections: connections, seconds: [@seconds / 2, 1].max)
+      load = { connections: connections, threads: connections > 1024 ? 4 : 1 }
+      Wrk.run(server.url("/"), seconds: [@seconds / 2, 1].max, **load)
       cpu_before_s = server.tree.cpu_s
-      result = Wrk.run(server.url("/"), connections: connections, seconds: @seconds)
+      result = Wrk.run(server.url("/"), seconds: @seconds, **load)
+      raise Problem, "no request was answered within #{@seconds} s" if result.requests.zero?
+
       { cpu_us: (server.tree.cpu_s - cpu_before_s) / result.requests * 1e6, requests_per_s: result.requests_per_s,
         p50_ms: result.p50_ms, p99_ms: result.p99_ms, errors: result.errors }
     ensure
       server&.stop
+    end
+
+    def raw_server(subject)
+      return Server.new(NGINX) { |port| Nginx.command(port) } if subject == NGINX
+
+      script = File.join(ROOT, "bench/apps/socket_server.rb")
+      Server.new("socket-#{subject}", environment(subject)) { |port| Setup.ruby_command(script, subject, port.to_s) }
     end
 
     # @return [String] what the process printed

@@ -6,21 +6,27 @@
 module Bench
   # Schedulers by name.
   module Schedulers
-    NAMES = ["gyre", "gyre-select", "async", *("carbon_fiber" if RUBY_VERSION >= "3.4")].freeze
+    NAMES = ["gyre", "gyre-uring", "gyre-select", "async", "async-uring", *("carbon_fiber" if RUBY_VERSION >= "3.4")].freeze
+    # Those that Gyre is compared with.
+    OTHERS = NAMES.grep_v(/\Agyre/).freeze
 
     # Which backend each one is to use.
     ENVIRONMENT = {
       "gyre" => { "GYRE_BACKEND" => "epoll" },
+      "gyre-uring" => { "GYRE_BACKEND" => "uring" },
       "gyre-select" => { "GYRE_BACKEND" => "select" },
       "async" => { "IO_EVENT_SELECTOR" => "EPoll" },
+      "async-uring" => { "IO_EVENT_SELECTOR" => "URing" },
       "carbon_fiber" => {}
     }.freeze
 
     # What is said about each in the report.
     LABELS = {
       "gyre" => "Gyre, epoll",
+      "gyre-uring" => "Gyre, io_uring",
       "gyre-select" => "Gyre, pure Ruby select",
       "async" => "Async, io-event's epoll",
+      "async-uring" => "Async, io-event's io_uring",
       "carbon_fiber" => "carbon_fiber, io_uring"
     }.freeze
 
@@ -30,10 +36,10 @@ module Bench
     # @return [Object] a scheduler for Fiber.set_scheduler; made in the thread that will run it
     def create(name)
       case name
-      when "gyre", "gyre-select"
+      when "gyre", "gyre-uring", "gyre-select"
         require "gyre"
         Gyre::Scheduler.new
-      when "async"
+      when "async", "async-uring"
         require "async"
         Async::Scheduler.new
       when "carbon_fiber"

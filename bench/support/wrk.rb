@@ -34,8 +34,8 @@ module Bench
     # @param headers [Hash] further request headers
     # @return [Result]
     # @raise [Problem] when wrk itself fails
-    def run(url, connections:, seconds:, headers: {})
-      command = ["taskset", "-c", LOAD_CORE.to_s, Setup.program("wrk"), "-t1", "-c#{connections}", "-d#{seconds}s",
+    def run(url, connections:, seconds:, headers: {}, threads: 1)
+      command = ["taskset", "-c", LOAD_CORE.to_s, Setup.program("wrk"), "-t#{threads}", "-c#{connections}", "-d#{seconds}s",
                  "--latency", "--timeout", "20s", *headers.flat_map { |name, value| ["-H", "#{name}: #{value}"] }, url]
       parse(IO.popen([*command, { err: %i[child out] }], &:read))
     end

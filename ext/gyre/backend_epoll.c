@@ -1,6 +1,6 @@
 /*
- * The epoll backend (Linux). Every watch is edge-triggered and stays for the descriptor's life, so
- * waiting again costs no system call. See backend.h for the contract and loop.c for the books.
+ * The epoll backend (Linux). A watch is edge-triggered unless asked otherwise and stays for the descriptor's life,
+ * so waiting again costs no system call. See backend.h for the contract and loop.c for the books.
  */
 #include "feature.h"
 
@@ -62,22 +62,23 @@ static void epoll_backend_close(void *opaque) {
   free(state);
 }
 
-static int epoll_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, bool known) {
+static int epoll_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct epoll_state *state = opaque;
   if (getpid() != state->owner) return -EBADF;
-  struct epoll_event event = {.events = EPOLLET, .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
+  struct epoll_event event = {.events = interest & GYRE_LEVEL ? 0 : EPOLLET, .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
   if (interest & GYRE_READABLE) event.events |= EPOLLIN | EPOLLRDHUP;
   if (interest & GYRE_PRIORITY) event.events |= EPOLLPRI;
   if (interest & GYRE_WRITABLE) event.events |= EPOLLOUT;
 
-  if (epoll_ctl(state->fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0) return 0;
+  if (epoll_ctl(state->fd, previous ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0) return 0;
   /* The number was closed and is in use again (ENOENT), or its old registration lives on (EEXIST). */
   if (errno == ENOENT && epoll_ctl(state->fd, EPOLL_CTL_ADD, fd, &event) == 0) return 0;
   if (errno == EEXIST && epoll_ctl(state->fd, EPOLL_CTL_MOD, fd, &event) == 0) return 0;
   return -errno;
 }
 
-static void epoll_backend_unwatch(void *opaque, int fd) {
+static void epoll_backend_unwatch(void *opaque, int fd, uint32_t generation) {
+  (void)generation;
   struct epoll_state *state = opaque;
   if (getpid() == state->owner) epoll_ctl(state->fd, EPOLL_CTL_DEL, fd, NULL);
 }

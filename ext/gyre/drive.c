@@ -15,10 +15,10 @@ bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *dr
          gyre_list_empty(&scheduler->keepers);
 }
 
-/* From now on it waits like any parked fiber; but an idle worker's driving is no work that is left. */
+/* From now on it waits like any parked fiber. */
 static void displace(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
-  if (driving->done == gyre_worker_has_job) return;
   driving->parked.state = GYRE_PARKED;
+  gyre_parked_mark(scheduler, &driving->parked, true);
   gyre_list_append(&scheduler->parked, &driving->parked.node);
   scheduler->parked_count++;
   scheduler->overtaken_count++;
@@ -55,9 +55,10 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
     if (NIL_P(fiber)) break;
     scheduler->budget--;
     if (fiber == driving->parked.fiber) return; /* the parked fiber that drives is woken itself */
-    rb_fiber_transfer(fiber, 0, NULL);
+    gyre_enter(scheduler, fiber);
     if (scheduler->driving != driving) return; /* overtaken meanwhile */
-    if ((driving->done == gyre_worker_has_job || driving->done == gyre_parked_is_running) && driving->done(scheduler, driving)) return;
+    gyre_entered(scheduler, &driving->parked);
+    if (driving->done == gyre_parked_is_running && driving->done(scheduler, driving)) return;
     if (!gyre_list_empty(&scheduler->interrupts)) break;
   }
   gyre_interrupts_resume(scheduler);
@@ -65,10 +66,8 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
   if (driving->done(scheduler, driving)) return;
   if (driving->before) ask_for_overtaken(scheduler);
 
-  /* What is ready now, or was made so by an event, runs in the next turn. */
-  gyre_budget_refill(scheduler);
   bool wait = scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts);
-  if (wait) gyre_sweep_descriptors(scheduler);
+  if (wait) gyre_sweep(scheduler);
   gyre_loop_poll(&scheduler->loop, wait);
 }
 
@@ -82,13 +81,13 @@ static VALUE drive_body(VALUE argument) {
   struct gyre_scheduler *scheduler = drive->scheduler;
   struct gyre_driving *driving = &drive->driving;
   while (!driving->done(scheduler, driving)) {
+    /* A fork has forgotten it, and the fiber that forked has come back here at its end. */
+    if (!scheduler->driving) set_driving(scheduler, driving);
     if (scheduler->driving == driving) {
       turn(scheduler, driving);
-    } else if (driving->done == gyre_worker_has_job) {
-      break;
     } else {
       gyre_park(scheduler, &driving->parked);
-      if (scheduler->driving != driving && driving->parked.state == GYRE_RUNNING) displace(scheduler, driving);
+      if (scheduler->driving && scheduler->driving != driving && driving->parked.state == GYRE_RUNNING) displace(scheduler, driving);
     }
   }
   return Qnil;
@@ -99,6 +98,7 @@ static VALUE drive_ensure(VALUE argument) {
   struct gyre_scheduler *scheduler = drive->scheduler;
   struct gyre_driving *driving = &drive->driving;
   go_on(scheduler, driving, GYRE_RUNNING);
+  gyre_entered(scheduler, &driving->parked);
   if (scheduler->driving == driving) {
     set_driving(scheduler, driving->before);
     /* Its fiber is entered again when nothing is ready. */
@@ -114,8 +114,11 @@ static VALUE drive_ensure(VALUE argument) {
 void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, struct gyre_driving *), void *context) {
   struct drive drive = {.scheduler = scheduler, .driving = {.before = scheduler->driving, .done = done, .context = context}};
   drive.driving.parked.fiber = drive.driving.parked.entered = rb_fiber_current();
+  drive.driving.parked.blocker = Qundef;
   drive.driving.parked.state = GYRE_RUNNING;
   gyre_list_init(&drive.driving.parked.node);
+  drive.driving.parked.foreign = false;
+  drive.driving.parked.entered_is_worker = scheduler->entered_is_worker && scheduler->entered == drive.driving.parked.fiber;
   if (drive.driving.before && drive.driving.before->parked.fiber != drive.driving.parked.fiber) displace(scheduler, drive.driving.before);
   set_driving(scheduler, &drive.driving);
   rb_ensure(drive_body, (VALUE)&drive, drive_ensure, (VALUE)&drive);
@@ -123,7 +126,7 @@ void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_sched
 
 /* Raises Gyre::Stop in all that waits, and gives it some time to clean up. */
 static bool unwound(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
-  return (scheduler->parked_count == 0 && scheduler->ready_count == 0) || gyre_timers_now() > *(int64_t *)driving->context;
+  return (scheduler->parked_count == 0 && scheduler->ready_count == 0) || gyre_loop_now(&scheduler->loop) > *(int64_t *)driving->context;
 }
 
 static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
@@ -131,19 +134,29 @@ static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
   (void)context; /* the turn that it causes sees that the time is over */
 }
 
+/* Ruby code runs between one fiber and the next, so the list is copied; who has gone on meanwhile is not interrupted. */
+static VALUE parked_fibers(struct gyre_scheduler *scheduler) {
+  VALUE fibers = rb_ary_new_capa((long)scheduler->parked_count), me = rb_fiber_current();
+  for (struct gyre_list *node = scheduler->parked.next; node != &scheduler->parked; node = node->next) {
+    VALUE fiber = GYRE_CONTAINER(node, struct gyre_parked, node)->fiber;
+    if (fiber != me) rb_ary_push(fibers, fiber);
+  }
+  return fibers;
+}
+
 void gyre_unwind(struct gyre_scheduler *scheduler) {
   VALUE class = rb_const_get(gyre_mGyre, rb_intern("Stop"));
   for (int round = 0; round < UNWIND_ROUNDS && scheduler->parked_count > 0; round++) {
-    VALUE me = rb_fiber_current();
-    for (struct gyre_list *node = scheduler->parked.next; node != &scheduler->parked; node = node->next) {
-      VALUE fiber = GYRE_CONTAINER(node, struct gyre_parked, node)->fiber;
+    VALUE fibers = parked_fibers(scheduler);
+    for (long i = 0; i < RARRAY_LEN(fibers); i++) {
       VALUE message = rb_str_new_cstr("the scheduler closes");
-      if (fiber != me) gyre_interrupt_fiber(scheduler, fiber, rb_class_new_instance(1, &message, class));
+      VALUE stop = rb_class_new_instance(1, &message, class);
+      gyre_interrupt_fiber(scheduler, RARRAY_AREF(fibers, i), stop);
     }
-    int64_t deadline_ns = gyre_timers_now() + UNWIND_NS;
-    struct gyre_timer timer = {.fire = unwind_time_is_over};
-    (void)gyre_timers_arm(&scheduler->loop.timers, &timer, deadline_ns + 1);
+    int64_t deadline_ns = gyre_loop_now(&scheduler->loop) + UNWIND_NS;
+    scheduler->unwinding.fire = unwind_time_is_over;
+    (void)gyre_timers_arm(&scheduler->loop.timers, &scheduler->unwinding, deadline_ns + 1);
     gyre_drive(scheduler, unwound, &deadline_ns);
-    gyre_timers_cancel(&scheduler->loop.timers, &timer);
+    gyre_timers_cancel(&scheduler->loop.timers, &scheduler->unwinding);
   }
 }

@@ -4,7 +4,8 @@
 # feature.h gives each answer its name. It never fails: where the extension cannot be built it writes a Makefile
 # that does nothing and says why, and Gyre runs on its portable engine.
 #
-# Environment: GYRE_WERROR=1 turns warnings into errors, GYRE_SANITIZE=address,undefined builds with sanitizers.
+# Environment: GYRE_WERROR=1 turns warnings into errors, GYRE_SANITIZE=address,undefined builds with sanitizers,
+# GYRE_KQUEUE=1 builds the kqueue backend on Linux where libkqueue is found.
 
 def use_portable_engine(reason)
   warn "gyre: #{reason}; the portable engine (pure Ruby) is used"
@@ -26,18 +27,31 @@ rescue SystemExit, StandardError # mkmf gives up where the compiler does not sta
   compiler_works = false
 end
 use_portable_engine("no working C compiler was found") unless compiler_works
-unless have_header("sys/epoll.h") && have_func("epoll_create1", "sys/epoll.h")
-  use_portable_engine("this system has no epoll")
+
+# The backends; one is enough.
+backends = []
+backends << "epoll" if have_header("sys/epoll.h") && have_func("epoll_create1", "sys/epoll.h")
+backends << "uring" if have_header("liburing.h") && have_library("uring", "io_uring_queue_init_params", "liburing.h") &&
+                       have_func("io_uring_submit_and_get_events", "liburing.h") # 2.3
+# On Linux only libkqueue has it: good for tests of the backend, and nothing that an installed gem should be linked with.
+if !RUBY_PLATFORM.include?("linux") || (ENV["GYRE_KQUEUE"] == "1" && pkg_config("libkqueue"))
+  $LDFLAGS << " -Wl,-rpath,#{pkg_config("libkqueue", "variable=libdir")}" if RUBY_PLATFORM.include?("linux")
+  backends << "kqueue" if have_header("sys/event.h") && have_func("kqueue", "sys/event.h") && have_const("EV_RECEIPT", "sys/event.h")
 end
+use_portable_engine("this system has none of epoll, io_uring and kqueue") if backends.empty?
 
 have_func("epoll_pwait2", "sys/epoll.h")
 have_header("sys/eventfd.h") && have_func("eventfd", "sys/eventfd.h")
 have_header("sys/sendfile.h") && have_func("sendfile", "sys/sendfile.h")
+have_header("sys/inotify.h") && have_func("inotify_init1", "sys/inotify.h")
 have_func("accept4", "sys/socket.h")
 have_func("preadv2", "sys/uio.h") && have_const("RWF_NOWAIT", "sys/uio.h")
+have_header("linux/magic.h") && have_header("sys/vfs.h")
 have_header("sys/syscall.h") && have_const("SYS_pidfd_open", "sys/syscall.h")
 
 have_func("rb_io_timeout", "ruby/io.h")
+have_func("rb_io_mode", "ruby/io.h")
+have_func("rb_io_closed_p", "ruby/io.h")
 
 $CFLAGS << " -std=gnu11 -O3 -fvisibility=hidden -Werror=implicit-function-declaration"
 $warnflags = "#{$warnflags} -Wall -Wextra -Wno-unused-parameter"

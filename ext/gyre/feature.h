@@ -13,8 +13,14 @@
 #if defined(HAVE_SYS_EPOLL_H) && defined(HAVE_EPOLL_CREATE1)
 #define GYRE_HAVE_EPOLL 1
 #endif
+#if defined(HAVE_LIBURING_H) && defined(HAVE_IO_URING_SUBMIT_AND_GET_EVENTS)
+#define GYRE_HAVE_URING 1
+#endif
 #ifdef HAVE_EPOLL_PWAIT2 /* glibc 2.35; Linux 5.11 at run time, before: ENOSYS */
 #define GYRE_HAVE_EPOLL_PWAIT2 1
+#endif
+#if defined(HAVE_SYS_EVENT_H) && defined(HAVE_KQUEUE) && defined(HAVE_CONST_EV_RECEIPT)
+#define GYRE_HAVE_KQUEUE 1
 #endif
 #if defined(HAVE_SYS_EVENTFD_H) && defined(HAVE_EVENTFD)
 #define GYRE_HAVE_EVENTFD 1
@@ -28,13 +34,25 @@
 #if defined(HAVE_PREADV2) && defined(HAVE_CONST_RWF_NOWAIT)
 #define GYRE_HAVE_PREADV2_NOWAIT 1
 #endif
+#if defined(HAVE_LINUX_MAGIC_H) && defined(HAVE_SYS_VFS_H)
+#define GYRE_HAVE_LINUX_MAGIC 1
+#endif
 #ifdef HAVE_CONST_SYS_PIDFD_OPEN /* Linux 5.3 at run time, before: ENOSYS */
 #define GYRE_HAVE_PIDFD_OPEN 1
+#endif
+#if defined(HAVE_SYS_INOTIFY_H) && defined(HAVE_INOTIFY_INIT1)
+#define GYRE_HAVE_INOTIFY 1
 #endif
 
 /* Ruby. The comment says since when. */
 #ifdef HAVE_RB_IO_TIMEOUT /* 3.2 */
 #define GYRE_HAVE_IO_TIMEOUT 1
+#endif
+#ifdef HAVE_RB_IO_MODE /* 3.3 */
+#define GYRE_HAVE_IO_MODE 1
+#endif
+#ifdef HAVE_RB_IO_CLOSED_P /* 3.3 */
+#define GYRE_HAVE_IO_CLOSED_P 1
 #endif
 
 /* Everything is built with hidden visibility; Ruby looks for this one name. */

@@ -17,20 +17,37 @@ void gyre_init_fibers(void) {
 void gyre_fibers_init(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->parked);
   gyre_list_init(&scheduler->ready);
+  gyre_list_init(&scheduler->foreign);
   scheduler->parked_count = scheduler->ready_count = 0;
   gyre_workers_init(scheduler);
   gyre_interrupts_init(scheduler);
   scheduler->driving = NULL;
   scheduler->overtaken_count = 0;
   scheduler->driver = scheduler->entered = Qnil;
+  scheduler->entered_is_worker = false;
+  scheduler->question = NULL;
   gyre_budget_refill(scheduler);
 }
 
 /* --- parking --- */
 
-void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
+/* Whether it has to be marked while it is in a list. */
+void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool foreign) {
+  parked->foreign = foreign;
+  if (foreign) gyre_list_append(&scheduler->foreign, &parked->foreign_node);
+}
+
+void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
+  scheduler->entered = parked->entered;
+  scheduler->entered_is_worker = parked->entered_is_worker;
+}
+
+void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker) {
+  parked->blocker = blocker;
   parked->fiber = rb_fiber_current();
   parked->entered = NIL_P(scheduler->entered) ? parked->fiber : scheduler->entered;
+  parked->entered_is_worker = scheduler->entered_is_worker;
+  gyre_parked_mark(scheduler, parked, !(parked->entered_is_worker && parked->entered == parked->fiber));
   parked->state = GYRE_PARKED;
   gyre_list_append(&scheduler->parked, &parked->node);
   scheduler->parked_count++;
@@ -40,15 +57,18 @@ void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *par
   if (parked->state == GYRE_PARKED) scheduler->parked_count--;
   if (parked->state == GYRE_READY) scheduler->ready_count--;
   gyre_list_remove(&parked->node);
+  if (state == GYRE_RUNNING && parked->foreign) gyre_list_remove(&parked->foreign_node);
   parked->state = state;
 }
 
 void gyre_park_end(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   gyre_parked_leave(scheduler, parked, GYRE_RUNNING);
+  gyre_entered(scheduler, parked); /* also when an exception entered it */
 }
 
 void gyre_parked_make_ready(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool first) {
   gyre_parked_leave(scheduler, parked, GYRE_READY);
+  parked->first = first;
   if (first) {
     gyre_list_prepend(&scheduler->ready, &parked->node);
   } else {
@@ -63,20 +83,34 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   gyre_fibers_wake_loop(scheduler);
 }
 
+/* Any of the ready ones, by the seed (xorshift64*). Who has just started another goes on before all others, seed or not. */
+static struct gyre_parked *draw(struct gyre_scheduler *scheduler) {
+  struct gyre_list *node = scheduler->ready.next;
+  if (scheduler->ready_count < 2 || GYRE_CONTAINER(node, struct gyre_parked, node)->first) return GYRE_CONTAINER(node, struct gyre_parked, node);
+  scheduler->random ^= scheduler->random >> 12;
+  scheduler->random ^= scheduler->random << 25;
+  scheduler->random ^= scheduler->random >> 27;
+  uint64_t place = ((scheduler->random * UINT64_C(2685821657736338717)) >> 33) % scheduler->ready_count;
+  while (place--) node = node->next;
+  return GYRE_CONTAINER(node, struct gyre_parked, node);
+}
+
 /* Takes the next ready fiber off the queue, or returns nil. */
 VALUE gyre_ready_take(struct gyre_scheduler *scheduler) {
   if (gyre_list_empty(&scheduler->ready)) return Qnil;
   struct gyre_parked *parked = GYRE_CONTAINER(scheduler->ready.next, struct gyre_parked, node);
+  if (__builtin_expect(scheduler->random != 0, 0)) parked = draw(scheduler);
   gyre_parked_leave(scheduler, parked, GYRE_RUNNING);
   scheduler->switches++;
-  scheduler->entered = parked->entered;
+  gyre_entered(scheduler, parked);
   return parked->fiber;
 }
 
-/* Whether it is time to ask the kernel: after so many switches, or when the coarse clock has ticked. */
+/* Whether it is time to ask the kernel: after so many switches, or when the coarse clock has ticked, which is looked at
+ * now and then. */
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler) {
-  if (scheduler->budget == 0) return true;
-  if (gyre_timers_coarse_now() != scheduler->slice_ns) scheduler->budget = 0;
+  if (scheduler->budget % GYRE_CLOCK_INTERVAL) return false;
+  if (scheduler->budget && !scheduler->random && gyre_timers_coarse_now() != scheduler->slice_ns) scheduler->budget = 0;
   return scheduler->budget == 0;
 }
 
@@ -103,6 +137,27 @@ bool gyre_parked_is_running(struct gyre_scheduler *scheduler, struct gyre_drivin
   return ((struct gyre_parked *)driving->context)->state == GYRE_RUNNING;
 }
 
+static VALUE answer_body(VALUE block) { return rb_proc_call_with_block(block, 0, NULL, Qnil); }
+
+/* What it raises (an Interrupt, perhaps) is not for this fiber, but for the one that asks. */
+static void answer(struct gyre_scheduler *scheduler) {
+  struct gyre_question *question = scheduler->question;
+  int state = 0;
+  scheduler->question = NULL;
+  VALUE before = rb_errinfo();
+  question->answer = rb_protect(answer_body, question->block, &state);
+  if (state) {
+    question->error = rb_errinfo();
+    rb_set_errinfo(before);
+  }
+  rb_fiber_transfer(question->asker, 0, NULL);
+}
+
+void gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
+  rb_fiber_transfer(fiber, 0, NULL);
+  while (__builtin_expect(scheduler->question != NULL, 0)) answer(scheduler);
+}
+
 void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   /* Again when somebody else's transfer entered the fiber before it was woken. */
   while (parked->state != GYRE_RUNNING) {
@@ -111,7 +166,7 @@ void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
     if (NIL_P(next) || next == parked->fiber) {
       gyre_drive(scheduler, gyre_parked_is_running, parked);
     } else {
-      rb_fiber_transfer(next, 0, NULL);
+      gyre_enter(scheduler, next);
     }
   }
 }
@@ -135,24 +190,24 @@ static VALUE park_ensure(VALUE argument) {
 
 void gyre_yield(struct gyre_scheduler *scheduler) {
   struct yielding yielding = {.scheduler = scheduler};
-  gyre_park_begin(scheduler, &yielding.parked);
+  gyre_park_begin(scheduler, &yielding.parked, Qundef);
   gyre_parked_make_ready(scheduler, &yielding.parked, false);
   rb_ensure(park_body, (VALUE)&yielding, park_ensure, (VALUE)&yielding);
 }
 
 /* --- memory --- */
 
-static void mark_parked(struct gyre_list *list) {
-  for (struct gyre_list *node = list->next; node != list; node = node->next) {
-    rb_gc_mark(GYRE_CONTAINER(node, struct gyre_parked, node)->fiber);
+/* What else a wait holds stands on its fiber's stack. */
+static void mark_foreign(struct gyre_scheduler *scheduler) {
+  for (struct gyre_list *node = scheduler->foreign.next; node != &scheduler->foreign; node = node->next) {
+    rb_gc_mark(GYRE_CONTAINER(node, struct gyre_parked, foreign_node)->fiber);
   }
 }
 
 /* Everything is pinned: the addresses of fibers are keys and stand on C stacks. */
 void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
   rb_gc_mark(scheduler->driver);
-  mark_parked(&scheduler->parked);
-  mark_parked(&scheduler->ready);
+  mark_foreign(scheduler);
   gyre_workers_mark(scheduler);
   gyre_interrupts_mark(scheduler);
 }
@@ -166,12 +221,22 @@ void gyre_fibers_free(struct gyre_scheduler *scheduler) {
 void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->parked);
   gyre_list_init(&scheduler->ready);
+  gyre_list_init(&scheduler->foreign);
   scheduler->parked_count = scheduler->ready_count = 0;
   gyre_interrupts_forked(scheduler);
   gyre_workers_forked(scheduler);
+  for (struct gyre_driving *driving = scheduler->driving, *before; driving; driving = before) {
+    before = driving->before;
+    driving->before = NULL;
+    driving->parked.foreign = false;
+    driving->parked.state = GYRE_RUNNING;
+    gyre_list_init(&driving->parked.node);
+  }
   scheduler->driving = NULL;
   scheduler->overtaken_count = 0;
   scheduler->driver = scheduler->entered = Qnil;
+  scheduler->entered_is_worker = false;
+  scheduler->question = NULL;
   gyre_budget_refill(scheduler);
 }
 

@@ -9,6 +9,9 @@
 
 /* fibers.c */
 void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *parked, enum gyre_parked_state state);
+void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool foreign);
+/* We are about to enter its fiber, or somebody has. */
+void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 void gyre_parked_make_ready(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool first);
 /* Takes the next ready fiber off the queue, or returns nil. */
 VALUE gyre_ready_take(struct gyre_scheduler *scheduler);
@@ -19,6 +22,8 @@ VALUE gyre_ready_next(struct gyre_scheduler *scheduler);
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler);
 void gyre_budget_refill(struct gyre_scheduler *scheduler);
 void gyre_fibers_wake_loop(struct gyre_scheduler *scheduler);
+/* Gives control to a fiber; returns when the present one has it again, and has answered what it was asked. */
+void gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber);
 bool gyre_parked_is_running(struct gyre_scheduler *scheduler, struct gyre_driving *driving);
 
 /* workers.c */
@@ -27,7 +32,6 @@ void gyre_workers_init(struct gyre_scheduler *scheduler);
 void gyre_workers_mark(struct gyre_scheduler *scheduler);
 void gyre_workers_free(struct gyre_scheduler *scheduler);
 void gyre_workers_forked(struct gyre_scheduler *scheduler);
-bool gyre_worker_has_job(struct gyre_scheduler *scheduler, struct gyre_driving *driving);
 bool gyre_worker_is_idle(struct gyre_scheduler *scheduler, VALUE fiber);
 
 /* interrupts.c */

@@ -5,6 +5,7 @@
 #include "gyre.h"
 #include "http1.h"
 #include "scheduler.h"
+#include "selector.h"
 
 VALUE gyre_mGyre;
 
@@ -16,10 +17,13 @@ void Init_gyre_ext(void) {
   gyre_cScheduler = rb_define_class_under(gyre_mGyre, "Scheduler", rb_cObject);
   rb_gc_register_mark_object(gyre_mGyre);
   rb_gc_register_mark_object(gyre_cScheduler);
+  gyre_init_loop_backend();
   gyre_init_scheduler();
+  gyre_init_keyed_loop();
   gyre_init_http1_connection();
   gyre_init_http1_env();
   gyre_init_http1_request();
   gyre_init_http1_response();
   gyre_init_http1_acceptor();
+  gyre_init_selector();
 }

@@ -187,8 +187,8 @@ static void resume_accepting(struct gyre_timer *timer, void *context) {
   struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_http1_acceptor, pause);
   for (long i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
     struct gyre_http1_listener *listener = &acceptor->listeners[i];
-    if (listener->watch.fd >= 0 || gyre_loop_watch(context, &listener->watch, listener->fd, GYRE_READABLE) == 0) continue;
-    (void)gyre_timers_arm(&((struct gyre_loop *)context)->timers, timer, gyre_timers_now() + PAUSE_NS);
+    if (listener->watch.fd >= 0 || gyre_loop_watch(context, &listener->watch, listener->fd, GYRE_READABLE | GYRE_STANDING) == 0) continue;
+    (void)gyre_timers_arm(&((struct gyre_loop *)context)->timers, timer, gyre_loop_now(context) + PAUSE_NS);
   }
 }
 
@@ -249,7 +249,7 @@ static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *watch, unsi
   }
   /* More may wait: have it reported anew in the next turn. */
   gyre_loop_unwatch(loop, watch);
-  if (acceptor->listening && gyre_loop_watch(loop, watch, listener->fd, GYRE_READABLE) < 0) pause_accepting(acceptor, ENOMEM);
+  if (acceptor->listening && gyre_loop_watch(loop, watch, listener->fd, GYRE_READABLE | GYRE_STANDING) < 0) pause_accepting(acceptor, ENOMEM);
 }
 
 /* --- methods (contract: server.rb) --- */
@@ -302,7 +302,7 @@ static VALUE acceptor_start(VALUE self) {
     setsockopt(listener->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     int flags = fcntl(listener->fd, F_GETFL);
     fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK);
-    int error = gyre_loop_watch(&scheduler->loop, &listener->watch, listener->fd, GYRE_READABLE);
+    int error = gyre_loop_watch(&scheduler->loop, &listener->watch, listener->fd, GYRE_READABLE | GYRE_STANDING);
     if (error < 0) {
       acceptor_stop(self);
       rb_syserr_fail(-error, "watch a listening socket");
@@ -321,7 +321,7 @@ static VALUE acceptor_stop(VALUE self) {
   gyre_timers_cancel(&loop->timers, &acceptor->pause);
   for (long i = 0; i < acceptor->listener_count; i++) {
     gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
-    gyre_loop_forget(loop, acceptor->listeners[i].fd);
+    gyre_loop_forget_unwatched(loop, acceptor->listeners[i].fd);
   }
   return self;
 }

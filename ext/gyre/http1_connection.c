@@ -118,8 +118,8 @@ static void start_handler(struct gyre_http1_connection *connection, const struct
   rb_protect(start_body, (VALUE)&starting, &state);
   if (!state) return;
 
-  /* No memory, or no fiber left: this connection ends, the others go on. The handler's own SystemExit and
-   * the like come here too, when its fiber, and perhaps the connection, are gone. */
+  /* No memory, or no fiber left: this connection ends, the others go on. Once the handler has begun (its connection may be
+   * gone by now) it is none of its business: its SystemExit and the like, or what another thread raises here. */
   VALUE error = rb_errinfo();
   bool fatal = !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) || rb_obj_is_kind_of(error, rb_eSignal);
   if (NIL_P(starting.handle)) {
@@ -130,7 +130,11 @@ static void start_handler(struct gyre_http1_connection *connection, const struct
     gyre_http1_connection_free(connection);
   } else {
     struct gyre_http1_connection *left = gyre_http1_connection_get(starting.handle);
-    if (left && NIL_P(left->fiber)) finish_handler(starting.handle);
+    if (left && NIL_P(left->fiber)) {
+      finish_handler(starting.handle);
+    } else {
+      fatal = true;
+    }
   }
   if (fatal) rb_jump_tag(state);
   rb_set_errinfo(Qnil);
@@ -349,7 +353,7 @@ void gyre_http1_connection_deadline(struct gyre_http1_connection *connection, in
     connection->deadline_ns = INT64_MAX;
     return;
   }
-  connection->deadline_ns = gyre_timers_coarse_now() + timeout_ns;
+  connection->deadline_ns = gyre_loop_coarse_now(loop) + timeout_ns;
   if (gyre_timer_armed(&connection->timer) && connection->timer.when_ns <= connection->deadline_ns) return;
   /* Out of memory for the heap: the connection lives without a limit of time rather than not at all. */
   (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
@@ -399,7 +403,7 @@ struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_accept
   gyre_list_init(&connection->active);
   /* A new number, whatever is known of it: the program may have closed its last owner behind our back. */
   gyre_loop_forget(&acceptor->scheduler->loop, fd);
-  if (gyre_loop_watch(&acceptor->scheduler->loop, &connection->watch, fd, GYRE_READABLE) < 0) {
+  if (gyre_loop_watch(&acceptor->scheduler->loop, &connection->watch, fd, GYRE_READABLE | GYRE_STANDING) < 0) {
     free(connection);
     return NULL;
   }

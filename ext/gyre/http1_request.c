@@ -80,7 +80,7 @@ static bool wait_for_input(VALUE self) {
   struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
   if (connection->reader) rb_raise(rb_eIOError, "another fiber is reading this request's body");
   struct input_wait input = {.self = self};
-  gyre_wait_begin(scheduler, &input.wait);
+  gyre_wait_begin(scheduler, &input.wait, self);
   gyre_wait_arm(&input.wait, connection->acceptor->limits.read_ns);
   connection->reader = &input.wait;
   rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);

@@ -49,7 +49,7 @@ static VALUE output_wait_body(VALUE argument) {
   struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
   connection->writing = true;
   gyre_loop_drained(&scheduler->loop, connection->fd, GYRE_WRITABLE);
-  wait->ready = gyre_wait_io(scheduler, connection->fd, GYRE_WRITABLE, connection->acceptor->limits.write_ns);
+  wait->ready = gyre_wait_io(scheduler, connection->fd, GYRE_WRITABLE, connection->acceptor->limits.write_ns, wait->self);
   wait->over = true;
   return Qnil;
 }

@@ -93,7 +93,7 @@ static VALUE inner_fiber(struct gyre_scheduler *scheduler, VALUE outer) {
 static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   gyre_list_append(&scheduler->deferred, &interrupt->node);
   interrupt->retry.fire = retry_interrupt;
-  if (gyre_timers_arm(&scheduler->loop.timers, &interrupt->retry, gyre_timers_now() + INTERRUPT_RETRY_NS) < 0) rb_memerror();
+  if (gyre_timers_arm(&scheduler->loop.timers, &interrupt->retry, gyre_loop_now(&scheduler->loop) + INTERRUPT_RETRY_NS) < 0) rb_memerror();
 }
 
 /* A fiber that was unblocked and has not run yet has been given something (a lock, an element of a
@@ -157,20 +157,19 @@ void gyre_interrupts_resume(struct gyre_scheduler *scheduler) {
   }
 }
 
-/* In a forked child: their timers are gone, and most of their fibers. */
-static void forget_interrupts(struct gyre_list *list) {
+/* In a forked child: most of their fibers are gone. */
+static void forget_interrupts(struct gyre_scheduler *scheduler, struct gyre_list *list) {
   while (!gyre_list_empty(list)) {
     struct gyre_interrupt *interrupt = GYRE_CONTAINER(list->next, struct gyre_interrupt, node);
-    gyre_list_remove(&interrupt->node);
     if (interrupt->owner) *interrupt->owner = NULL;
-    free(interrupt);
+    gyre_interrupt_cancel(scheduler, interrupt);
   }
 }
 
 void gyre_interrupts_forked(struct gyre_scheduler *scheduler) {
-  forget_interrupts(&scheduler->interrupts);
-  forget_interrupts(&scheduler->deferred);
-  forget_interrupts(&scheduler->postponed);
+  forget_interrupts(scheduler, &scheduler->interrupts);
+  forget_interrupts(scheduler, &scheduler->deferred);
+  forget_interrupts(scheduler, &scheduler->postponed);
 }
 
 /* --- memory --- */

@@ -7,6 +7,7 @@
 #define GYRE_LOOP_H
 
 #include "backend.h"
+#include "lag.h"
 #include "list.h"
 #include "timers.h"
 
@@ -23,20 +24,27 @@ struct gyre_loop;
 struct gyre_watch {
   struct gyre_watch *next, *previous; /* of the same descriptor */
   struct gyre_list unverified;
+  struct gyre_watch *next_to_tell; /* in loop->to_tell */
   int fd; /* -1 when not watching */
-  unsigned interest;
+  uint16_t interest;
+  uint16_t told; /* with what it is going to be called; 0 when it is not in loop->to_tell */
   void (*ready)(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
 };
 
 struct gyre_descriptor {
   struct gyre_watch *first;
-  uint32_t generation;
+  uint32_t generation; /* never 0 once told */
   uint8_t registered; /* what the kernel was last told to report */
-  uint8_t drained;    /* a call answered "would block", and nothing was reported since */
+  uint8_t drained;    /* a call answered "would block" or moved less than it could, and nothing was reported since */
+  uint8_t hung_up;    /* GYRE_HANGUP was reported: nothing more will be, and calls tell at once */
+  uint8_t kind;       /* for the holder's use; 0 at first */
+  uint32_t available; /* the same */
+  uintptr_t holder;   /* who called last, see gyre_loop_held; only ever compared */
 };
 
 struct gyre_loop_statistics {
   uint64_t turns, waits, events;
+  uint64_t wakeups; /* by other threads, signals and what makes a fiber ready meanwhile */
 };
 
 struct gyre_loop {
@@ -44,30 +52,51 @@ struct gyre_loop {
   void *backend_state;
   struct gyre_timers timers;
   int64_t now_ns; /* of this turn */
+  int64_t virtual_ns; /* a clock that stands still but for jumps to the next timer (Gyre::Testing); 0: the real one */
+  unsigned outside;   /* parts of the work that others do in real time: then that clock does not jump */
+  int64_t polled_ns; /* when the backend last answered */
 
   struct gyre_descriptor *descriptors; /* by number */
   int descriptor_capacity;
+  int watched_count; /* descriptors that somebody watches */
   struct gyre_list unverified; /* watches that trust an earlier registration */
   int64_t verified_ns;         /* when they were last verified (coarse) */
 
+  struct gyre_list operations; /* in flight */
+
   struct gyre_event events[GYRE_LOOP_EVENTS];
   int event_next, event_count, error;
-  struct gyre_watch *cursor; /* the next to be told of the present event */
+  struct gyre_event stale; /* a report for a watch that was over, and the turn in which it came */
+  uint64_t stale_turn;
+  struct gyre_watch *to_tell; /* where several watch one descriptor: those that are still to be told of what happened */
 
   bool waiting; /* without the GVL */
+  /* Asked before each sleep, if set; false: this poll does not sleep. Then interrupts end a sleep without being raised
+   * by it, and one that is under way already keeps it from beginning. */
+  bool (*sleeping)(struct gyre_loop *loop);
   int woken;    /* atomic: the next wait is not to begin */
   char *buffer; /* lent to whoever receives, until he gives the thread away */
   struct gyre_loop_statistics statistics;
+  struct gyre_lag lag; /* from one question to the backend to the next, without the sleep */
 };
 
 /* 0 or -errno. */
 int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations *backend);
+/* Operations in flight end with -ECANCELED. */
 void gyre_loop_close(struct gyre_loop *loop);
+
+/* Nobody waits any more for the operations in flight: whoever did is gone. */
+void gyre_loop_orphan(struct gyre_loop *loop);
 
 /* Starts anew in a forked child: nothing is watched or timed; the parent's kernel objects are untouched. */
 int gyre_loop_reopen(struct gyre_loop *loop);
 
-/* Begins a watch; 0 or -errno (-EPERM: the descriptor is always ready, as a regular file is). */
+/* Goes on in a process that took the place of this one (daemon): everything that is watched or timed stays so, operations
+ * in flight end with -ECANCELED. 0 or -errno. */
+int gyre_loop_move(struct gyre_loop *loop);
+
+/* Begins a watch; 0 or -errno (-EPERM: the descriptor is always ready, as a regular file is). Without GYRE_LEVEL in
+ * `interest` it is told of changes only, and may now and then be told without one. */
 int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest);
 
 /* Ends it; harmless when it is not watching. */
@@ -76,15 +105,64 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch);
 /* A call on `fd` just answered "would block": the next readiness will be reported as a change. */
 void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest);
 
+/* What is known of a descriptor that `holder` uses, of whom nothing but the address is looked at: an IO that has the
+ * same number is another one. NULL when there is no memory. Until the next call of the loop. */
+struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int fd, uintptr_t holder);
+
+/* Whether a call would say "would block", as far as is known: a watch begun now will tell when that changes. Mistaken
+ * where the number was closed, opened and drained by the same holder meanwhile, or where a stream ended a read early (at an
+ * urgent mark, at passed descriptors); then the watch corrects it before the loop sleeps, a busy one after some milliseconds. */
+static inline bool gyre_descriptor_is_drained(const struct gyre_descriptor *held, unsigned interest) {
+  return (held->drained & interest) == interest && (held->registered & interest) == interest;
+}
+
+/* The holder's call answered "would block", or moved less than it was asked to where nothing but that explains it: on a
+ * stream or a pipe, not where each call moves one message. */
+static inline void gyre_descriptor_drained(struct gyre_descriptor *held, unsigned interest) {
+  if (!held->hung_up) held->drained |= (uint8_t)interest;
+}
+
 /* `fd` is about to be closed by us: its registration ends with it. */
 void gyre_loop_forget(struct gyre_loop *loop, int fd);
+
+/* The same for one that we watch no longer, unless somebody else does. */
+static inline void gyre_loop_forget_unwatched(struct gyre_loop *loop, int fd) {
+  if (fd >= 0 && fd < loop->descriptor_capacity && !loop->descriptors[fd].first) gyre_loop_forget(loop, fd);
+}
 
 /* `fd` is about to be closed by the program: its watches are called, then it is forgotten. */
 void gyre_loop_abandon(struct gyre_loop *loop, int fd);
 
+/* The same, and the kernel has let go of it when this returns, on a backend that holds open what it watches. */
+void gyre_loop_let_go(struct gyre_loop *loop, int fd);
+
+/* The kernel is told at once of watches that have begun and ended, where a backend would tell it with the next wait. */
+void gyre_loop_hand_over(struct gyre_loop *loop);
+
+/* A new operation with room for `length` bytes in `bytes`; NULL without memory. Free it by the next one. */
+struct gyre_operation *gyre_operation_new(enum gyre_operation_kind kind, size_t length);
+void gyre_operation_free(struct gyre_operation *operation);
+
+/* Hands an operation to the kernel; 0 or -errno. -ENOSYS: the backend does not know it, do it another way. It is
+ * the loop's until it is completed. */
+int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation);
+
+/* Nobody waits for it any more: it ends by itself, and the loop frees it. */
+void gyre_loop_cancel(struct gyre_loop *loop, struct gyre_operation *operation);
+
 /* Asks the backend once, at first without waiting; gives the GVL up only to wait. Then tells the
  * watches what happened and fires the timers. Raises what a signal or another thread raises here. */
 void gyre_loop_poll(struct gyre_loop *loop, bool wait);
+
+/* The time that the loop's timers go by. */
+static inline int64_t gyre_loop_now(const struct gyre_loop *loop) {
+  return __builtin_expect(loop->virtual_ns != 0, 0) ? loop->virtual_ns : gyre_timers_now();
+}
+
+/* The same, some milliseconds behind. */
+static inline int64_t gyre_loop_coarse_now(const struct gyre_loop *loop) {
+  return __builtin_expect(loop->virtual_ns != 0, 0) ? loop->virtual_ns : gyre_timers_coarse_now();
+}
 
 /* From any thread, or a signal handler. */
 void gyre_loop_wake(struct gyre_loop *loop);

@@ -4,6 +4,7 @@
  * in scheduler_process.c, what moves the fibers in fibers.c.
  */
 #include "feature.h"
+#include "gyre.h"
 #include "scheduler.h"
 
 #include <errno.h>
@@ -11,8 +12,9 @@
 #include <ruby/thread.h>
 
 VALUE gyre_cScheduler, gyre_cNativeScheduler;
+static VALUE sleeping; /* :sleep */
 static ID id_call, id_storage, fiber_options[2];
-static VALUE fiber_class;
+static VALUE fiber_class, mutex_class;
 
 /* --- the object --- */
 
@@ -29,8 +31,10 @@ static void scheduler_mark(void *opaque) {
 static void scheduler_free(void *opaque) {
   struct gyre_scheduler *scheduler = opaque;
   gyre_fibers_free(scheduler);
+  gyre_loop_orphan(&scheduler->loop);
   gyre_loop_close(&scheduler->loop);
-  if (scheduler->blocked) st_free_table(scheduler->blocked);
+  gyre_blocked_free(&scheduler->blocked);
+  if (scheduler->early) st_free_table(scheduler->early);
   xfree(scheduler);
 }
 
@@ -56,6 +60,7 @@ static VALUE scheduler_allocate(VALUE class) {
   gyre_list_init(&scheduler->clients);
   gyre_list_init(&scheduler->descriptor_waits);
   gyre_list_init(&scheduler->loop.unverified);
+  gyre_list_init(&scheduler->loop.operations);
   scheduler->closed = true;
   return self;
 }
@@ -72,6 +77,13 @@ struct gyre_scheduler *gyre_scheduler_opened(VALUE self) {
   return scheduler;
 }
 
+struct gyre_scheduler *gyre_scheduler_here(void) {
+  VALUE self = rb_fiber_scheduler_get();
+  if (!rb_typeddata_is_kind_of(self, &scheduler_type)) return NULL;
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  return scheduler->closed ? NULL : scheduler;
+}
+
 struct gyre_scheduler *gyre_scheduler_current(void) {
   VALUE scheduler = rb_fiber_scheduler_get();
   if (!rb_typeddata_is_kind_of(scheduler, &scheduler_type)) {
@@ -80,76 +92,54 @@ struct gyre_scheduler *gyre_scheduler_current(void) {
   return gyre_scheduler_opened(scheduler);
 }
 
-static const struct gyre_backend_operations *const backends[] = {
-#ifdef GYRE_HAVE_EPOLL
-    &gyre_backend_epoll,
-#endif
-    NULL};
-
 /*
  * Makes a scheduler with a loop of its own. Give it to Fiber.set_scheduler.
  *
  * @param backend [String, Symbol, nil] the name of a native backend; nil takes the first that opens
- * @raise [ArgumentError] for a name that this build does not have
+ * @raise [ArgumentError] for a name that Gyre does not know
+ * @raise [RuntimeError] for one that is not built
  * @raise [SystemCallError] when the kernel refuses what the backend needs
  */
 static VALUE scheduler_initialize(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   VALUE name = Qnil;
   rb_scan_args(argc, argv, "01", &name);
-  if (!NIL_P(name)) name = rb_String(name);
   if (!scheduler->closed) rb_raise(rb_eRuntimeError, "initialized twice");
 
-  int error = -ENOSYS;
-  bool known = false;
-  for (size_t i = 0; backends[i] && error < 0; i++) {
-    if (!NIL_P(name) && strcmp(StringValueCStr(name), backends[i]->name)) continue;
-    known = true;
-    error = gyre_loop_open(&scheduler->loop, backends[i]);
-  }
-  if (!known) rb_raise(rb_eArgError, "no native backend %" PRIsVALUE " in this build", rb_inspect(name));
-  if (error < 0) rb_syserr_fail(-error, "open the event loop");
-  scheduler->blocked = st_init_numtable();
+  gyre_loop_open_on(&scheduler->loop, name);
+  if (gyre_blocked_init(&scheduler->blocked) < 0) rb_memerror();
+  scheduler->early = st_init_numtable();
+  scheduler->swept_switches = UINT64_MAX;
   scheduler->reset_storage = rb_method_boundp(fiber_class, id_storage, 0);
   scheduler->closed = false;
+  gyre_scheduler_sees_close(scheduler);
   return self;
 }
 
 /* --- waiting --- */
 
-/* In the table `blocked`: unblock came before its fiber had parked. */
-static struct gyre_parked early;
-
 struct gyre_parked *gyre_blocked(struct gyre_scheduler *scheduler, VALUE fiber) {
-  st_data_t value;
-  if (!st_lookup(scheduler->blocked, (st_data_t)fiber, &value) || (struct gyre_parked *)value == &early) return NULL;
-  struct gyre_wait *wait = GYRE_CONTAINER((struct gyre_parked *)value, struct gyre_wait, parked);
+  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocked, fiber);
+  if (!node) return NULL;
+  struct gyre_wait *wait = GYRE_CONTAINER(node, struct gyre_wait, blocked_node);
   return wait->timed_out ? NULL : &wait->parked;
 }
 
 static VALUE block_ensure(VALUE argument) {
   struct gyre_wait *wait = (struct gyre_wait *)argument;
-  st_data_t key = (st_data_t)wait->parked.fiber;
-  st_delete(wait->scheduler->blocked, &key, NULL);
+  gyre_blocked_remove(&wait->scheduler->blocked, &wait->blocked_node);
   gyre_wait_end(wait);
   return Qnil;
 }
 
-/* Whether an unblock had come before its fiber parked; it counts once. */
-static bool forget_early(struct gyre_scheduler *scheduler) {
-  st_data_t key = (st_data_t)rb_fiber_current(), value;
-  if (!st_lookup(scheduler->blocked, key, &value) || (struct gyre_parked *)value != &early) return false;
-  return st_delete(scheduler->blocked, &key, NULL);
-}
-
 /* Parks until unblock or the end of the time. Whether it was unblocked. */
-static bool block(struct gyre_scheduler *scheduler, int64_t timeout_ns) {
-  if (forget_early(scheduler)) return true;
+static bool block(struct gyre_scheduler *scheduler, VALUE blocker, int64_t timeout_ns) {
+  if (gyre_forget_early(scheduler, rb_fiber_current())) return true;
 
   struct gyre_wait wait;
-  gyre_wait_begin(scheduler, &wait);
+  gyre_wait_begin(scheduler, &wait, blocker);
   gyre_wait_arm(&wait, timeout_ns);
-  st_insert(scheduler->blocked, (st_data_t)wait.parked.fiber, (st_data_t)&wait.parked);
+  gyre_blocked_add(&scheduler->blocked, &wait.blocked_node, wait.parked.fiber);
   rb_ensure(gyre_wait_body, (VALUE)&wait, block_ensure, (VALUE)&wait);
   return !wait.timed_out;
 }
@@ -157,14 +147,14 @@ static bool block(struct gyre_scheduler *scheduler, int64_t timeout_ns) {
 /*
  * Parks the current fiber until {#unblock} or until the time is over (Fiber::Scheduler#block).
  *
- * @param blocker [Object] what it waits for; for information only
+ * @param blocker [Object] what it waits for; shown by print_hierarchy
  * @param timeout [Numeric, nil] seconds
  * @return [Boolean] whether it was unblocked
  */
 static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
   VALUE blocker, timeout;
   rb_scan_args(argc, argv, "11", &blocker, &timeout);
-  return block(gyre_scheduler_opened(self), gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
+  return block(gyre_scheduler_opened(self), blocker, gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
 }
 
 /*
@@ -176,15 +166,24 @@ static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
  */
 static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  st_data_t value;
-  (void)blocker;
   if (scheduler->closed) return Qfalse;
-  if (st_lookup(scheduler->blocked, (st_data_t)fiber, &value)) {
-    if ((struct gyre_parked *)value != &early) gyre_wake(scheduler, (struct gyre_parked *)value);
+  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocked, fiber);
+  if (node) {
+    gyre_wake(scheduler, &GYRE_CONTAINER(node, struct gyre_wait, blocked_node)->parked);
   } else {
-    st_insert(scheduler->blocked, (st_data_t)fiber, (st_data_t)&early);
+    st_data_t signalled = 0;
+    (void)st_lookup(scheduler->early, (st_data_t)fiber, &signalled);
+    st_insert(scheduler->early, (st_data_t)fiber, signalled || RTEST(rb_obj_is_kind_of(blocker, mutex_class)));
   }
   return Qtrue;
+}
+
+/* A sleep is not to be shortened by an unblock for some earlier wait; but ConditionVariable#wait is a sleep of its mutex, and
+ * the signal, an unblock for that mutex, may come between the unlock and the sleep. */
+static void forget_early_but_signals(struct gyre_scheduler *scheduler, VALUE fiber) {
+  st_data_t signalled;
+  if (!scheduler->early->num_entries || !st_lookup(scheduler->early, (st_data_t)fiber, &signalled) || signalled) return;
+  gyre_forget_early(scheduler, fiber);
 }
 
 /*
@@ -201,8 +200,8 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
   if (duration_ns == 0) {
     gyre_yield(scheduler);
   } else {
-    if (duration_ns > 0) forget_early(scheduler); /* an unblock for some earlier wait must not shorten it */
-    block(scheduler, duration_ns);
+    if (duration_ns > 0) forget_early_but_signals(scheduler, rb_fiber_current());
+    block(scheduler, sleeping, duration_ns);
   }
   return Qtrue;
 }
@@ -220,6 +219,7 @@ static VALUE scheduler_yield(VALUE self) {
 /* --- fibers --- */
 
 static VALUE call_job(VALUE job) {
+  if (rb_obj_is_proc(job)) return rb_proc_call_with_block(job, 0, NULL, Qnil); /* a shallower stack than by its method */
   if (!RB_TYPE_P(job, T_ARRAY)) return rb_funcallv(job, id_call, 0, NULL);
   long count = RARRAY_LEN(job);
   VALUE callable = rb_ary_entry(job, 0);
@@ -366,28 +366,6 @@ static VALUE scheduler_backend(VALUE self) {
 }
 
 /*
- * What the loop has done and holds.
- *
- * @return [Hash{Symbol => Integer}] turns, waits (turns that slept), events, tasks (fibers at work),
- *   idle_fibers, parked, ready, timers
- */
-static VALUE scheduler_stats(VALUE self) {
-  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  VALUE stats = rb_hash_new();
-#define STAT(name, value) rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM((unsigned long long)(value)))
-  STAT("turns", scheduler->loop.statistics.turns);
-  STAT("waits", scheduler->loop.statistics.waits);
-  STAT("events", scheduler->loop.statistics.events);
-  STAT("tasks", scheduler->busy_count);
-  STAT("idle_fibers", scheduler->idle_count);
-  STAT("parked", scheduler->parked_count);
-  STAT("ready", scheduler->ready_count);
-  STAT("timers", scheduler->loop.timers.count);
-#undef STAT
-  return stats;
-}
-
-/*
  * For the child of a fork: only the fiber that forked goes on, on a fresh loop. The parent's is untouched.
  *
  * @return [nil]
@@ -399,7 +377,8 @@ static VALUE scheduler_process_fork(VALUE self) {
   gyre_list_init(&scheduler->keepers);
   gyre_list_init(&scheduler->descriptor_waits);
   scheduler->sweep.place = 0;
-  st_clear(scheduler->blocked);
+  gyre_blocked_clear(&scheduler->blocked);
+  st_clear(scheduler->early);
   int error = gyre_loop_reopen(&scheduler->loop);
   if (error < 0) {
     scheduler->closed = true;
@@ -413,25 +392,37 @@ static VALUE scheduler_process_fork(VALUE self) {
   return Qnil;
 }
 
-static VALUE native_backends(VALUE self) {
-  VALUE names = rb_ary_new();
-  (void)self;
-  for (size_t i = 0; backends[i]; i++) rb_ary_push(names, rb_str_new_cstr(backends[i]->name));
-  return names;
+/*
+ * For Process.daemon: another process has taken the place of this one, and all of its fibers go on there.
+ *
+ * @return [nil]
+ */
+static VALUE scheduler_process_move(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (scheduler->closed) return Qnil;
+  int error = gyre_loop_move(&scheduler->loop);
+  if (error < 0) rb_syserr_fail(-error, "open the event loop of the daemon");
+  for (struct gyre_list *node = scheduler->clients.next; node != &scheduler->clients; node = node->next) {
+    struct gyre_client *client = GYRE_CONTAINER(node, struct gyre_client, node);
+    if (client->moved) client->moved(client);
+  }
+  return Qnil;
 }
 
 void gyre_init_scheduler(void) {
   id_call = rb_intern("call");
+  sleeping = ID2SYM(rb_intern("sleep"));
   fiber_options[0] = rb_intern("blocking");
   fiber_options[1] = rb_intern("storage");
   id_storage = rb_intern("storage");
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);
+  mutex_class = rb_path2class("Thread::Mutex");
+  rb_gc_register_mark_object(mutex_class);
 
   VALUE class = gyre_cNativeScheduler = rb_define_class_under(gyre_cScheduler, "Native", gyre_cScheduler);
   rb_gc_register_mark_object(class);
   rb_define_alloc_func(class, scheduler_allocate);
-  rb_define_singleton_method(class, "backends", native_backends, 0);
   rb_define_method(class, "initialize", scheduler_initialize, -1);
   rb_define_method(class, "block", scheduler_block, -1);
   rb_define_method(class, "unblock", scheduler_unblock, 2);
@@ -448,12 +439,15 @@ void gyre_init_scheduler(void) {
   rb_define_method(class, "scheduler_close", scheduler_close, 0);
   rb_define_method(class, "closed?", scheduler_closed_p, 0);
   rb_define_method(class, "backend", scheduler_backend, 0);
-  rb_define_method(class, "stats", scheduler_stats, 0);
   rb_define_method(class, "process_fork", scheduler_process_fork, 0);
+  rb_define_method(class, "process_move", scheduler_process_move, 0);
 
   gyre_init_fibers();
   gyre_init_scheduler_process();
+  gyre_init_scheduler_select();
   gyre_init_scheduler_timeout();
+  gyre_init_scheduler_testing();
+  gyre_init_scheduler_sight();
 
   /* Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 shipped a broken
    * interface of both (fixed in 3.2.6). Without the hooks Ruby reads and writes itself and calls io_wait. */
@@ -462,5 +456,6 @@ void gyre_init_scheduler(void) {
   bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
   /* In 3.3 and 3.4 IO#pwrite calls the io_pwrite hook without the GVL, which ends in a deadlock of all threads. */
   bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
+  gyre_init_scheduler_read();
   gyre_init_scheduler_io(!broken, !broken && !old, !broken && !without_gvl);
 }

@@ -10,6 +10,7 @@
 #ifndef GYRE_SCHEDULER_H
 #define GYRE_SCHEDULER_H
 
+#include "blocked.h"
 #include "loop.h"
 
 #include <ruby.h>
@@ -17,15 +18,21 @@
 
 struct gyre_scheduler;
 
-#define GYRE_READY_BUDGET 256     /* fibers run between two questions to the kernel */
+#define GYRE_READY_BUDGET 255     /* fibers run between two questions to the kernel */
+#define GYRE_CLOCK_INTERVAL 4     /* of these between two looks at the clock */
 #define GYRE_IDLE_WORKERS_LIMIT 1024 /* finished fibers kept for reuse */
 
 enum gyre_parked_state { GYRE_PARKED, GYRE_READY, GYRE_RUNNING };
 
 struct gyre_parked {
   struct gyre_list node; /* in scheduler->parked or scheduler->ready */
+  struct gyre_list foreign_node; /* in scheduler->foreign, if it is foreign */
   VALUE fiber;
   VALUE entered; /* the fiber that we entered last when it parked: itself, or the one that resumes it */
+  bool entered_is_worker;
+  bool foreign; /* its fiber is not one of the pool's */
+  bool first;    /* ready before all others: it has started another, and goes on */
+  VALUE blocker; /* what it waits for, to be told; Qundef when it is not in a struct gyre_wait */
   enum gyre_parked_state state;
 };
 
@@ -48,6 +55,11 @@ struct gyre_driving {
   void *context;
 };
 
+/* Something to be found out in another fiber, which is entered for it and goes back to its own wait. */
+struct gyre_question {
+  VALUE asker, block, answer, error;
+};
+
 /* An exception on its way into a fiber. */
 struct gyre_interrupt {
   struct gyre_list node; /* in scheduler->interrupts or scheduler->deferred */
@@ -61,6 +73,7 @@ struct gyre_scheduler {
   struct gyre_loop loop;
   VALUE self;
   struct gyre_list parked, ready;
+  struct gyre_list foreign; /* of these, those to mark: workers keep their fibers themselves */
   struct gyre_list interrupts; /* to deliver in the next turn */
   struct gyre_list postponed;  /* until their fiber has run */
   struct gyre_list deferred;   /* until their timer fires */
@@ -73,15 +86,21 @@ struct gyre_scheduler {
   size_t overtaken_count;       /* of the parked ones */
   VALUE driver;                 /* its fiber, or nil */
   VALUE entered;                /* the fiber that we entered last, or nil; never dereferenced */
+  bool entered_is_worker;       /* it is a pooled fiber */
+  struct gyre_question *question; /* for the fiber that is entered next */
+  uint64_t random;  /* the state of what draws the next ready fiber; 0: they go in their order */
   unsigned budget;  /* switches until the kernel is asked */
   int64_t slice_ns; /* the coarse time when the budget was filled */
-  st_table *blocked; /* fiber => struct gyre_parked, for unblock; or &early when unblock came first */
+  struct gyre_blocked_table blocked; /* for unblock */
+  st_table *early;   /* fibers whose unblock came before they had parked => by a mutex; nearly always empty */
   struct gyre_list descriptor_waits; /* struct gyre_wait: descriptors that the program may close */
   struct gyre_timer sweep;
+  struct gyre_timer unwinding; /* ends the wait for what is stopped when it closes */
   uint64_t switches, swept_switches; /* fibers taken off the queue, in all and at the last sweep */
   struct gyre_list keepers; /* things that keep `run` going: listening sockets */
   struct gyre_list clients; /* struct gyre_client: C parts with Ruby objects to mark */
   bool closed, reset_storage;
+  bool suspicious; /* looks for deadlocks also while something goes on */
 };
 
 /* A part in C that lives on a scheduler and holds Ruby objects. */
@@ -90,6 +109,7 @@ struct gyre_client {
   void (*mark)(struct gyre_client *client);
   void (*closing)(struct gyre_client *client); /* the loop is about to close */
   void (*forked)(struct gyre_client *client);  /* the loop was made anew in a child process */
+  void (*moved)(struct gyre_client *client);   /* the loop goes on in a daemon; or NULL */
 };
 
 extern VALUE gyre_mGyre, gyre_cScheduler, gyre_cNativeScheduler;
@@ -100,9 +120,18 @@ struct gyre_scheduler *gyre_scheduler_get(VALUE self);
 struct gyre_scheduler *gyre_scheduler_opened(VALUE self);
 
 /* What an unblock of the fiber would wake and has not timed out, or NULL. */
+/* An unblock that came for the fiber before it parked is forgotten. Whether there was one. */
+static inline bool gyre_forget_early(struct gyre_scheduler *scheduler, VALUE fiber) {
+  st_data_t key = (st_data_t)fiber;
+  return scheduler->early && scheduler->early->num_entries && st_delete(scheduler->early, &key, NULL);
+}
+
 struct gyre_parked *gyre_blocked(struct gyre_scheduler *scheduler, VALUE fiber);
 
-/* The native scheduler of this thread; raises RuntimeError when there is none. */
+/* The native scheduler of this thread, open; or NULL. */
+struct gyre_scheduler *gyre_scheduler_here(void);
+
+/* The same; raises RuntimeError when there is none. */
 struct gyre_scheduler *gyre_scheduler_current(void);
 
 static inline struct gyre_scheduler *gyre_scheduler_of(struct gyre_loop *loop) {
@@ -118,7 +147,7 @@ void gyre_fibers_forked(struct gyre_scheduler *scheduler);
 size_t gyre_fibers_memory(const struct gyre_scheduler *scheduler);
 
 /* Prepares a park of the current fiber; from here on gyre_wake may be called. */
-void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
+void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker);
 /* Leaves the current fiber until it has been woken. An exception sent to the fiber is raised here. */
 void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 /* Has to run after each gyre_park_begin, whatever happened (rb_ensure). */
@@ -152,14 +181,17 @@ bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *dr
 struct gyre_wait {
   struct gyre_scheduler *scheduler;
   struct gyre_list descriptor_node; /* in scheduler->descriptor_waits */
+  struct gyre_blocked_node blocked_node; /* in scheduler->blocked, when it is a block */
   struct gyre_parked parked;
   struct gyre_timer timer;
   struct gyre_watch watch;
   unsigned ready; /* what the watch reported; 0 after a timeout */
   bool timed_out;
+  bool selects; /* for the descriptors of a `struct selecting` (scheduler_select.c) */
 };
 
-void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
+/* `blocker` is what is waited for: nothing is done with it, but people want to know. */
+void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait, VALUE blocker);
 /* Raises NoMemoryError; then the wait has ended. */
 void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns);
 /* Parks until the wait's timer or a watch wakes it; also a second time. Run gyre_wait_end by rb_ensure. */
@@ -170,14 +202,36 @@ VALUE gyre_wait_body(VALUE wait);
 
 /* Parks until `fd` is ready for one of `events` or the time is over. Returns what is ready, 0 after
  * the time, or -errno. A negative timeout waits for ever. */
-int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns);
+int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns, VALUE blocker);
 
-/* Called before the loop sleeps: looks, now or soon, whether waited-for descriptors were closed. */
-void gyre_sweep_descriptors(struct gyre_scheduler *scheduler);
+/* Hands the operation to the kernel and parks until it has ended. 0: its result is there, and it is the caller's to free. -errno:
+ * it could not be handed over (-ENOSYS: do it another way), and is freed; so it is when an exception ends the wait. */
+int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation *operation, VALUE blocker);
+
+/* Called before the loop sleeps: looks soon whether waited-for descriptors were closed, or fibers wait for each other. */
+void gyre_sweep(struct gyre_scheduler *scheduler);
+
+/* scheduler_read.c: reads in threads. Parks until a thread of Gyre::Offload has read; -1 for the offset: where the file stands.
+ * Returns an object that has the bytes, and their count or -errno. */
+VALUE gyre_read_in_thread(VALUE io, int fd, off_t offset, size_t length);
+ssize_t gyre_thread_read_result(VALUE read, const char **bytes);
+/* Gives its memory back before the collector would. */
+void gyre_thread_read_free(VALUE read);
+void gyre_init_scheduler_read(void);
 
 /* scheduler_io.c */
+/* scheduler_close.c: from now on who waits for an IO is told when it is closed, if the backend needs that. */
+void gyre_scheduler_sees_close(struct gyre_scheduler *scheduler);
+
 void gyre_init_scheduler_process(void);
+void gyre_init_scheduler_select(void);
+/* Whether one of the descriptors that the wait selects from is closed. */
+bool gyre_select_is_broken(struct gyre_wait *wait);
+void gyre_init_scheduler_sight(void);
+/* The Hash of Gyre::Loop#stats; the scheduler is NULL for a loop without fibers. */
+VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *scheduler);
 void gyre_init_scheduler_timeout(void);
+void gyre_init_scheduler_testing(void);
 void gyre_init_scheduler_io(bool reads, bool writes, bool positioned_writes);
 
 /* A duration of Ruby (nil, Integer, Float, Rational) in nanoseconds; -1 for nil. Raises ArgumentError

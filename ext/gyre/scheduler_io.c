@@ -1,6 +1,6 @@
 /*
  * The hooks for descriptors of Gyre::Scheduler::Native: io_wait, io_read, io_write, io_pread,
- * io_pwrite, io_select, io_close. Each tries the system call first and parks only on "would block".
+ * io_pwrite, io_close. Each tries the system call first and parks only on "would block".
  * Ruby changed the arguments of the buffered hooks twice; `struct transfer` is where that ends.
  */
 #include "feature.h"
@@ -8,7 +8,8 @@
 #include "scheduler.h"
 
 #include <errno.h>
-#include <poll.h>
+#include <fcntl.h>
+#include <ruby/debug.h>
 #include <ruby/fiber/scheduler.h>
 #include <ruby/io.h>
 #include <ruby/io/buffer.h>
@@ -20,6 +21,20 @@
 #define RUBY_FIBER_SCHEDULER_VERSION 1 /* Ruby 3.1 has no macro */
 #endif
 
+/* Waits for as long as `timeout` says, or, without one, the IO's own (IO#timeout, Ruby 3.2 and later), whose end raises
+ * IO::TimeoutError. What is ready, 0 after the timeout, or -errno. */
+static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int fd, unsigned events, VALUE timeout) {
+  VALUE own_timeout = Qnil;
+#ifdef GYRE_HAVE_IO_TIMEOUT
+  if (NIL_P(timeout) && RB_TYPE_P(io, T_FILE)) timeout = own_timeout = rb_io_timeout(io);
+#endif
+  int ready = gyre_wait_io(scheduler, fd, events, gyre_duration_ns(timeout), io);
+  if (ready == 0 && !NIL_P(own_timeout)) {
+    rb_raise(rb_const_get(rb_cIO, rb_intern("TimeoutError")), "%" PRIsVALUE " was not ready within its timeout of %" PRIsVALUE " s", io, own_timeout);
+  }
+  return ready;
+}
+
 /*
  * Parks until `io` is ready for one of `events` (Fiber::Scheduler#io_wait).
  *
@@ -29,29 +44,30 @@
  * @return [Integer, false] the events that are ready; false when the time is over
  */
 static VALUE scheduler_io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout) {
-  VALUE own_timeout = Qnil; /* IO#timeout, Ruby 3.2 and later */
-#ifdef GYRE_HAVE_IO_TIMEOUT
-  if (NIL_P(timeout)) timeout = own_timeout = rb_io_timeout(io);
-#endif
-  int ready = gyre_wait_io(gyre_scheduler_opened(self), rb_io_descriptor(io), NUM2UINT(events), gyre_duration_ns(timeout));
-  if (ready == 0 && !NIL_P(own_timeout)) {
-    rb_raise(rb_const_get(rb_cIO, rb_intern("TimeoutError")), "%" PRIsVALUE " was not ready within its timeout of %" PRIsVALUE " s", io, own_timeout);
-  }
+  int ready = wait_within_timeout(gyre_scheduler_opened(self), io, rb_io_descriptor(io), NUM2UINT(events), timeout);
   if (ready < 0) rb_syserr_fail(-ready, "wait for a descriptor");
   return ready ? INT2NUM(ready) : Qfalse;
 }
 
 /* --- buffered reads and writes --- */
 
+#define FILE_PART ((size_t)1024 * 1024) /* bytes of a file that are moved at once */
+
 struct transfer {
   struct gyre_scheduler *scheduler;
-  VALUE buffer;
+  VALUE io, buffer;
   int fd;
-  size_t least; /* 0: try once */
-  size_t most;  /* bytes */
+  bool writes, positioned; /* positioned: pread and pwrite */
+  enum gyre_io_kind kind;
+  char *base;              /* the buffer's bytes, until the next wait */
+  size_t least;            /* 0: try once */
+  size_t most;             /* bytes */
   size_t offset;
-  off_t from; /* for pread and pwrite */
+  off_t from; /* when positioned */
 };
+
+/* What is noted in a descriptor's `kind`. */
+enum { UNKNOWN, OTHER, STREAM_SOCKET, NONBLOCKING_PIPE, SATISFIED_PIPE /* the last read got all that it asked for */ };
 
 static VALUE transfer_result(ssize_t result) { return result < 0 ? INT2NUM((int)result) : SIZET2NUM((size_t)result); }
 
@@ -66,82 +82,279 @@ static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second
   transfer->least = 0;
 #else
   transfer->least = NUM2SIZET(first);
-  transfer->offset = NIL_P(second) ? 0 : NUM2SIZET(second);
+  transfer->offset = NUM2SIZET(second);
   if (transfer->offset > size) rb_raise(rb_eArgError, "offset %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", transfer->offset, size);
   transfer->most = size - transfer->offset;
   if (transfer->least > transfer->most) rb_raise(rb_eArgError, "length %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", transfer->least, size);
 #endif
 }
 
-/* Repeats `step` until `least` bytes are moved; -errno counts only when nothing was. */
-static VALUE transfer_run(struct transfer *transfer, char *base, unsigned interest, ssize_t (*step)(struct transfer *, char *, size_t)) {
+/* The arguments behind io and buffer, in the order of this Ruby: for a place in a file 3.1 has (length, from), 3.2
+ * (from, length, offset), 4.1 (from, offset, length). The last one may be missing. */
+static void transfer_arguments(struct transfer *transfer, int count, const VALUE *arguments, size_t size) {
+  VALUE first = arguments[0], second = count > 1 ? arguments[1] : INT2FIX(0);
+  if (transfer->positioned) {
+#if RUBY_FIBER_SCHEDULER_VERSION >= 2
+    transfer->from = NUM2OFFT(first);
+    first = second;
+    second = count > 2 ? arguments[2] : INT2FIX(0);
+#else
+    transfer->from = NUM2OFFT(second);
+    second = INT2FIX(0);
+#endif
+  }
+  transfer_bounds(transfer, first, second, size);
+}
+
+/* What may wait for a disk is called without the GVL. */
+struct file_call {
+  const struct transfer *transfer;
+  char *bytes;
+  size_t length;
+  ssize_t result;
+};
+
+static void *file_call_without_gvl(void *opaque) {
+  struct file_call *call = opaque;
+  const struct transfer *transfer = call->transfer;
+  if (transfer->positioned) {
+    call->result = transfer->writes ? pwrite(transfer->fd, call->bytes, call->length, transfer->from)
+                                    : pread(transfer->fd, call->bytes, call->length, transfer->from);
+  } else {
+    call->result = transfer->writes ? write(transfer->fd, call->bytes, call->length) : read(transfer->fd, call->bytes, call->length);
+  }
+  if (call->result < 0) call->result = -errno;
+  return NULL;
+}
+
+static ssize_t file_call(struct transfer *transfer, char *bytes, size_t length) {
+  struct file_call call = {transfer, bytes, length, 0};
+  do {
+    rb_nogvl(file_call_without_gvl, &call, RUBY_UBF_IO, NULL, 0);
+  } while (call.result == -EINTR);
+  return call.result;
+}
+
+/* The descriptor and the buffer's bytes: also after a wait, in which the program may have closed or freed them.
+ * Returns how many bytes the buffer has. */
+static size_t transfer_open(struct transfer *transfer) {
+  size_t size;
+  transfer->fd = rb_io_descriptor(transfer->io);
+  if (transfer->writes) {
+    rb_io_buffer_get_bytes_for_reading(transfer->buffer, (const void **)&transfer->base, &size);
+  } else {
+    rb_io_buffer_get_bytes_for_writing(transfer->buffer, (void **)&transfer->base, &size);
+  }
+  return size;
+}
+
+/* After a wait in which the work was done elsewhere; takes over what was read. The IO may be closed now, and with it the buffer be
+ * gone; and whatever has come of the work, the next part needs the buffer as it was. */
+static void transfer_take(struct transfer *transfer, size_t at, const char *bytes, ssize_t count) {
+  if (transfer_open(transfer) < transfer->offset + transfer->most) rb_raise(rb_eIOError, "the buffer was made smaller");
+  if (count > 0 && !transfer->writes) memcpy(transfer->base + at, bytes, (size_t)count);
+}
+
+/* Or by the kernel on its own, where the backend can ask it to, while this fiber is parked. It works on memory of the operation's
+ * own: the fiber may leave, and its buffer go, before it ends. */
+struct file_operation {
+  struct transfer *transfer;
+  size_t at; /* in the buffer */
+  struct gyre_operation *operation;
+};
+
+static VALUE file_operation_taken(VALUE argument) {
+  struct file_operation *file = (struct file_operation *)argument;
+  transfer_take(file->transfer, file->at, file->operation->bytes, file->operation->result);
+  return Qnil;
+}
+
+static VALUE file_operation_free(VALUE argument) {
+  gyre_operation_free(((struct file_operation *)argument)->operation);
+  return Qnil;
+}
+
+/* -ENOSYS: the backend cannot. */
+static ssize_t file_operate(struct transfer *transfer, size_t at, size_t length) {
+  struct gyre_operation *operation = gyre_operation_new(transfer->writes ? GYRE_OPERATION_WRITE : GYRE_OPERATION_READ, length);
+  if (!operation) return -ENOMEM;
+  operation->fd = transfer->fd;
+  operation->length = length;
+  operation->offset = transfer->positioned ? transfer->from : -1;
+  if (transfer->writes) memcpy(operation->bytes, transfer->base + at, length);
+  int error = gyre_wait_operation(transfer->scheduler, operation, transfer->io);
+  if (error < 0) return error;
+
+  int result = operation->result;
+  struct file_operation file = {transfer, at, operation};
+  rb_ensure(file_operation_taken, (VALUE)&file, file_operation_free, (VALUE)&file);
+  return result;
+}
+
+/* Or in a thread, while this fiber is parked. */
+static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
+  VALUE read = gyre_read_in_thread(transfer->io, transfer->fd, transfer->positioned ? transfer->from : -1, length);
+  const char *bytes;
+  ssize_t count = gyre_thread_read_result(read, &bytes);
+  transfer_take(transfer, at, bytes, count);
+  gyre_thread_read_free(read);
+  return count;
+}
+
+/* A write goes to the kernel's memory at once, mostly; handing it over costs more unless it is long, or waits for the disk. */
+static bool pays(const struct transfer *transfer, size_t length, bool waits) {
+  return transfer->writes ? length >= FILE_PART || fcntl(transfer->fd, F_GETFL) & (O_DSYNC | O_DIRECT) : waits;
+}
+
+static ssize_t file_part(struct transfer *transfer, size_t at, size_t length, bool waits) {
+  if (pays(transfer, length, waits)) {
+    ssize_t count = -ENOSYS;
+    if (transfer->scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS) count = file_operate(transfer, at, length);
+    /* Else the file system cannot, or the ring was closed. */
+    if (count != -ENOSYS && count != -EAGAIN && count != -EINTR && count != -ECANCELED) return count;
+    if (!transfer->writes) return file_read_in_thread(transfer, at, length);
+  }
+  return file_call(transfer, transfer->base + at, length);
+}
+
+static ssize_t file_step(struct transfer *transfer, size_t at, size_t length, bool waits) {
+  size_t moved = 0, part;
+  ssize_t count;
+  do {
+    part = length - moved < FILE_PART ? length - moved : FILE_PART;
+    count = file_part(transfer, at + moved, part, waits);
+    if (count < 0) return moved ? (ssize_t)moved : count;
+    moved += (size_t)count;
+    transfer->from += count;
+  } while ((size_t)count == part && moved < length);
+  return (ssize_t)moved;
+}
+
+/* What is in memory is read at once, the rest as a file. */
+static ssize_t pread_step(struct transfer *transfer, size_t at, size_t length) {
+  size_t moved = 0;
+  while (moved < length) {
+    ssize_t count = gyre_nonblocking_pread(transfer->fd, transfer->base + at + moved, length - moved, transfer->from);
+    if (count == 0) break;
+    if (count < 0) {
+      count = file_step(transfer, at + moved, length - moved, count == GYRE_IO_FILE_WAITS);
+      return count < 0 && moved == 0 ? count : (ssize_t)moved + (count > 0 ? count : 0);
+    }
+    moved += (size_t)count;
+    transfer->from += count;
+  }
+  return (ssize_t)moved;
+}
+
+static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length) {
+  if (transfer->positioned) return transfer->writes ? file_step(transfer, at, length, false) : pread_step(transfer, at, length);
+
+  char *bytes = transfer->base + at;
+  ssize_t count = transfer->writes ? gyre_nonblocking_write(transfer->fd, bytes, length, transfer->kind)
+                                   : gyre_nonblocking_read(transfer->fd, bytes, length, transfer->kind);
+  if (count != GYRE_IO_FILE && count != GYRE_IO_FILE_WAITS) return count;
+  return file_step(transfer, at, length, count == GYRE_IO_FILE_WAITS);
+}
+
+static int io_mode(VALUE io) {
+#ifdef GYRE_HAVE_IO_MODE
+  return rb_io_mode(io);
+#else
+  return RFILE(io)->fptr->mode;
+#endif
+}
+
+/* What kind of descriptor it is. A pipe's mode may be changed by whoever shares it, so it is asked for anew after each
+ * wait, and never trusted for the standard ones, which are shared with child processes. Nor is it when a read may find
+ * the pipe empty: a series of reads that were all satisfied asks once how many bytes are left. */
+static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held, bool waited) {
+  if (RB_TYPE_P(transfer->io, T_FILE) && io_mode(transfer->io) & FMODE_DUPLEX) {
+    if (held && held->kind != STREAM_SOCKET && held->kind != OTHER) held->kind = gyre_is_stream_socket(transfer->fd) ? STREAM_SOCKET : OTHER;
+    return GYRE_IO_SOCKET;
+  }
+  if (!held || transfer->fd <= STDERR_FILENO) return GYRE_IO_ANY;
+  if (held->kind == UNKNOWN || held->kind == STREAM_SOCKET || (waited && held->kind != OTHER)) {
+    held->kind = gyre_is_nonblocking_pipe(transfer->fd) ? NONBLOCKING_PIPE : OTHER;
+    held->available = 0;
+  }
+  if (held->kind == SATISFIED_PIPE && !transfer->writes && held->available == 0) {
+    held->available = gyre_bytes_available(transfer->fd);
+  }
+  if (held->kind == OTHER || (!transfer->writes && held->available == 0)) return GYRE_IO_ANY;
+  return GYRE_IO_NONBLOCKING;
+}
+
+/* Parks until the next step may move something. 0 or -errno. */
+static int transfer_wait(struct transfer *transfer, unsigned interest) {
+  int ready = wait_within_timeout(transfer->scheduler, transfer->io, transfer->fd, interest, Qnil);
+  if (ready < 0) return ready;
+  return transfer_open(transfer) < transfer->offset + transfer->most ? -EFAULT : 0;
+}
+
+/* What a step has shown. The books are asked for anew: in a step without the GVL a signal's handler may have run, and
+ * moved them. */
+static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count) {
+  struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
+  if (!held || (count <= 0 && count != -EAGAIN)) return;
+  bool pipe = held->kind == NONBLOCKING_PIPE || held->kind == SATISFIED_PIPE;
+  /* What comes short from anything else may be a message, or a line, and the next one is there already. */
+  if (count == -EAGAIN || (count < (ssize_t)length && (pipe || held->kind == STREAM_SOCKET))) gyre_descriptor_drained(held, interest);
+  if (transfer->writes || !pipe) return;
+  held->kind = count == (ssize_t)length ? SATISFIED_PIPE : NONBLOCKING_PIPE;
+  held->available = count > 0 && held->available > (size_t)count ? held->available - (uint32_t)count : 0;
+}
+
+/* Whether the hook may wait: for `least`, or because Ruby's own blocking methods called it (gets, readpartial, read). They
+ * wait when they are told "would block", so the wait may as well be here, without a second pair of hooks.
+ * IO#read_nonblock must not wait; it is written in Ruby, as are those who call the hook by hand. */
+static bool may_wait(const struct transfer *transfer) {
+  if (transfer->least > 0) return true;
+  if (transfer->writes || transfer->positioned) return false;
+  VALUE frames[2]; /* the hook and its caller; Ruby 3.1 does not count C frames when it is to leave some out */
+  int lines[2];
+  return rb_profile_frames(0, 2, frames, lines) == 2 && NIL_P(rb_profile_frame_path(frames[1]));
+}
+
+/* Repeats the step until `least` bytes are moved; -errno counts only when nothing was. */
+static ssize_t transfer_run(struct transfer *transfer) {
+  unsigned interest = transfer->writes ? GYRE_WRITABLE : GYRE_READABLE;
+  bool waited = false;
   size_t moved = 0;
   while (moved < transfer->most) {
-    ssize_t count = step(transfer, base + transfer->offset + moved, transfer->most - moved);
+    size_t length = transfer->most - moved;
+    ssize_t count = -EAGAIN;
+    struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
+    /* What is known to be drained is not asked in vain, unless it has just been waited for. */
+    if (waited || !held || !gyre_descriptor_is_drained(held, interest) || !may_wait(transfer)) {
+      if (!transfer->positioned) transfer->kind = transfer_kind(transfer, held, waited);
+      count = transfer_step(transfer, transfer->offset + moved, length);
+      if (!transfer->positioned) transfer_learn(transfer, interest, length, count);
+    }
     if (count > 0) {
       moved += (size_t)count;
       if (moved >= transfer->least) break;
     } else if (count == 0) {
       break;
     } else if (count == -EAGAIN) {
-      gyre_loop_drained(&transfer->scheduler->loop, transfer->fd, interest);
-      if (moved >= transfer->least) return transfer_result(moved ? (ssize_t)moved : -EAGAIN);
-      int ready = gyre_wait_io(transfer->scheduler, transfer->fd, interest, -1);
-      if (ready < 0) return transfer_result(moved ? (ssize_t)moved : ready);
+      if (moved ? moved >= transfer->least : !may_wait(transfer)) return moved ? (ssize_t)moved : -EAGAIN;
+      int error = transfer_wait(transfer, interest);
+      if (error < 0) return moved ? (ssize_t)moved : error;
+      waited = true;
     } else {
-      return transfer_result(moved ? (ssize_t)moved : count);
+      return moved ? (ssize_t)moved : count;
     }
   }
-  return transfer_result((ssize_t)moved);
+  return (ssize_t)moved;
 }
 
-/* --- calls that may wait for a disk: without the GVL --- */
-
-struct file_call {
-  struct transfer *transfer;
-  char *bytes;
-  size_t length;
-  ssize_t result;
-};
-
-#define FILE_CALL(name, expression)                        \
-  static void *name##_without_gvl(void *opaque) {          \
-    struct file_call *call = opaque;                       \
-    call->result = expression;                             \
-    if (call->result < 0) call->result = -errno;           \
-    return NULL;                                           \
-  }
-
-FILE_CALL(read, read(call->transfer->fd, call->bytes, call->length))
-FILE_CALL(write, write(call->transfer->fd, call->bytes, call->length))
-FILE_CALL(pread, pread(call->transfer->fd, call->bytes, call->length, call->transfer->from))
-FILE_CALL(pwrite, pwrite(call->transfer->fd, call->bytes, call->length, call->transfer->from))
-
-static ssize_t file_step(struct transfer *transfer, char *bytes, size_t length, void *(*function)(void *)) {
-  struct file_call call = {transfer, bytes, length, 0};
-  do {
-    rb_nogvl(function, &call, RUBY_UBF_IO, NULL, 0);
-  } while (call.result == -EINTR);
-  if (call.result > 0) transfer->from += call.result;
-  return call.result;
-}
-
-static ssize_t pread_step(struct transfer *transfer, char *bytes, size_t length) {
-  return file_step(transfer, bytes, length, pread_without_gvl);
-}
-
-static ssize_t pwrite_step(struct transfer *transfer, char *bytes, size_t length) {
-  return file_step(transfer, bytes, length, pwrite_without_gvl);
-}
-
-static ssize_t read_step(struct transfer *transfer, char *bytes, size_t length) {
-  ssize_t count = gyre_nonblocking_read(transfer->fd, bytes, length);
-  return count == GYRE_IO_IS_FILE ? file_step(transfer, bytes, length, read_without_gvl) : count;
-}
-
-static ssize_t write_step(struct transfer *transfer, char *bytes, size_t length) {
-  ssize_t count = gyre_nonblocking_write(transfer->fd, bytes, length);
-  return count == GYRE_IO_IS_FILE ? file_step(transfer, bytes, length, write_without_gvl) : count;
+/* The four hooks: arguments are io, buffer, and those of transfer_arguments. */
+static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes, bool positioned) {
+  rb_check_arity(argc, positioned ? 4 : 3, positioned ? 5 : 4);
+  struct transfer transfer = {gyre_scheduler_opened(self), .io = argv[0], .buffer = argv[1], .writes = writes, .positioned = positioned};
+  transfer_arguments(&transfer, argc - 2, argv + 2, transfer_open(&transfer));
+  VALUE result = transfer_result(transfer_run(&transfer));
+  RB_GC_GUARD(transfer.buffer);
+  return result;
 }
 
 /*
@@ -150,215 +363,28 @@ static ssize_t write_step(struct transfer *transfer, char *bytes, size_t length)
  *   From Ruby 4.1: io_read(io, buffer, offset, length), one try of at most `length`.
  *   @return [Integer] bytes, 0 at the end of the file, or -errno (-EAGAIN: would block)
  */
-static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) {
-  VALUE io, first, second;
-  struct transfer transfer = {.scheduler = gyre_scheduler_opened(self)};
-  rb_scan_args(argc, argv, "31", &io, &transfer.buffer, &first, &second);
-  transfer.fd = rb_io_descriptor(io);
-
-  void *base;
-  size_t size;
-  rb_io_buffer_get_bytes_for_writing(transfer.buffer, &base, &size);
-  transfer_bounds(&transfer, first, second, size);
-  VALUE result = transfer_run(&transfer, base, GYRE_READABLE, read_step);
-  RB_GC_GUARD(transfer.buffer);
-  return result;
-}
+static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) { return transfer_hook(self, argc, argv, false, false); }
 
 /*
  * @overload io_write(io, buffer, length, offset = 0)
  *   Writes at least `length` bytes of the buffer (Fiber::Scheduler#io_write); as {#io_read} otherwise.
  *   @return [Integer] bytes or -errno
  */
-static VALUE scheduler_io_write(int argc, VALUE *argv, VALUE self) {
-  VALUE io, first, second;
-  struct transfer transfer = {.scheduler = gyre_scheduler_opened(self)};
-  rb_scan_args(argc, argv, "31", &io, &transfer.buffer, &first, &second);
-  transfer.fd = rb_io_descriptor(io);
-
-  const void *base;
-  size_t size;
-  rb_io_buffer_get_bytes_for_reading(transfer.buffer, &base, &size);
-  transfer_bounds(&transfer, first, second, size);
-  VALUE result = transfer_run(&transfer, (char *)base, GYRE_WRITABLE, write_step);
-  RB_GC_GUARD(transfer.buffer);
-  return result;
-}
-
-/* --- at a place in a file --- */
-
-/* The arguments in the order of this Ruby: 3.1 (io, buffer, length, from), 3.2 (io, buffer, from, length, offset),
- * 4.1 (io, buffer, from, offset, length). */
-static void positioned_bounds(struct transfer *transfer, int argc, VALUE *argv, size_t size) {
-#if RUBY_FIBER_SCHEDULER_VERSION >= 2
-  transfer->from = NUM2OFFT(argv[2]);
-  transfer_bounds(transfer, argv[3], argc > 4 ? argv[4] : INT2FIX(0), size);
-#else
-  transfer_bounds(transfer, argv[2], INT2FIX(0), size);
-  transfer->from = NUM2OFFT(argv[3]);
-#endif
-}
+static VALUE scheduler_io_write(int argc, VALUE *argv, VALUE self) { return transfer_hook(self, argc, argv, true, false); }
 
 /*
- * Reads at a place of a file (Fiber::Scheduler#io_pread), outside the GVL.
- *
- * @return [Integer] bytes or -errno
+ * @overload io_pread(io, buffer, from, length, offset = 0)
+ *   Reads at a place of a file (Fiber::Scheduler#io_pread), outside the GVL.
+ *   @return [Integer] bytes or -errno
  */
-static VALUE scheduler_io_pread(int argc, VALUE *argv, VALUE self) {
-  rb_check_arity(argc, 4, 5);
-  struct transfer transfer = {.scheduler = gyre_scheduler_opened(self), .buffer = argv[1], .fd = rb_io_descriptor(argv[0])};
-  void *base;
-  size_t size;
-  rb_io_buffer_get_bytes_for_writing(transfer.buffer, &base, &size);
-  positioned_bounds(&transfer, argc, argv, size);
-  VALUE result = transfer_run(&transfer, base, GYRE_READABLE, pread_step);
-  RB_GC_GUARD(transfer.buffer);
-  return result;
-}
+static VALUE scheduler_io_pread(int argc, VALUE *argv, VALUE self) { return transfer_hook(self, argc, argv, false, true); }
 
 /*
- * Writes at a place of a file (Fiber::Scheduler#io_pwrite), outside the GVL.
- *
- * @return [Integer] bytes or -errno
+ * @overload io_pwrite(io, buffer, from, length, offset = 0)
+ *   Writes at a place of a file (Fiber::Scheduler#io_pwrite), outside the GVL.
+ *   @return [Integer] bytes or -errno
  */
-static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
-  rb_check_arity(argc, 4, 5);
-  struct transfer transfer = {.scheduler = gyre_scheduler_opened(self), .buffer = argv[1], .fd = rb_io_descriptor(argv[0])};
-  const void *base;
-  size_t size;
-  rb_io_buffer_get_bytes_for_reading(transfer.buffer, &base, &size);
-  positioned_bounds(&transfer, argc, argv, size);
-  VALUE result = transfer_run(&transfer, (char *)base, GYRE_WRITABLE, pwrite_step);
-  RB_GC_GUARD(transfer.buffer);
-  return result;
-}
-
-/* --- IO.select --- */
-
-struct selected_watch {
-  struct gyre_watch watch;
-  struct gyre_wait *wait;
-};
-
-struct selecting {
-  struct gyre_wait wait;
-  VALUE arrays[3];
-  long count;
-  struct pollfd *descriptors;
-  struct selected_watch *watches;
-};
-
-static const short poll_events[3] = {POLLIN, POLLOUT, POLLPRI};
-static const unsigned watch_events[3] = {GYRE_READABLE, GYRE_WRITABLE, GYRE_PRIORITY};
-
-static bool has_buffered_input(VALUE io) {
-  rb_io_t *file;
-  GetOpenFile(io, file);
-  return rb_io_read_pending(file) != 0;
-}
-
-/* The arrays of what is ready now, or nil. */
-static VALUE select_now(struct selecting *selecting) {
-  int ready = poll(selecting->descriptors, (nfds_t)selecting->count, 0);
-  if (ready < 0 && errno != EINTR) rb_sys_fail("select");
-
-  VALUE result = Qnil;
-  long index = 0;
-  for (int kind = 0; kind < 3; kind++) {
-    if (NIL_P(selecting->arrays[kind])) continue;
-    for (long i = 0; i < RARRAY_LEN(selecting->arrays[kind]) && index < selecting->count; i++, index++) {
-      VALUE element = RARRAY_AREF(selecting->arrays[kind], i);
-      short events = ready > 0 ? selecting->descriptors[index].revents : 0;
-      if (events & POLLNVAL) rb_syserr_fail(EBADF, "select");
-      bool is_ready = events & (poll_events[kind] | (kind < 2 ? POLLERR | POLLHUP : 0));
-      if (!is_ready && kind == 0) is_ready = has_buffered_input(rb_io_get_io(element));
-      if (!is_ready) continue;
-      if (NIL_P(result)) result = rb_ary_new_from_args(3, rb_ary_new(), rb_ary_new(), rb_ary_new());
-      rb_ary_push(rb_ary_entry(result, kind), element);
-    }
-  }
-  return result;
-}
-
-static void selected(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
-  (void)ready;
-  gyre_wake(gyre_scheduler_of(loop), &GYRE_CONTAINER(watch, struct selected_watch, watch)->wait->parked);
-}
-
-static VALUE select_body(VALUE argument) {
-  struct selecting *selecting = (struct selecting *)argument;
-  struct gyre_wait *wait = &selecting->wait;
-  VALUE result;
-  while (NIL_P(result = select_now(selecting)) && !wait->timed_out) {
-    for (long i = 0, kind = 0, of_kind = 0; i < selecting->count; i++, of_kind++) {
-      while (NIL_P(selecting->arrays[kind]) || of_kind >= RARRAY_LEN(selecting->arrays[kind])) kind++, of_kind = 0;
-      struct selected_watch *selected_watch = &selecting->watches[i];
-      if (selected_watch->watch.fd >= 0) continue;
-      int error = gyre_loop_watch(&wait->scheduler->loop, &selected_watch->watch, selecting->descriptors[i].fd, watch_events[kind]);
-      if (error < 0 && error != -EPERM) rb_syserr_fail(-error, "select");
-    }
-    gyre_wait_again(wait);
-  }
-  return result;
-}
-
-static VALUE select_ensure(VALUE argument) {
-  struct selecting *selecting = (struct selecting *)argument;
-  for (long i = 0; i < selecting->count; i++) {
-    gyre_loop_unwatch(&selecting->wait.scheduler->loop, &selecting->watches[i].watch);
-  }
-  gyre_wait_end(&selecting->wait);
-  xfree(selecting->watches);
-  xfree(selecting->descriptors);
-  return Qnil;
-}
-
-/*
- * IO.select (Fiber::Scheduler#io_select, Ruby 3.2 and later).
- *
- * @param readables [Array<IO>, nil]
- * @param writables [Array<IO>, nil]
- * @param exceptables [Array<IO>, nil]
- * @param timeout [Numeric, nil] seconds
- * @return [Array(Array<IO>, Array<IO>, Array<IO>), nil] what is ready; nil when the time is over
- */
-static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
-  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
-  struct selecting selecting = {.count = 0};
-  VALUE timeout;
-  rb_scan_args(argc, argv, "13", &selecting.arrays[0], &selecting.arrays[1], &selecting.arrays[2], &timeout);
-  int64_t timeout_ns = gyre_duration_ns(timeout);
-
-  VALUE keep[3];
-  for (int kind = 0; kind < 3; kind++) {
-    keep[kind] = selecting.arrays[kind];
-    if (NIL_P(keep[kind])) continue;
-    keep[kind] = selecting.arrays[kind] = rb_ary_dup(rb_Array(keep[kind]));
-    selecting.count += RARRAY_LEN(keep[kind]);
-    for (long i = 0; i < RARRAY_LEN(keep[kind]); i++) rb_io_descriptor(rb_io_get_io(RARRAY_AREF(keep[kind], i))); /* raises here */
-  }
-
-  selecting.descriptors = ALLOC_N(struct pollfd, selecting.count + 1);
-  selecting.watches = ALLOC_N(struct selected_watch, selecting.count + 1);
-  for (long index = 0, kind = 0; kind < 3; kind++) {
-    if (NIL_P(keep[kind])) continue;
-    for (long i = 0; i < RARRAY_LEN(keep[kind]); i++, index++) {
-      VALUE io = rb_io_get_io(RARRAY_AREF(keep[kind], i));
-      selecting.descriptors[index] = (struct pollfd){.fd = rb_io_descriptor(io), .events = poll_events[kind]};
-      selecting.watches[index].watch.fd = -1;
-      selecting.watches[index].watch.ready = selected;
-      selecting.watches[index].wait = &selecting.wait;
-    }
-  }
-  gyre_wait_begin(scheduler, &selecting.wait);
-  selecting.wait.timed_out = timeout_ns == 0;
-  if (timeout_ns > 0) gyre_wait_arm(&selecting.wait, timeout_ns);
-  VALUE result = rb_ensure(select_body, (VALUE)&selecting, select_ensure, (VALUE)&selecting);
-  RB_GC_GUARD(keep[0]);
-  RB_GC_GUARD(keep[1]);
-  RB_GC_GUARD(keep[2]);
-  return result;
-}
+static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) { return transfer_hook(self, argc, argv, true, true); }
 
 /* --- closing --- */
 
@@ -371,7 +397,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
  */
 static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
   int fd = RB_INTEGER_TYPE_P(descriptor) ? NUM2INT(descriptor) : rb_io_descriptor(descriptor);
-  gyre_loop_abandon(&gyre_scheduler_opened(self)->loop, fd);
+  gyre_loop_let_go(&gyre_scheduler_opened(self)->loop, fd);
   if (close(fd) < 0 && errno != EINTR) rb_sys_fail("close");
   return Qtrue;
 }
@@ -379,7 +405,6 @@ static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
 void gyre_init_scheduler_io(bool reads, bool writes, bool positioned_writes) {
   VALUE class = gyre_cNativeScheduler;
   rb_define_method(class, "io_wait", scheduler_io_wait, 3);
-  rb_define_method(class, "io_select", scheduler_io_select, -1);
   rb_define_method(class, "io_close", scheduler_io_close, 1);
   if (reads) {
     rb_define_method(class, "io_read", scheduler_io_read, -1);

@@ -5,7 +5,9 @@
  */
 #include "fibers.h"
 
+#include <ruby/thread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static ID id_report, id_keys, id_new, id_storage, id_aset;
 static VALUE fiber_options[2], fiber_class;
@@ -69,6 +71,7 @@ static VALUE report_error(VALUE argument) {
   struct gyre_scheduler *scheduler = (struct gyre_scheduler *)argument;
   VALUE error = rb_errinfo();
   rb_set_errinfo(Qnil);
+  if (rb_obj_is_kind_of(error, rb_const_get(gyre_mGyre, rb_intern("Stop")))) return Qnil; /* that it ends was asked for */
   return rb_funcall(scheduler->self, id_report, 2, error, rb_fiber_current());
 }
 
@@ -84,33 +87,45 @@ static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker
   gyre_list_remove(&worker->node);
   scheduler->busy_count--;
   gyre_interrupts_drop(scheduler, worker->fiber);
-  if (scheduler->blocked) {
-    st_data_t key = (st_data_t)worker->fiber;
-    st_delete(scheduler->blocked, &key, NULL);
-  }
+  gyre_forget_early(scheduler, worker->fiber);
 }
 
-bool gyre_worker_has_job(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
-  (void)scheduler;
-  return ((struct gyre_worker *)driving->context)->function != NULL;
-}
-
+/* Leaves the idle worker's fiber until it has a job. Returns early when there is nobody to go to: then somebody entered the
+ * fiber past us (Fiber#raise), and Ruby finds back to the thread's root fiber when this one ends. */
 static VALUE wait_for_job(VALUE argument) {
   struct gyre_worker *worker = (struct gyre_worker *)argument;
   struct gyre_scheduler *scheduler = (struct gyre_scheduler *)worker->argument;
   while (!worker->function) {
     VALUE next = gyre_ready_next(scheduler);
-    if (NIL_P(next)) next = gyre_ready_take(scheduler); /* an idle fiber drives only when there is nobody else */
-    if (NIL_P(next) || next == worker->fiber) {
-      gyre_drive(scheduler, gyre_worker_has_job, worker);
-    } else {
-      rb_fiber_transfer(next, 0, NULL);
-    }
+    if (NIL_P(next)) next = gyre_ready_take(scheduler);
+    if (NIL_P(next)) break;
+    rb_fiber_transfer(next, 0, NULL);
   }
   return Qnil;
 }
 
+/* --- stacks ---
+ *
+ * Ruby takes fibers' stacks from one pool for all Ractors, without a lock (3.1 and 3.4): two that take one at the same
+ * time crash. So only one Ractor at a time enters a worker's fiber for the first time. The owner is a process, for a
+ * forked child may find it taken by a thread that it does not have. */
+
+static pid_t stacks_owner; /* atomic; 0: nobody takes one */
+
+/* Lets Ruby stop this Ractor while it waits: the owner may be collecting garbage. */
+static void stacks_take(void) {
+  pid_t me = getpid(), before = 0;
+  while (!__atomic_compare_exchange_n(&stacks_owner, &before, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    if (before != me) continue;
+    rb_thread_schedule();
+    before = 0;
+  }
+}
+
+static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC_RELEASE); }
+
 static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
+  stacks_give_back();
   (void)yielded;
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   struct gyre_worker *worker = scheduler->starting;
@@ -145,7 +160,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
       worker->argument = (VALUE)scheduler;
       rb_protect(wait_for_job, (VALUE)worker, &state);
     } while (state && reportable() && !worker->function);
-    if (state) {
+    if (state || !worker->function) {
       bool acquired = worker->function != NULL;
       gyre_list_remove(&worker->node);
       if (acquired) {
@@ -154,7 +169,8 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
         scheduler->idle_count--;
       }
       free(worker);
-      rb_jump_tag(state);
+      if (state) rb_jump_tag(state);
+      return Qnil;
     }
   }
 }
@@ -180,18 +196,33 @@ static struct gyre_worker *acquire(struct gyre_scheduler *scheduler, bool blocki
   return worker;
 }
 
-static VALUE enter_body(VALUE fiber) { return rb_fiber_transfer(fiber, 0, NULL); }
+struct entering {
+  struct gyre_scheduler *scheduler;
+  struct gyre_worker *worker;
+  bool stacks_taken;
+};
+
+static VALUE enter_body(VALUE argument) {
+  struct entering *entering = (struct entering *)argument;
+  stacks_take();
+  entering->stacks_taken = true;
+  entering->scheduler->starting = entering->worker; /* while it waited for the stacks, a signal's handler may have started another */
+  gyre_enter(entering->scheduler, entering->worker->fiber);
+  return Qnil;
+}
 
 /* Enters the worker's fiber. A new one may fail to begin: no memory for its stack, too many memory maps. */
 static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE fiber) {
   if (scheduler->starting != worker) {
-    rb_fiber_transfer(fiber, 0, NULL);
+    gyre_enter(scheduler, fiber);
     return;
   }
   int state = 0;
-  rb_protect(enter_body, fiber, &state);
+  struct entering entering = {.scheduler = scheduler, .worker = worker};
+  rb_protect(enter_body, (VALUE)&entering, &state);
   if (!state) return;
   if (scheduler->starting == worker) {
+    if (entering.stacks_taken) stacks_give_back();
     scheduler->starting = NULL;
     gyre_list_remove(&worker->node);
     scheduler->busy_count--;
@@ -233,18 +264,18 @@ VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE)
   scheduler->busy_count++;
 
   VALUE fiber = worker->fiber;
-  scheduler->entered = fiber;
-  if (scheduler->blocked->num_entries) { /* an unblock that came for its last job */
-    st_data_t key = (st_data_t)fiber;
-    st_delete(scheduler->blocked, &key, NULL);
-  }
+  gyre_forget_early(scheduler, fiber); /* an unblock that came for its last job */
   if (rb_fiber_current() == scheduler->driver) {
     /* The driver needs no place in the queue: whoever finds nothing ready comes back to it. */
+    scheduler->entered = fiber;
+    scheduler->entered_is_worker = true;
     enter(scheduler, worker, fiber);
   } else {
     struct spawning spawning = {.scheduler = scheduler, .worker = worker, .fiber = fiber};
-    gyre_park_begin(scheduler, &spawning.parked);
+    gyre_park_begin(scheduler, &spawning.parked, Qundef);
     gyre_parked_make_ready(scheduler, &spawning.parked, true);
+    scheduler->entered = fiber;
+    scheduler->entered_is_worker = true;
     rb_ensure(spawn_body, (VALUE)&spawning, spawn_ensure, (VALUE)&spawning);
   }
   return fiber;

@@ -64,6 +64,7 @@ module Gyre
 
       self
     end
+    alias cancel stop
 
     # @return [Integer] how many tasks have not been waited for
     def size

@@ -16,7 +16,7 @@ module Gyre
     # @param timeout [Numeric, nil] seconds
     # @return [Object, nil] the signal's value; nil when the time is over
     def wait(timeout = nil)
-      waiter = Waiter.new
+      waiter = Waiter.new(self)
       @waiting[waiter] = true
       waiter.park(timeout)
       waiter.value
@@ -39,10 +39,25 @@ module Gyre
     def waiting
       @waiting.size
     end
+    alias waiting_count waiting
 
     # @return [Boolean] whether nobody waits
     def empty?
       @waiting.empty?
     end
+
+    # @return [String] what its {#wait} waits for, in print_hierarchy
+    # @api private
+    def label
+      "a condition"
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{waiting} waiting>"
+    end
   end
+
+  # Async's word. Those who are woken run when the one who signals waits, never at once, so it is the same.
+  Notification = Condition
 end

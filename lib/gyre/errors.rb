@@ -8,13 +8,21 @@ module Gyre
   # What every error of Gyre's own is.
   class Error < StandardError; end
 
-  # The time of a with_timeout, or of another wait with a limit, is over.
+  # The time of a with_deadline, of a with_timeout or of another wait with a limit is over.
   class TimeoutError < Error
-    # @param message [String]
-    def initialize(message = "execution expired")
-      super
+    # @return [Deadline, nil] whose time it was; nil for a limit of the wait's own
+    attr_reader :deadline
+
+    # @param message [String, nil] nil: says whose time it was
+    # @param deadline [Deadline, nil]
+    def initialize(message = nil, deadline = nil)
+      super(message || ["execution expired", deadline].compact.join(": "))
+      @deadline = deadline
     end
   end
+
+  # Tasks wait for each other, and nothing else can happen: each would wait for ever.
+  class DeadlockError < Error; end
 
   # The peer broke the protocol; says what to answer.
   class ProtocolError < Error
@@ -32,9 +40,14 @@ module Gyre
   # Raised in a task that is stopped, at its present wait. No StandardError, so that a `rescue => error` around some
   # work does not swallow the cancellation. Whoever rescues it has to raise it again.
   class Stop < Exception # rubocop:disable Lint/InheritException
+    # @return [Deadline, nil] whose end stopped the task, if it was one
+    attr_reader :deadline
+
     # @param message [String]
-    def initialize(message = "the task was stopped")
-      super
+    # @param deadline [Deadline, nil]
+    def initialize(message = "the task was stopped", deadline = nil)
+      super(message)
+      @deadline = deadline
     end
   end
 end

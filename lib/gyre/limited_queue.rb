@@ -20,7 +20,7 @@ module Gyre
       super()
       @limit = limit
       @items = Thread::SizedQueue.new(limit)
-      @pushers = Waiters.new
+      @pushers = Waiters.new(self)
       items.each { |item| @items.push(item) }
     end
 
@@ -34,7 +34,6 @@ module Gyre
       self
     end
     alias << push
-    alias enqueue push
 
     # @return [Boolean]
     def full?
@@ -44,6 +43,12 @@ module Gyre
     # @return [Integer] how many wait in {#push}
     def waiting_to_push
       @pushers.size
+    end
+
+    # @return [String] what its {#push} waits for, in print_hierarchy
+    # @api private
+    def label
+      full? ? "room in a queue of #{@limit}" : super
     end
 
     # (see Queue#close)
@@ -66,7 +71,7 @@ module Gyre
       false
     end
 
-    def take(timeout)
+    def take(timeout, priority = 0)
       none = false
       item = super { none = true }
       return yield if none

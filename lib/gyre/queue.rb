@@ -4,6 +4,7 @@
 # Gyre::Waiters and not by Ruby, because Ruby's own wait has no timeout before 3.2 and forgets a wake-up whose receiver
 # is stopped. Never blocks the loop.
 
+require "gyre/clock"
 require "gyre/waiters"
 
 module Gyre
@@ -14,7 +15,7 @@ module Gyre
     # @param items [#each] to begin with
     def initialize(items = [])
       @items = Thread::Queue.new
-      @poppers = Waiters.new
+      @poppers = Waiters.new(self)
       items.each { |item| @items.push(item) }
     end
 
@@ -28,7 +29,14 @@ module Gyre
       self
     end
     alias << push
-    alias enqueue push
+
+    # Adds some items, as {#push} does.
+    # @param items [Array<Object>]
+    # @return [self]
+    def enqueue(*items)
+      items.each { |item| push(item) }
+      self
+    end
 
     # Takes the oldest item; waits for one while there is none.
     # @param timeout [Numeric, nil] seconds
@@ -45,6 +53,19 @@ module Gyre
       return enum_for(:each) unless block_given?
 
       yield(take(nil) { return self }) while true
+    end
+
+    # Starts a task for each item, until the queue is closed and empty. With a {Semaphore} as the parent, no faster than
+    # they end.
+    # @param parent [Task, Semaphore, Barrier, #async]
+    # @param options [Hash] for {Task#async}
+    # @yieldparam item [Object]
+    # @yieldparam task [Task]
+    # @return [self]
+    def async(parent: Task.current, **options)
+      raise ArgumentError, "async needs a block" unless block_given?
+
+      each { |item| parent.async(**options) { |task| yield item, task } }
     end
 
     # Lets nobody push any more; what is in the queue can still be taken. Whoever waits in {#pop} gets nil.
@@ -75,12 +96,24 @@ module Gyre
     def waiting
       @poppers.size
     end
+    alias waiting_count waiting
+
+    # @return [String] what its {#pop} waits for, in print_hierarchy
+    # @api private
+    def label
+      "a queue to be filled"
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{"closed, " if closed?}#{size} in it, #{waiting} waiting>"
+    end
 
     private
 
     # @return [Object] an item; what the block returns when there will be none, or not in time
-    def take(timeout)
-      deadline = timeout && (now + timeout)
+    def take(timeout, priority = 0)
+      deadline = timeout && (Clock.now + timeout)
       while true # not `loop`: it would swallow a ClosedQueueError, which is a StopIteration
         begin
           return @items.pop(true) unless @items.empty?
@@ -89,15 +122,11 @@ module Gyre
         end
         return yield if @items.closed?
 
-        left = deadline && (deadline - now)
+        left = deadline && (deadline - Clock.now)
         return yield if left && left <= 0
 
-        @poppers.wait(left) { @items.empty? && !@items.closed? }
+        @poppers.wait(left, priority) { @items.empty? && !@items.closed? }
       end
-    end
-
-    def now
-      Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -6,8 +6,10 @@
 
 require "gyre/errors"
 require "gyre/scheduler"
+require "gyre/short_lock"
 require "gyre/task"
 require "gyre/task/unawaited"
+require "gyre/watchdog"
 
 module Gyre
   # Runs the block as a task and waits until it and its children are over. On a thread without a scheduler a
@@ -17,43 +19,50 @@ module Gyre
   # the tasks are stopped and their `ensure` blocks run to the end first. A second Interrupt cuts those short.
   #
   # @param name [String] the task's name
+  # @param watchdog [Numeric, true, false, nil] for how many seconds the loop may be held before a Gyre::Watchdog reports
+  #   it; true takes the watchdog's own limit, nil what GYRE_WATCHDOG_MS says (milliseconds), if anything
   # @yieldparam task [Task]
   # @return [Object] the block's value; nil when its task was stopped
   # @raise [Exception] what the block raised
   # @raise [Error] when the thread's scheduler is not Gyre's
-  def self.run(name = "main", &block)
+  def self.run(name = "main", watchdog: nil, &block)
     raise ArgumentError, "Gyre.run needs a block" unless block
 
     if Task.current?
-      Run.below(Task.current, name, block)
+      return Run.below(Task.current, name, block) unless watchdog
+
+      Watchdog.guard(Fiber.scheduler, watchdog) { Run.below(Task.current, name, block) }
     elsif Fiber.scheduler
-      Run.beside(Fiber.scheduler, name, block)
+      Run.beside(Fiber.scheduler, name, watchdog, block)
     else
-      Run.alone(name, block)
+      Run.alone(name, watchdog, block)
     end
   end
 
   # One call of Gyre.run that has a tree of tasks of its own.
   # @api private
   class Run
+    include Scheduler::Awaited
+
     # On a thread without a scheduler.
-    def self.alone(name, block)
+    def self.alone(name, watchdog, block)
       scheduler = Scheduler.new
       Fiber.set_scheduler(scheduler)
       begin
-        new(scheduler, drives: true).call(name, block)
+        Watchdog.guard(scheduler, watchdog) { new(scheduler, drives: true).call(name, block) }
       ensure
         Fiber.set_scheduler(nil) # which first runs what is left on it
       end
     end
 
     # On a scheduler that is there already: the calling fiber drives it when nobody else does or will.
-    def self.beside(scheduler, name, block)
+    def self.beside(scheduler, name, watchdog, block)
       unless scheduler.is_a?(Scheduler)
         raise Error, "Gyre.run needs a Gyre::Scheduler, but this thread has a #{scheduler.class}"
       end
 
-      new(scheduler, drives: Fiber.current.blocking? && !scheduler.loop_running?).call(name, block)
+      drives = Fiber.current.blocking? && !scheduler.loop_running?
+      Watchdog.guard(scheduler, watchdog) { new(scheduler, drives: drives).call(name, block) }
     end
 
     # Inside of a task.
@@ -68,8 +77,14 @@ module Gyre
 
     # @return [Scheduler]
     attr_reader :scheduler
+    # @return [Fiber] the one that called Gyre.run
+    attr_reader :fiber
+    # @return [Task]
+    attr_reader :root
     # @return [Task::Unawaited]
     attr_reader :unawaited
+    # @return [ShortLock] for who of other threads waits for which task
+    attr_reader :elsewhere
 
     # @param scheduler [Scheduler]
     # @param drives [Boolean] whether this call drives the loop; else it waits while somebody else does
@@ -79,7 +94,8 @@ module Gyre
       @fiber = Fiber.current
       @unawaited = Task::Unawaited.new(scheduler)
       @to_stop = Thread::Queue.new
-      @leaving = nil
+      @elsewhere = ShortLock.new
+      @leaving = @forker = nil
     end
 
     # @param name [String]
@@ -87,6 +103,7 @@ module Gyre
     # @return [Object] the block's value
     def call(name, block)
       @root = Task.new(self, nil, name, false, block)
+      come_into_sight
       @scheduler.spawn(@root) unless @drives
       wait_until { @root.finished? || @leaving }
       raise @leaving if @leaving
@@ -94,8 +111,20 @@ module Gyre
       @root.wait
     ensure
       unwind unless @root.finished?
+      @scheduler.runs.delete(self)
       @root.report_failure
       @unawaited.finish
+    end
+
+    # @return [String]
+    def label
+      "the caller of Gyre.run"
+    end
+
+    # What its fiber waits for, also while that one drives the loop.
+    # @return [Array<Task>]
+    def awaited
+      [@root]
     end
 
     # A task ended by `exit`, a signal's exception or the like: Gyre.run raises it.
@@ -118,7 +147,30 @@ module Gyre
       wake
     end
 
+    # In a forked child only the fiber that forked goes on: the other tasks are over, without another line of theirs, and those
+    # above the one that forked end with it. Who forks in a fiber without a task is on his own.
+    def process_fork
+      forker = Task.current? or return
+      forker.forget_waiters
+      @root.family.each { |task| task.stay_behind unless task.equal?(forker) }
+      @to_stop.clear
+      @unawaited.process_fork
+      @forker = forker if @drives
+    end
+
+    # In a forked child the fiber that forked is the thread's first one for Ruby, and its end would be the program's.
+    # @param task [Task] one whose block is over
+    def forker_ended(task)
+      @fiber.transfer if task.equal?(@forker)
+    end
+
     private
+
+    # For Gyre.print_hierarchy.
+    def come_into_sight
+      @scheduler.runs.push(self)
+      Thread.current.thread_variable_set(:gyre_scheduler, @scheduler)
+    end
 
     def wait_until
       if @drives

@@ -7,24 +7,28 @@ require_relative "errors"
 require_relative "loop"
 require_relative "offload"
 require_relative "scheduler/fork"
+require_relative "scheduler/sight"
 
 module Gyre
   # What a thread's fibers wait on.
   class Scheduler
-    # Makes a scheduler of the engine that fits (see Gyre::Loop.engine). A subclass of Native or Portable makes itself.
-    # @param backend [String, Symbol, nil] "epoll", "select"; nil takes the best one, or what GYRE_BACKEND says
+    include Sight
+
+    # Makes a scheduler of the engine that has the backend. A subclass of Native or Portable makes itself.
+    # @param backend [String, Symbol, nil] one of {availables}; nil takes what GYRE_BACKEND says, or else the best one
     # @return [Native, Portable]
-    # @raise [ArgumentError, RuntimeError] as Gyre::Loop.engine
-    def self.new(backend = nil, *arguments)
+    # @raise [ArgumentError] for an unknown backend
+    # @raise [RuntimeError, SystemCallError] for one that is not built, or that the kernel refuses
+    def self.new(backend = nil)
       return super unless equal?(Scheduler)
 
-      backend = ENV["GYRE_BACKEND"] if backend.nil?
-      backend = nil if backend.to_s.empty?
-      Loop.engine(backend) == :native ? Native.new(backend) : Portable.new(backend)
-    rescue SystemCallError # the kernel refuses what the native backend needs
-      raise if backend
+      Loop.on_backend(backend) { |engine, name| engine == :native ? Native.new(name) : Portable.new(name) }
+    end
 
-      Portable.new
+    # The backends that can be asked for on this machine.
+    # @return [Array<String>] the best first, such as ["epoll", "uring", "select"]
+    def self.availables
+      Loop.availables
     end
 
     # Says that an exception ended a fiber that nobody waits for. May be overridden.
@@ -50,7 +54,7 @@ module Gyre
     # @param hostname [String] may carry a scope, "fe80::1%eth0", which plays no part in resolving
     # @return [Array<String>, nil] addresses, nil when there are none
     def address_resolve(hostname)
-      require "socket"
+      require "socket" unless defined?(Addrinfo) # Ruby 3.1 can require nothing in a Ractor
       hostname = hostname.split("%", 2).first
       Offload.call do
         Addrinfo.getaddrinfo(hostname, nil, nil, :STREAM).map(&:ip_address).uniq
@@ -82,6 +86,7 @@ module Gyre
   end
 end
 
+require_relative "scheduler/positioned_write"
 require_relative "scheduler/tcp_socket"
 require_relative "scheduler/portable"
 Gyre::Loop.native?

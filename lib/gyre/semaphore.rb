@@ -3,6 +3,7 @@
 # So many at once and no more: connections to one host, queries at one database, files open. First come, first served: a
 # release hands its place to the one who waits longest. Knows tasks only to start them (`async`).
 
+require "gyre/short_lock"
 require "gyre/task"
 require "gyre/waiter"
 
@@ -14,12 +15,11 @@ module Gyre
 
     # @param limit [Integer] how many may hold it at once; at least 1
     def initialize(limit = 1)
-      raise ArgumentError, "limit must be a positive Integer, not #{limit.inspect}" unless limit.is_a?(Integer) && limit.positive?
-
+      check(limit)
       @limit = limit
       @count = 0
       @waiting = {}.compare_by_identity
-      @lock = Thread::Mutex.new # held for a few lines only, none of which waits
+      @lock = ShortLock.new
     end
 
     # Takes a place; waits while there is none. With a block, gives it back when the block ends.
@@ -43,7 +43,7 @@ module Gyre
       next_one = @lock.synchronize do
         raise ThreadError, "release of a semaphore that nobody holds" if @count.zero?
 
-        waiter, = @waiting.shift
+        waiter, = @waiting.shift if @count <= @limit
         @count -= 1 unless waiter # else its place is handed on
         waiter
       end
@@ -79,12 +79,47 @@ module Gyre
       @count
     end
 
+    # @return [Boolean] whether {#acquire} would wait
+    def blocking?
+      @count >= @limit
+    end
+
+    # Sets how many may hold it at once. With more places than before, those who wait get them; with fewer, no place is
+    # given out until enough have come back.
+    # @param limit [Integer] at least 1
+    def limit=(limit)
+      check(limit)
+      @lock.synchronize do
+        @limit = limit
+        places = [@limit - @count, @waiting.size].min
+        @count += places if places.positive?
+        Array.new([places, 0].max) { @waiting.shift.first }
+      end.each(&:wake)
+    end
+
+    # @return [String] what its {#acquire} waits for, in print_hierarchy
+    # @api private
+    def label
+      "a place in a semaphore of #{@limit}"
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{@count} of #{@limit} taken, #{waiting} waiting>"
+    end
+
     # @return [Integer] how many wait for a place
     def waiting
       @waiting.size
     end
 
     private
+
+    def check(limit)
+      return if limit.is_a?(Integer) && limit.positive?
+
+      raise ArgumentError, "limit must be a positive Integer, not #{limit.inspect}"
+    end
 
     def take_place
       return false unless @count < @limit # those who wait come first: while there are some, every place is taken
@@ -94,7 +129,7 @@ module Gyre
     end
 
     def wait_for_place
-      waiter = Waiter.new
+      waiter = Waiter.new(self)
       @lock.synchronize { take_place ? waiter.wake : @waiting[waiter] = true }
       held = false
       waiter.park

@@ -4,8 +4,15 @@
 # one of a tree and Task#async the others. Works on any Gyre::Scheduler through its public methods only. A task belongs
 # to one thread; from other threads only `wait`, `stop` and the questions are allowed.
 
+require "gyre/deadline"
 require "gyre/errors"
+require "gyre/task/context"
+require "gyre/task/questions"
+require "gyre/task/inheritance"
 require "gyre/task/lifecycle"
+require "gyre/task/sight"
+require "gyre/task/stopping"
+require "gyre/task/timing"
 require "gyre/task/tree"
 require "gyre/task/waiting"
 require "gyre/task/failure"
@@ -20,7 +27,12 @@ module Gyre
   #       │                    (stops transient ones at the end)    ├─► finished: :completed, :failed or :stopped
   #       └─raises or stopped─► stops its children, waits for them ─┘
   class Task
+    include Questions
+    include Inheritance
     include Lifecycle
+    include Sight
+    include Stopping
+    include Timing
     include Tree
     include Waiting
 
@@ -45,23 +57,25 @@ module Gyre
 
     # Use {#async} or Gyre.run.
     # @api private
-    def initialize(run, parent, name, transient, block)
+    def initialize(run, parent, name, transient, block, context = nil)
       @run = run
       @parent = parent
       @name = name
       @transient = transient
       @block = block
+      @context = context
       @status = :running
       @result = @fiber = @waiters = @waiters_elsewhere = @annotation = nil
       @finished = @stopping = false
       plant
+      come_into_sight
     end
 
     # Starts a child. It runs at once, up to its first wait; then the caller goes on.
     #
     # @param name [String, nil] for reports and {#print_hierarchy}
     # @param transient [Boolean] a transient child does not keep its parent waiting: it is stopped when only transient
-    #   children are left
+    #   children are left. It is under none of its parent's deadlines, and its exception is reported at once.
     # @yieldparam task [Task] the child
     # @return [Task] the child; its value or exception comes from {#wait}
     # @raise [Error] when this task is over or belongs to another thread
@@ -70,7 +84,7 @@ module Gyre
       raise Error, "#{label} is over: it can have no more children" if @finished
       raise Error, "#{label} belongs to another thread: start its children there" unless here?
 
-      child = Task.new(@run, self, name, transient, block)
+      child = Task.new(@run, self, name, transient, block, @context && inheritance(transient))
       adopt(child)
       begin
         @run.scheduler.spawn(child)
@@ -82,29 +96,42 @@ module Gyre
 
     # Waits until the task is over.
     #
+    # @param timeout [Numeric, nil] seconds
     # @return [Object] the block's value; nil when the task was stopped
     # @raise [Exception] what the block raised, the same exception for everybody who waits
+    # @raise [TimeoutError] when it is not over in time; the task goes on
     # @raise [Error] when the task waits for itself or for one that cannot end before it
-    def wait
-      here? ? join : join_from_elsewhere unless @finished
+    def wait(timeout: nil)
+      @finished || await_end(timeout) or raise TimeoutError, "#{label} is not over after #{timeout} s"
+
       case @status
       when :completed then @result
       when :failed then raise @result.ask
       end
     end
 
-    # Stops the task and everything below it: each raises {Stop} at its present wait, those below first, once. Its
-    # `ensure` blocks run to their end, also when they wait; use {#wait} to know when. A task that is over stays as it is.
-    # Stopping oneself, or a task above, raises Stop here.
+    # Waits as Thread#join does.
     #
-    # @return [self]
-    def stop
-      return self if @finished
-      return stop_from_elsewhere unless here?
+    # @param timeout [Numeric, nil] seconds
+    # @return [self, nil] nil when the task is not over in time
+    # @raise [Exception] what the block raised
+    def join(timeout = nil)
+      return unless @finished || await_end(timeout)
 
-      raise Stop if stop_family
-
+      wait
       self
+    end
+
+    # Waits until all children are over, also those that come meanwhile, and then for the task itself unless it is the
+    # calling one.
+    #
+    # @return [Object] as {#wait}; nil for the calling task
+    # @raise [Exception] what the first failed one raised
+    def wait_all
+      while (child = children.find { |task| !task.transient? })
+        child.wait
+      end
+      wait unless Task.current?.equal?(self)
     end
 
     # Sleeps; other tasks run.
@@ -124,28 +151,22 @@ module Gyre
 
     # Runs the block and raises `exception` when it takes too long: at its present wait, so a block that only computes is
     # not cut off. Inside the block the end of the time cannot be rescued as that exception, but `ensure` runs; timeouts
-    # within timeouts are told apart.
+    # within timeouts are told apart. Children that are started in the block are stopped when the time is over before
+    # the block has ended; later it does not concern them (see Gyre.with_deadline).
     #
     # @param seconds [Numeric, nil] nil: no limit. Zero or less: the time is over at the block's first wait.
     # @param exception [Class, Exception] what to raise
     # @param message [String, nil] its message; nil takes the exception's own
+    # @yieldparam deadline [Deadline]
     # @return [Object] the block's value
-    def with_timeout(seconds, exception = TimeoutError, message = nil)
-      return yield if seconds.nil?
+    def with_timeout(seconds, exception = TimeoutError, message = nil, &block)
+      raise ArgumentError, "with_timeout needs a block" unless block
+      return yield if seconds.nil? || seconds == Float::INFINITY
 
-      scope = Object.new
-      before = $! # an exception that is on its way already, when this is called in an ensure
-      begin
-        @run.scheduler.timeout_after(seconds.negative? ? 0 : seconds, Expired, scope) { yield }
-      rescue Expired => expired
-        raise unless expired.scope.equal?(scope)
+      Deadline.new(seconds, block).hold(@run.scheduler) do |deadline|
+        next TimeoutError.new(message, deadline) if exception == TimeoutError
 
-        interrupted = expired.interrupted(before)
-        raise interrupted if interrupted
-
-        error = message ? exception.exception(message) : exception.exception
-        error.set_backtrace(expired.backtrace) # where it waited
-        raise error, cause: nil
+        message ? exception.exception(message) : exception.exception
       end
     end
 
@@ -157,39 +178,14 @@ module Gyre
       self
     end
 
-    # @return [Symbol] :running until the block and all children are over; then :completed, :failed or :stopped
-    def status
-      @finished ? @status : :running
-    end
-
-    # @return [Boolean] whether the task is not over yet
-    def alive?
-      !@finished
-    end
-
-    # @return [Boolean]
-    def finished?
-      @finished
-    end
-
-    # @return [Boolean] whether its parent does not wait for it
-    def transient?
-      @transient
-    end
-
-    # What came of the task, without waiting and without raising.
-    # @return [Object, nil] the block's value, or the exception that it raised; nil while running and when stopped
-    def result
-      return unless @finished
-
-      @status == :failed ? @result.ask : @result
-    end
-
-    # Prints the task and all below it, one line for each: name, status, annotation.
+    # Prints the task and all below it, one line for each: name, annotation, what it waits for, age, place.
     # @param out [#puts]
+    # @param backtrace [Boolean] prints all of where each task is, without Gyre's own part of it
     # @return [nil]
-    def print_hierarchy(out = $stdout)
-      Hierarchy.new(self).each_line { |line| out.puts line }
+    def print_hierarchy(out = $stdout, backtrace: false)
+      hierarchy = Hierarchy.new(@run.scheduler, backtrace: backtrace)
+      hierarchy.each_line(self) { |line| out.puts line }
+      hierarchy.each_circle_line { |line| out.puts line }
       nil
     end
 
@@ -206,6 +202,12 @@ module Gyre
       "#<#{self.class} #{label.delete_prefix("task ")} #{status}#{" (#{@annotation})" if @annotation}>"
     end
     alias to_s inspect
+
+    # @return [Scheduler]
+    # @api private
+    def scheduler
+      @run.scheduler
+    end
 
     private
 

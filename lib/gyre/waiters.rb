@@ -11,7 +11,9 @@ require "gyre/waiter"
 module Gyre
   # @api private
   class Waiters
-    def initialize
+    # @param blocker [Object] what they wait for
+    def initialize(blocker = self)
+      @blocker = blocker
       @waiting = {}.compare_by_identity
     end
 
@@ -23,13 +25,14 @@ module Gyre
     # Parks the caller until it is woken.
     #
     # @param timeout [Numeric, nil] seconds
+    # @param rank [Numeric] for those who wake by importance
     # @yield asked after the caller can be woken, before it parks
     # @yieldreturn [Boolean] whether there is still something to wait for
     # @return [Boolean] false when the time was over
-    def wait(timeout = nil)
-      waiter = Waiter.new
+    def wait(timeout = nil, rank = 0)
+      waiter = Waiter.new(@blocker)
       woken = false
-      @waiting[waiter] = true
+      @waiting[waiter] = rank
       return true unless yield
 
       woken = waiter.park(timeout)

@@ -8,7 +8,7 @@ require "support/engines"
 require "http1/cases"
 require "http1/serving"
 
-GyreTest::Engines.test_case("HTTP1CorpusContract") do
+GyreTest::Engines.test_case("HTTP1CorpusContract", backends: GyreTest::Engines::ALL) do
   include GyreTest::HTTP1Serving
 
   usual = HTTP1Cases::ALL.select { |one| one.input.limits == HTTP1Verdicts::USUAL_LIMITS }

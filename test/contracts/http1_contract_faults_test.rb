@@ -9,10 +9,43 @@ require "timeout"
 require "support/engines"
 require "http1/serving"
 
-GyreTest::Engines.test_case("HTTP1FaultsContract") do
+GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::ALL) do
   include GyreTest::HTTP1Serving
 
   hello = ->(_env) { [200, {}, ["hello"]] }
+
+  # --- what is beside it ---
+
+  define_method(:test_the_end_of_another_server_of_the_same_socket_leaves_it_alone) do
+    serve(hello) do |served|
+      served.on_loop { Gyre::HTTP1::Server.new(hello, listeners: [served.listener]).start.close }
+      assert_equal 200, get(served).status
+    end
+  end
+
+  # A hook raises where Ruby raises what Thread#raise sent: in whoever a fiber leaves control to.
+  define_method(:test_an_exception_that_comes_while_a_handler_gives_control_back_is_not_swallowed) do
+    skip "what the portable engine's callbacks let out is reported" if backend == "select"
+    trouble = Class.new(StandardError)
+    listener = TCPServer.new("127.0.0.1", 0)
+    armed = false
+    thread = Thread.new do
+      Fiber.set_scheduler(scheduler = Gyre::Scheduler.new)
+      driver = Fiber.current
+      raiser = TracePoint.new(:fiber_switch) { (armed = false) || raise(trouble) if armed && Fiber.current.equal?(driver) }
+      server = Gyre::HTTP1::Server.new(->(_env) { (armed = true) && sleep(0.01) }, listeners: [listener]).start
+      raiser.enable { assert_raises(trouble) { scheduler.run } }
+    ensure
+      server&.close
+      Fiber.set_scheduler(nil)
+    end
+    TCPSocket.open("127.0.0.1", listener.local_address.ip_port) do |client|
+      client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+      assert_kind_of trouble, thread.value
+    end
+  ensure
+    listener&.close
+  end
 
   # --- the app ---
 

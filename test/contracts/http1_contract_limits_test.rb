@@ -7,7 +7,7 @@ require "test_helper"
 require "support/engines"
 require "http1/serving"
 
-GyreTest::Engines.test_case("HTTP1LimitsContract") do
+GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::ALL) do
   include GyreTest::HTTP1Serving
 
   hello = ->(_env) { [200, {}, ["hello"]] }

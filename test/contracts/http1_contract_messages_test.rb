@@ -9,7 +9,7 @@ require "tmpdir"
 require "support/engines"
 require "http1/serving"
 
-GyreTest::Engines.test_case("HTTP1MessagesContract") do
+GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines::ALL) do
   include GyreTest::HTTP1Serving
 
   hello = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello"]] }

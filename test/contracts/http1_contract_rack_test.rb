@@ -10,7 +10,7 @@ require "tempfile"
 require "support/engines"
 require "http1/serving"
 
-GyreTest::Engines.test_case("HTTP1RackContract") do
+GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::ALL) do
   include GyreTest::HTTP1Serving
 
   # A body that counts how often it is closed.

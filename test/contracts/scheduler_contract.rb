@@ -7,7 +7,7 @@ require "gyre/scheduler"
 # The ways into a scheduler that all of its parts use. A class that includes it offers `backend`.
 module SchedulerContract
   # After how long a test that does not end has failed.
-  HANG_S = 10
+  HANG_S = Float(ENV.fetch("GYRE_TEST_LIMIT_S", "60")) / 6 # longer under the slow tools
 
   # Runs the block in a thread that has a scheduler, and then what the block left on the scheduler.
   # @param reports [Array, nil] where exceptions are put that fibers let out; without it the first one fails the test
@@ -67,6 +67,12 @@ module SchedulerContract
 
   def with_pipe(&block)
     with_open(*IO.pipe, &block)
+  end
+
+  # A program of its own, which can use the contract's files, prints this.
+  def assert_program(expected, code)
+    output = ruby("--disable-gems", "-I#{File.expand_path("..", __dir__)}", "-rgyre/scheduler", "-e", code)
+    assert_equal expected, output.out, output.err
   end
 
   def now

@@ -10,11 +10,11 @@ class HTTP1ParserTest < Minitest::Test
   module Programs
     class << self
       def plain
-        @plain ||= HTTP1Verdicts::Native.build(folder("plain"), HTTP1Verdicts::Native::PLAIN)
+        @plain ||= HTTP1Verdicts::Native.build(folder("plain"), GyreTest::PlainC::PLAIN)
       end
 
       def sanitized
-        @sanitized ||= HTTP1Verdicts::Native.build(folder("sanitized"), HTTP1Verdicts::Native::SANITIZED)
+        @sanitized ||= HTTP1Verdicts::Native.build(folder("sanitized"), GyreTest::PlainC::SANITIZED)
       end
 
       private

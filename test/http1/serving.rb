@@ -27,7 +27,7 @@ module GyreTest
 
     # What the server's thread holds.
     class Served
-      attr_reader :errors, :port, :accesses
+      attr_reader :errors, :port, :accesses, :listener
       attr_accessor :server, :scheduler
 
       def initialize(listener, path)

@@ -9,6 +9,7 @@ require "gyre/http1/chunked"
 require "gyre/http1/parser"
 require "gyre/http1/trailers"
 require "tmpdir"
+require_relative "../support/plain_c"
 
 module HTTP1Verdicts
   # kind is "h" for a head, "b" for a chunked body with trailers; limits is [request line bytes, header bytes, header count],
@@ -135,43 +136,13 @@ module HTTP1Verdicts
 
   # The C parser's side: a program that is compiled for the occasion and answers inputs.
   class Native
-    ROOT = File.expand_path("../..", __dir__)
-    SOURCES = %w[test/c/http1_parser_test.c test/c/http1_exercise.c].freeze
-    PARSER_SOURCES = %w[http1_parser http1_fields http1_target http1_chunked].map { |name| "ext/gyre/#{name}.c" }.freeze
-    FLAGS = %w[-std=gnu11 -g -Wall -Wextra -Werror -Iext/gyre -Itest/c].freeze
-    PLAIN = %w[-O2].freeze
-    SANITIZED = %w[-O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer].freeze
-
-    # @return [String, nil] the C compiler of this machine
-    def self.compiler
-      @compiler ||= [ENV["CC"], "cc", "gcc", "clang"].compact.find do |name|
-        system(name, "--version", out: File::NULL, err: File::NULL)
-      end
-    end
-
-    # Compiles; nil when this compiler cannot do it with these flags at all (no sanitizers).
-    #
     # @param folder [String] where the program goes
-    # @param flags [Array<String>]
+    # @param flags [Array<String>] as GyreTest::PlainC.build, which also says when it is nil
     # @return [Native, nil]
-    # @raise [RuntimeError] a warning or an error in our sources, with the compiler's words
     def self.build(folder, flags)
-      return unless compiler && able?(folder, flags)
-
-      program = File.join(folder, "http1_parser_test")
-      words = IO.popen([compiler, *FLAGS, *flags, *SOURCES, *PARSER_SOURCES, "-o", program], chdir: ROOT,
-        err: %i[child out], &:read)
-      raise words unless $?.success?
-
-      new(program)
+      program = GyreTest::PlainC.build("http1_parser_test", folder, flags)
+      program && new(program)
     end
-
-    def self.able?(folder, flags)
-      empty = File.join(folder, "empty.c")
-      File.write(empty, "int main(void) { return 0; }\n")
-      system(compiler, *flags, empty, "-o", File.join(folder, "empty"), out: File::NULL, err: File::NULL)
-    end
-    private_class_method :able?
 
     # @return [String] the path of the program
     attr_reader :program

@@ -6,7 +6,7 @@ require "test_helper"
 require "support/engines"
 require "gyre"
 
-GyreTest::Engines.test_case("SchedulerTCPSocketTest") do
+GyreTest::Engines.test_case("SchedulerTCPSocketTest", backends: GyreTest::Engines::ALL) do
   def connect
     server = TCPServer.new("127.0.0.1", 0)
     resolved = []

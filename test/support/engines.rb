@@ -1,21 +1,26 @@
 # frozen_string_literal: true
 
-# Runs a test class once for each engine that this build has: the native one when the extension is compiled, and the
-# portable one. What Gyre makes during such a test uses that engine, in subprocesses too. Required by tests of layer 2.
+# Runs a test class once for each backend, or once for each engine: what Gyre makes during such a test uses that backend, in
+# subprocesses too. Required by tests of layer 2 and above.
 require "gyre/loop"
 
 module GyreTest
   # Which engines there are, and tests over all of them.
   module Engines
-    # Set once the extension is known to be there, so that GYRE_BACKEND of the run does not hide it.
-    BACKENDS = Gyre::Loop.native? ? %w[epoll select].freeze : %w[select].freeze
+    # Every backend that this build has and that opens here. Set once, so that GYRE_BACKEND of a test does not hide one.
+    ALL = Gyre::Loop.availables.freeze
+    # One for each engine: the native one's best, if the extension is compiled, and the portable one.
+    BACKENDS = [ALL.first, ALL.last].uniq.freeze
 
-    # Defines a test class for each engine, named TaskTest::Epoll and TaskTest::Select.
+    Gyre::Loop.explain.each_line { |line| $stderr.write("tests: #{line}") unless ALL.any? { |name| line.include?(": #{name} (") } }
+
+    # Defines a test class for each backend, named TaskTest::Epoll and TaskTest::Select.
     # @param name [String] such as "TaskTest"
+    # @param backends [Array<String>] ALL for what depends on how the kernel is asked
     # @yield the classes' body
-    def self.test_case(name, &body)
+    def self.test_case(name, backends: BACKENDS, &body)
       family = Object.const_set(name, Module.new)
-      BACKENDS.each do |backend|
+      backends.each do |backend|
         test_class = Class.new(Minitest::Test) { include OnEngine }
         test_class.define_method(:backend) { backend }
         family.const_set(backend.capitalize, test_class)

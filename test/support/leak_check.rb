@@ -59,7 +59,7 @@ module GyreTest
     def descriptors
       return [] unless SUPPORTED
 
-      Dir.children("/proc/self/fd").select { |fd| target(fd) && !target(fd).match?(%r{/proc/\d+/fd\z}) }
+      Dir.children("/proc/self/fd").select { |fd| target(fd)&.match?(%r{/proc/\d+/fd\z}) == false }
     end
 
     def target(descriptor)

@@ -11,7 +11,7 @@ GyreTest::Engines.test_case("TaskTimeoutTest") do
     took = duration_s do
       Gyre.run do |task|
         error = assert_raises(Gyre::TimeoutError) { task.with_timeout(0.02) { sleep 10 } }
-        assert_equal "execution expired", error.message
+        assert_match(%r{\Aexecution expired: deadline of 0.02 s, set at .*expired_test.rb:13\z}, error.message)
         assert_kind_of Gyre::Error, error
         assert_nil error.cause
       end
@@ -117,68 +117,33 @@ GyreTest::Engines.test_case("TaskTimeoutTest") do
   end
 
   def test_the_outer_timeout_is_not_taken_for_the_inner_one
-    Gyre.run do |task|
-      outcome = begin
-        task.with_timeout(0.01) do
-          task.with_timeout(10) { sleep }
-        rescue Gyre::TimeoutError
-          :inner
-        end
-      rescue Gyre::TimeoutError
-        :outer
-      end
-      assert_equal :outer, outcome
-    end
+    assert_equal(:outer, first_to_raise(0.01, 10) { sleep })
   end
 
   def test_the_inner_timeout_is_not_taken_for_the_outer_one
-    Gyre.run do |task|
-      outcome = task.with_timeout(10) do
-        task.with_timeout(0.01) { sleep }
-      rescue Gyre::TimeoutError
-        sleep 0.01
-        :inner
-      end
-      assert_equal :inner, outcome
-    end
+    assert_equal(:inner, first_to_raise(10, 0.01) { sleep })
   end
 
   def test_timeouts_that_end_together_reach_the_outermost_one
-    Gyre.run do |task|
-      50.times do
-        outcome = begin
-          task.with_timeout(0.0005) do
-            begin
-              task.with_timeout(0.0005) { sleep }
-            rescue Gyre::TimeoutError
-              sleep 10
-            end
-          end
-        rescue Gyre::TimeoutError
-          :outer
-        end
-        assert_equal :outer, outcome
-      end
-    end
+    50.times { assert_equal(:outer, first_to_raise(0.0005, 0.0005, -> { sleep 10 }) { sleep }) }
   end
 
   def test_an_inner_time_that_ends_while_the_outer_one_unwinds_does_not_hide_it
-    Gyre.run do |task|
-      outcome = begin
-        task.with_timeout(0.01) do
-          task.with_timeout(0.02) do
-            sleep
-          ensure
-            sleep 0.05
-          end
-        rescue Gyre::TimeoutError
-          :inner
-        end
-      rescue Gyre::TimeoutError
-        :outer
-      end
-      assert_equal :outer, outcome
+    outcome = first_to_raise(0.01, 0.02) do
+      sleep
+    ensure
+      sleep 0.05
     end
+    assert_equal :outer, outcome
+  end
+
+  def test_an_outer_time_that_ends_while_the_inner_one_unwinds_goes_first
+    outcome = first_to_raise(0.02, 0.01) do
+      sleep
+    ensure
+      sleep 10
+    end
+    assert_equal :outer, outcome
   end
 
   def test_a_time_that_ends_while_a_stop_unwinds_does_not_hide_the_stop
@@ -235,5 +200,22 @@ GyreTest::Engines.test_case("TaskTimeoutTest") do
   def test_rubys_own_timeout_works_in_a_task
     require "timeout"
     Gyre.run { assert_raises(Timeout::Error) { Timeout.timeout(0.01) { sleep 10 } } }
+  end
+
+  private
+
+  # @param after_inner [Proc] what runs when the inner one has raised
+  # @return [Symbol] whose error was seen outside of its block: :outer or :inner
+  def first_to_raise(outer_s, inner_s, after_inner = -> {}, &block)
+    Gyre.run do |task|
+      task.with_timeout(outer_s) do
+        task.with_timeout(inner_s, &block)
+      rescue Gyre::TimeoutError
+        after_inner.call
+        :inner
+      end
+    rescue Gyre::TimeoutError
+      :outer
+    end
   end
 end

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# Messages from threads and signal handlers: Gyre::Web::Inbox and Gyre::Web::Signals.
+# Messages from threads and signal handlers: Gyre::Web::Inbox and Gyre::Signals.
 
 require "test_helper"
 require "gyre"
 require "gyre/web/inbox"
-require "gyre/web/signals"
+require "gyre/signals"
 
 class WebInboxTest < Minitest::Test
   def setup
@@ -45,7 +45,7 @@ class WebInboxTest < Minitest::Test
 
   def test_a_signal_handler_wakes_a_waiting_task
     before = Gyre.run do
-      Gyre::Web::Signals.handle(%w[USR2], ->(_name) { @inbox.post(:one) }) do
+      Gyre::Signals.handle(%w[USR2], ->(_name) { @inbox.post(:one) }) do
         Process.kill("USR2", Process.pid)
         assert_equal :one, @inbox.take(5)
       end

@@ -25,6 +25,11 @@ module Gyre
       NOTHING = Object.new.freeze
       private_constant :NOTHING
 
+      # @return [String] what its handler waits for, in print_hierarchy
+      def label
+        "an HTTP client"
+      end
+
       # What a Rack env holds as rack.hijack and rack.early_hints: the connection itself answers both, told apart by the
       # argument. Two objects for each request would cost more than the rest of an env that is dupped from its template.
       #

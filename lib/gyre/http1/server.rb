@@ -132,12 +132,11 @@ module Gyre
       private
 
       def acceptor_class
-        scheduler = Fiber.scheduler
-        case scheduler.respond_to?(:backend) && Loop::ENGINES[scheduler.backend]
-        when :native then NativeAcceptor
-        when :portable
-          require "gyre/http1/portable_acceptor"
+        case scheduler = Fiber.scheduler
+        when Scheduler::Portable
+          require "gyre/http1/portable_acceptor" unless defined?(PortableAcceptor)
           PortableAcceptor
+        when Scheduler then NativeAcceptor
         else raise "an HTTP/1 server needs a thread with a Gyre::Scheduler, and here is #{scheduler ? scheduler.class : "none"}"
         end
       end
@@ -163,3 +162,5 @@ module Gyre
     end
   end
 end
+
+require "gyre/http1/portable_acceptor" unless Gyre::Loop.native? # a Ractor can require nothing later

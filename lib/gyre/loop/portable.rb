@@ -3,6 +3,7 @@
 # The portable engine's loop: who waits for which descriptor, and the timers; one `poll` is the asking half of a turn.
 # Driven by Gyre::Scheduler::Portable; it calls back, but never switches fibers itself. Everything except `wake` belongs to
 # the thread that drives it.
+require_relative "lag"
 require_relative "select"
 require_relative "timers"
 
@@ -46,13 +47,15 @@ module Gyre
 
       # @return [Timers]
       attr_reader :timers
-      # @return [Integer] how often the backend was asked, and how often of these it was allowed to sleep
-      attr_reader :turns, :waits
+      # @return [Integer] how often the backend was asked
+      attr_reader :turns
 
       # @yield makes a backend; called again in a forked child
       def initialize(&backend)
         @make_backend = backend
-        @turns = @waits = 0
+        @turns = @waits = @wakeups = @events = 0
+        @lag = Lag.new
+        @polled = Timers.now
         open
       end
 
@@ -94,16 +97,31 @@ module Gyre
             timeout = @timers.delay
             @waits += 1 unless timeout&.zero?
           end
+          @lag.add(Timers.now - @polled)
           events = timeout&.zero? && @watches.empty? ? {} : @backend.wait(timeout)
         ensure
           @waiting = false
         end
+        @polled = Timers.now
+        @events += events.size
         events.each { |fd, ready| report(fd, ready) }
         @timers.fire
       end
 
+      # @return [Hash{Symbol => Integer, Float}] for Scheduler#stats, which has figures for the fibers
+      def stats
+        { :turns => @turns, :waits => @waits, :wakeups => @wakeups, :events => @events, :tasks => 0, :idle_fibers => 0, :parked => 0,
+          :ready => 0, :timers => @timers.size, :descriptors => @watches.size }.merge(@lag.to_h)
+      end
+
+      # @return [Boolean] whether nothing of its own will ever end its sleep: no timer, no descriptor
+      def idle?
+        @watches.empty? && @timers.delay.nil?
+      end
+
       # Ends the present or the next poll's sleep. From any thread and from a trap handler.
       def wake
+        @wakeups += 1
         @backend.wake
       end
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A forked child must not share its parent's loop. This hooks into Process._fork (Ruby 3.1), which fork, IO.popen("-") and
-# Process.daemon go through; it calls process_fork of the thread's scheduler, whatever engine that is.
+# A forked child must not share its parent's loop. This hooks into Process._fork (Ruby 3.1), which fork and IO.popen("-") go
+# through, and into Process.daemon, which does not; it calls the thread's scheduler, whatever engine that is.
 
 module Gyre
   class Scheduler
@@ -13,9 +13,28 @@ module Gyre
         if pid.zero?
           Offload.process_fork
           scheduler = Fiber.scheduler
-          scheduler.process_fork if scheduler.is_a?(Scheduler)
+          if scheduler.is_a?(Scheduler)
+            scheduler.process_fork
+            scheduler.runs.each(&:process_fork)
+            scheduler.watchdog&.process_fork
+          end
         end
         pid
+      end
+
+      # The daemon takes the place of the process that called, so the thread's fibers go on in it. Other threads do not.
+      # @return [Integer] as Process.daemon
+      def daemon(*)
+        from = Process.pid
+        super.tap do
+          scheduler = Fiber.scheduler
+          if scheduler.is_a?(Scheduler)
+            scheduler.process_move
+            scheduler.watchdog&.process_fork
+          end
+          Loop::Traps.process_move(from)
+          Offload.process_move
+        end
       end
     end
 

@@ -2,6 +2,7 @@
 
 # Gyre::Scheduler::Portable: the fiber scheduler's hooks in plain Ruby over IO.select, for machines without a compiler
 # and for GYRE_BACKEND=select. What moves the fibers is in portable/fibers.rb, what asks the kernel in loop/portable.rb.
+require "forwardable"
 require_relative "../loop/portable"
 require_relative "portable/buffered_io"
 require_relative "portable/callback"
@@ -11,11 +12,17 @@ module Gyre
   class Scheduler
     # The scheduler without C.
     class Portable < Scheduler
+      extend Forwardable
       include BufferedIO
 
       # How often the fibers that are left at the end are asked to go, and for how long each time.
       UNWIND_ROUNDS = 3
       UNWIND_TIMEOUT_S = 1
+
+      # @return [Loop::Portable] for Gyre::Loop, which works on it too
+      def event_loop
+        @loop
+      end
 
       # @param backend [String, Symbol, nil] "select" or nothing
       def initialize(backend = nil)
@@ -51,23 +58,18 @@ module Gyre
       end
 
       # Parks the current fiber until {#unblock} or until the time is over (Fiber::Scheduler#block).
-      # @param _blocker [Object] what it waits for; for information only
+      # @param blocker [Object] what it waits for; shown by print_hierarchy
       # @param timeout [Numeric, nil] seconds
       # @return [Boolean] whether it was unblocked
-      def block(_blocker, timeout = nil)
-        waiter = @fibers.waiter(blocks: true)
-        strand = waiter.strand
-        if strand.early
-          strand.early = false
-          return true
-        end
-        park(waiter, timeout)
+      def block(blocker, timeout = nil)
+        waiter = @fibers.waiter(blocks: true, blocker: blocker)
+        waiter.strand.take_early || park(waiter, timeout)
       end
 
       # Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread; when the fiber is not parked, its next
       # block returns at once.
-      def unblock(_blocker, fiber)
-        @fibers.unblock(fiber) unless @closed
+      def unblock(blocker, fiber)
+        @fibers.unblock(fiber, blocker) unless @closed
       end
 
       # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other ready fiber run first.
@@ -78,6 +80,7 @@ module Gyre
         elsif seconds(duration).zero?
           @fibers.requeue
         else
+          Strand.known(Fiber.current)&.forget_early_but_signals
           block(:sleep, seconds(duration))
         end
         true
@@ -96,7 +99,7 @@ module Gyre
       def timeout_after(duration, error_class = nil, message = "execution expired")
         return yield(duration) if duration.nil?
 
-        require "timeout" unless error_class
+        require "timeout" unless error_class || defined?(Timeout::Error)
         expiry = Expiry.new(@fibers, Fiber.current, error_class || Timeout::Error, message)
         timer = @loop.timers.after(duration, expiry)
         begin
@@ -139,8 +142,8 @@ module Gyre
       # @raise [IO::TimeoutError] when its own timeout is over
       def io_wait(io, events, timeout = nil)
         own_timeout = io.timeout if timeout.nil? && io.respond_to?(:timeout)
-        waiter = @fibers.waiter
-        watch = @loop.watch(io, events, waiter)
+        waiter = @fibers.waiter(blocker: io)
+        waiter.watch = watch = @loop.watch(io, events, waiter)
         ready = park(waiter, timeout || own_timeout)
         raise IO::TimeoutError, "no #{events == IO::WRITABLE ? "room to write" : "data"} within #{own_timeout} s" unless ready || !own_timeout
 
@@ -158,7 +161,7 @@ module Gyre
           timeout = [deadline - Loop::Timers.now, 0].max if deadline
           return if timeout&.zero?
 
-          wait_for_any({ IO::READABLE => readables, IO::WRITABLE => writables, IO::PRIORITY => exceptionals }, timeout)
+          wait_for_any([readables, writables, exceptionals], { IO::READABLE => readables, IO::WRITABLE => writables, IO::PRIORITY => exceptionals }, timeout)
         end
         ready
       end
@@ -203,16 +206,9 @@ module Gyre
       def scheduler_close
         return if @closed
 
-        begin
-          run unless leaving?
-        ensure
-          begin
-            unwind
-          ensure
-            @closed = true
-            @loop.close
-          end
-        end
+        # In a fiber of its own: Ruby keeps the exception that ends a thread where any rescue here would put it out.
+        waits = !leaving?
+        Fiber.new(blocking: true) { run_and_close(waits) }.resume
       end
       alias close scheduler_close
 
@@ -226,12 +222,9 @@ module Gyre
         Loop::Select::NAME
       end
 
-      # What the loop has done and holds.
-      # @return [Hash{Symbol => Integer}] turns, waits (turns that slept), tasks (fibers at work), idle_fibers, parked,
-      #   ready, timers
-      def stats
-        { turns: @loop.turns, waits: @loop.waits, timers: @loop.timers.size, **@fibers.counts }
-      end
+      # What print_hierarchy, the watchdog and the search for deadlocks ask (see portable/sight.rb).
+      # @api private
+      def_delegators :@fibers, :stats, :list_waits, :ask, :pulse, :suspicious=
 
       # For the child of a fork: only the fiber that forked goes on, on a fresh loop.
       def process_fork
@@ -242,16 +235,31 @@ module Gyre
         @handles.clear
       end
 
+      # For Process.daemon: all fibers go on in another process. IO.select keeps nothing in the kernel.
+      def process_move; end
+
       NO_OPTIONS = {}.freeze
       private_constant :NO_OPTIONS
 
       private
 
       def park(waiter, timeout)
-        timer = @loop.timers.after(timeout, waiter) if timeout
+        waiter.timer = timer = @loop.timers.after(timeout, waiter) if timeout
         @fibers.park(waiter)
       ensure
         timer&.cancel
+      end
+
+      # @param waits [Boolean] whether what is left runs to its end before
+      def run_and_close(waits)
+        run if waits
+      ensure
+        begin
+          unwind
+        ensure
+          @closed = true
+          @loop.close
+        end
       end
 
       # The fibers that are left get some time to clean up.
@@ -266,11 +274,6 @@ module Gyre
         end
       end
 
-      # Whether the thread is killed, or a signal's exception is under way: then nothing is waited for.
-      def leaving?
-        Thread.current.status == "aborting" || $!.is_a?(SignalException)
-      end
-
       def seconds(duration)
         raise TypeError, "can't convert #{duration.class} into time interval" unless duration.is_a?(Numeric)
         raise ArgumentError, "time interval must not be negative" unless duration >= 0
@@ -278,8 +281,8 @@ module Gyre
         duration
       end
 
-      def wait_for_any(ios, timeout)
-        waiter = @fibers.waiter
+      def wait_for_any(blocker, ios, timeout)
+        waiter = @fibers.waiter(blocker: blocker)
         watches = ios.flat_map { |events, list| list.to_a.map { |io| @loop.watch(io.to_io, events, waiter) } }
         park(waiter, timeout)
       ensure

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A task's way from its first line to its end: runs the block, stops tasks, ends children and parents. Part of
-# Gyre::Task; the scheduler's pooled fiber enters at `call`. The picture is in task.rb.
+# A task's way from its first line to its end: runs the block, ends children and parents. Part of Gyre::Task; the
+# scheduler's pooled fiber enters at `call`. The picture is in task.rb.
 
 module Gyre
   class Task
@@ -15,8 +15,12 @@ module Gyre
         result = nil
         result = @block.call(self)
         outcome = :completed
-      rescue Stop
-        nil # as asked
+      rescue Stop => stop
+        if stop.deadline&.unheard? # nobody else says that it took too long
+          outcome = :failed
+          result = TimeoutError.new(nil, stop.deadline)
+          result.set_backtrace(stop.backtrace)
+        end
       rescue SystemExit, SignalException => error
         @run.leave(error)
       rescue Exception => error # rubocop:disable Lint/RescueException
@@ -25,17 +29,25 @@ module Gyre
       ensure
         Thread.current[:gyre_task] = nil
         end_body(outcome, result)
+        @run.forker_ended(self)
       end
 
       def unstarted?
         @fiber.nil? && @status == :running
       end
 
-      # Stops it for somebody who cannot leave before it is over, and who has another exception to raise than its own.
-      def abandon
-        stop
-        join unless @finished
-        report_failure
+      # In a forked child: its fiber is in the parent. It is over, unless the task that forked is below it.
+      def stay_behind
+        @fiber = nil
+        forget_waiters
+        @status = :stopped if @status == :running
+        return if children?
+
+        @status = :stopped unless @status == :completed
+        @result = nil if @status == :stopped
+        @block = nil
+        @finished = true
+        @parent&.disown(self)
       end
 
       # Nobody will ask for its exception any more.
@@ -43,27 +55,7 @@ module Gyre
         @result.report if @status == :failed
       end
 
-      # For Gyre.run, when it is interrupted again: stops also those that are stopping already.
-      def stop_again
-        family.each { |task| task.interrupt(again: true) }
-      end
-
       protected
-
-      # @return [Boolean] whether the calling fiber is this task's own, and Stop is to be raised here
-      def interrupt(again: false)
-        return false if @finished || (@stopping && !again)
-
-        @stopping = true
-        if unstarted?
-          end_body(:stopped, nil)
-        elsif Fiber.current.equal?(@fiber)
-          return true
-        elsif @fiber
-          @run.scheduler.fiber_interrupt(@fiber, Stop.new)
-        end
-        false
-      end
 
       # When the body is over: stops children that nobody needs any more, or finishes if there are none.
       # @return [Task, nil] the parent, when this task has finished
@@ -81,12 +73,6 @@ module Gyre
       end
 
       private
-
-      # Stops this task and all below it, except for the calling one.
-      # @return [Boolean] whether the calling one is among them
-      def stop_family
-        family.count { |task| task.interrupt }.positive? # protected: no &:interrupt
-      end
 
       def end_body(outcome, result)
         @fiber = nil

@@ -23,6 +23,17 @@ module Gyre
         list.reverse!
       end
 
+      # @return [Array<Task>] this task and all below it; children come before their parents, younger before older ones
+      def family(spare_deferring: false)
+        list = [self]
+        index = 0
+        while (task = list[index])
+          list.concat(task.children) if task.children? && !(spare_deferring && task.deferring?)
+          index += 1
+        end
+        list.reverse!
+      end
+
       protected
 
       attr_reader :newest_child, :older
@@ -61,17 +72,6 @@ module Gyre
 
       def needed_children?
         @needed_count.positive?
-      end
-
-      # @return [Array<Task>] this task and all below it; children come before their parents, younger before older ones
-      def family
-        list = [self]
-        index = 0
-        while (task = list[index])
-          list.concat(task.children) if task.children?
-          index += 1
-        end
-        list.reverse!
       end
     end
   end

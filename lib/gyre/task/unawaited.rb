@@ -52,6 +52,12 @@ module Gyre
         parent_finished(@failures.first.first) until @failures.empty?
       end
 
+      # In a forked child: the failures are the parent's, and so is the fiber that looks for them.
+      def process_fork
+        @failures.clear
+        @watcher = nil
+      end
+
       private
 
       def watch

@@ -2,28 +2,74 @@
 
 # Waiting for a task: by fibers of its own thread, which is cheap, and by other threads. Part of Gyre::Task.
 
+require "gyre/clock"
+require "gyre/waiter"
+
 module Gyre
   class Task
     # @api private
     module Waiting
-      # Guards @waiters_elsewhere of all tasks; needed only when threads wait for each other's tasks.
-      ELSEWHERE = Thread::Mutex.new
-      private_constant :ELSEWHERE
+      # Waits until the task is over, and leaves its exception to others.
+      # @param at [Float] until this time of Clock.now at most
+      # @return [Boolean] whether it is over
+      def join_until(at)
+        over = @finished || await_end(at - Clock.now)
+        @result.give_up(self) if over && @status == :failed
+        over
+      end
+
+      # Has `listener.wake` called when the task is over; at once if it is. From any thread.
+      # @param listener [#wake]
+      def listen(listener)
+        @run.elsewhere.synchronize { (@waiters_elsewhere ||= []) << listener }
+        listener.wake if @finished # in this order: the task looks for listeners after it has finished
+      end
+
+      # Ends a `listen`, and leaves the task's exception to others.
+      # @param listener [#wake]
+      def unlisten(listener)
+        @run.elsewhere.synchronize { @waiters_elsewhere&.delete(listener) }
+        @result.give_up(self) if @finished && @status == :failed
+      end
+
+      # In a forked child: those who wait are in the parent.
+      # @api private
+      def forget_waiters
+        @waiters = @waiters_elsewhere = nil
+      end
 
       private
 
-      # Parks the calling fiber until the task is over.
-      def join
+      # Parks the caller until the task is over.
+      # @param timeout [Numeric, nil] seconds
+      # @return [Boolean] whether it is over
+      def await_end(timeout = nil)
+        return await_from_elsewhere(timeout) unless here?
+
         refuse_deadlock
+        caller = Task.current?
+        expected = caller&.interruptions
         fiber = Fiber.current
         @waiters ? @waiters << fiber : @waiters = [fiber]
         told = false
         begin
-          @run.scheduler.block(self, nil) until @finished
-          told = true
+          over = park_until_told(timeout)
+          Kernel.sleep while caller && caller.interruptions > expected # this task was stopped first, the caller is next
+          told = over
         ensure
           leave_waiters(fiber) unless told
         end
+      end
+
+      def park_until_told(timeout)
+        deadline = timeout && (Clock.now + timeout)
+        until @finished
+          left = deadline && (deadline - Clock.now)
+          return false if left && left <= 0
+
+          @run.scheduler.block(self, left)
+        end
+        true
       end
 
       # One who waits was stopped, or ran out of time.
@@ -45,21 +91,15 @@ module Gyre
       end
 
       # Another thread's fiber, or a thread without a scheduler.
-      def join_from_elsewhere
-        queue = Thread::Queue.new
-        ELSEWHERE.synchronize { (@waiters_elsewhere ||= []) << queue }
+      def await_from_elsewhere(timeout)
+        waiter = Waiter.new(self)
         told = false
         begin
-          queue.pop unless @finished # in this order: the task looks for waiters after it has finished
-          told = true
+          listen(waiter)
+          told = waiter.park(timeout)
         ensure
-          leave_waiters_elsewhere(queue) unless told
+          unlisten(waiter) unless told
         end
-      end
-
-      def leave_waiters_elsewhere(queue)
-        ELSEWHERE.synchronize { @waiters_elsewhere&.delete(queue) }
-        @result.give_up(self) if @finished && @status == :failed
       end
 
       def stop_from_elsewhere
@@ -67,11 +107,14 @@ module Gyre
         self
       end
 
-      # The root's failure goes to Gyre.run, which always asks.
+      # The root's failure goes to Gyre.run, which always asks. Nobody is going to wait for a transient task, and its
+      # parent may go on for long.
       def fail_with(error)
         waiting = (@waiters ? @waiters.size : 0) + (@waiters_elsewhere ? @waiters_elsewhere.size : 0)
         @result = Failure.new(@run, @parent, label, error, waiting)
-        @run.unawaited.add(@result, self) if waiting.zero? && @parent
+        return unless waiting.zero? && @parent
+
+        @transient ? @result.report : @run.unawaited.add(@result, self)
       end
 
       def tell_waiters
@@ -79,10 +122,8 @@ module Gyre
         waiters&.each { |fiber| @run.scheduler.unblock(self, fiber) }
         return unless @waiters_elsewhere
 
-        ELSEWHERE.synchronize do
-          @waiters_elsewhere.each { |queue| queue.push(nil) }
-          @waiters_elsewhere = nil
-        end
+        listeners = @run.elsewhere.synchronize { @waiters_elsewhere.tap { @waiters_elsewhere = nil } }
+        listeners.each(&:wake) # without the lock: it may have to wait for another one
       end
     end
   end

@@ -67,7 +67,7 @@ module Gyre
         @out.sync = true # what the app prints is to be seen at once, also through a pipe
         app = RackupFile.load(settings[:rackup] || RackupFile::PATH)
         require "gyre/web" # after the app: its mistakes are told sooner
-        check_engine
+        check_backend
         log = Log.new(notices: (@out unless settings[:quiet]), errors: @err)
         server = server(app, settings, environment, log).listen
         write_pidfile(settings[:pidfile])
@@ -76,8 +76,8 @@ module Gyre
         remove_pidfile
       end
 
-      def check_engine
-        Loop.engine
+      def check_backend
+        Loop.backend
       rescue ArgumentError, RuntimeError => error
         raise StartError, "GYRE_BACKEND: #{error.message}"
       end

@@ -14,7 +14,7 @@ require "gyre/web/access_log"
 require "gyre/web/inbox"
 require "gyre/web/log"
 require "gyre/web/settings"
-require "gyre/web/signals"
+require "gyre/signals"
 
 module Gyre
   module Web

@@ -36,6 +36,13 @@ module SchedulerContract
       end
     end
 
+    def test_an_unblock_for_some_earlier_wait_does_not_shorten_a_sleep
+      in_fiber do |scheduler|
+        scheduler.unblock(:earlier, Fiber.current)
+        assert_operator duration_s { sleep 0.02 }, :>=, 0.02
+      end
+    end
+
     def test_a_sleep_without_end_ends_when_it_is_unblocked
       in_fiber do |scheduler|
         sleeper = scheduler.spawn { sleep }
@@ -60,6 +67,16 @@ module SchedulerContract
         scheduler.unblock(:test, Fiber.current)
         assert scheduler.block(:test, 1)
         refute scheduler.block(:test, 0.001), "it counts once"
+      end
+    end
+
+    def test_a_signal_that_comes_before_the_sleep_of_a_condition_variable_is_not_lost
+      in_fiber do
+        condition = Thread::ConditionVariable.new
+        mutex = Thread::Mutex.new
+        mutex.define_singleton_method(:sleep) { |timeout = nil| condition.signal.then { super(timeout) } }
+        took = duration_s { mutex.synchronize { condition.wait(mutex, 5) } }
+        assert_operator took, :<, 1
       end
     end
 

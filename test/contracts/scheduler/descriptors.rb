@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # Pipes, sockets and files through Ruby's own IO, and io_wait itself.
+require "fcntl"
 require "socket"
 require "io/wait"
 require "stringio"
@@ -52,6 +53,51 @@ module SchedulerContract
           Fiber.schedule { received << reader.readpartial(7_000) while received.bytesize < data.bytesize }
         end
         assert_equal data.hash, received.hash
+      end
+    end
+
+    # Also where the kernel holds open what is waited for.
+    def test_the_peer_sees_a_close_at_once_though_a_fiber_waits
+      near, far = UNIXSocket.pair
+      with_open(far) do
+        in_fiber do |scheduler|
+          error = nil
+          scheduler.spawn { near.wait_readable.then { near.read_nonblock(1) } rescue error = $! } # rubocop:disable Style/RescueModifier
+          sleep 0.001 # by now the kernel knows of it
+          near.close
+          begin_s = now
+          assert_nil far.read_nonblock(1, exception: false)
+          assert_operator now - begin_s, :<, 1
+          eventually { scheduler.yield.then { error } }
+          assert_kind_of IOError, error
+        end
+      end
+    end
+
+    def test_the_peer_sees_a_close_at_once_after_a_wait_that_timed_out
+      near, far = UNIXSocket.pair
+      with_open(far) do
+        in_fiber do
+          assert_nil near.wait_readable(0.001)
+          near.close
+          assert_nil far.read(1)
+        end
+      end
+    end
+
+    def test_thousands_of_fibers_wait_for_one_descriptor_each
+      count = [10_000, Process.getrlimit(:NOFILE).first - 500].min
+      skip "too few descriptors are allowed here" if count < 2_000
+      with_pipe do |reader, writer|
+        twins = Array.new(count) { IO.for_fd(reader.fcntl(Fcntl::F_DUPFD), autoclose: true) }
+        with_open(*twins) do
+          ready = 0
+          in_fiber do |scheduler|
+            twins.each { |io| scheduler.spawn { ready += 1 if scheduler.io_wait(io, IO::READABLE, nil) == IO::READABLE } }
+            writer.write("x")
+          end
+          assert_equal count, ready
+        end
       end
     end
 
@@ -340,6 +386,57 @@ module SchedulerContract
           writer.write "one\ntwo\n"
           reader.gets
           assert_equal [[reader], [], []], IO.select([reader], nil, nil, 1)
+        end
+      end
+    end
+
+    def test_io_select_ends_in_time_though_others_read_what_woke_it
+      since_ruby "3.2"
+      with_pipe do |reader, writer|
+        in_fiber do |scheduler|
+          read = -> { scheduler.io_wait(reader, IO::READABLE, 0.1).then { reader.read_nonblock(1, exception: false) } }
+          scheduler.spawn(&read)
+          found = :none
+          scheduler.spawn { found = IO.select([reader], nil, nil, 0.001) }
+          scheduler.spawn(&read)
+          scheduler.spawn { writer.write("x").then { sleep 0 } }
+          begin_s = now
+          nil until now - begin_s > 0.002 # the bytes are there and the time is over when the loop looks
+          eventually { scheduler.yield.then { found != :none } }
+          assert_nil found
+        end
+      end
+    end
+
+    # As without a scheduler: an end is nothing exceptional.
+    def test_io_select_for_exceptions_sleeps_when_the_peer_has_closed
+      since_ruby "3.2"
+      [UNIXSocket.pair, IO.pipe].each do |near, far|
+        with_open(near) do
+          in_fiber do |scheduler|
+            far.close
+            turns = scheduler.stats[:turns]
+            assert_nil IO.select(nil, nil, [near], 0.02)
+            assert_operator scheduler.stats[:turns] - turns, :<, 20
+          end
+        end
+      end
+    end
+
+    def test_io_select_finds_out_that_another_fiber_has_closed
+      since_ruby "3.2"
+      [0, 2].each do |place| # readable, exceptional
+        near, far = UNIXSocket.pair
+        with_open(near, far) do
+          in_fiber do |scheduler|
+            error = nil
+            far.close if place == 2
+            scheduler.spawn { IO.select(*Array.new(place), [near]) rescue error = $! } # rubocop:disable Style/RescueModifier
+            sleep 0.001
+            near.close
+            eventually { error }
+            assert_includes [IOError, Errno::EBADF], error.class
+          end
         end
       end
     end

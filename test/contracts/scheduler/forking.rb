@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 # A forked child shares neither loop nor fibers with its parent.
+require "io/wait"
 require "timeout"
 
 module SchedulerContract
@@ -56,7 +57,7 @@ module SchedulerContract
           assert_predicate Process.wait2(pid).last, :success?
         end
         pid = Timeout.timeout(5) { fork }
-        exit!(sleep(0.001).zero? ? 0 : 1) unless pid
+        exit!(sleep(0.001) < 5) unless pid
         assert_predicate Process.wait2(pid).last, :success?
       end
     end
@@ -94,6 +95,139 @@ module SchedulerContract
       assert_equal ["0", "child", "end", "parent's fiber"], output.out.lines(chomp: true).sort, output.err
     end
 
+    def test_a_thread_beside_the_loop_may_fork_while_the_loop_sleeps
+      with_pipe do |reader, writer|
+        with_scheduler do |scheduler|
+          queue = Thread::Queue.new
+          steps = []
+          scheduler.spawn { 2.times { steps << reader.read(1) } }
+          scheduler.spawn { 2.times { steps << queue.pop } }
+          forker = Thread.new do
+            pids = Array.new(2) { in_child { run_scheduler { |own| writer.write(child_steps(own)) } } }
+            pids.map { |pid| Process.wait2(pid).last.success? }.each { |success| queue.push(success) }
+          end
+          scheduler.run
+          forker.join
+          assert_equal ["s", "s", true, true], steps.sort_by(&:to_s)
+        end
+      end
+    end
+
+    def test_the_parents_waits_go_on_after_a_child_waited_for_the_same_descriptor
+      with_pipe do |reader, writer|
+        in_fiber do |scheduler|
+          got = []
+          read = Thread::Queue.new
+          scheduler.spawn { 3.times { got << reader.readpartial(1) and read.push(true) } }
+          3.times do |number|
+            pid = in_child { assert_raises(Timeout::Error) { Timeout.timeout(0.002) { reader.wait_readable } }.then { scheduler.close } }
+            assert_predicate Process.wait2(pid).last, :success?
+            writer.write(number.to_s)
+            read.pop
+          end
+          assert_equal %w[0 1 2], got
+        end
+      end
+    end
+
+    def test_a_child_ends_by_exit_exit_now_or_another_program
+      in_fiber do |scheduler|
+        parked = scheduler.spawn { assert_raises(Gyre::Stop) { sleep 10 } }
+        codes = [-> { exit 3 }, -> { exit! 4 }, -> { exec("exit 5") }, -> { abort }, -> { Process.kill(:KILL, Process.pid) }].map do |ending|
+          Process.wait2(fork { $stderr.reopen(File::NULL).then { at_exit { exit! $!.status } }.then { ending.call } }).last
+        end
+        assert_equal [3, 4, 5, 1, nil], codes.map(&:exitstatus)
+        scheduler.fiber_interrupt(parked, Gyre::Stop.new)
+      end
+    end
+
+    def test_a_program_that_becomes_a_daemon_in_a_task_goes_on_there
+      with_pipe do |reader, writer|
+        code = <<~RUBY
+          require "gyre"
+          out = IO.for_fd(#{writer.fileno})
+          Gyre.run do |task|
+            reader, writer = IO.pipe
+            sleeping = task.async { sleep(0.003).then { "slept" } }
+            waiting = task.async { reader.gets.chomp }
+            Process.daemon
+            sleep 0.002
+            writer.write("read\\n")
+            out.write(waiting.wait, " ", sleeping.wait, system("exit 3") == false && `echo " system"`.chomp)
+          end
+        RUBY
+        pid = Process.spawn({ "GYRE_BACKEND" => backend }, RbConfig.ruby, "-w", "-I#{GyreTest::Helpers::LIB}", "-e", code, writer => writer)
+        writer.close
+        assert_predicate Process.wait2(pid).last, :success?
+        assert_equal "read slept system", reader.read
+      end
+    end
+
+    def test_what_a_keyed_loop_watches_goes_on_in_the_daemon
+      skip "the portable loop begins anew in a daemon" if backend == "select"
+      with_pipe do |reader, writer|
+        code = <<~RUBY
+          require "gyre"
+          out = IO.for_fd(#{writer.fileno})
+          outside = Gyre::Loop.new
+          Gyre.run do
+            reader, writer = IO.pipe
+            loop = Gyre::Loop.new
+            loop.emit(:queued)
+            [loop, outside].each { |one| one.watch_io(:io, reader, false, false) }
+            loop.watch_timer(:timer, 0.005, 0.005)
+            loop.watch_signal(:signal, "USR1")
+            Process.daemon
+            GC.start
+            out.write([loop, outside].map { |one| one.watching?(:io) }, loop.next_event, loop.next_event)
+            loop.unwatch(:timer)
+            Process.kill("USR1", Process.pid)
+            out.write(loop.next_event)
+            writer.write("x")
+            keys = [loop.next_event, outside.next_event]
+            before = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+            [loop, outside].each { |one| one.unwatch(:io) }
+            sleep 0.2
+            out.write(keys, Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - before < 0.1)
+          end
+          outside.watch_timer(:after, 0.001, 0)
+          out.write(outside.next_event)
+        RUBY
+        pid = Process.spawn({ "GYRE_BACKEND" => backend }, RbConfig.ruby, "-w", "-I#{GyreTest::Helpers::LIB}", "-e", code, writer => writer)
+        writer.close
+        assert_predicate Process.wait2(pid).last, :success?
+        assert_equal "[true, true]queuedtimersignal[:io, :io]trueafter", reader.read
+      end
+    end
+
+    def test_a_daemon_does_work_that_no_thread_had_begun_and_fails_what_its_threads_leave_behind
+      with_pipe do |reader, writer|
+        code = <<~RUBY
+          require "gyre"
+          out = IO.for_fd(#{writer.fileno})
+          Gyre.run do |task|
+            begun = Thread::Queue.new
+            left = Array.new(Gyre::Offload::Pool::READY) do
+              task.async do
+                Gyre::Offload.call { begun.push(true) && sleep }
+              rescue Gyre::Error => error
+                error.message[/the thread .* stayed behind/]
+              end
+            end
+            left.size.times { begun.pop }
+            queued = task.async { Gyre::Offload.call { "done" } }
+            Process.daemon
+            out.write(left.map(&:wait).uniq.join, ", ", queued.wait)
+          end
+        RUBY
+        pid = Process.spawn({ "GYRE_BACKEND" => backend }, RbConfig.ruby, "-w", "-I#{GyreTest::Helpers::LIB}", "-e", code, writer => writer)
+        writer.close
+        Process.wait(pid)
+        assert reader.wait_readable(HANG_S), "the daemon hangs"
+        assert_equal "the thread that did this work stayed behind, done", reader.read
+      end
+    end
+
     private
 
     # Forks; the child runs the block and nothing of the test suite's ends.
@@ -104,6 +238,12 @@ module SchedulerContract
       rescue Exception # rubocop:disable Lint/RescueException -- whatever it is, the child must not go on
         exit!(1)
       end
+    end
+
+    def child_steps(scheduler)
+      scheduler.spawn { sleep 0.001 }
+      scheduler.run
+      "s"
     end
 
     def child_work(scheduler)

@@ -10,6 +10,16 @@ module SchedulerContract
     class Cancelled < Exception # rubocop:disable Lint/InheritException
     end
 
+    def test_a_fiber_that_is_stopped_is_no_failure
+      reports = []
+      in_fiber(reports: reports) do |scheduler|
+        fiber = scheduler.spawn { sleep }
+        scheduler.fiber_interrupt(fiber, Gyre::Stop.new)
+        sleep 0.001
+      end
+      assert_empty reports
+    end
+
     def test_an_interrupt_is_raised_at_every_kind_of_wait
       with_pipe do |reader, _|
         held = Thread::Mutex.new
@@ -25,6 +35,18 @@ module SchedulerContract
           scheduler.run
         end
         Process.waitall
+      end
+    end
+
+    def test_raise_at_a_waiting_fiber_returns_when_that_has_ended
+      [-> { sleep }, -> { Thread::Queue.new.pop }, -> { Thread::Mutex.new.synchronize { sleep } }].each do |wait|
+        error = nil
+        with_scheduler do |scheduler|
+          fiber = scheduler.spawn { wait.call rescue error = $! } # rubocop:disable Style/RescueModifier
+          fiber.raise(IOError)
+          assert_kind_of IOError, error
+          scheduler.spawn { sleep 0.001 }
+        end
       end
     end
 

@@ -63,12 +63,6 @@ module SchedulerContract
 
     private
 
-    # Runs a program that has the schedulers.
-    def assert_program(expected, code)
-      output = ruby("--disable-gems", "-I#{File.expand_path("../..", __dir__)}", "-rgyre/scheduler", "-e", code)
-      assert_equal expected, output.out, output.err
-    end
-
     def bit_of_everything(scheduler, reader, writer)
       steps = []
       queue = Thread::Queue.new

@@ -143,6 +143,17 @@ module SchedulerContract
       assert_predicate scheduler, :closed?
     end
 
+    def test_an_exception_that_ends_the_thread_outlives_the_closing
+      since_ruby "3.2" # before, Ruby closes no scheduler then
+      thread = Thread.new do
+        Thread.current.report_on_exception = false
+        Fiber.set_scheduler(Gyre::Scheduler.new(backend))
+        Fiber.schedule { [1].each { sleep(0.002).then { break } } }
+        raise IOError, "of the thread"
+      end
+      assert_equal "of the thread", assert_raises(IOError) { thread.join }.message
+    end
+
     def test_taking_the_scheduler_off_the_thread_runs_what_is_left_and_closes
       with_scheduler do |scheduler|
         done = false

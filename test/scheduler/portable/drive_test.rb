@@ -2,9 +2,11 @@
 
 # Who drives the portable scheduler's loop, and until when.
 require "test_helper"
-require "gyre/scheduler"
+require "support/on_portable"
 
 class PortableDriveTest < Minitest::Test
+  include GyreTest::OnPortable
+
   Drive = Gyre::Scheduler::Portable::Drive
 
   def test_a_drive_is_done_when_its_condition_says_so
@@ -34,15 +36,5 @@ class PortableDriveTest < Minitest::Test
       scheduler.run
       assert_equal "from the condition", outcome
     end
-  end
-
-  private
-
-  def with_scheduler
-    Thread.new do
-      scheduler = Gyre::Scheduler::Portable.new
-      Fiber.set_scheduler(scheduler)
-      yield scheduler
-    end.tap { |thread| thread.report_on_exception = false }.join
   end
 end

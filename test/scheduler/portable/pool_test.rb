@@ -2,9 +2,11 @@
 
 # The workers of the portable scheduler.
 require "test_helper"
-require "gyre/scheduler"
+require "support/on_portable"
 
 class PortablePoolTest < Minitest::Test
+  include GyreTest::OnPortable
+
   def test_a_worker_that_rests_is_taken_before_a_new_one_is_made
     with_scheduler do |scheduler|
       first = scheduler.spawn { nil }
@@ -32,6 +34,15 @@ class PortablePoolTest < Minitest::Test
     end
   end
 
+  def test_an_exception_that_comes_while_a_worker_cleans_up_leaves_no_job_behind
+    storm = Class.new(Exception) # rubocop:disable Lint/InheritException
+    with_scheduler do |scheduler|
+      raiser = TracePoint.new(:c_call) { |event| raiser.disable.then { raise storm } if event.method_id == :keys }
+      assert_raises(storm) { raiser.enable { scheduler.spawn { nil } } }
+      assert_equal 0, scheduler.stats[:tasks]
+    end
+  end
+
   def test_an_exception_raised_into_a_resting_worker_does_it_no_harm
     with_scheduler do |scheduler|
       fiber = scheduler.spawn { nil }
@@ -41,15 +52,5 @@ class PortablePoolTest < Minitest::Test
       scheduler.run
       assert done
     end
-  end
-
-  private
-
-  def with_scheduler
-    Thread.new do
-      scheduler = Gyre::Scheduler::Portable.new
-      Fiber.set_scheduler(scheduler)
-      yield scheduler
-    end.tap { |thread| thread.report_on_exception = false }.join
   end
 end

@@ -3,11 +3,7 @@
 # The hooks io_read and io_write of the portable engine. Without them Ruby reads and writes itself, and calls io_wait when it
 # would block; but before Ruby 4.0 a close by another fiber then raises in the closer, or crashes, and a read from a
 # descriptor in blocking mode (an inherited stdin) stops the whole loop. So they are here for the Rubies that need them.
-begin
-  require "io/nonblock"
-rescue LoadError
-  nil # not on every platform; then every descriptor is asked whether it is ready
-end
+require "fcntl"
 
 module Gyre
   class Scheduler
@@ -26,7 +22,11 @@ module Gyre
           # @param length [Integer] the least number of bytes to wait for; 0: try once
           # @return [Integer] bytes read, 0 at the end; or -errno
           def io_read(io, buffer, length, offset = 0)
-            transfer_bytes(io, IO::READABLE, length, offset) { |start| read_once(io, buffer, start) }
+            count = transfer_bytes(io, IO::READABLE, length, offset) { |start| read_once(io, buffer, start) }
+            return count unless count == AGAIN && caller_locations(1, 1).first.label.end_with?("sysread")
+
+            # IO#sysread does not wait by itself, and would raise EAGAIN.
+            transfer_bytes(io, IO::READABLE, 1, offset) { |start| read_once(io, buffer, start) }
           end
         end
 
@@ -59,11 +59,18 @@ module Gyre
 
         # A descriptor in blocking mode must not be touched before it is ready.
         def wait_unless_ready(io, events)
-          return if io.respond_to?(:nonblock?) && io.nonblock?
+          return if nonblocking?(io)
 
           ios = [io]
           ready = Loop::Select.blocking { events == IO::READABLE ? IO.select(ios, nil, nil, 0) : IO.select(nil, ios, nil, 0) }
           io_wait(io, events, nil) unless ready
+        end
+
+        # Not io/nonblock, which Ruby 3.1 does not let a Ractor use.
+        def nonblocking?(io)
+          (io.fcntl(Fcntl::F_GETFL) & File::NONBLOCK).positive?
+        rescue NotImplementedError # Windows; then every descriptor is asked whether it is ready
+          false
         end
 
         if Fiber.respond_to?(:blocking)

@@ -9,6 +9,7 @@
 require_relative "drive"
 require_relative "inbox"
 require_relative "pool"
+require_relative "sight"
 require_relative "waiter"
 
 module Gyre
@@ -16,6 +17,8 @@ module Gyre
     class Portable < Scheduler
       # Who runs, who is next, who waits.
       class Fibers
+        include Sight
+
         # How many fibers run between two questions to the kernel.
         BUDGET = 256
 
@@ -29,12 +32,13 @@ module Gyre
 
         # Begins a wait of the current fiber.
         # @param blocks [Boolean] whether {#unblock} ends it
+        # @param blocker [Object] what it waits for, for print_hierarchy
         # @return [Waiter] for {#park}; until then it can be given to timers and watches
-        def waiter(blocks: false)
+        def waiter(blocks: false, blocker: nil)
           fiber = Fiber.current
           strand = Strand.of(fiber)
           @thread = Thread.current
-          Waiter.new(self, fiber, strand, @base || strand, blocks)
+          Waiter.new(self, fiber, strand, @base || strand, blocks, blocker)
         end
 
         # Leaves the current fiber until its waiter is woken.
@@ -77,11 +81,12 @@ module Gyre
         end
 
         # Wakes a fiber parked in block, or has its next block return at once. From any thread.
-        def unblock(fiber)
+        def unblock(fiber, blocker)
           waiter = Strand.known(fiber)&.block_of(fiber)
-          return unblocked(fiber, waiter) if here?
+          signalled = !waiter && blocker.is_a?(Thread::Mutex) # Ruby's hidden mutexes must not be asked: who waits for one is parked
+          return unblocked(fiber, waiter, signalled) if here?
 
-          @inbox.push(fiber, waiter, nil)
+          @inbox.push(fiber, waiter, nil, signalled)
         end
 
         # Has a fiber raise an exception at its present wait, or at its next one. From any thread.
@@ -129,9 +134,7 @@ module Gyre
           raise_failure if @failure
         end
 
-        def driven?
-          !@drives.empty?
-        end
+        def driven? = !@drives.empty?
 
         # @param drive [Drive] that of whoever asks
         # @return [Boolean] whether no fiber waits or is ready, and nobody drove before
@@ -139,19 +142,16 @@ module Gyre
           @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
         end
 
-        # @return [Hash{Symbol => Integer}] for Portable#stats
-        def counts
-          { tasks: @pool.busy_count, idle_fibers: @pool.idle_count, parked: @parked.size, ready: @ready.size }
-        end
-
         # In a forked child: only the current fiber goes on.
         def forget
+          @ready&.each { |waiter| waiter.state = :entered if waiter.first } # a driver's start of a fiber is no wait
           @ready = []
           @parked = {}.compare_by_identity
           @pool = Pool.new(self, @scheduler)
           @drives = []
           @inbox = Inbox.new(@loop)
           @entering = @failure = nil
+          forget_sight
           @budget = BUDGET
           @base = nil
           @thread = Thread.current
@@ -177,7 +177,7 @@ module Gyre
           if (driver.nil? || (@budget.positive? && !@failure)) && next_ready
             enter_next
           elsif driver && !driver.equal?(me)
-            driver.transfer
+            enter_other(driver)
           else
             return false
           end
@@ -196,7 +196,7 @@ module Gyre
         # The caller waits at the head of the queue. It is no wait in which an exception may be raised: the job has begun.
         def enter(worker)
           waiter = self.waiter
-          waiter.binding = true
+          waiter.binding = waiter.first = true
           waiter.state = :ready
           @ready.unshift(waiter)
           @entering = worker
@@ -210,7 +210,7 @@ module Gyre
         def leave(waiter)
           until waiter.state == :entered
             if @entering
-              @entering.fiber.transfer
+              enter_other(@entering.fiber)
             elsif !depart(waiter.fiber)
               drive(parked: true) { waiter.state == :entered }
             end
@@ -225,12 +225,15 @@ module Gyre
 
         def enter_next
           @budget -= 1
+          @switches += 1
           waiter = @ready.shift
           waiter.state = :entered
           waiter.fiber.transfer
+          answer while @question
         end
 
         def turn(drive)
+          @drives.push(drive) if @drives.empty? # forgotten by a fork, whose fiber has ended
           receive
           @budget = BUDGET
           while @budget.positive? && next_ready
@@ -240,6 +243,7 @@ module Gyre
           end
           return if drive.done? || resume_other(drive)
 
+          sweep_later if @ready.empty?
           @loop.poll { @ready.empty? && @inbox.empty? }
           receive
         end
@@ -249,7 +253,7 @@ module Gyre
           return if @drives.size == 1
 
           other = @drives.reverse_each.find { |candidate| !candidate.equal?(drive) && candidate.fulfilled? } or return
-          other.fiber.transfer
+          enter_other(other.fiber)
           @base = drive.base
         end
 
@@ -265,14 +269,14 @@ module Gyre
 
         # Takes what other threads sent.
         def receive
-          @inbox.each { |fiber, waiter, error| error ? interrupted(fiber, error) : unblocked(fiber, waiter) } unless @inbox.empty?
+          @inbox.each { |fiber, waiter, error, signalled| error ? interrupted(fiber, error) : unblocked(fiber, waiter, signalled) }
         end
 
         # @param waiter [Waiter, nil] where the fiber was parked when it was unblocked
-        def unblocked(fiber, waiter)
+        def unblocked(fiber, waiter, signalled)
           strand = Strand.of(fiber)
           waiter ||= strand.block_of(fiber)
-          return strand.early = true unless waiter
+          return strand.early = signalled || strand.early == :signal ? :signal : true unless waiter
 
           case waiter.state
           when :parked

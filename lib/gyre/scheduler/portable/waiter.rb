@@ -11,13 +11,20 @@ module Gyre
       class Strand
         # The wait of this fiber, or of an inner fiber that it is resuming (an Enumerator that sleeps, say).
         attr_accessor :waiter
-        # Whether unblock came when the fiber was not parked: its next block returns at once.
+        # Whether unblock came when the fiber was not parked: its next block returns at once. :signal: for a mutex.
         attr_accessor :early
+        # @return [Fiber]
+        attr_reader :fiber
 
         # @param fiber [Fiber]
         # @return [Strand] the one of this fiber
         def self.of(fiber)
-          fiber.instance_variable_get(:@gyre_strand) || fiber.instance_variable_set(:@gyre_strand, new)
+          fiber.instance_variable_get(:@gyre_strand) || fiber.instance_variable_set(:@gyre_strand, new(fiber))
+        end
+
+        # @param fiber [Fiber]
+        def initialize(fiber)
+          @fiber = fiber
         end
 
         # The strand if there is one. From any thread.
@@ -34,6 +41,20 @@ module Gyre
         # An exception that found no wait: it is raised at the next one.
         def defer(error)
           (@deferred ||= []).push(error)
+        end
+
+        # For a block.
+        # @return [Boolean] whether an unblock came before it
+        def take_early
+          came = @early
+          @early = false
+          came ? true : false
+        end
+
+        # For a sleep, which is not to be shortened by an unblock for some earlier wait. But ConditionVariable#wait is a sleep of
+        # its mutex, and the signal, an unblock for that mutex, may come between the unlock and the sleep.
+        def forget_early_but_signals
+          @early = false unless @early == :signal
         end
 
         def withdraw(error)
@@ -63,17 +84,30 @@ module Gyre
         attr_accessor :state, :value, :error
         # Whether {#value} would be lost by raising instead: somebody else counts on this fiber having been unblocked.
         attr_accessor :binding
+        # Whether it goes on before all others that are ready: it has just started one.
+        attr_accessor :first
+        # What it waits for, for print_hierarchy: an object, and the watch and the timer that may end it.
+        attr_reader :blocker
+        attr_accessor :watch, :timer
 
         # @param fibers [Fibers]
         # @param base [Strand]
         # @param blocks [Boolean]
-        def initialize(fibers, fiber, strand, base, blocks)
+        def initialize(fibers, fiber, strand, base, blocks, blocker)
           @fibers = fibers
           @fiber = fiber
           @strand = strand
           @base = base
           @blocks = blocks
+          @blocker = blocker
           @state = :parked
+        end
+
+        # @return [Array] the values of a Gyre::Scheduler::Wait
+        def describe
+          fd, events = @watch ? [@watch.fd, @watch.interest] : [nil, 0]
+          left = @timer.at - Loop::Timers.now if @timer&.pending?
+          [@fiber, @base.fiber, @state == :ready ? :ready : :waiting, @blocker, fd, events, left]
         end
 
         # The timer's call: the time is over.

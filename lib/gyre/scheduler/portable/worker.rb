@@ -56,9 +56,9 @@ module Gyre
         rescue Exception => error # rubocop:disable Lint/RescueException -- reported, or raised by whoever drives
           @pool.failed(error, @fiber)
         ensure
+          @pool.finished(self) # first: what another thread raises here ends the fiber
           callable = arguments = error = nil # an idle worker keeps nothing alive
           clean
-          @pool.finished(self)
         end
 
         # The job begins with its creator's fiber storage, as it would in a new fiber.

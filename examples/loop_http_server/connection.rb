@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+# A client of the loop_http_server examples: reads what has come, and answers each request whose head is complete. It knows no
+# loop and never waits; what the examples show is who calls it, and when.
+
+# One keep-alive connection.
+class Connection
+  LIMIT_BYTES = 16_384
+  BODY = "Hello, world!\n"
+  RESPONSE = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: #{BODY.bytesize}\r\n\r\n#{BODY}".freeze
+
+  # @return [IO]
+  attr_reader :io
+
+  def initialize(io)
+    @io = io
+    @input = String.new
+    @output = String.new
+  end
+
+  # Does what can be done now.
+  # @return [Symbol] what has to happen before the next call: :read or :write; :close when it is over
+  def step
+    receive or return :close
+    answer
+    send_output ? :read : :write
+  rescue SystemCallError, IOError
+    :close
+  end
+
+  private
+
+  # @return [Boolean] false at the end
+  def receive
+    while (bytes = @io.read_nonblock(LIMIT_BYTES, exception: false)).is_a?(String)
+      @input << bytes
+      break if bytes.bytesize < LIMIT_BYTES
+    end
+    !bytes.nil? && @input.bytesize <= LIMIT_BYTES
+  end
+
+  # A request without a body ends with an empty line; several may have come at once.
+  def answer
+    while (head_end = @input.index("\r\n\r\n"))
+      @input.slice!(0, head_end + 4)
+      @output << RESPONSE
+    end
+  end
+
+  # @return [Boolean] whether all was sent
+  def send_output
+    until @output.empty?
+      written = @io.write_nonblock(@output, exception: false)
+      return false if written == :wait_writable
+
+      @output.slice!(0, written)
+    end
+    true
+  end
+end

@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+# An HTTP server in several Ractors, which compute at once in one process. Each has its own loop and listens on the same
+# port (SO_REUSEPORT): the kernel deals the connections out. Ctrl-C lets running requests finish and ends it.
+#
+#   ruby -W:no-experimental -Ilib examples/ractor_server.rb [port] [how many Ractors]
+#
+# What a Ractor uses has to be shareable: constants that are frozen all through, classes and modules. So the app is a
+# module. Everything is required before the first Ractor starts.
+
+require "gyre/http1"
+require "etc"
+require "socket"
+
+port = Integer(ARGV.fetch(0, 9292))
+count = Integer(ARGV.fetch(1, Etc.nprocessors))
+
+# A Rack app.
+module Hello
+  def self.call(_env)
+    [200, { "content-type" => "text/plain" }, ["Hello from #{Ractor.current.name}\n"]]
+  end
+end
+
+def bound(port)
+  Socket.new(:INET, :STREAM).tap do |socket|
+    socket.setsockopt(:SOCKET, :REUSEPORT, true)
+    socket.bind(Addrinfo.tcp("127.0.0.1", port))
+  end
+end
+
+$stdout.sync = true
+holder = bound(port) # never listens; keeps the port, which the kernel chooses when 0 is asked for
+port = holder.local_address.ip_port
+end_seen, end_said = IO.pipe # read by all: closing the other end reaches each of them
+
+ractors = Array.new(count) do |index|
+  Ractor.new(port, end_seen.fileno, name: "Ractor #{index + 1}") do |number, descriptor|
+    Gyre.run do
+      socket = bound(number)
+      socket.listen(1024)
+      server = Gyre::HTTP1::Server.new(Hello, listeners: [socket]).start
+      Ractor.yield(:listens)
+      IO.for_fd(descriptor, autoclose: false).read
+      server.shutdown(2)
+      socket.close
+      server.stats[:requests]
+    end
+  end
+end
+
+ractors.each(&:take)
+%w[INT TERM].each { |signal| trap(signal) { end_said.close } }
+puts "http://127.0.0.1:#{port} in #{count} Ractors"
+puts "#{ractors.sum(&:take)} requests"

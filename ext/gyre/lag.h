@@ -1,0 +1,34 @@
+/*
+ * How long what is ready has to wait for the loop: a histogram of fixed size, for percentiles. Four
+ * buckets to each doubling, so that what it says is at most a quarter too much. Fed by loop.c once a turn.
+ */
+#ifndef GYRE_LAG_H
+#define GYRE_LAG_H
+
+#include <stdint.h>
+
+#define GYRE_LAG_BUCKETS 168 /* the last one holds what took more than an hour */
+
+struct gyre_lag {
+  uint64_t counts[GYRE_LAG_BUCKETS];
+  uint64_t total;
+  int64_t longest_ns;
+};
+
+static inline unsigned gyre_lag_bucket(int64_t ns) {
+  if (ns < 4) return ns < 0 ? 0 : (unsigned)ns;
+  unsigned doublings = 63 - (unsigned)__builtin_clzll((unsigned long long)ns); /* at least 2 */
+  unsigned bucket = (doublings - 1) * 4 + (unsigned)((uint64_t)ns >> (doublings - 2) & 3);
+  return bucket < GYRE_LAG_BUCKETS ? bucket : GYRE_LAG_BUCKETS - 1;
+}
+
+static inline void gyre_lag_add(struct gyre_lag *lag, int64_t ns) {
+  lag->counts[gyre_lag_bucket(ns)]++;
+  lag->total++;
+  if (ns > lag->longest_ns) lag->longest_ns = ns;
+}
+
+/* In nanoseconds: this share (0 to 1) of all was not longer. 0 when there is nothing yet. */
+int64_t gyre_lag_percentile(const struct gyre_lag *lag, double share);
+
+#endif

@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+# Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector. Nearly all of it is in C
+# (ext/gyre/selector.c); here is the choice of its backend, and what needs a thread. It requires neither Async nor io-event.
+require "gyre/loop"
+
+unless Gyre::Loop.native?
+  reason = ENV["GYRE_BACKEND"] == Gyre::Loop::PORTABLE ? "GYRE_BACKEND=select rules it out: unset it" : "#{Gyre::Native.load_error.message}: build it with `rake compile`"
+  raise LoadError, "gyre/async needs Gyre's C extension (#{reason}), or leave `require \"gyre/async\"` out, and Async runs on io-event's own selector"
+end
+
+module Gyre
+  module Async
+    # What an Async scheduler waits on.
+    class Selector
+      # @param loop [Fiber] the fiber that will call #select
+      # @param backend [String, Symbol, nil] a native backend; nil takes what GYRE_BACKEND says, or the best one
+      # @return [Selector]
+      # @raise [ArgumentError, RuntimeError, SystemCallError] when there is no such backend here, or it does not open
+      def self.new(loop, backend = nil)
+        Loop.on_backend(backend) do |engine, name|
+          raise "gyre/async: no native backend opens here:\n#{Loop.explain}" unless engine == :native
+
+          super(loop, name)
+        end
+      end
+
+      private
+
+      # What no pidfd can be had for: any child, a process group.
+      def process_wait_in_thread(pid, flags)
+        return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?
+
+        thread = Thread.new { Process::Status.wait(pid, flags) }
+        thread.value
+      ensure
+        thread&.kill
+      end
+    end
+  end
+end

@@ -1,0 +1,178 @@
+# frozen_string_literal: true
+
+# Deadlines: a point in time for a block and for the tasks that are started in it. Gyre.with_deadline and
+# Task#with_timeout make one; each task knows the innermost one that it is under (Task::Context), and that one the next
+# outer one. The scheduler's timeout_after raises Task::Expired in the block; a deadline turns its own Expired, and no
+# other, into the error that the caller sees.
+
+require "gyre/clock"
+require "gyre/errors"
+require "gyre/task/context"
+require "gyre/task/expired"
+
+module Gyre
+  # Gives the block, and every task started in it, until then: the nearest deadline of all that apply is the one that
+  # counts. When it passes, those tasks are stopped and a {TimeoutError} that names the deadline is raised here, at the
+  # present wait. Tasks that go on after the block has ended stay under it: one that is late fails with that error.
+  #
+  # @param seconds [Numeric, nil] from now; nil or Float::INFINITY: no limit. Zero or less: over at the first wait.
+  # @param at [Numeric, nil] instead of seconds: a time of {Clock.now}
+  # @param name [String, nil] for the error's message
+  # @yieldparam deadline [Deadline, nil]
+  # @return [Object] the block's value
+  # @raise [TimeoutError]
+  # @raise [RuntimeError] outside of any task
+  def self.with_deadline(seconds = nil, at: nil, name: nil, &block)
+    raise ArgumentError, "with_deadline needs a block" unless block
+    raise ArgumentError, "either seconds or at:, not both" if seconds && at
+
+    seconds = at - Clock.now if at
+    task = Task.current
+    return yield if seconds.nil? || seconds == Float::INFINITY
+
+    Deadline.new(seconds, block, name: name, lasting: true).hold(task.scheduler) { |deadline| TimeoutError.new(nil, deadline) }
+  end
+
+  # @return [Deadline, nil] the nearest one that the calling task is under, if any
+  def self.deadline
+    Task.current?&.deadline
+  end
+
+  # One point in time, and whom it concerns.
+  class Deadline
+    # @return [String, nil]
+    attr_reader :name
+    # @return [Numeric] seconds that were given
+    attr_reader :seconds
+    # @return [Float] when it passes, a time of {Clock.now}
+    attr_reader :at
+    # @return [Float] when it was set
+    # @api private
+    attr_reader :set_at
+    # @return [Deadline, nil] the next outer one, nearer or not
+    # @api private
+    attr_reader :outer
+
+    # Use Gyre.with_deadline or {Task#with_timeout}.
+    # @api private
+    # @param lasting [Boolean] whether tasks stay under it when the block has ended
+    def initialize(seconds, block, name: nil, lasting: false)
+      raise ArgumentError, "seconds must be a number, not #{seconds.inspect}" if !seconds.is_a?(Numeric) || seconds != seconds # rubocop:disable Lint/BinaryOperatorWithIdenticalOperands -- NaN
+
+      @seconds = seconds
+      @block = block
+      @name = name
+      @lasting = lasting
+      @set_at = Clock.now
+      @at = @set_at + seconds
+      @passed = @over = @raised = false
+      @task = @outer = nil
+    end
+
+    # @return [Float] seconds that are left, not less than zero
+    def remaining
+      [@at - Clock.now, 0.0].max
+    end
+
+    # @return [Boolean]
+    def passed?
+      @passed || Clock.now >= @at
+    end
+
+    # @return [String, nil] file and line of the block that it was set for; nil when that is no Ruby code
+    def place
+      @block.source_location&.join(":")
+    end
+
+    # @return [String] for example: deadline "fetch" of 2 s, set at app.rb:12
+    def to_s
+      text = "deadline#{%( "#{@name}") if @name} of #{seconds.is_a?(Integer) ? seconds : seconds.to_f.round(3)} s"
+      place ? "#{text}, set at #{place}" : text
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{to_s.delete_prefix("deadline ")}, #{remaining.round(3)} s left>"
+    end
+
+    # Runs the block under this deadline.
+    # @api private
+    # @param scheduler [Scheduler]
+    # @yieldparam deadline [Deadline] self, when it has passed
+    # @yieldreturn [Exception] what to raise then
+    def hold(scheduler)
+      before = $! # an exception that is on its way already, when this is called in an ensure
+      enter
+      begin
+        scheduler.timeout_after(@seconds.negative? ? 0 : @seconds, Task::Expired, self) { @block.lambda? ? @block.call : @block.call(self) }
+      rescue Task::Expired => expired
+        raise unless expired.deadline.equal?(self)
+
+        @raised = true
+        interrupted = expired.interrupted(before)
+        raise interrupted if interrupted
+
+        error = yield(self)
+        error.set_backtrace(expired.backtrace) # where it waited
+        raise error, cause: nil
+      ensure
+        leave
+      end
+    end
+
+    # The time is over; the scheduler is about to raise in the block's fiber. On the loop: must not wait.
+    # @api private
+    def expire
+      @passed = true
+      @task&.stop_those_under(self)
+    end
+
+    # Whether a task that is under it will be stopped by it.
+    # @api private
+    def binding?
+      !@passed && (!@over || @lasting)
+    end
+
+    # Whether it has passed, and its block does not tell the caller.
+    # @api private
+    def unheard?
+      @over && !@raised
+    end
+
+    # @api private
+    # @param task [Task]
+    # @return [Boolean] whether it has passed while a block of this task runs under it
+    def raising_in?(task)
+      @passed && !@over && @task.equal?(task)
+    end
+
+    private
+
+    def enter
+      @task = Task.current? or return
+      @context = @task.context
+      @outer = @context&.deadline
+      @task.context = Task::Context.with_deadline(@context, self)
+    end
+
+    def leave
+      @over = true
+      return unless @task
+
+      now = @task.context # the block may have set values
+      @task.context = now&.values.equal?(@context&.values) ? @context : Task::Context.with_deadline(now, @outer)
+      linger if @lasting && !@passed
+    end
+
+    # Watches over the tasks that are left, until the last one has ended.
+    def linger
+      late = @task.children_under(self)
+      return if late.empty?
+
+      @task.async("deadline", transient: true) do |watch|
+        watch.annotate(to_s)
+        late.all? { |child| child.finished? || child.join_until(@at) } || expire
+      end
+    end
+  end
+end

@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+# Which backend drives a loop: one of the native engine's (C extension), or select of the portable one (pure Ruby).
+# Gyre::Scheduler, Gyre::Loop and the command line ask here. Whether a native backend can be used is found out by opening
+# it; nothing stays open. Written without newer syntax, so that every Ruby can load it.
+
+module Gyre
+  # The event loop.
+  class Loop
+    # The portable engine's only backend.
+    PORTABLE = "select"
+
+    class << self
+      # What can be asked for, the best first. Without the extension that is select alone.
+      # @return [Array<String>]
+      def backends
+        native? ? Native.backends.push(PORTABLE) : [PORTABLE]
+      end
+
+      # The backends that this build has and that open on this machine.
+      # @return [Array<String>] the best first, such as ["epoll", "uring", "select"]
+      def availables
+        backends.select { |name| probe(name).first }
+      end
+
+      # The backend that a loop would get.
+      # @param name [String, Symbol, nil] what was asked for; nil or "" leaves the choice to us
+      # @return [String]
+      # @raise [ArgumentError] for an unknown name
+      # @raise [RuntimeError] when it is not built or does not open here
+      def backend(name = ENV["GYRE_BACKEND"])
+        name = known(name) or return availables.first
+
+        opens, reason = probe(name)
+        raise "backend #{name} cannot be used: #{reason}" unless opens
+
+        name
+      end
+
+      # Has a loop made by the engine of a backend, and by the portable one where nothing was asked for and no native
+      # backend opens.
+      # @param name [String, Symbol, nil] what was asked for; nil leaves it to GYRE_BACKEND, and then to us
+      # @yieldparam engine [Symbol] :native or :portable
+      # @yieldparam backend [String, nil] its name; nil: the first native one that opens
+      # @return what the block returns
+      # @raise [ArgumentError] for an unknown name
+      # @raise [RuntimeError, SystemCallError] when the backend is not built or does not open here
+      def on_backend(name = nil)
+        name = known(name.nil? ? ENV["GYRE_BACKEND"] : name)
+        return yield(:portable, PORTABLE) if name == PORTABLE || !native?
+
+        begin
+          yield :native, name
+        rescue SystemCallError # the kernel refuses what the backends need; Native.refusals knows why
+          raise if name
+
+          yield :portable, PORTABLE
+        end
+      end
+
+      # Whether the native engine is there. Does not even look for it when GYRE_BACKEND=select.
+      # @return [Boolean]
+      def native?
+        return false if ENV["GYRE_BACKEND"] == PORTABLE
+
+        require_relative "../native" unless defined?(Native) # a Ractor had better require nothing
+        Native.available?
+      end
+
+      # For people: which backend is taken, which is not, and why.
+      # @return [String] some lines
+      def explain
+        taken = backend
+        text = "backend: #{describe(taken, probe(taken).last)}, #{asked.empty? ? "the best one here" : "as GYRE_BACKEND says"}\n"
+        others = backends - [taken]
+        text + others.map { |name| "not taken: #{describe(name)}: #{reason_against(name)}\n" }.join + explain_absences
+      rescue ArgumentError, RuntimeError => error
+        "backend: none, GYRE_BACKEND=#{asked}: #{error.message}\n"
+      end
+
+      private
+
+      def asked
+        ENV["GYRE_BACKEND"].to_s
+      end
+
+      # @return [String, nil] the name as a String, nil when there is none
+      def known(name)
+        name = name.to_s
+        return if name.empty?
+        return name if backends.include?(name)
+
+        raise ArgumentError, "unknown backend #{name.inspect}: choose one of #{backends.join(", ")}" if native?
+
+        raise ArgumentError, "backend #{name.inspect} is not here: without the C extension (#{extension_absent}) there is only " \
+                             "select; `rake compile` builds it"
+      end
+
+      # @return [Array] whether it opens; what it says of itself, or why not
+      def probe(name)
+        name == PORTABLE ? [true, nil] : Native.probe(name)
+      end
+
+      def describe(name, details = nil)
+        engine = name == PORTABLE ? "portable engine, pure Ruby" : "native engine, C extension"
+        "#{name} (#{[engine, details].compact.join("; ")})"
+      end
+
+      def reason_against(name)
+        opens, reason = probe(name)
+        opens ? "not asked for; GYRE_BACKEND=#{name} takes it" : reason
+      end
+
+      def explain_absences
+        return "not taken: the native engine (C extension): #{extension_absent}\n" unless native?
+
+        Native.refusals.map { |name, reason| "passed over when a loop was last made: #{name}: #{reason}\n" }.join
+      end
+
+      def extension_absent
+        asked == PORTABLE ? "GYRE_BACKEND=select rules it out" : Native.load_error.message
+      end
+    end
+  end
+end

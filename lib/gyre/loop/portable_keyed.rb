@@ -1,0 +1,300 @@
+# frozen_string_literal: true
+
+# Gyre::Loop::PortableKeyed: the keyed loop in pure Ruby, over Loop::Portable; the twin of keyed_loop.c. Which portable loop that is,
+# the scheduler's or one of its own, is told by loop/keyed_home.rb.
+require_relative "keyed_home"
+require_relative "keyed_watch"
+
+module Gyre
+  class Loop
+    # The contract stands in test/contracts/loop_contract.rb. Everything but emit, signal and stop belongs to one thread at a time.
+    class PortableKeyed < Loop
+      include KeyedHome
+
+      # How often it is asked whether something watched was closed, while things happen.
+      SWEEP_S = 0.1
+      # How long a queue that is never empty may keep the kernel's news away.
+      LOOK_S = 0.004
+
+      # @param backend [String, Symbol, nil] "select" or nothing
+      def initialize(backend = nil)
+        super()
+        raise ArgumentError, "the portable engine has no backend #{backend.inspect}, only select" unless [nil, "select"].include?(backend && backend.to_s)
+
+        @depth = 0
+        @pid = Process.pid
+        forget
+      end
+
+      # As {NativeKeyed#each}.
+      # @yieldparam key [Object]
+      def each
+        raise LocalJumpError, "no block given (yield)" unless block_given?
+
+        inside do
+          until @stopped && @events.empty?
+            @events.empty? ? wait : look_now_and_then
+            @signalled = false
+            @events.size.times do
+              break if @events.empty?
+
+              key = take
+              yield key unless key.equal?(NOTHING)
+            end
+            break if @stopped
+          end
+          @stopped = false
+        end
+        self
+      end
+
+      # As {NativeKeyed#next_event}.
+      def next_event
+        inside do
+          key = NOTHING
+          while key.equal?(NOTHING)
+            if !@events.empty?
+              look_now_and_then
+              key = take
+            elsif @stopped || @signalled
+              @signalled = false unless @stopped
+              @stopped = false
+              key = nil
+            else
+              wait
+            end
+          end
+          key
+        end
+      end
+
+      # As {NativeKeyed#watch_io}.
+      def watch_io(key, io, second = false, third = false, read: nil, write: second, oneshot: third)
+        io = io.to_io
+        raise IOError, "watch #{key.inspect}: its io is closed" if io.closed?
+
+        begin_watch(KeyedWatch.new(self, key, :io => io, :interest => interest(key, read, write), :oneshot => oneshot))
+      end
+
+      # As {NativeKeyed#watch_fd}.
+      def watch_fd(key, fd, second = false, third = false, read: nil, write: second, oneshot: third)
+        io = IO.for_fd(Integer(fd), :autoclose => false)
+        begin_watch(KeyedWatch.new(self, key, :io => io, :interest => interest(key, read, write), :oneshot => oneshot))
+      rescue SystemCallError => error
+        raise error.class, "watch #{key.inspect}"
+      end
+
+      # As {NativeKeyed#watch_timer}.
+      def watch_timer(key, duration, third = 0, interval: third)
+        raise TypeError, "watch #{key.inspect}: no time was given" if duration.nil?
+        raise ArgumentError, "time interval must not be negative" if duration < 0 || (interval && interval < 0)
+
+        begin_watch(KeyedWatch.new(self, key, :at => Timers.now + duration, :interval => interval.to_f))
+      end
+
+      # As {NativeKeyed#unwatch}.
+      def unwatch(key)
+        settle
+        watch = @watches.delete(key)
+        watch.release if watch
+        unsettle
+        self
+      end
+
+      # @return [Boolean] whether something is watched under the key
+      def watching?(key)
+        check_fork
+        @watches.key?(key)
+      end
+
+      # As {NativeKeyed#emit}.
+      # @return the key
+      def emit(key)
+        if key.equal?(:stop)
+          stop
+        else
+          check_fork
+          push(key) unless @closed
+        end
+        key
+      end
+
+      # As {NativeKeyed#signal}.
+      # @return [self]
+      def signal
+        check_fork
+        @signalled = true
+        wake
+        self
+      end
+
+      # As {NativeKeyed#stop}.
+      # @return [self]
+      def stop
+        check_fork
+        @stopped = true
+        wake
+        self
+      end
+
+      # As {NativeKeyed#close}.
+      # @return [nil]
+      def close
+        return if @closed
+
+        check_fork
+        check_thread
+        @watches.values.each(&:release)
+        @watches.clear
+        @events.clear
+        @closed = @stopped = true
+        wake
+        @own.close if @own
+        nil
+      end
+
+      # @return [Boolean]
+      def closed?
+        @closed
+      end
+
+      def backend
+        PORTABLE
+      end
+
+      # --- for KeyedWatch, in the loop's callbacks ---
+
+      # Queues an event. From any thread.
+      # @param watch [KeyedWatch, nil] told when it is taken
+      def push(key, watch = nil)
+        @events.push([key, watch])
+        wake
+      end
+
+      # A one-shot watch has fired.
+      def over(watch)
+        @watches.delete(watch.key)
+      end
+
+      # Its io was closed.
+      def failed(watch)
+        return unless @watches[watch.key].equal?(watch)
+
+        @watches.delete(watch.key)
+        @failures.push(watch)
+        wake
+      end
+
+      # What take returns when a helper says that there is nothing to tell.
+      NOTHING = Object.new.freeze
+      private_constant :NOTHING
+
+      private
+
+      # Nothing is watched, nothing is queued.
+      def forget
+        @watches = {}
+        @events = Thread::Queue.new # no Mutex: it may be used in a trap handler
+        @failures = []
+        @waiters = []
+        @closed = @stopped = @signalled = @swept = false
+        @asked_at = Timers.now
+        @loop = @scheduler = @thread = @sweep_at = nil
+      end
+
+      def take
+        key, watch = @events.pop(true)
+        @swept = false
+        watch.nil? || watch.taken ? key : NOTHING
+      end
+
+      # --- waiting ---
+
+      # Waits until there may be something in the queue.
+      def wait
+        settle
+        sweep
+        raise @failures.shift.failure unless @failures.empty?
+
+        ask { nothing? }
+      end
+
+      # A queue that is never empty must not keep the kernel's news away.
+      def look_now_and_then
+        return if Timers.now < @asked_at + LOOK_S
+
+        settle
+        ask { false }
+      end
+
+      def ask(&may_sleep)
+        @asked_at = Timers.now
+        @watches.values.each(&:resume)
+        if @scheduler.nil?
+          @loop.poll(&may_sleep)
+        elsif yield
+          park
+        else
+          @scheduler.yield
+        end
+      end
+
+      def nothing?
+        @events.empty? && !@stopped && !@signalled && @failures.empty?
+      end
+
+      # An unblock that comes between here and there is kept by the scheduler; each is met by a block.
+      def park
+        fiber = Fiber.current
+        @waiters += [fiber]
+        @scheduler.unblock(self, fiber) unless nothing?
+        @scheduler.block(self, nil)
+      ensure
+        @waiters -= [fiber]
+      end
+
+      # From any thread and from a trap handler.
+      def wake
+        scheduler = @scheduler
+        if scheduler
+          @waiters.each { |fiber| scheduler.unblock(self, fiber) }
+        elsif @own && @own.waiting?
+          @own.wake
+        end
+      end
+
+      # select(2) tells that an io was closed, but not if its number was given out again.
+      def sweep
+        return if @swept || (@sweep_at && Timers.now < @sweep_at)
+
+        @sweep_at = Timers.now + SWEEP_S
+        @swept = true
+        @watches.values.each(&:check)
+      end
+
+      # --- watching ---
+
+      def interest(key, read, write)
+        read = !write if read.nil?
+        raise ArgumentError, "watch #{key.inspect} for what? neither read nor write" unless read || write
+
+        (read ? Select::READABLE : 0) | (write ? Select::WRITABLE : 0)
+      end
+
+      def begin_watch(watch)
+        settle
+        raise "Duplicate event key detected, event key must be unique" if @watches.key?(watch.key)
+
+        @watches[watch.key] = watch
+        watch.attach(@loop)
+        self
+      end
+
+      def watch_helper(key, helper, oneshot)
+        at = helper.interval && (Timers.now + helper.interval)
+        begin_watch(KeyedWatch.new(self, key, :io => helper.io, :interest => Select::READABLE, :oneshot => oneshot, :at => at,
+                                              :interval => helper.interval, :helper => helper))
+      end
+    end
+  end
+end

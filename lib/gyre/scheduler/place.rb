@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+# Where a program is: of a backtrace the line that its author knows. For print_hierarchy, the watchdog and the search for
+# deadlocks.
+
+require "rbconfig"
+
+module Gyre
+  class Scheduler
+    # Finds the program's own line among those of libraries.
+    # @api private
+    module Place
+      OWN = File.expand_path("..", __dir__).freeze
+      # Ruby's own folders, and the gems'. Asked for once: in a Ractor nobody may ask RubyGems.
+      LIBRARIES = [RbConfig::CONFIG["rubylibprefix"], *(Gem.path if defined?(Gem))].compact.map { |folder| "#{folder}/".freeze }.freeze
+      private_constant :OWN, :LIBRARIES
+
+      class << self
+        # @param backtrace [Array<String>, nil]
+        # @return [String, nil] file:line; relative to the present folder if it is below it
+        def of(backtrace)
+          frames = without_own(backtrace)
+          frame = frames.find { |line| !line.start_with?(*LIBRARIES) } || frames.first or return
+          frame[/\A.+?:\d+/].delete_prefix(present_folder)
+        end
+
+        # @param backtrace [Array<String>, nil]
+        # @return [Array<String>] what is not Gyre itself
+        def without_own(backtrace)
+          backtrace.to_a.reject { |line| line.start_with?("<internal:", "#{OWN}/", "#{OWN}.rb") }
+        end
+
+        private
+
+        def present_folder
+          "#{Dir.pwd}/"
+        rescue SystemCallError
+          "" # it was removed
+        end
+      end
+    end
+  end
+end

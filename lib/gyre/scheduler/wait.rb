@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+# What a fiber of a scheduler waits for, seen from outside and put into words. Made by Scheduler#waits, for print_hierarchy
+# and for the search for deadlocks; it shows the moment at which it was made.
+
+require_relative "place"
+
+module Gyre
+  class Scheduler
+    # The fiber that waits; the fiber in whose name it does (another one when it runs an Enumerator, say); :waiting or
+    # :ready; what it waits for (see {Scheduler#block}), nil when it only lets others run; the descriptor's number and the
+    # events (sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY), if it is one; how many seconds it will still wait at most.
+    Wait = Struct.new(:fiber, :entered, :state, :blocker, :fd, :events, :left_s) do
+      # @param owner [String, nil] who holds the mutex that it waits for, if it is known
+      # @return [String] for example: reading from fd 7 (127.0.0.1:80), 4.8 s left
+      def to_s(owner = nil)
+        return "ready" if state == :ready
+
+        left_s ? "#{purpose(owner)}, #{format("%.1f", [left_s, 0].max)} s left" : purpose(owner)
+      end
+
+      # @return [String, nil] file and line at which the program waits
+      def place
+        Place.of(fiber.backtrace)
+      end
+
+      private
+
+      def purpose(owner)
+        case blocker
+        when :sleep         then condition_variable? ? "waiting for a condition variable" : "sleeping"
+        when IO             then "#{action} fd #{fd || blocker.fileno}#{peer}"
+        when Integer        then "waiting for process #{blocker}"
+        when Array          then "waiting for any of #{blocker.compact.flatten(1).size} in IO.select"
+        when Thread::Mutex  then owner ? "waiting for a mutex that #{owner} holds" : "waiting for a mutex"
+        when Thread::SizedQueue, Thread::Queue then "waiting for #{queue}"
+        when Thread         then "waiting for thread #{blocker.name || blocker.inspect}"
+        else "waiting for #{other}"
+        end
+      end
+
+      def action
+        case events
+        when IO::READABLE then "reading from"
+        when IO::WRITABLE then "writing to"
+        else "waiting for"
+        end
+      end
+
+      # At the other end of a socket, or where a file is.
+      def peer
+        text = blocker.is_a?(BasicSocket) ? socket_peer : (blocker.path if blocker.respond_to?(:path))
+        " (#{text})" if text
+      rescue SystemCallError, IOError, SocketError
+        nil # not connected yet, or not any more
+      end
+
+      def socket_peer
+        own = blocker.local_address
+        return "listening on #{own.inspect_sockaddr}" if blocker.getsockopt(:SOCKET, :ACCEPTCONN).bool
+
+        remote = blocker.remote_address
+        path = [remote, own].filter_map { |address| address.unix_path if address.unix? }.find { |unix| !unix.empty? }
+        path || (remote.inspect_sockaddr unless remote.unix?)
+      end
+
+      def queue
+        return "room in a queue of #{blocker.max}" if blocker.is_a?(Thread::SizedQueue) && blocker.size >= blocker.max
+
+        "a queue to be filled"
+      end
+
+      # What has a label says it (tasks); of other things the class is shown.
+      def other
+        blocker.respond_to?(:label) ? blocker.label : blocker.class.name.to_s
+      end
+
+      # ConditionVariable#wait sleeps, and tells no scheduler what for.
+      def condition_variable?
+        Place.without_own(fiber.backtrace).first(4).any? { |frame| frame.match?(/[`'](?:Thread::ConditionVariable#)?wait'/) }
+      end
+    end
+  end
+end

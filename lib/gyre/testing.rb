@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+# Gyre::Testing: tasks under a clock that jumps instead of sleeping, in an order that a seed decides. `require
+# "gyre/testing"`; required by tests only. Loading it changes nothing outside of Gyre::Testing.run.
+
+require "gyre/clock"
+require "gyre/errors"
+require "gyre/offload"
+require "gyre/run"
+require "gyre/testing/portable"
+require "gyre/testing/simulation"
+
+module Gyre
+  # For tests of programs that wait.
+  module Testing
+    # Added to the scheduler: says the seed also with an exception that nobody waits for.
+    # @api private
+    module Reports
+      attr_writer :seed
+
+      def report(...)
+        super
+        Testing.tell(@seed)
+      end
+    end
+
+    class << self
+      # Gyre.run, but sleeps, timeouts, deadlines and all other timers take no time, and of the fibers that are ready any may be
+      # the next one. With the same seed it is the same one again. When the block raises, or a
+      # failure is reported, the seed is printed.
+      #
+      # @param seed [Integer, nil] nil takes GYRE_SEED, or a random one
+      # @yieldparam task [Task]
+      # @return [Object] the block's value
+      # @raise [Exception] what the block raises
+      # @raise [Error] on a thread that has a scheduler already
+      def run(seed: nil, &block)
+        raise Error, "Gyre::Testing.run needs a thread without a scheduler, but this one has a #{Fiber.scheduler.class}" if Fiber.scheduler
+
+        seed ||= Integer(ENV.fetch("GYRE_SEED", "").then { |text| text.empty? ? Random.new_seed % 1_000_000 : text })
+        begin
+          simulate(seed) { Gyre.run(&block) }
+        rescue SystemExit, SignalException
+          raise
+        rescue Exception => error # rubocop:disable Lint/RescueException -- assertions, too; raised again
+          tell(seed) unless defined?(Minitest::Skip) && error.is_a?(Minitest::Skip)
+          raise
+        end
+      end
+
+      # @param seed [Integer]
+      # @api private
+      def tell(seed)
+        $stderr.write("Gyre::Testing: seed #{seed} (GYRE_SEED=#{seed} repeats this order)\n")
+      end
+
+      # @return [Float] the time that deadlines and Gyre::Clock.now go by, in seconds
+      # @raise [Error] outside of {run}
+      def now
+        simulation.now
+      end
+
+      # @return [Float] seconds since {run} began, as its tasks see them
+      # @raise [Error] outside of {run}
+      def elapsed
+        simulation.elapsed
+      end
+
+      private
+
+      def simulation
+        Simulation.current || raise(Error, "outside of Gyre::Testing.run there is only the real time")
+      end
+
+      def simulate(seed)
+        scheduler = Scheduler.new
+        scheduler.extend(Reports).seed = seed
+        Simulation.current = Simulation.new(scheduler, seed)
+        Fiber.set_scheduler(scheduler)
+        yield
+      ensure
+        begin
+          Fiber.set_scheduler(nil) # which first runs what is left on it
+        ensure
+          Simulation.current = nil
+        end
+      end
+    end
+  end
+end

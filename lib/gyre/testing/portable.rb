@@ -1,0 +1,114 @@
+# frozen_string_literal: true
+
+# What Gyre::Testing asks of the portable engine: the same as ext/gyre/scheduler_testing.c of the native one. Added to its
+# classes when gyre/testing is required.
+
+require "gyre/loop/portable"
+require "gyre/scheduler"
+
+module Gyre
+  module Testing
+    # Stands before a portable loop's backend and goes forward in time where that one would sleep.
+    # @api private
+    class VirtualBackend
+      # @return [Float] the loop's time
+      attr_reader :now
+
+      # @param backend [Loop::Select]
+      def initialize(backend)
+        @backend = backend
+        @now = real_now
+        @outside = 0
+      end
+
+      # @param change [Integer] 1 or -1
+      def outside(change)
+        @outside += change
+      end
+
+      def wait(timeout)
+        return @backend.wait(timeout) if timeout.nil? || timeout.zero?
+        return wait_for_others(timeout) if @outside.positive?
+
+        events = @backend.wait(0)
+        @now = (@now + timeout).next_float if events.empty? # not a bit too early
+        events
+      end
+
+      def watch(...) = @backend.watch(...)
+      def unwatch(...) = @backend.unwatch(...)
+      def wake = @backend.wake
+      def close = @backend.close
+
+      private
+
+      # Somebody works for us in real time, so for once it goes on here, too.
+      def wait_for_others(timeout)
+        begun_at = real_now
+        @backend.wait(timeout).tap { @now += real_now - begun_at }
+      end
+
+      def real_now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+
+  module Testing
+    # For a scheduler's fibers: the next one is drawn from those that are ready.
+    # @api private
+    module Drawn
+      # @return [Random]
+      attr_writer :random
+
+      private
+
+      # Any of the ready ones comes to the front. Who has just started another goes on before all others.
+      def next_ready
+        waiter = super
+        return waiter if waiter.nil? || waiter.first
+
+        @ready.select! { |other| other.state == :ready }
+        @ready.unshift(@ready.delete_at(@random.rand(@ready.size)))
+        @ready.first
+      end
+
+      # No time has to pass before it looks.
+      def sweep_delay_s
+        0
+      end
+    end
+  end
+
+  class Loop
+    class Portable
+      # @return [Testing::VirtualBackend]
+      def simulate
+        @backend = Testing::VirtualBackend.new(@backend)
+      end
+    end
+  end
+
+  class Scheduler
+    class Portable
+      # From now on the time stands still but for jumps, and the ready fibers are drawn.
+      # @param seed [Integer] the same one gives the same order
+      def simulate(seed)
+        @fibers.extend(Testing::Drawn).random = Random.new(seed)
+        @simulation = @loop.simulate
+        nil
+      end
+
+      # @return [Float] the time of the loop
+      def virtual_now
+        @simulation.now
+      end
+
+      # @param change [Integer] 1 or -1: somebody beside the loop works for it, or has finished
+      def outside(change)
+        @simulation.outside(change)
+        nil
+      end
+    end
+  end
+end

@@ -1,0 +1,105 @@
+# frozen_string_literal: true
+
+# Gets CRuby's tests of fibers, for the Ruby that runs: test/fiber and tool/lib of its source, which is looked for beside
+# the Ruby's own folder and else fetched as a Debian source package, by apt with a private configuration. Called by
+# rakelib/conformance.rake. What was fetched is kept in tmp/conformance.
+require "fileutils"
+require "rbconfig"
+require "tmpdir"
+
+module GyreConformance
+  # One Ruby's source, as far as the tests need it.
+  class Source
+    # Parts of the source, each with what else may lie in it left alone.
+    PARTS = %w[test/fiber tool/lib].freeze
+    MIRROR = "http://deb.debian.org/debian"
+    KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    # Debian's suites, the stable ones first; an apt list of each is fetched only when the one before had not this version.
+    SUITES = %w[bookworm trixie sid experimental].freeze
+
+    # @return [String, nil] why there is none
+    attr_reader :problem
+
+    # @param folder [String] where it is kept
+    def initialize(folder)
+      @folder = File.join(folder, "ruby-#{RUBY_VERSION}")
+    end
+
+    # @return [String, nil] the folder with test/fiber and tool/lib; nil where it cannot be had
+    def path
+      return @folder if complete?(@folder)
+
+      @problem = fetch unless copy
+      @folder if complete?(@folder)
+    end
+
+    private
+
+    def complete?(folder)
+      File.exist?(File.join(folder, "test/fiber/scheduler.rb")) && File.exist?(File.join(folder, "tool/lib/test/unit.rb"))
+    end
+
+    # A Ruby that was built by hand may have its source near: <prefix>/../src/ruby-<version>.
+    # @return [Boolean] whether it has
+    def copy
+      near = File.expand_path("../src/ruby-#{RUBY_VERSION}", RbConfig::CONFIG["prefix"])
+      complete?(near) && PARTS.each { |part| keep(File.join(near, part), part) }
+    end
+
+    def keep(from, part)
+      target = File.join(@folder, part)
+      FileUtils.mkdir_p(File.dirname(target))
+      FileUtils.rm_rf(target)
+      FileUtils.cp_r(from, target)
+    end
+
+    # @return [String, nil] what went wrong
+    def fetch
+      missing = %w[apt-get apt-cache tar xz].reject { |tool| system("command -v #{tool} >/dev/null") }
+      return "#{missing.join(" and ")} is not there to fetch it" unless missing.empty?
+
+      Dir.mktmpdir("gyre-ruby-source") do |work|
+        SUITES.each do |suite|
+          archive = download(work, suite) or next
+          return unpack(work, archive)
+        end
+      end
+      "no Debian suite of #{SUITES.join(", ")} has its source package, or the network is not there"
+    end
+
+    # @return [String, nil] the path of the archive
+    def download(work, suite)
+      FileUtils.mkdir_p(%w[lists/partial cache].map { |folder| File.join(work, suite, folder) })
+      list = File.join(work, suite, "source.list")
+      File.write(list, "deb-src [signed-by=#{KEYRING}] #{MIRROR} #{suite} main\n")
+      options = ["Dir::Etc::sourcelist=#{list}", "Dir::Etc::sourceparts=-", "Dir::State::lists=#{work}/#{suite}/lists",
+                 "Dir::Cache=#{work}/#{suite}/cache", "APT::Sandbox::User=root"].flat_map { |option| ["-o", option] }
+      quiet(work, "apt-get", *options, "update", "-qq") or return
+      version = versions(options).find { |each| each[/\A(?:\d+:)?([\d.]+)/, 1] == RUBY_VERSION } or return
+      quiet(work, "apt-get", *options, "source", "--download-only", "-qq", "#{package}=#{version}")
+      Dir[File.join(work, "*.orig.tar.*")].reject { |path| path.end_with?(".asc") }.first
+    end
+
+    def package
+      "ruby#{RUBY_VERSION[/\A\d+\.\d+/]}"
+    end
+
+    def versions(options)
+      IO.popen(["apt-cache", *options, "showsrc", package], err: File::NULL, &:read).scan(/^Version: (\S+)/).flatten
+    end
+
+    # Only the parts, and without the archive's own top folder.
+    def unpack(work, archive)
+      patterns = PARTS.map { |part| "*/#{part}" }
+      unpacked = quiet(work, "tar", "-xf", archive, "--wildcards", *patterns, "--strip-components=1")
+      return "#{File.basename(archive)} could not be unpacked" unless unpacked
+
+      PARTS.each { |part| keep(File.join(work, part), part) }
+      nil
+    end
+
+    def quiet(folder, *command)
+      system(*command, chdir: folder, in: File::NULL, out: File::NULL, err: File::NULL)
+    end
+  end
+end

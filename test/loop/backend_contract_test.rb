@@ -1,0 +1,34 @@
+# frozen_string_literal: true
+
+# The contract of the native backends (ext/gyre/backend.h), by a plain C program that drives each one that is built and opens
+# here: as it is, with sanitizers, and the kqueue one with its other way of waking.
+require "test_helper"
+require "support/engines"
+require "support/plain_c"
+require "tmpdir"
+
+class BackendContractTest < Minitest::Test
+  def test_each_backend_keeps_the_contract
+    assert_kept GyreTest::PlainC::PLAIN
+  end
+
+  def test_each_backend_keeps_the_contract_with_sanitizers
+    assert_kept GyreTest::PlainC::SANITIZED
+  end
+
+  def test_kqueue_keeps_the_contract_when_a_user_event_wakes_it
+    skip "kqueue is not in this build" unless GyreTest::Engines::ALL.include?("kqueue")
+    assert_kept [*GyreTest::PlainC::PLAIN, "-DGYRE_KQUEUE_USER_WAKEUP"], "kqueue"
+  end
+
+  private
+
+  def assert_kept(flags, *backends)
+    Dir.mktmpdir("gyre-backend-") do |folder|
+      program = GyreTest::PlainC.build("backend_test", folder, flags) or skip "no C compiler that can do it, or no extension"
+      output = run_program({ "LD_PRELOAD" => nil }, program, *backends, within_s: 120)
+      assert output.status.success?, "#{output.out}#{output.err}"
+      assert_match(/: keeps the contract$/, output.out)
+    end
+  end
+end

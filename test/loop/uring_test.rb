@@ -1,0 +1,106 @@
+# frozen_string_literal: true
+
+# What only the io_uring backend has (ext/gyre/backend_uring.c): set-up flags that step down, rings that change threads,
+# operations in flight when a loop ends. What all backends do is in test/contracts/scheduler/ and backend_contract_test.rb.
+require "test_helper"
+require "support/engines"
+require "support/plain_c"
+require "gyre/scheduler"
+require "tempfile"
+require "tmpdir"
+
+class UringTest < Minitest::Test
+  def setup
+    super
+    skip "io_uring is not built, or does not open here" unless GyreTest::Engines::ALL.include?("uring")
+  end
+
+  def test_it_keeps_its_word_in_plain_c
+    assert_kept GyreTest::PlainC::PLAIN
+  end
+
+  def test_it_keeps_its_word_with_sanitizers
+    assert_kept GyreTest::PlainC::SANITIZED
+  end
+
+  def test_explain_names_what_the_kernel_has
+    output = ruby("-rgyre", "-e", "puts Gyre::Loop.explain", env: { "GYRE_BACKEND" => "uring" }).out
+    assert_match(/^backend: uring \(native engine, C extension; (?:SUBMIT_ALL|no flags)/, output)
+  end
+
+  def test_threads_that_change_get_a_ring_that_belongs_to_none
+    output = ruby("-rgyre", "-e", "puts Gyre::Loop.explain", env: { "GYRE_BACKEND" => "uring", "RUBY_MN_THREADS" => "1" }).out
+    refute_match(/SINGLE_ISSUER/, output.lines.first)
+  end
+
+  # In a program of its own: after that no ring of the process is bound to a thread.
+  def test_a_scheduler_goes_on_in_another_thread
+    assert_program "[3, :read, :slept]\n", <<~RUBY
+      scheduler = Gyre::Scheduler.new("uring")
+      turns = 0
+      Thread.new { scheduler.run_until { scheduler.wakeup.then { (turns += 1) > 2 } } }.join
+      reader, writer = IO.pipe
+      steps = [turns]
+      scheduler.spawn { scheduler.io_wait(reader, IO::READABLE, nil).then { steps << :read } }
+      scheduler.spawn { scheduler.kernel_sleep(0.01).then { steps << :slept } }
+      scheduler.spawn { scheduler.kernel_sleep(0.005).then { writer.write("x") } }
+      scheduler.run
+      p steps
+    RUBY
+  end
+
+  def test_a_scheduler_may_close_while_the_kernel_reads_for_it
+    Tempfile.create("gyre-uring") do |file|
+      file.write("x" * 100_000)
+      file.fsync
+      assert_program "closed\n", <<~RUBY
+        20.times do
+          Thread.new do
+            scheduler = Gyre::Scheduler.new("uring")
+            Fiber.set_scheduler(scheduler)
+            File.open(#{file.path.inspect}) do |file|
+              file.advise(:dontneed, 0, 0)
+              8.times { |number| scheduler.spawn { file.pread(100, number * 10_000) rescue nil } } # rubocop:disable Style/RescueModifier
+              raise SystemExit
+            end
+          rescue SystemExit
+            nil
+          end.join
+        end
+        GC.start
+        puts "closed"
+      RUBY
+    end
+  end
+
+  def test_any_child_is_waited_for_without_a_thread
+    assert_program "true\n", <<~RUBY
+      scheduler = Gyre::Scheduler.new("uring")
+      Fiber.set_scheduler(scheduler)
+      waitid = Gyre::Loop.explain.include?("waitid")
+      scheduler.spawn do
+        pid = Process.spawn("sleep 0.05")
+        threads = nil
+        scheduler.spawn { threads = Thread.list.size }
+        p Process.wait == pid && (!waitid || threads == 1)
+      end
+      scheduler.run
+    RUBY
+  end
+
+  private
+
+  def assert_kept(flags)
+    Dir.mktmpdir("gyre-uring-") do |folder|
+      program = GyreTest::PlainC.build("backend_uring_test", folder, flags) or skip "no C compiler that can do it"
+      output = run_program({ "LD_PRELOAD" => nil }, program, within_s: 120)
+      assert output.status.success?, "#{output.out}#{output.err}"
+      assert_match(/checks, 0 failed/, output.out)
+    end
+  end
+
+  def assert_program(expected, code)
+    output = ruby("-rgyre/scheduler", "-e", code, env: { "GYRE_BACKEND" => "uring" })
+    assert_equal expected, output.out, output.err
+  end
+end

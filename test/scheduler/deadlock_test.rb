@@ -1,0 +1,160 @@
+# frozen_string_literal: true
+
+# Circles in who waits for whom, and what comes of them: DeadlockError when it is certain, silence when it is not.
+
+require "test_helper"
+require "support/engines"
+require "gyre"
+require "monitor"
+
+GyreTest::Engines.test_case("SchedulerDeadlockTest") do
+  def deadlock(&block)
+    error = assert_raises(Gyre::DeadlockError) { Gyre.run(&block) }
+    first, *links = error.message.lines(chomp: true)
+    assert_equal "each of these waits for the next, and nothing else can happen:", first
+    links.map { |line| line.strip.sub(/ at \S+:\d+\z/, " at a place") }.sort
+  end
+
+  # Two that each hold what the other wants.
+  def cross(task, one, two)
+    [task.async("a") { one.synchronize { task.yield && nil || two.synchronize { nil } } },
+     task.async("b") { two.synchronize { one.synchronize { nil } } }]
+  end
+
+  def test_two_mutexes_taken_in_different_order
+    assert_equal [%(task "a" is waiting for a mutex that task "b" holds at a place),
+                  %(task "b" is waiting for a mutex that task "a" holds at a place)],
+                 (deadlock { |task| cross(task, Mutex.new, Mutex.new) })
+    assert_equal 2, (deadlock { |task| cross(task, Monitor.new, Monitor.new) }.size)
+  end
+
+  def test_tasks_that_wait_for_each_other_and_their_ensure_runs
+    cleaned = []
+    links = deadlock do |task|
+      three = nil
+      one = task.async("one") { task.yield && nil || three.wait } # rubocop:disable Lint/UselessAssignment
+      two = task.async("two") do
+        one.wait
+      ensure
+        cleaned << :two
+      end
+      three = task.async("three") { two.wait }
+      task.async("bystander") { three.wait }
+    end
+    assert_equal [%(task "one" is waiting for task "three" at a place),
+                  %(task "three" is waiting for task "two" at a place),
+                  %(task "two" is waiting for task "one" at a place)], links
+    assert_equal [:two], cleaned
+  end
+
+  def test_a_task_ends_only_after_its_children
+    links = deadlock do |task|
+      other = nil
+      parent = task.async("parent") { |it| it.async("child") { task.yield && nil || other.wait } }
+      other = task.async("other") { parent.wait }
+    end
+    assert_equal [%(task "child" is waiting for task "other" at a place),
+                  %(task "other" is waiting for task "parent" at a place),
+                  %(task "parent" is waiting for its children)], links
+  end
+
+  def test_the_caller_of_run_holds_what_a_task_wants
+    mutex = Mutex.new
+    links = mutex.synchronize { deadlock { mutex.synchronize { nil } } }
+    assert_equal ["task \"main\" is waiting for a mutex that the caller of Gyre.run holds at a place",
+                  "the caller of Gyre.run is waiting for its children"], links.sort
+  end
+
+  def test_plain_fibers_of_a_scheduler
+    mutexes = Array.new(2) { Mutex.new }
+    error = nil
+    Thread.new do
+      scheduler = Gyre::Scheduler.new(backend)
+      def scheduler.report(*) = nil
+      Fiber.set_scheduler(scheduler)
+      [mutexes, mutexes.reverse].each do |one, two|
+        Fiber.schedule { one.synchronize { sleep(0) && two.synchronize { nil } } }
+      end
+      error = assert_raises(Gyre::DeadlockError) { scheduler.run }
+      assert_raises(Gyre::DeadlockError) { scheduler.close } # which stops them
+    end.join
+    assert_equal 2, error.message.scan("a fiber is waiting for a mutex that a fiber holds").size
+  end
+
+  def test_no_alarm_while_a_timer_may_end_it
+    Gyre.run do |task|
+      one = two = nil
+      one = task.async { task.with_timeout(0.3) { task.yield && nil || two.wait } rescue Gyre::TimeoutError } # rubocop:disable Style/RescueModifier
+      two = task.async { one.wait }
+    end
+  end
+
+  def test_no_alarm_for_those_who_wait_for_a_thread_or_a_signal
+    queue = Thread::Queue.new
+    signals = Thread::Queue.new
+    before = trap("USR1") { signals.push(:usr1) }
+    Gyre.run do |task|
+      mutex = Mutex.new
+      tasks = [task.async { mutex.synchronize { queue.pop } }, task.async { mutex.synchronize { signals.pop } }]
+      2.times { |index| task.async { tasks[index].wait } }
+      task.yield
+      task.scheduler.refuse_deadlock(true)
+      sends = Thread.new do
+        queue.push(1)
+        Process.kill(:USR1, Process.pid)
+      end
+      assert_equal [1, :usr1], tasks.map(&:wait)
+      sends.join
+    end
+  ensure
+    trap("USR1", before)
+  end
+
+  def test_no_alarm_while_work_in_a_thread_may_end_it
+    Gyre.run do |task|
+      one = two = nil
+      one = task.async { task.yield && nil || two.wait }
+      two = task.async { one.wait }
+      task.async { Gyre::Offload.call { sleep 0.3 } && nil || one.stop }
+    end
+  end
+
+  def test_a_report_and_no_alarm_while_somebody_waits_for_a_thread_who_could_end_it
+    control = Thread::Queue.new
+    unstuck = nil
+    _, said = capture do
+      Gyre.run do |task|
+        a, b = cross(task, Mutex.new, Mutex.new)
+        task.async("supervisor") { unstuck = control.pop and b.stop }
+        sender = Thread.new do
+          eventually { $stderr.string.include?("waits for the next") }
+          control.push(:unstick)
+        end
+        a.wait
+        sender.join
+      end
+    end
+    assert_equal :unstick, unstuck
+    assert_equal 1, said.scan("each of these waits for the next, and only another thread or a signal could end it:").size
+    assert_match(/^  task "a" is waiting for a mutex that task "b" holds at /, said)
+  end
+
+  def test_a_loop_that_has_looked_sleeps_undisturbed
+    Gyre.run do |task|
+      queue = Thread::Queue.new
+      task.async { queue.pop }
+      waits = nil
+      watcher = Thread.new do
+        eventually { task.scheduler.pulse.nil? && task.scheduler.stats[:timers].zero? }
+        sleep 0.25
+        waits = task.scheduler.stats[:waits]
+        sleep 0.25
+        waits = task.scheduler.stats[:waits] - waits
+        queue.push(nil)
+      end
+      task.children.first.wait
+      watcher.join
+      assert_equal 0, waits
+    end
+  end
+end

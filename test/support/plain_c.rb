@@ -1,0 +1,68 @@
+# frozen_string_literal: true
+
+# Compiles the plain C tests of test/c: our C files that need no Ruby, with a program that drives them. Used by the tests, by
+# `rake test:memcheck` and by the differential fuzzer. It runs nothing.
+require "rbconfig"
+
+module GyreTest
+  # The programs, and how they are built.
+  module PlainC
+    ROOT = File.expand_path("../..", __dir__)
+    # Each program's sources; in test/c there may be headers beside them.
+    PROGRAMS = {
+      "http1_parser_test" => %w[test/c/http1_exercise.c
+                                ext/gyre/http1_parser.c ext/gyre/http1_fields.c ext/gyre/http1_target.c ext/gyre/http1_chunked.c],
+      "backend_test" => %w[ext/gyre/backends.c ext/gyre/backend_epoll.c ext/gyre/backend_kqueue.c ext/gyre/backend_uring.c
+                           ext/gyre/wakeup.c],
+      "backend_uring_test" => %w[ext/gyre/wakeup.c] # and backend_uring.c, which it includes
+    }.freeze
+    # Those that depend on what extconf.rb found.
+    PLATFORM = %w[backend_test backend_uring_test].freeze
+
+    FLAGS = %w[-std=gnu11 -g -Wall -Wextra -Wno-unused-parameter -Werror -Iext/gyre -Itest/c].freeze
+    PLAIN = %w[-O2].freeze
+    SANITIZED = %w[-O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer].freeze
+
+    class << self
+      # @param name [String] test/c/<name>.c
+      # @param folder [String] where the program goes
+      # @param flags [Array<String>] PLAIN or SANITIZED, and others
+      # @return [String, nil] its path; nil where this machine has no compiler that can do it with these flags, or does not
+      #   build the extension
+      # @raise [RuntimeError] a warning or an error in our sources, with the compiler's words
+      def build(name, folder, flags)
+        return unless compiler && able?(folder, flags)
+
+        found = PLATFORM.include?(name) ? platform_flags : [] or return
+        program = File.join(folder, name)
+        words = IO.popen([compiler, *FLAGS, *flags, "test/c/#{name}.c", *PROGRAMS.fetch(name), *found, "-lpthread", "-o", program],
+          chdir: ROOT, err: %i[child out], &:read)
+        $?.success? ? program : raise(words)
+      end
+
+      private
+
+      # The C compiler of this machine.
+      def compiler
+        @compiler ||= [ENV["CC"], "cc", "gcc", "clang"].compact.find do |name|
+          system(name, "--version", out: File::NULL, err: File::NULL)
+        end
+      end
+
+      def able?(folder, flags)
+        empty = File.join(folder, "empty.c")
+        File.write(empty, "int main(void) { return 0; }\n")
+        system(compiler, *flags, empty, "-o", File.join(folder, "empty"), out: File::NULL, err: File::NULL)
+      end
+
+      # What extconf.rb found, as the extension's Makefile has it, without Ruby's own part.
+      def platform_flags
+        makefile = File.join(ROOT, "tmp", RUBY_PLATFORM, "#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}", "Makefile")
+        return unless File.exist?(makefile)
+
+        values = File.readlines(makefile).grep(/\A(?:CPPFLAGS|INCFLAGS|CFLAGS|LIBPATH|DLDFLAGS|ldflags|LIBS) *=/).join
+        values.scan(%r{(?<=[ =])(?:-DHAVE_\w+|-I/[^ $]*kqueue\S*|-l(?:kqueue|uring)|-L/\S+|-Wl,-rpath,\S+)}).uniq
+      end
+    end
+  end
+end

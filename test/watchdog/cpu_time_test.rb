@@ -1,0 +1,20 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "gyre/watchdog/cpu_time"
+
+class WatchdogCPUTimeTest < Minitest::Test
+  def test_it_is_the_time_of_that_thread_whoever_asks
+    skip "known on Linux only" unless RUBY_PLATFORM.include?("linux")
+    mine = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID)
+    asked = Gyre::Watchdog::CPUTime.new(Thread.current).then { |time| Thread.new { time.seconds }.value }
+    assert_includes mine..Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID), asked
+  end
+
+  def test_nobody_knows_it_of_a_thread_that_is_not_there
+    gone = Struct.new(:native_thread_id).new((2**22) + 5) # beyond the largest number there is
+    time = Gyre::Watchdog::CPUTime.new(gone)
+    assert_equal [nil, nil], (Array.new(2) { time.seconds })
+    assert_nil Gyre::Watchdog::CPUTime.new(Struct.new(:native_thread_id).new(nil)).seconds
+  end
+end
