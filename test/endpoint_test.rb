@@ -68,6 +68,20 @@ class EndpointTest < Minitest::Test
     assert_includes refusal("unix://"), "cannot listen"
   end
 
+  def test_addresses_for_datagrams_are_read_for_those_who_ask
+    udp = Gyre::Endpoint.parse("udp://[::1]:514", transports: %i[tcp udp])
+    assert_equal [:udp, "::1", 514, "udp://[::1]:514"], [udp.transport, udp.host, udp.port, udp.to_s]
+    file = Gyre::Endpoint.parse("unixgram:///run/log?mode=0666", transports: %i[unixgram])
+    assert_equal [:unixgram, "/run/log", 0o666, "unixgram:///run/log"], [file.transport, file.path, file.mode, file.to_s]
+    assert_predicate udp, :datagram?
+    assert_predicate file, :datagram?
+    refute_predicate Gyre::Endpoint.parse("/run/log"), :datagram?
+    assert_match(/write tcp:.*, host:port or a port\z/, refusal("udp://localhost:1"))
+    assert_match(/write tcp:/, refusal(udp))
+    error = assert_raises(ArgumentError) { Gyre::Endpoint.parse("localhost:1", transports: %i[udp]) }
+    assert_match(%r{write udp://host:port\z}, error.message)
+  end
+
   def test_an_endpoint_is_its_own_reading
     endpoint = Gyre::Endpoint.parse("localhost:80")
     assert_same endpoint, Gyre::Endpoint.parse(endpoint)
@@ -102,6 +116,17 @@ class EndpointTest < Minitest::Test
       TCPSocket.new("::1", listeners.first.port).close if ipv6?
       assert_equal 1, listeners.map(&:port).uniq.size
     end
+  end
+
+  def test_udp_is_bound_for_each_address_at_one_port
+    listeners = Gyre::Endpoint.parse("udp://localhost:0", transports: %i[udp]).bind
+    assert_equal 1, listeners.map(&:port).uniq.size
+    sender = UDPSocket.new
+    sender.send("hello", 0, "127.0.0.1", listeners.first.port)
+    assert_equal "hello", listeners.first.socket.recv(10)
+    assert_raises(Errno::EADDRINUSE) { listeners.first.endpoint.bind }
+  ensure
+    [sender, *listeners].compact.each(&:close)
   end
 
   def test_ipv6_any_takes_ipv4_as_well

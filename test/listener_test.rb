@@ -3,6 +3,7 @@
 # Listening sockets and the files of Unix sockets: Gyre::Listener.
 
 require "test_helper"
+require "fcntl"
 require "tmpdir"
 require "gyre/endpoint"
 
@@ -111,10 +112,67 @@ class ListenerTest < Minitest::Test
     listen("unix://@#{name}") { Socket.unix("\0#{name}").close }
   end
 
+  def test_a_socket_for_datagrams_appears_and_goes_with_its_listener
+    in_folder do |path|
+      listen("unixgram://#{path}") do |listener|
+        assert_raises(Errno::EADDRINUSE) { Gyre::Endpoint.parse("unixgram://#{path}", transports: %i[unixgram]).bind }
+        assert_raises(Errno::EADDRINUSE) { Gyre::Endpoint.parse(path).bind } # the other kind of socket
+        Socket.new(:UNIX, :DGRAM).tap { |socket| socket.connect(Addrinfo.unix(path)) }.tap { |socket| socket.send("hello", 0) }.close
+        assert_equal "hello", listener.socket.recv(10)
+        assert_predicate listener, :datagram?
+      end
+      refute_path_exists path
+      dead = Socket.new(:UNIX, :DGRAM).tap { |socket| socket.bind(Addrinfo.unix(path)) }
+      dead.close
+      listen("unixgram://#{path}") { assert_path_exists path }
+    end
+  end
+
+  def test_a_descriptor_that_listens_already_is_adopted
+    in_folder do |path|
+      ["127.0.0.1:0", path, "udp://127.0.0.1:0", "unixgram://#{path}"].each do |address|
+        before = endpoint(address).bind.first
+        after = Gyre::Listener.adopt(before.socket.fcntl(Fcntl::F_DUPFD, 3), endpoint(address))
+        assert_equal before.endpoint, after.endpoint
+        assert_predicate after.socket, :close_on_exec?
+        before.socket.close # as an exec does it: the file stays
+        assert_path_exists path if after.unix?
+        after.close
+        refute_path_exists path
+      end
+    end
+  end
+
+  def test_an_adopted_listener_takes_connections
+    before = endpoint("127.0.0.1:0").bind.first
+    after = Gyre::Listener.adopt(before.socket.fcntl(Fcntl::F_DUPFD, 3), before.endpoint)
+    before.close
+    client = TCPSocket.new("127.0.0.1", after.port)
+    after.socket.accept.first.close
+    assert_nil client.read(1)
+  ensure
+    [client, after].compact.each(&:close)
+  end
+
+  def test_a_descriptor_of_another_kind_is_not_adopted_and_left_open
+    reader, writer = IO.pipe
+    socket = Socket.new(:INET, :STREAM)
+    [[reader, "127.0.0.1:0"], [socket, "127.0.0.1:0"], [socket, "udp://127.0.0.1:0"], [socket, "/a.sock"]].each do |io, address|
+      error = assert_raises(ArgumentError) { Gyre::Listener.adopt(io.fileno, endpoint(address)) }
+      assert_match(/adopt descriptor #{io.fileno} for #{endpoint(address)}: /, error.message)
+    end
+    GC.start
+    [reader, writer, socket].each(&:close)
+  end
+
   private
 
+  def endpoint(address)
+    Gyre::Endpoint.parse(address, transports: Gyre::Endpoint::FORMS.keys)
+  end
+
   def listen(address, backlog: 16)
-    listeners = Gyre::Endpoint.parse(address).bind(backlog: backlog)
+    listeners = endpoint(address).bind(backlog: backlog)
     yield listeners.first
   ensure
     listeners&.each(&:close)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Where to listen: an address as people write it (tcp://host:port, unix:///path, host:port, a port),
-# checked and taken apart. Servers parse with it and bind it, which gives Gyre::Listener objects.
-# It holds no socket itself and never accepts.
+# Where to listen: an address as people write it (tcp://host:port, unix:///path, host:port, a port; for datagrams
+# udp://host:port, unixgram:///path), checked and taken apart. Servers parse with it and bind it, which gives
+# Gyre::Listener objects. It holds no socket itself and never accepts.
 
 require "socket"
 require "gyre/listener"
@@ -17,9 +17,10 @@ module Gyre
     # How often a port that the kernel chose is tried again, when it is free for one family of addresses only.
     CHOSEN_PORT_TRIES = 10
 
-    FORMS = "tcp://host:port, unix:///path, host:port or a port"
+    # What may be written for each transport.
+    FORMS = { tcp: "tcp://host:port", unix: "unix:///path", udp: "udp://host:port", unixgram: "unixgram:///path" }.freeze
 
-    # @return [Symbol] :tcp or :unix
+    # @return [Symbol] :tcp, :unix, :udp or :unixgram
     attr_reader :transport
     # @return [String, nil] host as written, without brackets; "*" means every address of this machine
     attr_reader :host
@@ -37,44 +38,59 @@ module Gyre
       #   (every address, IPv4 and IPv6). `localhost` means 127.0.0.1 and ::1, where the machine has both.
       # - `unix:///path`, `unix://relative/path`, `unix://@abstract`; `?mode=0660` sets the file's permissions.
       # - `host:port`, `:port` (every address), `host`, `port`, `/path`: the same without the scheme.
+      # - `udp://` and `unixgram://` are for datagrams; only who asks for them gets them.
       #
       # @param address [String, Integer, Endpoint]
       # @param host [String] taken where the address is a port alone
       # @param port [Integer] taken where the address has none
+      # @param transports [Array<Symbol>] what the caller can serve: :tcp, :unix, :udp, :unixgram
       # @return [Endpoint]
       # @raise [ArgumentError] when the address cannot be read; the message says what was expected
-      def parse(address, host: "localhost", port: 9292)
-        return address if address.is_a?(Endpoint)
+      def parse(address, host: "localhost", port: 9292, transports: %i[tcp unix])
+        endpoint = address.is_a?(Endpoint) ? address : read(address.to_s.strip, host, port)
+        return endpoint if endpoint && transports.include?(endpoint.transport)
 
-        text = address.to_s.strip
-        case text
-        when /\A\d+\z/                then new(:tcp, host: host, port: parse_port(text, text))
-        when %r{\Aunix:(?://)?+(.*)\z}i then parse_unix(text, Regexp.last_match(1))
-        when %r{\A/}                  then parse_unix(text, text)
-        when %r{\A(?:tcp|http)://(.*)\z}i then parse_tcp(text, Regexp.last_match(1).delete_suffix("/"), port)
-        when %r{\A(?:ssl|https|tls)://}i
-          raise ArgumentError, "#{text}: TLS is not served yet; listen on tcp:// behind a proxy that ends TLS"
-        when %r{\A[a-z][a-z0-9+.-]*://}i, "", /\s/ then raise ArgumentError, "cannot listen on #{text.inspect}: write #{FORMS}"
-        else parse_tcp(text, text, port)
-        end
+        raise ArgumentError, "cannot listen on #{address.to_s.strip.inspect}: write #{forms(transports)}"
       end
 
       private
 
-      def parse_tcp(text, authority, default_port)
+      # @return [Endpoint, nil] nil for what is no address at all
+      def read(text, host, port)
+        case text
+        when /\A\d+\z/                then new(:tcp, host: host, port: parse_port(text, text))
+        when %r{\Aunix:(?://)?+(.*)\z}i then parse_unix(text, Regexp.last_match(1), :unix)
+        when %r{\Aunixgram:(?://)?+(.*)\z}i then parse_unix(text, Regexp.last_match(1), :unixgram)
+        when %r{\A/}                  then parse_unix(text, text, :unix)
+        when %r{\A(?:tcp|http)://(.*)\z}i then parse_ip(text, Regexp.last_match(1).delete_suffix("/"), port, :tcp)
+        when %r{\Audp://(.*)\z}i then parse_ip(text, Regexp.last_match(1).delete_suffix("/"), port, :udp)
+        when %r{\A(?:ssl|https|tls)://}i
+          raise ArgumentError, "#{text}: TLS is no part of an address here; listen on tcp://, and let a proxy or the server's own settings end it"
+        when %r{\A[a-z][a-z0-9+.-]*://}i, "", /\s/ then nil
+        else parse_ip(text, text, port, :tcp)
+        end
+      end
+
+      def forms(transports)
+        words = FORMS.values_at(*transports)
+        words += ["host:port", "a port"] if transports.include?(:tcp)
+        words.size == 1 ? words.first : "#{words[0..-2].join(", ")} or #{words.last}"
+      end
+
+      def parse_ip(text, authority, default_port, transport)
         match = /\A(?:\[(?<v6>[0-9a-f:.]+(?:%[\w.-]+)?)\]|(?<name>[\w.*-]*))(?::(?<port>\d+))?\z/i.match(authority)
-        raise ArgumentError, "cannot listen on #{text.inspect}: #{tcp_hint(authority)}" unless match
+        raise ArgumentError, "cannot listen on #{text.inspect}: #{ip_hint(authority, transport)}" unless match
 
         host = match[:v6] || match[:name]
         host = "*" if host.empty?
-        new(:tcp, host: host, port: match[:port] ? parse_port(match[:port], text) : default_port)
+        new(transport, host: host, port: match[:port] ? parse_port(match[:port], text) : default_port)
       end
 
-      def tcp_hint(authority)
-        return "an IPv6 address goes in brackets, as in tcp://[::1]:9292" if authority.count(":") > 1
+      def ip_hint(authority, transport)
+        return "an IPv6 address goes in brackets, as in #{transport}://[::1]:9292" if authority.count(":") > 1
         return "the port must be a number from 0 to 65535" if authority.match?(/:[^:]*\z/)
 
-        "write #{FORMS}"
+        "write #{FORMS.fetch(transport)}"
       end
 
       def parse_port(digits, text)
@@ -84,7 +100,7 @@ module Gyre
         raise ArgumentError, "cannot listen on #{text.inspect}: the port must be a number from 0 to 65535"
       end
 
-      def parse_unix(text, rest)
+      def parse_unix(text, rest, transport)
         path, _, query = rest.partition("?")
         mode = query[/\Amode=0?([0-7]{3})\z/, 1]
         if !query.empty? && !mode
@@ -96,15 +112,15 @@ module Gyre
         end
         raise ArgumentError, "cannot listen on #{text.inspect}: the path is missing" if path.empty?
 
-        new(:unix, path: path, mode: mode&.to_i(8))
+        new(transport, path: path, mode: mode&.to_i(8))
       end
     end
 
-    # @param transport [Symbol] :tcp or :unix
-    # @param host [String, nil] for :tcp
-    # @param port [Integer, nil] for :tcp
-    # @param path [String, nil] for :unix
-    # @param mode [Integer, nil] permissions, for :unix
+    # @param transport [Symbol] :tcp, :unix, :udp or :unixgram
+    # @param host [String, nil] for :tcp and :udp
+    # @param port [Integer, nil] for :tcp and :udp
+    # @param path [String, nil] for :unix and :unixgram
+    # @param mode [Integer, nil] permissions, for :unix and :unixgram
     def initialize(transport, host: nil, port: nil, path: nil, mode: nil)
       @transport = transport
       @host = host
@@ -114,14 +130,14 @@ module Gyre
       freeze
     end
 
-    # Listens: one listener for a Unix socket, one for each of the host's addresses with TCP. Either all or none.
+    # Listens: one listener for a Unix socket, one for each of the host's addresses with TCP and UDP. Either all or none.
     #
     # @param backlog [Integer] connections that may wait to be accepted
     # @return [Array<Gyre::Listener>]
     # @raise [SystemCallError] Errno::EADDRINUSE, EACCES, EADDRNOTAVAIL …; the message names this endpoint
     # @raise [SocketError] when the host has no address
     def bind(backlog: BACKLOG)
-      return [Listener.unix(self, backlog: backlog)] if transport == :unix
+      return [Listener.unix(self, backlog: backlog)] if path
 
       tries = 0
       begin
@@ -136,15 +152,18 @@ module Gyre
 
     # @return [String] the address with its scheme, as {.parse} reads it
     def to_s
-      return "unix://#{path}" if transport == :unix
-
-      "tcp://#{authority}"
+      "#{transport}://#{path || authority}"
     end
 
     # @param scheme [String] for TCP
     # @return [String] what one types to reach it: http://localhost:9292, or unix:///path
     def url(scheme = "http")
-      transport == :unix ? to_s : "#{scheme}://#{authority}"
+      transport == :tcp ? "#{scheme}://#{authority}" : to_s
+    end
+
+    # @return [Boolean] whether messages come one by one and nobody connects
+    def datagram?
+      %i[udp unixgram].include?(transport)
     end
 
     # @param port [Integer] the port that the kernel chose
@@ -188,7 +207,7 @@ module Gyre
       missing = nil
       addresses.each do |ip|
         chosen = port.zero? && listeners.any? ? listeners.first.port : port
-        listeners << Listener.tcp(with(host: ip, port: chosen), backlog: backlog, only_v6: ip != host)
+        listeners << Listener.ip(with(host: ip, port: chosen), backlog: backlog, only_v6: ip != host)
       rescue Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT => error
         missing = error
       end

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 # One listening socket and what belongs to it: the address that it really has, and for a Unix socket the file.
-# Gyre::Endpoint#bind makes them, servers accept from them (to_io, fileno), and whoever bound closes them.
-# It never accepts by itself and knows no protocol.
+# Gyre::Endpoint#bind makes them, servers accept from them (to_io, fileno), and whoever bound closes them. One that a former
+# process left open is adopted. It never accepts by itself and knows no protocol.
 
 require "socket"
 
 module Gyre
-  # A socket that listens.
+  # A socket that listens, or one that datagrams come to.
   class Listener
     # @return [Gyre::Endpoint] the address bound, with the port that the kernel chose
     attr_reader :endpoint
@@ -22,13 +22,14 @@ module Gyre
       # @param only_v6 [Boolean] false lets an IPv6 socket on :: take IPv4 connections as well
       # @return [Listener]
       # @raise [SystemCallError]
-      def tcp(endpoint, backlog:, only_v6: true)
-        address = Addrinfo.tcp(endpoint.host, endpoint.port)
+      def ip(endpoint, backlog:, only_v6: true)
+        address = Addrinfo.public_send(endpoint.transport, endpoint.host, endpoint.port)
         open(address.afamily, endpoint) do |socket|
-          socket.setsockopt(:SOCKET, :REUSEADDR, true)
+          # Not with UDP, where it would let two servers share the port (socket(7)).
+          socket.setsockopt(:SOCKET, :REUSEADDR, true) unless endpoint.datagram?
           socket.setsockopt(:IPV6, :V6ONLY, only_v6) if address.ipv6?
           socket.bind(address)
-          socket.listen(backlog)
+          socket.listen(backlog) unless endpoint.datagram?
           new(socket, endpoint.with(port: socket.local_address.ip_port))
         end
       end
@@ -43,19 +44,44 @@ module Gyre
         path = endpoint.path
         abstract = path.start_with?("@")
         open(:UNIX, endpoint) do |socket|
-          remove_stale(path) unless abstract
+          remove_stale(endpoint) unless abstract
           socket.bind(Addrinfo.unix(abstract ? "\0#{path[1..]}" : path))
           # Before listen: until then nobody can connect, so there is no moment with wrong permissions.
           File.chmod(endpoint.mode, path) if endpoint.mode && !abstract
-          socket.listen(backlog)
+          socket.listen(backlog) unless endpoint.datagram?
           new(socket, endpoint, file: abstract ? nil : File.stat(path))
         end
       end
 
+      # Takes over a descriptor that a former process bound: one inherited through exec, or from whoever started this one.
+      #
+      # @param descriptor [Integer]
+      # @param endpoint [Gyre::Endpoint] what it was bound for; the port is asked of the kernel
+      # @return [Listener]
+      # @raise [ArgumentError] when the descriptor is no socket of this kind, or does not listen
+      def adopt(descriptor, endpoint)
+        socket = Socket.for_fd(descriptor)
+        raise ArgumentError, "it is another kind of socket, or does not listen" unless bound_for?(socket, endpoint)
+
+        socket.close_on_exec = true
+        return new(socket, endpoint.with(port: socket.local_address.ip_port)) unless endpoint.path
+
+        new(socket, endpoint, file: File.exist?(endpoint.path) ? File.stat(endpoint.path) : nil)
+      rescue SystemCallError, ArgumentError => error
+        socket&.autoclose = false # it is not ours
+        raise ArgumentError, "adopt descriptor #{descriptor} for #{endpoint}: #{error.message}"
+      end
+
       private
 
+      def bound_for?(socket, endpoint)
+        wanted = endpoint.datagram? ? Socket::SOCK_DGRAM : Socket::SOCK_STREAM
+        socket.local_address.unix? == !endpoint.path.nil? && socket.getsockopt(:SOCKET, :TYPE).int == wanted &&
+          (endpoint.datagram? || socket.getsockopt(:SOCKET, :ACCEPTCONN).bool)
+      end
+
       def open(family, endpoint)
-        socket = Socket.new(family, :STREAM)
+        socket = Socket.new(family, endpoint.datagram? ? :DGRAM : :STREAM)
         yield socket
       rescue SystemCallError => error
         socket&.close
@@ -64,15 +90,15 @@ module Gyre
 
       # Whether somebody listens can only be found out by connecting, without waiting: EAGAIN means that the
       # backlog is full, so somebody is there (unix(7)).
-      def remove_stale(path)
-        stat = File.lstat(path)
-        raise Errno::EEXIST unless stat.socket?
+      def remove_stale(endpoint)
+        path = endpoint.path
+        raise Errno::EEXIST unless File.lstat(path).socket?
 
-        probe = Socket.new(:UNIX, :STREAM)
+        probe = Socket.new(:UNIX, endpoint.datagram? ? :DGRAM : :STREAM)
         begin
           probe.connect_nonblock(Addrinfo.unix(path), exception: false)
           raise Errno::EADDRINUSE
-        rescue Errno::EAGAIN
+        rescue Errno::EAGAIN, Errno::EPROTOTYPE # somebody is there, with the other kind of socket
           raise Errno::EADDRINUSE
         rescue Errno::ECONNREFUSED
           File.unlink(path)
@@ -94,14 +120,19 @@ module Gyre
       @owner = Process.pid
     end
 
-    # @return [Integer, nil] the TCP port
+    # @return [Integer, nil] the TCP or UDP port
     def port
       endpoint.port
     end
 
     # @return [Boolean]
     def unix?
-      endpoint.transport == :unix
+      !endpoint.path.nil?
+    end
+
+    # @return [Boolean] whether messages come one by one and nobody connects
+    def datagram?
+      endpoint.datagram?
     end
 
     # @param scheme [String]

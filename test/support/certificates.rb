@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+# Certificates for a test, made in a folder by Ruby's openssl: an authority, what it signed, and a stranger's.
+require "openssl"
+
+module GyreTest
+  # Paths of PEM files. Made once for a folder; the keys are elliptic, for they are made at once.
+  class Certificates
+    # @param folder [String]
+    def initialize(folder)
+      @folder = folder
+      @serial = 0
+      @authorities = {}
+    end
+
+    # @param name [String]
+    # @return [String] path of the authority's certificate
+    def authority(name = "authority")
+      @authorities[name] ||= begin
+        key = OpenSSL::PKey::EC.generate("prime256v1")
+        certificate = certificate(name, key, name, key, "basicConstraints" => "critical,CA:TRUE", "keyUsage" => "critical,keyCertSign,cRLSign")
+        [certificate, key].tap { write("#{name}.pem", certificate.to_pem) }
+      end
+      path("#{name}.pem")
+    end
+
+    # @param name [String] the files' name, and the subject
+    # @param by [String] the authority
+    # @param alt [String] the subject's other names
+    # @return [Array(String, String)] paths of certificate and key
+    def issue(name, by: "authority", alt: "DNS:localhost,IP:127.0.0.1")
+      authority(by)
+      issuer, issuer_key = @authorities.fetch(by)
+      key = OpenSSL::PKey::EC.generate("prime256v1")
+      certificate = certificate(name, key, issuer.subject.to_a[0][1], issuer_key, "subjectAltName" => alt)
+      [write("#{name}.pem", certificate.to_pem), write("#{name}.key", key.to_pem)]
+    end
+
+    # @return [String] a path in the folder
+    def path(name)
+      File.join(@folder, name)
+    end
+
+    # @return [String] the file's path
+    def write(name, text)
+      File.write(path(name), text)
+      path(name)
+    end
+
+    private
+
+    def certificate(name, key, issuer, issuer_key, extensions)
+      certificate = OpenSSL::X509::Certificate.new
+      certificate.version = 2
+      certificate.serial = (@serial += 1)
+      certificate.subject = OpenSSL::X509::Name.new([["CN", name]])
+      certificate.issuer = OpenSSL::X509::Name.new([["CN", issuer]])
+      certificate.public_key = key
+      certificate.not_before = Time.now - 3600
+      certificate.not_after = Time.now + 86_400
+      factory = OpenSSL::X509::ExtensionFactory.new
+      extensions.each { |id, value| certificate.add_extension(factory.create_extension(id, value.delete_prefix("critical,"), value.start_with?("critical,"))) }
+      certificate.sign(issuer_key, OpenSSL::Digest.new("SHA256"))
+    end
+  end
+end
