@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+# Takes the bytes of connections, cuts them into messages, checks, routes, filters, culls and escapes these and formats them right
+# into sinks: buffers of finished lines, one for each output. Called by the log server for each read. It knows no socket, no file
+# and no clock: the time of arrival, in nanoseconds since 1970, is a parameter. This file picks the twin: Gyre::Log::NativeIngest
+# (ext/gyre/log_ingest.c) or Gyre::Log::PortableIngest.
+#
+#   Ingest.new(services_limit: 1000)
+#   sink(format: :text, cull: false, raw: false, limit: nil, key: "gyre") → sink
+#       format  :text, :json or :redis (see Gyre::Log::Line); key: the stream's name for :redis
+#       cull    a message that equals the one before becomes "Last message repeated N times"
+#       raw     a text line has the message's bytes as they came, also a line's end
+#       limit   bytes; a line that would go beyond it is dropped and counted
+#   route(service, severities, sinks)   nil for service: all that have no route of their own; nil for severities: all of them.
+#       What no route wants is counted as filtered. A second call for a service replaces the first
+#   tap(sink, service = nil), untap(sink)   the sink also gets what is routed, of one service or of all
+#   stream(kind, session: nil, limit: nil, framing: :auto) → stream     one for a connection
+#       kind     :analogger (frames after the first), :records, :syslog, :json
+#       limit    bytes of a message; of a whole frame for :analogger, which has fewer
+#       framing  for :syslog :octet_counting, :lines, or :auto, which looks at each message's first bytes (RFC 6587)
+#   datagram(kind, bytes, time_ns)      a message of :syslog or :json without a stream
+#   log(service, severity, message, time_ns)
+#   session(client_id, {sink => sequence}) → session     what each sink's output has stored of a client's records
+#   bytesize    in sinks and in incomplete messages         messages, filtered    counts since the beginning
+#   services    {name => count}; beyond services_limit names, messages are counted under "(others)"
+#
+#   sink:    bytesize, lines: what take would give; dropped: since the beginning
+#            take → [String, {client_id => sequence}], or nil when there is nothing. The sink is empty then
+#   stream:  feed(bytes, time_ns), finish(time_ns) → nil, or a String that says what is wrong; it stays wrong
+#            bytesize: of the incomplete message; messages: count
+#   session: client_id; received: the highest sequence number that has come, 0 before the first
+#
+# A record whose sequence is not above a sink's last one is not given to that sink again.
+
+require "gyre/loop"
+
+module Gyre
+  module Log
+    # See the head of this file.
+    module Ingest
+      # @return [NativeIngest, PortableIngest] that of the engine which GYRE_BACKEND and this machine allow
+      def self.new(**options)
+        return NativeIngest.new(**options) if Loop.native? && defined?(NativeIngest)
+
+        require "gyre/log/portable_ingest" unless defined?(PortableIngest)
+        PortableIngest.new(**options)
+      end
+    end
+  end
+end

@@ -1,0 +1,175 @@
+# frozen_string_literal: true
+
+# The ingest of the portable engine: which message goes to which sinks, and how many there were. Made by Gyre::Log::Ingest, whose head
+# has the contract. Twin of ext/gyre/log_ingest.c and the files below it: the same bytes in the sinks for the same bytes that came.
+
+require "gyre/log/framing"
+require "gyre/log/line"
+require "gyre/log/line_time"
+require "gyre/log/portable_session"
+require "gyre/log/portable_sink"
+require "gyre/log/portable_stream"
+
+module Gyre
+  module Log
+    # See Gyre::Log::Ingest.
+    class PortableIngest
+      # Under what the services beyond the limit are counted.
+      OTHERS = "(others)".b.freeze
+      # Longer names are not told apart in the counts.
+      SERVICE_BYTES_LIMIT = 255
+      # Pairs of service and severity whose way is remembered.
+      CHANNELS_LIMIT = 4096
+      private_constant :CHANNELS_LIMIT
+
+      # A service and a severity, where their messages go (nil: nowhere), and their texts.
+      class Channel
+        attr_reader :sinks, :counted_as
+
+        def initialize(service, severity, sinks, counted_as)
+          @service, @severity, @sinks, @counted_as = service, severity, sinks, counted_as
+          @middles = {}
+        end
+
+        def middle(format)
+          @middles[format] ||= Line.middle(format, @service, @severity)
+        end
+
+        def same?(other)
+          equal?(other) || names == other.names
+        end
+
+        def names
+          [@service, @severity]
+        end
+      end
+      private_constant :Channel
+
+      # @return [Integer] how many have come
+      attr_reader :messages
+      # @return [Integer] how many no route wanted
+      attr_reader :filtered
+      # @return [Integer] bytes in sinks and in incomplete messages
+      attr_reader :bytesize
+
+      # @param services_limit [Integer] names that are counted
+      def initialize(services_limit: 1000)
+        @services_limit = services_limit
+        @routes, @taps, @channels, @services = {}, {}.compare_by_identity, {}, {}
+        @time, @logged_at = LineTime.new, LineTime.new
+        @messages = @filtered = @bytesize = 0
+      end
+
+      # @return [PortableSink]
+      def sink(format: :text, cull: false, raw: false, limit: nil, key: "gyre")
+        PortableSink.new(format, cull, raw, limit, key, method(:hold))
+      end
+
+      # @param service [String, nil]
+      # @param severities [Array<String>, nil]
+      # @param sinks [Array<PortableSink>]
+      # @return [self]
+      def route(service, severities, sinks)
+        sinks.each { |sink| raise TypeError, "not a sink: #{sink.inspect}" unless sink.is_a?(PortableSink) }
+        @routes[service&.b] = [severities&.map(&:b), sinks.uniq]
+        @channels.clear
+        self
+      end
+
+      # @return [self]
+      def tap(sink, service = nil)
+        raise TypeError, "not a sink: #{sink.inspect}" unless sink.is_a?(PortableSink)
+
+        @taps[sink] = service&.b
+        @channels.clear
+        self
+      end
+
+      # @return [self]
+      def untap(sink)
+        @taps.delete(sink)
+        @channels.clear
+        self
+      end
+
+      # @return [PortableStream]
+      def stream(kind, session: nil, limit: nil, framing: :auto)
+        case kind
+        when :analogger then PortableStream.new(self, Framing::Frames.new(limit), nil)
+        when :records then PortableStream.new(self, Framing::Records.new(limit), session)
+        else raise ArgumentError, "no stream of kind #{kind.inspect}"
+        end
+      end
+
+      # @return [nil]
+      def log(service, severity, message, time_ns)
+        deliver(service.b, severity.b, message.b, time_ns)
+      end
+
+      # @return [PortableSession]
+      def session(client_id, last = {})
+        PortableSession.new(client_id, last)
+      end
+
+      # @return [Hash{String => Integer}]
+      def services
+        @services.dup
+      end
+
+      # For streams: a message has come.
+      #
+      # @return [nil]
+      def deliver(service, severity, message, time_ns, session = nil, sequence = nil, time_us = nil)
+        @messages += 1
+        channel = channel(service, severity)
+        @services[channel.counted_as] += 1
+        session&.receive(sequence)
+        if channel.sinks
+          logged_at = @logged_at.at(time_us * 1000) if time_us && LineTime.possible?(time_us)
+          @time.at(time_ns)
+          channel.sinks.each { |sink| give(sink, channel, message, logged_at, session, sequence) }
+        else
+          @filtered += 1
+        end
+        nil
+      end
+
+      # For streams and sinks: they have grown by so many bytes.
+      #
+      # @return [void]
+      def hold(bytes)
+        @bytesize += bytes
+      end
+
+      private
+
+      def give(sink, channel, message, logged_at, session, sequence)
+        return if session && !session.new_for?(sink, sequence)
+
+        sink.add(channel, message, @time, logged_at)
+        sink.note(session.client_id, sequence) if session
+      end
+
+      def channel(service, severity)
+        key = [service, severity]
+        @channels[key] || begin
+          @channels.clear if @channels.size >= CHANNELS_LIMIT
+          @channels[key] = Channel.new(service, severity, sinks_for(service, severity), counted_as(service))
+        end
+      end
+
+      def sinks_for(service, severity)
+        severities, sinks = @routes.fetch(service) { @routes[nil] }
+        return if sinks.nil? || (severities && !severities.include?(severity))
+
+        sinks | @taps.select { |_, wanted| wanted.nil? || wanted == service }.keys
+      end
+
+      def counted_as(service)
+        name = service.bytesize <= SERVICE_BYTES_LIMIT && (@services.key?(service) || @services.size < @services_limit) ? service : OTHERS
+        @services[name] ||= 0
+        name
+      end
+    end
+  end
+end

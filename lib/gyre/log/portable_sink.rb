@@ -1,0 +1,118 @@
+# frozen_string_literal: true
+
+# Finished lines for one output, until they are taken. Made and filled by the portable engine's ingest; the committer takes them.
+# It writes nothing anywhere.
+
+require "gyre/log/line"
+
+module Gyre
+  module Log
+    # See Gyre::Log::Ingest.
+    class PortableSink
+      # @return [Integer] lines in it
+      attr_reader :lines
+      # @return [Integer] lines for which there was no room, since the beginning
+      attr_reader :dropped
+      # @return [Symbol]
+      attr_reader :format
+
+      # @param held [#call] told by how many bytes the sink has grown
+      def initialize(format, cull, raw, limit, key, held)
+        raise ArgumentError, "format: one of #{Line::FORMATS.join(", ")}, not #{format.inspect}" unless Line::FORMATS.include?(format)
+
+        @format, @cull, @raw, @limit, @held = format, cull, raw, limit, held
+        @command = Line.command(key) if format == :redis
+        @dropped = 0
+        empty
+      end
+
+      # @return [Integer]
+      def bytesize
+        @bytes.bytesize
+      end
+
+      # Adds a message.
+      #
+      # @param channel [PortableIngest::Channel]
+      # @param message [String] BINARY
+      # @param time [LineTime]
+      # @param logged_at [LineTime, nil]
+      # @return [void]
+      def add(channel, message, time, logged_at)
+        if @cull
+          return repeat(time, logged_at) if @channel&.same?(channel) && @message == message
+
+          write_repeated
+          @channel, @message = channel, message.dup
+        end
+        write(channel, message, time, logged_at)
+      end
+
+      # Notes that a client's records are in it.
+      #
+      # @return [void]
+      def note(client_id, sequence)
+        @clients[client_id] = sequence
+      end
+
+      # @return [Array(String, Hash{String => Integer}), nil]
+      def take
+        write_repeated
+        return if @bytes.empty? && @clients.empty?
+
+        taken = [@bytes, @clients]
+        @held.call(-@bytes.bytesize)
+        empty
+        taken
+      end
+
+      private
+
+      def empty
+        @bytes = String.new(encoding: Encoding::BINARY)
+        @clients = {}
+        @lines = @repeats = 0
+        @channel = @message = nil
+      end
+
+      def repeat(time, logged_at)
+        @repeats += 1
+        @repeat_time, @repeat_logged_at = time.dup, logged_at&.dup
+      end
+
+      def write_repeated
+        return if @repeats.zero?
+
+        times = @repeats
+        @repeats = 0
+        write(@channel, "Last message repeated #{times} times".b, @repeat_time, @repeat_logged_at)
+      end
+
+      def write(channel, message, time, logged_at)
+        before = @bytes.bytesize
+        send(@format, @bytes, channel.middle(@format), message, time, logged_at)
+        if @limit && @bytes.bytesize > @limit
+          @bytes.slice!(before, @bytes.bytesize)
+          @dropped += 1
+        else
+          @lines += 1
+          @held.call(@bytes.bytesize - before)
+        end
+      end
+
+      def text(bytes, middle, message, time, _logged_at)
+        bytes << time.text << middle << (@raw ? message : Line.text(message)) << "\n"
+      end
+
+      def json(bytes, middle, message, time, logged_at)
+        bytes << "{\"time\":\"" << time.rfc3339 << middle << Line.json(message)
+        bytes << "\",\"logged_at\":\"" << logged_at.rfc3339 if logged_at
+        bytes << "\"}\n"
+      end
+
+      def redis(bytes, middle, message, time, _logged_at)
+        bytes << @command << middle << Line.bulk(message, "time", time.rfc3339)
+      end
+    end
+  end
+end

@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+# A connection's bytes on their way through the portable engine's ingest. It keeps an incomplete message until the rest comes; where
+# messages begin and end is its framing's knowledge (Gyre::Log::Framing).
+
+module Gyre
+  module Log
+    # See Gyre::Log::Ingest.
+    class PortableStream
+      # @return [Integer] messages that were cut from it
+      attr_reader :messages
+
+      # @param ingest [PortableIngest]
+      # @param framing [#cut, #last] see Gyre::Log::Framing
+      # @param session [PortableSession, nil]
+      def initialize(ingest, framing, session)
+        @ingest, @framing, @session = ingest, framing, session
+        @rest = String.new(encoding: Encoding::BINARY)
+        @messages = 0
+        @wrong = nil
+      end
+
+      # @return [Integer] bytes of the incomplete message
+      def bytesize
+        @rest.bytesize
+      end
+
+      # @param bytes [String] what has come; it may change afterwards
+      # @param time_ns [Integer]
+      # @return [String, nil] what is wrong
+      def feed(bytes, time_ns)
+        return @wrong if @wrong
+
+        before = @rest.bytesize
+        all = before.zero? ? bytes.b : @rest << bytes
+        position = cut(all, time_ns)
+        keep(@wrong ? "".b : all.byteslice(position, all.bytesize), before)
+        @wrong
+      end
+
+      # What has come is all.
+      #
+      # @return [String, nil] what is wrong
+      def finish(time_ns)
+        return @wrong if @wrong || @rest.empty?
+
+        rest, before = @rest, @rest.bytesize
+        keep("".b, before)
+        last = @framing.last(rest)
+        return @wrong = last if last.is_a?(String)
+
+        deliver(last, time_ns)
+        nil
+      end
+
+      private
+
+      # Delivers every whole message.
+      def cut(bytes, time_ns)
+        position = 0
+        while (found = @framing.cut(bytes, position))
+          if found.is_a?(String)
+            @wrong = found
+            break
+          end
+          position = found.first
+          deliver(found, time_ns)
+        end
+        position
+      end
+
+      # A frame without a message, such as an empty line, is only passed over.
+      def deliver((_, service, severity, message, sequence, time_us), time_ns)
+        return unless service
+
+        @messages += 1
+        @ingest.deliver(service, severity, message, time_ns, @session, sequence, time_us)
+      end
+
+      def keep(rest, before)
+        @rest = rest
+        @ingest.hold(rest.bytesize - before)
+      end
+    end
+  end
+end

@@ -1,0 +1,151 @@
+# frozen_string_literal: true
+
+# What both twins of the log's ingest do with messages that have been cut: routes, counts, sinks, sessions.
+require "test_helper"
+require_relative "../log/ingests"
+
+LogIngests.test_case("LogIngestContract") do
+  def test_a_message_becomes_a_line_with_the_time_of_arrival
+    sink = sink()
+    assert_nil feed(frame("hello"))
+    assert_equal 1, sink.lines
+    assert_equal 35, sink.bytesize
+    assert_equal ["2026/11/21 19:20:00|web|info|hello\n", {}], sink.take
+    assert_nil sink.take
+    assert_equal [0, 0], [sink.lines, sink.bytesize]
+  end
+
+  def test_a_route_of_its_own_comes_before_the_one_for_all
+    web, rest = ingest.sink, ingest.sink
+    ingest.route("web", nil, [web])
+    ingest.route(nil, nil, [rest])
+    feed(frame("1") + frame("2", service: "mail") + frame("3", service: ""))
+    assert_equal ["web|info|1"], lines(web)
+    assert_equal ["mail|info|2", "|info|3"], lines(rest)
+  end
+
+  def test_a_later_route_of_a_service_replaces_the_earlier
+    first, second = ingest.sink, ingest.sink
+    ingest.route(nil, nil, [first])
+    feed(frame("1"))
+    ingest.route(nil, nil, [second])
+    feed(frame("2"))
+    assert_equal [["web|info|1"], ["web|info|2"]], [lines(first), lines(second)]
+  end
+
+  def test_severities_that_no_route_wants_are_counted
+    some = ingest.sink
+    ingest.route("web", %w[info warn], [some])
+    feed(frame("1") + frame("2", severity: "debug") + frame("3", service: "other") + frame("4", severity: "warn"))
+    assert_equal ["web|info|1", "web|warn|4"], lines(some)
+    assert_equal [4, 2], [ingest.messages, ingest.filtered]
+  end
+
+  def test_several_sinks_get_the_same_message
+    sinks = [ingest.sink, ingest.sink(format: :json)]
+    ingest.route(nil, nil, sinks)
+    feed(frame("hello"))
+    assert_equal [35, 96], sinks.map(&:bytesize)
+    assert_equal 131, ingest.bytesize
+    sinks.each(&:take)
+    assert_equal 0, ingest.bytesize
+  end
+
+  def test_services_are_counted_up_to_their_limit
+    @ingest = ingest_class.new(services_limit: 2)
+    feed(%w[a b c a d].map { |service| frame("", service: service) }.join)
+    assert_equal({ "a" => 2, "b" => 1, "(others)" => 2 }, ingest.services)
+  end
+
+  def test_a_service_with_a_very_long_name_is_counted_with_the_others
+    feed(frame("", service: "s" * 256) + frame("", service: "s" * 255))
+    assert_equal({ "(others)" => 1, "s" * 255 => 1 }, ingest.services)
+  end
+
+  def test_the_servers_own_messages_take_the_same_way
+    sink = sink()
+    ingest.log("gyre", "warn", "a\nb", LogIngests::TIME_NS)
+    assert_equal ["gyre|warn|a\\nb"], lines(sink)
+    assert_equal({ "gyre" => 1 }, ingest.services)
+  end
+
+  def test_a_tap_gets_what_is_routed
+    sink = sink()
+    ingest.route("quiet", %w[warn], [sink])
+    all, web = ingest.sink, ingest.sink
+    ingest.tap(all)
+    ingest.tap(web, "web")
+    feed(frame("1") + frame("2", service: "quiet") + frame("3", service: "quiet", severity: "warn"))
+    assert_equal [["web|info|1", "quiet|warn|3"], ["web|info|1"]], [lines(all), lines(web)]
+    ingest.untap(all)
+    feed(frame("4"))
+    assert_equal [[], ["web|info|4"]], [lines(all), lines(web)]
+  end
+
+  def test_a_full_sink_drops_lines_and_counts_them
+    sink = sink(limit: 60)
+    feed(frame("1") + frame("2" * 40) + frame("3"))
+    assert_equal [1, 2], [sink.lines, sink.dropped]
+    assert_equal ["web|info|1"], lines(sink)
+    feed(frame("4"))
+    assert_equal [["web|info|4"], 2], [lines(sink), sink.dropped]
+  end
+
+  def test_equal_messages_in_a_row_are_culled
+    sink = sink(cull: true)
+    feed([frame("a")] * 3 * "" + frame("b") + frame("b", severity: "warn") + frame("a") + frame("a"))
+    assert_equal ["web|info|a", "web|info|Last message repeated 2 times", "web|info|b", "web|warn|b", "web|info|a",
+                  "web|info|Last message repeated 1 times"], lines(sink)
+    feed(frame("a"))
+    assert_equal ["web|info|a"], lines(sink)
+  end
+
+  def test_a_culled_message_has_the_time_of_the_last
+    sink = sink(cull: true)
+    stream = ingest.stream(:analogger)
+    2.times { |second| stream.feed(frame("a"), LogIngests::TIME_NS + second * 1_000_000_000) }
+    assert_equal "2026/11/21 19:20:00|web|info|a\n2026/11/21 19:20:01|web|info|Last message repeated 1 times\n", sink.take.first
+  end
+
+  def test_records_name_their_client_and_how_far_they_came
+    sink = sink()
+    session = ingest.session("0123456789abcdef" * 2)
+    assert_equal ["0123456789abcdef" * 2, 0], [session.client_id, session.received]
+    feed(record(1) + record(2), kind: :records, session: session)
+    assert_equal 2, session.received
+    assert_equal ["2026/11/21 19:20:00|web|info|m1\n2026/11/21 19:20:00|web|info|m2\n", { "0123456789abcdef" * 2 => 2 }], sink.take
+  end
+
+  def test_a_record_that_a_sink_has_had_is_not_given_to_it_again
+    one, two = ingest.sink, ingest.sink(cull: true)
+    ingest.route(nil, nil, [one, two])
+    session = ingest.session("a" * 32, { one => 2, two => 1 })
+    feed((1..3).map { |sequence| record(sequence) }.join, kind: :records, session: session)
+    assert_equal [%w[web|info|m3], %w[web|info|m2 web|info|m3]], [lines(one), lines(two)]
+    feed((2..4).map { |sequence| record(sequence) }.join, kind: :records, session: session)
+    assert_equal [%w[web|info|m4], %w[web|info|m4]], [lines(one), lines(two)]
+    assert_equal 4, session.received
+  end
+
+  def test_each_client_has_its_own_sequence
+    sink = sink()
+    %w[a b].each { |name| feed(record(5, name), kind: :records, session: ingest.session(name * 32)) }
+    text, clients = sink.take
+    assert_equal 2, text.lines.size
+    assert_equal({ "a" * 32 => 5, "b" * 32 => 5 }, clients)
+  end
+
+  def test_a_record_that_no_route_wants_counts_as_received
+    session = ingest.session("a" * 32)
+    feed(record(7), kind: :records, session: session)
+    assert_equal [7, 1], [session.received, ingest.filtered]
+  end
+
+  def test_wrong_arguments_are_refused
+    assert_raises(ArgumentError) { ingest.sink(format: :xml) }
+    assert_raises(ArgumentError) { ingest.stream(:nothing) }
+    assert_raises(ArgumentError) { ingest.session("short") }
+    assert_raises(TypeError) { ingest.route(nil, nil, [1]) }
+    assert_raises(TypeError) { ingest.tap("sink") }
+  end
+end

@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+# Runs a test class over both twins of the log's ingest. Required by the contracts in test/contracts.
+
+require "gyre/log"
+require "gyre/log/portable_ingest"
+
+module LogIngests
+  # By name; the native one only where the extension is built.
+  ALL = {
+    "Portable" => Gyre::Log::PortableIngest, "Native" => (Gyre::Log::NativeIngest if Gyre::Loop.native? && defined?(Gyre::Log::NativeIngest))
+  }.compact.freeze
+  # 2026-11-21 19:20:00.123456789 UTC
+  TIME_NS = 1_795_288_800_123_456_789
+
+  # @param name [String] such as "LogIngestTest"
+  # @yield the classes' body
+  def self.test_case(name, &body)
+    family = Object.const_set(name, Module.new)
+    ALL.each do |twin, ingest_class|
+      test_class = Class.new(Minitest::Test) { include Tools }
+      test_class.define_method(:ingest_class) { ingest_class }
+      family.const_set(twin, test_class)
+      test_class.class_exec(&body)
+    end
+  end
+
+  # For every test.
+  module Tools
+    def before_setup
+      super
+      @zone = ENV["TZ"]
+      ENV["TZ"] = "UTC"
+    end
+
+    def after_teardown
+      ENV["TZ"] = @zone
+      super
+    end
+
+    def ingest
+      @ingest ||= ingest_class.new
+    end
+
+    # A sink that gets everything.
+    def sink(**options)
+      ingest.sink(**options).tap { |sink| ingest.route(nil, nil, [sink]) }
+    end
+
+    def frame(message, service: "web", severity: "info")
+      Gyre::Log::Wire.frame(service, severity, message)
+    end
+
+    def record(sequence, message = "m#{sequence}", service: "web", severity: "info", time_us: 1_000_000)
+      Gyre::Log::Records.encode(seq: sequence, time_us: time_us, service: service, severity: severity, message: message)
+    end
+
+    # The lines of a text sink without their time, which must be TIME_NS.
+    def lines(sink)
+      text, = sink.take
+      text.to_s.lines.map do |line|
+        assert_equal "2026/11/21 19:20:00|", line[0, 20]
+        line[20..].chomp
+      end
+    end
+
+    # Feeds a new stream.
+    def feed(bytes, kind: :analogger, time_ns: TIME_NS, **options)
+      stream = ingest.stream(kind, **options)
+      stream.feed(bytes, time_ns)
+    end
+  end
+end
