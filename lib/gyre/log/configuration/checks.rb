@@ -1,0 +1,177 @@
+# frozen_string_literal: true
+
+# What a value of the configuration may be: each method takes a Gyre::Log::Configuration::Node (or, from the command line,
+# a value in one), answers the value as the server wants it, and raises ArgumentError with what is expected instead.
+# Analogger's forms count as they do there. No message holds a secret, and nothing is opened.
+
+require "gyre/endpoint"
+
+module Gyre
+  module Log
+    class Configuration
+      # The checks, by the names that Keys uses.
+      module Checks
+        DEFAULT_PORT = 6766
+        FACTORS = { "" => 1, "k" => 1 << 10, "m" => 1 << 20, "g" => 1 << 30 }.freeze
+        # What `every` of rotate counts in, in seconds.
+        PERIODS = { "minute" => 60, "hour" => 3600, "day" => 86_400, "week" => 604_800 }.freeze
+        PERIOD = /\A(?:(?<count>\d+)\s*)?(?<unit>minute|hour|day|week)s?\z/i.freeze
+        private_constant :FACTORS, :PERIOD
+
+        module_function
+
+        # @return [Integer]
+        def port(node)
+          number = node.value.is_a?(String) && node.value.match?(/\A\d+\z/) ? node.value.to_i : node.value
+          number.is_a?(Integer) && number.between?(0, 65_535) ? number : expect("a port, 1 to 65535 (0 takes a free one)", node)
+        end
+
+        # @return [String]
+        def text(node)
+          node.kind == :scalar && node.value.is_a?(String) && !node.value.empty? ? node.value : expect("text", node)
+        end
+
+        # @return [String]
+        def name(node)
+          node.kind == :scalar && !node.value.nil? && node.value != "" ? node.value.to_s : expect("a name", node)
+        end
+
+        # Numbers and the like are what Analogger makes of them: their text, as YAML reads them.
+        # @return [String, nil] nil for none
+        def secret(node)
+          raise ArgumentError, "must be text" unless node.kind == :scalar
+
+          node.value.to_s.empty? ? nil : node.value.to_s
+        end
+
+        # @return [Boolean]
+        def flag(node)
+          [true, false].include?(node.value) ? node.value : expect("true or false", node)
+        end
+
+        # @return [Integer, Float] 0 or more
+        def seconds(node)
+          value = number(node.value)
+          value.is_a?(Numeric) && value.real? && value >= 0 && value.finite? ? value : expect("a number of seconds, 0 or more", node)
+        end
+
+        # @return [Integer]
+        def bytes(node)
+          match = /\A(\d+)\s*([kmg]?)(?:i?b)?\z/i.match(node.value.to_s) if node.kind == :scalar
+          size = match && (match[1].to_i * FACTORS.fetch(match[2].downcase))
+          size&.positive? ? size : expect("a number of bytes like 500, 64k or 10M", node)
+        end
+
+        # @return [Integer]
+        def count(node)
+          value = number(node.value)
+          value.is_a?(Integer) && value.positive? ? value : expect("a whole number, 1 or more", node)
+        end
+
+        # @return [Integer, Symbol] seconds; or the name of a period that begins with the clock
+        def period(node)
+          match = PERIOD.match(node.value.to_s.strip) if node.kind == :scalar
+          return match[:unit].downcase.to_sym if match && match[:count].to_i <= 1
+          return PERIODS.fetch(match[:unit].downcase) * match[:count].to_i if match
+
+          value = number(node.value)
+          value.is_a?(Numeric) && value.positive? ? value : expect("minute, hour, day, week, some of them (2 days) or a number of seconds", node)
+        end
+
+        # A list, a name, names with commas between them, or a mapping whose keys are meant, as Analogger has it.
+        # @return [Array<String>]
+        def levels(node)
+          names = case node.kind
+                  when :list then node.value.map { |each| name(each) }
+                  when :map  then node.value.keys.map { |each| each.delete_prefix(":") }
+                  else node.value.to_s.split(",")
+                  end
+          names = names.map(&:strip).reject(&:empty?).uniq
+          return names unless names.empty? && !node.list?
+
+          expect("severities, as in: debug,info,warn", node)
+        end
+
+        # @return [Array<String>]
+        def services(node)
+          list = node.list? ? node.value : [node]
+          names = list.map { |each| name(each) }
+          names.empty? ? expect("the name of a service, or a list of names", node) : names.uniq
+        rescue ArgumentError
+          expect("the name of a service, or a list of names", node)
+        end
+
+        # @return [String] STDOUT and STDERR in capitals, whatever they were written in
+        def destination(node)
+          path = text(node)
+          return "STDOUT" if path == "-"
+
+          path.match?(/\ASTD(?:OUT|ERR)\z/i) ? path.upcase : path
+        rescue ArgumentError
+          expect("a path, STDOUT or STDERR", node)
+        end
+
+        # @return [Boolean, Symbol] true, false or :optional
+        def verification(node)
+          return :optional if node.value == "optional"
+
+          [true, false].include?(node.value) ? node.value : expect("true, false or optional", node)
+        end
+
+        # @return [Array<String>] addresses as Gyre::Endpoint reads them
+        def addresses(node, transports: %i[tcp unix])
+          list = node.list? ? node.value : [node]
+          expect("an address, or a list of addresses", node) if list.empty? || list.any? { |each| each.kind != :scalar || each.value.nil? }
+          list.each { |each| Endpoint.parse(each.value, host: "127.0.0.1", port: DEFAULT_PORT, transports: transports) }
+          list.map { |each| each.value.to_s }
+        end
+
+        # @return [Array<String>] also such as take datagrams
+        def sources(node)
+          addresses(node, transports: %i[tcp unix udp unixgram])
+        end
+
+        # @return [Array, Hash] as it is
+        def options(node)
+          case node.kind
+          when :list then node.plain
+          when :map  then node.plain.transform_keys(&:to_sym)
+          else [node.value]
+          end
+        end
+
+        # @return [String]
+        def choice(node, names)
+          value = node.kind == :scalar ? node.value.to_s.downcase : nil
+          names.include?(value) ? value : expect(names.join(" or "), node)
+        end
+
+        # @return [Symbol, nil]
+        def compression(node)
+          return nil if node.value == false
+
+          return :gzip if node.value == true
+
+          choice(node, %w[gzip zstd none]).then { |name| name == "none" ? nil : name.to_sym }
+        end
+
+        # @param value [Object] what somebody wrote
+        # @return [String] it, for a message: passwords in addresses are left out, long texts are cut
+        def shown(value)
+          value.inspect.gsub(%r{(://)[^/@\s"]*@}, "\\1…@").then { |text| text.size > 80 ? "#{text[0, 79]}…" : text }
+        end
+
+        def number(value)
+          return value unless value.is_a?(String)
+
+          Integer(value, 10, exception: false) || Float(value, exception: false)
+        end
+
+        def expect(what, node)
+          raise ArgumentError, "must be #{what}#{", not #{shown(node.plain)}" unless node.nothing?}"
+        end
+        private_class_method :number, :expect
+      end
+    end
+  end
+end

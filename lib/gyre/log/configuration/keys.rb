@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+# Every key of the configuration, in tables: what it is, how it is checked, whether it is Analogger's. Read by
+# Gyre::Log::Configuration::Reader and by the command's help; it holds no values.
+
+module Gyre
+  module Log
+    class Configuration
+      # One key: its name, a check of Checks (or :section, :list and the table of what stands in it), one line that says what it is.
+      Key = Struct.new(:name, :check, :meaning, :table, :hidden)
+
+      # The tables.
+      module Keys
+        def self.row(name, check, meaning, table: nil, hidden: false)
+          Key.new(name, check, meaning, table, hidden).freeze
+        end
+        private_class_method :row
+
+        ROTATE = [
+          row("size", :bytes, "a file as long as this is changed for a new one, like 100M"),
+          row("every", :period, "minute, hour, day, week: a new file when one begins; or seconds"),
+          row("keep", :count, "old files that are kept"),
+          row("compress", :compression, "old files: gzip, zstd, none")
+        ].freeze
+
+        TLS = [
+          row("certificate", :text, "the server's certificate with its chain, PEM"),
+          row("key", :text, "the file of its private key, PEM"),
+          row("ca", :text, "the authorities whose clients' certificates count, PEM"),
+          row("verify", :verification, "true: nobody without such a certificate is let in; optional: who shows none is")
+        ].freeze
+
+        FORMATS = %w[text json].freeze
+        TYPES = %w[file socket redis stdout stderr].freeze
+        INPUTS = %w[analogger syslog json].freeze
+
+        LOG = [
+          row("service", :services, "the services whose messages go here"),
+          row("levels", :levels, "the severities that are written, debug,info,warn,error,fatal if nothing is said"),
+          row("logfile", :destination, "a path, STDOUT or STDERR; a host for type socket; redis://host:port/0 for type redis"),
+          row("type", TYPES, "file, socket, redis, stdout, stderr"),
+          row("options", :options, "for type socket the port; for type redis stream and max_length"),
+          row("cull", :flag, "true: messages that repeat the one before are counted only"),
+          row("default", :ignored, "does nothing, as in Analogger"),
+          row("format", FORMATS, "text or json"),
+          row("raw", :flag, "true: line ends and separators inside messages are written as they are"),
+          row("rotate", :section, "new files by size or time", table: ROTATE)
+        ].freeze
+
+        INPUT = [
+          row("type", INPUTS, "what is spoken: analogger, syslog, json"),
+          row("bind", :sources, "where: tcp://host:port, udp://host:port, unix:///path, unixgram:///path"),
+          row("tls", :flag, "true: with the certificate of tls")
+        ].freeze
+
+        TOP = [
+          row("port", :port, "the port to listen on (6766)"),
+          row("host", :text, "the host to listen on (127.0.0.1)"),
+          row("key", :secret, "what clients must know", hidden: true),
+          row("key_file", :text, "the file that holds the key"),
+          row("secret", :ignored, "does nothing, as in Analogger", hidden: true),
+          row("interval", :seconds, "seconds between writes (1)"),
+          row("syncinterval", :seconds, "seconds between fdatasyncs (60); 0 never"),
+          row("commit_interval", :seconds, "seconds that acknowledged messages are collected for one fdatasync (0.01)"),
+          row("default_log", :destination, "where services go that no log names; - is STDOUT"),
+          row("daemonize", :flag, "true: leave the terminal"),
+          row("pidfile", :text, "a file that holds the process id while the server runs"),
+          row("levels", :levels, "severities of services that no log names"),
+          row("logs", :list, "where services go", table: LOG),
+          row("bind", :addresses, "addresses to listen on, instead of host and port"),
+          row("inputs", :list, "other things that are listened for", table: INPUT),
+          row("tls", :section, "TLS", table: TLS),
+          row("limits", :limits, "sizes, counts and times that a client may not exceed"),
+          row("rotate", :section, "new files by size or time, for every file", table: ROTATE),
+          row("format", FORMATS, "text or json, for every log"),
+          row("raw", :flag, "true: line ends and separators inside messages are written as they are")
+        ].freeze
+
+        # Words that people bring along, and the key that is meant.
+        FOREIGN = {
+          "sync_interval" => "syncinterval", "controlkey" => "secret", "address" => "bind", "listen" => "bind", "addresses" => "bind",
+          "file" => "logfile", "path" => "logfile", "destination" => "logfile", "services" => "service", "level" => "levels",
+          "severities" => "levels", "severity" => "levels", "log" => "logs", "default" => "default_log", "pid" => "pidfile",
+          "writepid" => "pidfile", "daemon" => "daemonize", "cert" => "certificate", "certificate_file" => "certificate",
+          "private_key" => "key", "ca_file" => "ca", "compression" => "compress", "max_size" => "size", "password" => "key"
+        }.freeze
+      end
+    end
+  end
+end

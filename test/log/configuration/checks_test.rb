@@ -1,0 +1,44 @@
+# frozen_string_literal: true
+
+# What a single value may be.
+
+require "test_helper"
+require "gyre/log/configuration"
+
+class LogConfigurationChecksTest < Minitest::Test
+  Checks = Gyre::Log::Configuration::Checks
+
+  def check(name, value)
+    kind = { Array => :list, Hash => :map }.fetch(value.class, :scalar)
+    Checks.public_send(name, Gyre::Log::Configuration::Node.new(kind, value, 1, value.to_s))
+  end
+
+  def test_sizes
+    assert_equal [500, 64 << 10, 10 << 20, 1 << 30, 2 << 10], [500, "64k", "10M", "1 GB", "2KiB"].map { |value| check(:bytes, value) }
+    [0, "-1", "1T", 1.5, true, nil].each { |value| assert_raises(ArgumentError, value.inspect) { check(:bytes, value) } }
+  end
+
+  def test_periods
+    assert_equal [:day, :hour, 7200, 172_800, 90, 1.5, :day], ["day", "Hour", "2 hours", "2days", 90, 1.5, "1 day"].map { |value| check(:period, value) }
+    [0, -1, "fortnight", nil, ""].each { |value| assert_raises(ArgumentError, value.inspect) { check(:period, value) } }
+  end
+
+  def test_counts
+    assert_equal [3, 3], [3, "3"].map { |value| check(:count, value) }
+    [0, -1, 1.5, "x", nil].each { |value| assert_raises(ArgumentError, value.inspect) { check(:count, value) } }
+  end
+
+  def test_compressions
+    assert_equal [:gzip, :zstd, nil, nil, :gzip], ["gzip", "ZSTD", "none", false, true].map { |value| check(:compression, value) }
+    assert_raises(ArgumentError) { check(:compression, "lzma") }
+  end
+
+  def test_times_have_an_end
+    [Float::INFINITY, Float::NAN, -1, "soon", nil].each { |value| assert_raises(ArgumentError, value.inspect) { check(:seconds, value) } }
+  end
+
+  def test_a_refusal_shows_what_was_written_but_no_password
+    assert_equal '"redis://…@host/0"', Checks.shown("redis://user:password@host/0")
+    assert_operator Checks.shown("x" * 500).size, :<=, 80
+  end
+end

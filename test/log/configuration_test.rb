@@ -1,0 +1,260 @@
+# frozen_string_literal: true
+
+# Analogger's configuration in every form, ours beside it, and each mistake with its line.
+
+require "test_helper"
+require "gyre/log/configuration"
+
+class LogConfigurationTest < Minitest::Test
+  Configuration = Gyre::Log::Configuration
+
+  # As Analogger's own tests have it.
+  ANALOGGERS = <<~YAML
+    ---
+    port: 47990
+    host: 127.0.0.1
+    default_log: log/default.log
+    daemonize: false
+    syncinterval: 1
+    pidfile: log/analogger.pid
+    secret: never used
+    key: open sesame
+    interval: 2
+    levels: debug,info
+    logs:
+    - service:
+      - a
+      - b
+      logfile: log/a.log
+      cull: true
+      levels: a,b,c,d
+    - service: c
+      logfile: log/c.log
+    - service: stderr
+      logfile: stderr
+      cull: true
+      default: true
+    - service: e
+      logfile: 127.0.0.1
+      type: socket
+      options:
+      - 47993
+  YAML
+
+  def parse(text)
+    Configuration.parse(text, "log.yml")
+  end
+
+  def mistakes(text)
+    assert_raises(Configuration::Invalid) { parse(text) }.mistakes
+  end
+
+  def log_settings(text)
+    parse("logs:\n#{text}").settings[:logs]
+  end
+
+  def test_analoggers_own_configuration_is_read_as_it_is
+    settings = parse(ANALOGGERS).settings
+    assert_equal [["tcp://127.0.0.1:47990"], "open sesame", "log/default.log", %w[debug info], 2, 1],
+                 settings.values_at(:bind, :key, :default_log, :levels, :interval, :sync_interval)
+    assert_equal [%w[a b], %w[c], %w[stderr], %w[e]], settings[:logs].map { |log| log[:services] }
+    assert_equal ["log/a.log", "log/c.log", "STDERR", "127.0.0.1"], settings[:logs].map { |log| log[:logfile] }
+    assert_equal [true, false, true, false], settings[:logs].map { |log| log[:cull] }
+    assert_equal ["socket", [47_993]], settings[:logs].last.values_at(:type, :options)
+    refute_predicate parse(ANALOGGERS), :daemonize?
+    assert_equal "log/analogger.pid", parse(ANALOGGERS).pidfile
+  end
+
+  def test_what_analogger_ignores_is_ignored_with_a_word
+    assert_equal ["log.yml:8: secret: does nothing, as in Analogger; it may be removed",
+                  "log.yml:24: logs[3].default: does nothing, as in Analogger; it may be removed"], parse(ANALOGGERS).notices
+  end
+
+  def test_levels_may_be_one_some_with_or_without_spaces_a_list_or_a_mapping
+    forms = ["info", "info,warn", "info, warn", "' info ,warn,'", "[info, warn]", "{info: true, warn: true}",
+             "\n- :info\n- 404", "\n  :info: true"]
+    expected = [%w[info], %w[info warn], %w[info warn], %w[info warn], %w[info warn], %w[info warn], %w[info 404], %w[info]]
+    assert_equal expected, forms.map { |form| parse("levels: #{form}").settings[:levels] }
+    assert_equal %w[debug info warn error fatal], log_settings("- {service: a, logfile: b}").first[:levels]
+  end
+
+  def test_a_log_without_levels_has_the_five_and_not_those_of_the_top
+    settings = parse("levels: info\nlogs: [{service: a, logfile: b}]").settings
+    assert_equal [%w[info], 5], [settings[:levels], settings[:logs].first[:levels].size]
+  end
+
+  def test_levels_that_say_less_than_they_seem_to_are_told
+    assert_equal ["log.yml:1: levels: warn is let through, as in Analogger, whatever stands behind; remove it"],
+                 parse("levels: {info: true, warn: false}").notices
+    assert_equal ["log.yml:1: levels: lets nothing through"], parse("levels: []").notices
+    assert_equal ["log.yml:1: levels: must be severities, as in: debug,info,warn, not \"\""], mistakes("levels: ''")
+  end
+
+  def test_empty_values_are_defaults
+    settings = parse("port:\nhost: ~\nkey:\ninterval:\nsyncinterval:\nlogs:\nlevels:\ndefault_log:\n").settings
+    assert_equal [["tcp://127.0.0.1:6766"], nil, 1, 60, [], "STDOUT"],
+                 settings.values_at(:bind, :key, :interval, :sync_interval, :logs, :default_log)
+  end
+
+  def test_syncinterval_0_is_off
+    assert_equal [nil, nil, 0.5], ["0", "'0'", "0.5"].map { |value| parse("syncinterval: #{value}").settings[:sync_interval] }
+  end
+
+  def test_numbers_may_stand_in_quotes
+    assert_equal [["tcp://127.0.0.1:6767"], 2, 1.5],
+                 parse("port: '6767'\ninterval: '2'\nsyncinterval: '1.5'").settings.values_at(:bind, :interval, :sync_interval)
+  end
+
+  def test_a_dash_is_standard_output
+    assert_equal %w[STDOUT STDOUT STDERR a], ["'-'", "stdout", "StdErr", "a"].map { |path| parse("default_log: #{path}").default_log }
+  end
+
+  def test_without_a_file_messages_go_to_log
+    Dir.mktmpdir do |folder|
+      Dir.chdir(folder) do
+        assert_equal "log", Configuration.new.default_log
+        Dir.mkdir("log")
+        assert_equal "log/default.log", Configuration.new.settings[:default_log]
+      end
+    end
+  end
+
+  def test_a_host_of_ipv6_gets_its_brackets
+    assert_equal [["tcp://[::1]:6766"]] * 2, ["'::1'", "'[::1]'"].map { |host| parse("host: #{host}").addresses }
+  end
+
+  def test_aliases_and_merge_keys
+    logs = log_settings(<<~YAML)
+      - &first
+        service: a
+        logfile: a.log
+        levels: &some [info, warn]
+      - <<: *first
+        service: b
+      - service: c
+        logfile: c.log
+        levels: *some
+    YAML
+    assert_equal [["a", "a.log", %w[info warn]], ["b", "a.log", %w[info warn]], ["c", "c.log", %w[info warn]]],
+                 logs.map { |log| [log[:services].first, log[:logfile], log[:levels]] }
+  end
+
+  def test_ours
+    settings = parse(<<~YAML).settings
+      bind: [tcp://127.0.0.1:1, "unix:///tmp/log.sock"]
+      tls: {certificate: c.pem, key: k.pem, ca: ca.pem, verify: true}
+      rotate: {size: 100M, every: day, keep: 7, compress: gzip}
+      format: json
+      raw: true
+      logs:
+      - {service: a, logfile: a.log}
+      - {service: b, logfile: b.log, format: text, raw: false, rotate: {every: 2 hours, compress: none}}
+    YAML
+    assert_equal ["tcp://127.0.0.1:1", "unix:///tmp/log.sock"], settings[:bind]
+    assert_equal({ certificate: "c.pem", key: "k.pem", ca: "ca.pem", verify: true }, settings[:tls])
+    first, second = settings[:logs]
+    assert_equal [:json, true, { size: 100 << 20, every: :day, keep: 7, compress: :gzip }], first.values_at(:format, :raw, :rotate)
+    assert_equal [:text, false, { every: 7200, compress: nil }], second.values_at(:format, :raw, :rotate)
+  end
+
+  def test_all_mistakes_are_told_at_once_each_with_its_line
+    assert_equal <<~TEXT.lines(chomp: true), mistakes(<<~YAML)
+      log.yml:1: port: must be a port, 1 to 65535 (0 takes a free one), not 99999
+      log.yml:2: defualt_log: there is no such key; did you mean default_log?
+      log.yml:3: interval: must be a number of seconds, 0 or more, not -1
+      log.yml:4: tls: needs key
+      log.yml:8: logs[1].cull: must be true or false, not "maybe"
+      log.yml:9: logs[2]: has no logfile: name a path, STDOUT or STDERR
+      log.yml:10: logs[2].file: there is no such key; did you mean logfile?
+      log.yml:11: logs[3]: must be keys with values
+      log.yml:13: rotate.size: must be a number of bytes like 500, 64k or 10M, not "10Q"
+      log.yml:14: rotate.every: must be minute, hour, day, week, some of them (2 days) or a number of seconds, not "fortnight"
+    TEXT
+      port: 99999
+      defualt_log: a
+      interval: -1
+      tls: {certificate: a}
+      logs:
+      - service: a
+        logfile: a
+        cull: maybe
+      - service: b
+        file: b
+      - c
+      rotate:
+        size: 10Q
+        every: fortnight
+    YAML
+  end
+
+  def test_what_is_no_configuration
+    assert_equal ["log.yml:1: says nothing: write at least one key, as in: port: 6766"], mistakes("")
+    assert_equal ["log.yml:1: must be keys with values, as in: port: 6766"], mistakes("hello")
+    assert_equal ["log.yml:1: is no YAML: did not find expected ',' or '}' while parsing a flow mapping"], mistakes("a: {b: c\n")
+    assert_equal ["log.yml: is not in UTF-8"], mistakes("host: \xff")
+    assert_equal ["log.yml:2: one file has one document; remove the line ---"], mistakes("port: 1\n---\nport: 2\n")
+    error = assert_raises(Configuration::Invalid) { Configuration.load("/nowhere/log.yml") }
+    assert_equal "/nowhere/log.yml: the configuration cannot be read: no such file or directory", error.message
+  end
+
+  def test_nothing_of_ruby_is_made
+    assert_equal ["log.yml:1: the tag !ruby/object:Object has no place here; remove it"], mistakes("key: !ruby/object:Object {}")
+    assert_equal ["log.yml:1: key: must be text"], mistakes("key: [a]")
+  end
+
+  def test_aliases_that_lead_nowhere_or_back
+    assert_equal ["log.yml:1: there is no &a above for *a"], mistakes("port: *a")
+    assert_includes mistakes("logs: &a [*a]"), "log.yml:1: *a holds itself"
+  end
+
+  def test_a_key_twice_is_a_mistake
+    assert_equal ["log.yml:3: port: is here twice; keep one of the two"], mistakes("port: 1\nhost: a\nport: 2")
+  end
+
+  def test_what_cannot_be_said_together
+    assert_equal ["log.yml:2: bind: is said beside port; keep bind, or port", "log.yml:4: key_file: is said beside key; keep one of the two"],
+                 mistakes("port: 1\nbind: localhost:2\nkey: a\nkey_file: b")
+    assert_equal ["log.yml:1: tls: verify needs ca: the authorities whose certificates count"],
+                 mistakes("tls: {certificate: a, key: b, verify: true}")
+  end
+
+  def test_a_log_without_service_takes_nothing_and_a_service_twice_counts_last
+    configuration = parse("logs:\n- logfile: a\n- {service: b, logfile: b}\n- {service: [b, c], logfile: c}")
+    assert_equal ["log.yml:1: logs: service b is in 2 entries; the last one counts",
+                  "log.yml:2: logs[1]: has no service, so nothing goes there, as in Analogger"], configuration.notices
+    assert_equal %w[b c], configuration.settings[:logs].map { |log| log[:logfile] }
+  end
+
+  def test_secrets_are_in_no_message
+    text = mistakes("key: {a: topsecret}\nprot: 1\nsecret: topsecret\nlogs: [{service: a, type: redis, logfile: [redis://:topsecret@host]}]").join
+    refute_includes text, "topsecret"
+    refute_includes parse("key: topsecret").inspect, "topsecret"
+    refute_includes parse("key: 0777").notices.join, "511"
+  end
+
+  def test_a_key_that_yaml_changes_is_told
+    configuration = parse("key: 0777")
+    assert_equal "511", configuration.key # what Analogger makes of it
+    assert_equal ["log.yml:1: key: YAML does not read this as text, which changes it; put it in quotes if clients cannot get in"],
+                 configuration.notices
+    assert_empty parse("key: 1234").notices
+  end
+
+  def test_the_key_may_be_in_a_file
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "key")
+      configuration = parse("key_file: #{path}")
+      assert_match(/key: the key cannot be read: no such file/, assert_raises(Configuration::Invalid) { configuration.key }.message)
+      File.write(path, "open sesame\n")
+      assert_equal "open sesame", configuration.settings[:key]
+      File.write(path, "\n")
+      assert_match(/holds no key/, assert_raises(Configuration::Invalid) { configuration.key }.message)
+    end
+  end
+
+  def test_what_comes_later_wins
+    base = parse("bind: [a:1, b:2]\nkey_file: x")
+    assert_equal [["tcp://127.0.0.1:7"], "k"], base.merge(port: 7, key: "k").settings.values_at(:bind, :key)
+    assert_equal ["c:1"], parse("port: 1").merge(bind: ["c:1"]).addresses
+  end
+end
