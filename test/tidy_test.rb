@@ -34,6 +34,7 @@ class TidyTest < Minitest::Test
     **%w[loop/portable scheduler/portable scheduler/portable/buffered_io
          scheduler/portable/callback scheduler/portable/fibers scheduler/portable/waiter scheduler/portable/worker
          scheduler/portable/sight scheduler/fork].to_h { |name| ["lib/gyre/#{name}.rb", "test/scheduler_test.rb"] },
+    "lib/gyre/log_command/serve.rb" => "test/log_command_test.rb",
     "lib/gyre/offload/job.rb" => "test/offload_test.rb",
     # Parts of the keyed loop: it is held to its contract.
     **%w[file_watch keyed_home keyed_watch portable_keyed process_watch signal_watch traps].to_h do |name|

@@ -25,7 +25,7 @@ class WebCLITest < Minitest::Test
   def test_an_unknown_command_is_told_which_there_are
     output = gyre("sreve")
     assert_equal 2, output.status.exitstatus
-    assert_equal "gyre: there is no command sreve. There are: serve. Run `gyre --help`.\n", output.err
+    assert_equal "gyre: there is no command sreve. There are: serve, log. Run `gyre --help`.\n", output.err
   end
 
   def test_serve_has_help_with_every_limit

@@ -48,7 +48,9 @@ module Gyre
         (configuration.notices + options.notices).each { |notice| @err.puts("gyre log: #{notice}") }
         configuration
       rescue Log::Configuration::Invalid => error
-        raise StartError, error.message
+        raise StartError, error.message if error.mistakes.one?
+
+        raise StartError, "#{error.mistakes.size} mistakes; nothing was started:\n#{error.message}"
       end
 
       def serve(configuration)

@@ -18,8 +18,9 @@ module Gyre
                gyre log tail [SERVICE]
                gyre log status
 
-        Without a configuration it listens on 127.0.0.1:6766 and writes to ./log. What is said by a flag
-        wins over the file. Analogger's configurations and command lines work as they are.
+        Without a configuration it listens on 127.0.0.1:6766 and writes to ./log.
+        A flag wins over the file. Analogger's configurations and command lines work
+        as they are.
       TEXT
 
       # @return [Hash{Symbol => Object}] what the flags say, by the names of Gyre::Log::Configuration::Keys
@@ -36,7 +37,7 @@ module Gyre
       def initialize(arguments)
         @values = {}
         @notices = []
-        @usage = Usage.new(arguments, BANNER) { |flags| declare(flags) }
+        @usage = Usage.new(attach_dashes(arguments), BANNER) { |flags| declare(flags) }
         return if @usage.rest.empty? || @show == :help
 
         raise UsageError, "#{@usage.rest.first}: nothing is expected there; flags begin with a dash"
@@ -49,6 +50,13 @@ module Gyre
 
       private
 
+      # Ruby 3.1's OptionParser takes a lone dash for a word of its own, not for the argument of what stands before.
+      def attach_dashes(arguments)
+        arguments.each_with_object([]) do |word, words|
+          word == "-" && ["-d", "--default"].include?(words.last) ? words[-1] = words.last == "-d" ? "-d-" : "--default=-" : words << word
+        end
+      end
+
       # In Analogger every argument may be left out.
       def declare(flags)
         flags.separator "\nWhere to listen:"
@@ -56,7 +64,8 @@ module Gyre
         flags.on("-h", "--host [HOST]", "the host (127.0.0.1); -h alone prints this text") do |value|
           value ? check("-h", :host, value) : @show = :help
         end
-        flags.on("-b", "--bind ADDRESS", "tcp://host:port or unix:///path, instead of host and port; several times") do |value|
+        flags.on("-b", "--bind ADDRESS", "instead of host and port: tcp://host:port or",
+                 "unix:///path; may be given several times") do |value|
           (@values[:bind] ||= []).concat(checked("--bind", :bind, value))
         end
         who_may(flags)
@@ -67,7 +76,8 @@ module Gyre
 
       def who_may(flags)
         flags.separator "\nWho may:"
-        flags.on("-k", "--key [KEY]", "what clients must know; others see it here (ps): use GYRE_LOG_KEY") do |value|
+        flags.on("-k", "--key [KEY]", "what clients must know; better in GYRE_LOG_KEY,",
+                 "for others see it here (ps)") do |value|
           next unless value
 
           @notices << "the key is on the command line, where everybody on this machine can see it (ps): " \
@@ -80,8 +90,8 @@ module Gyre
 
       def where(flags)
         flags.separator "\nWhere to write:"
-        flags.on("-c", "--config FILE", "configuration, YAML: Analogger's keys and ours") { |value| @path = value }
-        set(flags, "-d", "--default [PATH]", "where services go that the configuration does not name; - is stdout", :default_log)
+        flags.on("-c", "--config FILE", "the configuration, YAML: Analogger's or more") { |value| @path = value }
+        set(flags, "-d", "--default [PATH]", "for services without a log of their own; - is", "standard output", :default_log)
         set(flags, "-i", "--interval [SECONDS]", "between writes (1)", :interval)
         set(flags, "-s", "--syncinterval [SECONDS]", "between fdatasyncs (60); 0 never", :syncinterval)
       end
@@ -89,21 +99,22 @@ module Gyre
       def process(flags)
         flags.separator "\nThe process:"
         flags.on("-x", "--daemonize", "leave the terminal") { @values[:daemonize] = true }
-        flags.on("-w", "--writepid [FILE]", "holds the process id while the server runs (analogger.pid)") do |value|
+        flags.on("-w", "--writepid [FILE]", "holds the process id while the server runs") do |value|
           @values[:pidfile] = value || "analogger.pid"
         end
       end
 
       def others(flags)
         flags.separator "\nOthers:"
-        flags.on("--check", "read the configuration, say what is wrong with it, and end") { @show = :check }
+        flags.on("--check", "only say what is wrong with the configuration") { @show = :check }
         flags.on("-v", "--version", "print Gyre's version") { @show = :version }
         flags.on("--help", "print this text") { @show = :help }
-        flags.separator "\nSignals: INT and TERM write everything and end; HUP opens the files anew; USR2 starts anew, without a gap."
+        flags.separator "\nSignals: INT and TERM write everything and end. HUP opens the files anew." \
+                        "\n         USR2 starts anew, and refuses nobody meanwhile."
       end
 
-      def set(flags, short, long, meaning, key)
-        flags.on(*short, long, meaning) { |value| check(long[/\A[\w-]+/], key, value) if value }
+      def set(flags, short, long, *meaning, key)
+        flags.on(*short, long, *meaning) { |value| check(long[/\A[\w-]+/], key, value) if value }
       end
 
       def check(flag, key, value)

@@ -25,7 +25,7 @@ module Gyre
       # @yieldparam flags [OptionParser] for what the command knows
       # @raise [UsageError]
       def initialize(arguments, banner, &declare)
-        @parser = OptionParser.new(banner, 30, "  ", &declare)
+        @parser = OptionParser.new(banner, 29, "  ", &declare)
         @rest = @parser.parse(arguments)
       rescue OptionParser::InvalidOption => error
         raise UsageError, unknown(error.args.first)
