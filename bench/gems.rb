@@ -16,3 +16,5 @@ gem "carbon_fiber" if RUBY_VERSION >= "3.4"
 
 gem "ever"
 gem "nio4r"
+
+gem "analogger"

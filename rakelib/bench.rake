@@ -12,7 +12,10 @@ namespace :bench do
 
   desc "Measure the keyed loop against Ever's and nio4r's selector (BENCHOPTS)"
   task(loop: :compile) { ruby "bench/loop", *ENV["BENCHOPTS"].to_s.split }
+
+  desc "Measure the log server and client against Analogger and rsyslog (BENCHOPTS)"
+  task(log: :compile) { ruby "bench/log", *ENV["BENCHOPTS"].to_s.split }
 end
 
 desc "All benchmarks; about an hour"
-task bench: %w[bench:http bench:scheduler bench:loop]
+task bench: %w[bench:http bench:scheduler bench:loop bench:log]

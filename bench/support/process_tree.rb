@@ -34,6 +34,11 @@ module Bench
       pids.sum { |pid| read("/proc/#{pid}/status")[/^VmRSS:\s*(\d+)/, 1].to_i }
     end
 
+    # @return [Integer] kilobytes that were resident at most, each process's own peak
+    def peak_rss_kb
+      pids.sum { |pid| read("/proc/#{pid}/status")[/^VmHWM:\s*(\d+)/, 1].to_i }
+    end
+
     # @return [Integer] kilobytes resident, shared pages divided by those who share them
     def pss_kb
       pids.sum { |pid| read("/proc/#{pid}/smaps_rollup")[/^Pss:\s*(\d+)/, 1].to_i }

@@ -22,7 +22,7 @@ module Bench
   module Setup
     # The program that each Debian package is needed for.
     PACKAGES = { "nginx" => "nginx-light", "wrk" => "wrk", "h2load" => "nghttp2-client", "taskset" => "util-linux", "cc" => "gcc",
-                 "perf" => "linux-perf" }.freeze
+                 "perf" => "linux-perf", "rsyslogd" => "rsyslog" }.freeze
 
     module_function
 
@@ -81,14 +81,19 @@ module Bench
                             .scan(/^    ([\w-]+) \((\d[^-)]*)/).to_h
     end
 
-    # Compiles bench/support/connections.c when it changed.
-    # @return [String] the program's path
+    # @return [String] the path of the load client for bench/http
     def connections
-      source = File.join(__dir__, "connections.c")
-      target = File.join(WORK, "connections")
+      compiled("connections")
+    end
+
+    # Compiles a load client, bench/support/NAME.c, when it changed.
+    # @return [String] the program's path
+    def compiled(name)
+      source = File.join(__dir__, "#{name}.c")
+      target = File.join(WORK, name)
       unless File.exist?(target) && File.mtime(target) > File.mtime(source)
         FileUtils.mkdir_p(WORK)
-        run({}, "cc", "-O2", "-Wall", "-o", target, source)
+        run({}, "cc", "-O3", "-Wall", "-o", target, source)
       end
       target
     end

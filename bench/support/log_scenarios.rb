@@ -1,0 +1,207 @@
+# frozen_string_literal: true
+
+# What bench/log measures: each scenario knows its subjects (a server, or a client of ours or Analogger's), how one sample of one is
+# taken, and the columns of its table. What a sample wrote is compared with what was sent, line by line, before it counts.
+
+require "json"
+require "timeout"
+require_relative "log_load"
+require_relative "log_servers"
+
+module Bench
+  # A server takes numbered messages as fast as it can: rate until the last line is in the file, and until fdatasync of the file has
+  # returned; CPU time and memory of the server. A subject that takes part on another wire has a name of its own.
+  class FloodScenario
+    COLUMNS = { sent: ["messages", 0], written_per_s: ["in the file, messages/s", 0], synced_per_s: ["with fdatasync, messages/s", 0],
+                cpu_us: ["server CPU, µs a message", 2], rss_mb: ["peak RSS, MB", 0], disordered: ["out of order", 0] }.freeze
+    WARM_UP = 100_000
+
+    attr_reader :key, :title, :columns, :subjects
+
+    # @param key [String] name on the command line
+    # @param title [String]
+    # @param size [Integer] bytes of a message
+    # @param connections [Integer]
+    # @param subjects [Hash{String => Array(String, String, Integer)}] name => [server, wire, messages]
+    # @param columns [Hash] more than the usual ones
+    def initialize(key, title, size:, connections:, subjects:, columns: {})
+      @key = key
+      @title = title
+      @size = size
+      @connections = connections
+      @subjects = subjects
+      @columns = COLUMNS.merge(columns)
+    end
+
+    # @param subject [String]
+    # @param scale [Float] part of the usual number of messages
+    # @return [Hash{Symbol => Numeric}] one sample
+    def measure(subject, scale)
+      name, wire, count = @subjects.fetch(subject)
+      count = (count * scale).to_i / @connections * @connections
+      LogServer.run(name) do |server|
+        load = { port: wire.start_with?("rfc5424") ? server.syslog_port : server.port, wire: wire, size: @size, file: server.file }
+        LogLoad.flood(**load, count: [WARM_UP, count / 4].min, connections: 1) { nil }
+        before = nil
+        result = LogLoad.flood(**load, count: count, connections: @connections) { before = [server.bytes, server.tree.cpu_s] }
+        cpu_s = server.tree.cpu_s - before.last
+        disordered = LogLoad.verify(file: server.file, offset: before.first, size: @size, count: count, connections: @connections)
+        sample(count, cpu_s, result).merge(rss_mb: server.tree.peak_rss_kb / 1024.0, disordered: disordered)
+      end
+    end
+
+    private
+
+    def sample(count, cpu_s, result)
+      acknowledged_per_s = count / result[:acknowledged_s] if result[:acknowledged_s].positive?
+      { sent: count, written_per_s: count / result[:written_s], synced_per_s: count / result[:synced_s], cpu_us: cpu_s / count * 1e6,
+        acknowledged_per_s: acknowledged_per_s }
+    end
+  end
+
+  # One client in a process of its own logs to our server: rate as the caller sees it, until flush has returned, until all is in the file;
+  # CPU time of the client's whole process.
+  class ClientScenario
+    COLUMNS = { sent: ["messages", 0], logged_per_s: ["logged, messages/s", 0], flushed_per_s: ["flushed, messages/s", 0],
+                written_per_s: ["in the file, messages/s", 0], cpu_us: ["client CPU, µs a message", 2],
+                server_cpu_us: ["server CPU, µs a message", 2] }.freeze
+    SUBJECTS = { "gyre" => "unacknowledged", "analogger" => "analogger", "gyre-acknowledged" => "acknowledged" }.freeze
+    LIMIT_S = 120
+
+    attr_reader :key, :title
+
+    def initialize(key, title, size:, count:)
+      @key = key
+      @title = title
+      @size = size
+      @count = count
+    end
+
+    def columns = COLUMNS
+    def subjects = SUBJECTS
+
+    # @return [Hash{Symbol => Numeric}] one sample
+    def measure(subject, scale)
+      count = (@count * scale).to_i
+      LogServer.run("gyre") do |server|
+        result = converse(server, SUBJECTS.fetch(subject), count)
+        LogLoad.verify(file: server.file, offset: 0, size: @size, count: count, connections: 1)
+        { sent: count, logged_per_s: count / result[:logged_s], flushed_per_s: count / result[:flushed_s],
+          written_per_s: count / result[:written_s], cpu_us: result[:cpu_s] / count * 1e6, server_cpu_us: result[:server_cpu_s] / count * 1e6 }
+      end
+    end
+
+    private
+
+    def converse(server, client, count)
+      folder = server.folder("client")
+      environment = Setup.gem_environment.merge(Setup.yjit_environment, "TMPDIR" => folder)
+      script = File.join(__dir__, "log_client.rb")
+      command = ["taskset", "-c", LOAD_CORE.to_s, *Setup.ruby_command(script, client, server.port.to_s, @size.to_s, count.to_s, folder)]
+      io = IO.popen([environment, *command, { err: %i[child out] }], "r+")
+      Timeout.timeout(LIMIT_S) { take(io, server, count) }
+    rescue Timeout::Error
+      raise Problem, "the client did not end within #{LIMIT_S} s; #{server.bytes} bytes were written"
+    ensure
+      LogLoad.finish(io)
+    end
+
+    def take(io, server, count)
+      ready = io.gets
+      raise Problem, "the client said: #{ready}#{io.read}" unless ready == "ready\n"
+
+      before_s = server.tree.cpu_s
+      begin_s = now
+      io.puts "go"
+      line = io.gets
+      raise Problem, "the client said: #{line}#{io.read}" unless line&.start_with?("{")
+
+      # A line: YYYY/MM/DD HH:MM:SS|bench|info|message
+      sleep 0.001 until server.bytes >= count * (32 + @size)
+      JSON.parse(line, symbolize_names: true).merge(written_s: now - begin_s, server_cpu_s: server.tree.cpu_s - before_s)
+    ensure
+      io.puts "end"
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+
+  # Many connections that say a little each: how late a line is in the file, whether the server grows.
+  class TrickleScenario
+    CONNECTIONS = 1000
+    RATE = 10
+    SECONDS = 20
+    SIZE = 100
+    SETTLED_S = 5
+    COLUMNS = { noted: ["messages", 0], p50_ms: ["p50, ms", 0], p99_ms: ["p99, ms", 0], max_ms: ["max, ms", 0],
+                cpu_us: ["server CPU, µs a message", 2], rss_settled_mb: ["RSS after #{SETTLED_S} s, MB", 1],
+                rss_mb: ["RSS at the end, MB", 1] }.freeze
+    SUBJECTS = { "gyre" => "analogger", "gyre-0.1" => "analogger", "analogger" => "analogger", "rsyslog" => "syslog" }.freeze
+
+    def key = "trickle"
+    def title = "#{CONNECTIONS} connections, #{RATE} messages of #{SIZE} bytes a second on each: from send to the line in the file"
+    def columns = COLUMNS
+    def subjects = SUBJECTS
+
+    # @return [Hash{Symbol => Numeric}] one sample
+    def measure(subject, scale)
+      LogServer.run(subject) do |server|
+        resident = []
+        before_s = 0
+        watch = -> { resident << (server.tree.rss_kb / 1024.0) }
+        load = { port: server.port, wire: SUBJECTS.fetch(subject), size: SIZE, file: server.file, rate: RATE, connections: CONNECTIONS }
+        result = LogLoad.trickle(**load, seconds: [(SECONDS * scale).to_i, 5].max, watch: watch) { before_s = server.tree.cpu_s }
+        cpu_s = server.tree.cpu_s - before_s
+        { noted: result[:noted], p50_ms: result[:p50_s] * 1000, p99_ms: result[:p99_s] * 1000, max_ms: result[:max_s] * 1000,
+          cpu_us: cpu_s / result[:noted] * 1e6, rss_settled_mb: resident[SETTLED_S] || resident.last, rss_mb: resident.last }
+      end
+    end
+  end
+
+  # All scenarios, in the order in which they are run and reported.
+  module LogScenarios
+    # Messages on Analogger's wire; how many, so that each takes some seconds: the last ones wait for a timer, a second at most.
+    WIRE = { "gyre" => ["gyre", "analogger", 4_000_000], "analogger" => ["analogger", "analogger", 400_000],
+             "rsyslog" => ["rsyslog", "syslog", 2_000_000], "rsyslog-tuned" => ["rsyslog-tuned", "syslog", 2_000_000],
+             "rsyslog-sync" => ["rsyslog-sync", "syslog", 100_000] }.freeze
+    ACKNOWLEDGED = { "gyre" => ["gyre", "analogger", 4_000_000], "gyre-acknowledged" => ["gyre", "records", 4_000_000] }.freeze
+    ACKNOWLEDGED_COLUMN = { acknowledged_per_s: ["acknowledged, messages/s", 0] }.freeze
+
+    module_function
+
+    def wire
+      [10, 100].product([1, 200]).map do |size, connections|
+        FloodScenario.new("wire-#{size}-#{connections}", "Analogger's wire: #{size} bytes, #{counted(connections)}",
+                          size: size, connections: connections, subjects: WIRE)
+      end
+    end
+
+    def acknowledged
+      [10, 100].product([1, 200]).map do |size, connections|
+        FloodScenario.new("acknowledged-#{size}-#{connections}", "Acknowledged, group commit of 10 ms: #{size} bytes, #{counted(connections)}",
+                          size: size, connections: connections, subjects: ACKNOWLEDGED, columns: ACKNOWLEDGED_COLUMN)
+      end
+    end
+
+    def rfc5424
+      { "lines" => "rfc5424", "octets" => "rfc5424-octet" }.map do |framing, wire|
+        subjects = { "gyre" => 4, "rsyslog" => 2, "rsyslog-tuned" => 2 }.to_h { |name, millions| [name, [name, wire, millions * 1_000_000]] }
+        FloodScenario.new("rfc5424-#{framing}", "RFC 5424: 100 bytes, 1 connection, #{framing == 'lines' ? 'a line each' : 'octets counted'}",
+                          size: 100, connections: 1, subjects: subjects)
+      end
+    end
+
+    def client
+      [10, 100].product([100_000, 1_000_000]).map do |size, count|
+        ClientScenario.new("client-#{size}-#{count / 1000}k", "Clients on our server: #{Markdown.number(count, 0)} messages of #{size} bytes",
+                           size: size, count: count)
+      end
+    end
+
+    def counted(connections)
+      connections == 1 ? "1 connection" : "#{connections} connections"
+    end
+
+    ALL = [*wire, *client, *acknowledged, *rfc5424, TrickleScenario.new].freeze
+  end
+end
