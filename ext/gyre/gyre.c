@@ -4,6 +4,7 @@
 #include "feature.h"
 #include "gyre.h"
 #include "http1.h"
+#include "log_ingest.h"
 #include "scheduler.h"
 #include "selector.h"
 
@@ -26,4 +27,5 @@ void Init_gyre_ext(void) {
   gyre_init_http1_response();
   gyre_init_http1_acceptor();
   gyre_init_selector();
+  gyre_init_log_ingest();
 }

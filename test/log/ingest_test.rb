@@ -9,4 +9,9 @@ class LogIngestTest < Minitest::Test
     assert_equal "Gyre::Log::PortableIngest", result.out
     assert_empty result.err
   end
+
+  def test_the_native_engine_has_the_native_twin
+    skip "the extension is not built" unless Gyre::Loop.native?
+    assert_instance_of Gyre::Log::NativeIngest, Gyre::Log::Ingest.new
+  end
 end

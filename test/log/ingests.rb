@@ -4,12 +4,11 @@
 
 require "gyre/log"
 require "gyre/log/portable_ingest"
+require "gyre/log/native_ingest" if Gyre::Loop.native?
 
 module LogIngests
   # By name; the native one only where the extension is built.
-  ALL = {
-    "Portable" => Gyre::Log::PortableIngest, "Native" => (Gyre::Log::NativeIngest if Gyre::Loop.native? && defined?(Gyre::Log::NativeIngest))
-  }.compact.freeze
+  ALL = { "Portable" => Gyre::Log::PortableIngest, "Native" => (Gyre::Log::NativeIngest if Gyre::Loop.native?) }.compact.freeze
   # 2026-11-21 19:20:00.123456789 UTC
   TIME_NS = 1_795_288_800_123_456_789
 

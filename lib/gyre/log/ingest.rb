@@ -40,10 +40,9 @@ module Gyre
     module Ingest
       # @return [NativeIngest, PortableIngest] that of the engine which GYRE_BACKEND and this machine allow
       def self.new(**options)
-        return NativeIngest.new(**options) if Loop.native? && defined?(NativeIngest)
-
-        require "gyre/log/portable_ingest" unless defined?(PortableIngest)
-        PortableIngest.new(**options)
+        native = Loop.native?
+        require native ? "gyre/log/native_ingest" : "gyre/log/portable_ingest"
+        (native ? NativeIngest : PortableIngest).new(**options)
       end
     end
   end

@@ -113,7 +113,7 @@ module Gyre
 
       # @return [Hash{String => Integer}]
       def services
-        @services.dup
+        @services.transform_keys { |name| name.dup.force_encoding(Encoding::UTF_8) }
       end
 
       # For streams: a message has come.

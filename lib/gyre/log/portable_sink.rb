@@ -52,7 +52,7 @@ module Gyre
       #
       # @return [void]
       def note(client_id, sequence)
-        @clients[client_id] = sequence
+        @clients[client_id] = [sequence, @clients.fetch(client_id, 0)].max
       end
 
       # @return [Array(String, Hash{String => Integer}), nil]

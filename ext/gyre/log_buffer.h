@@ -1,0 +1,62 @@
+/*
+ * Bytes that grow, by doubling. Used by the log's codecs, which include no ruby.h. Functions return 0 or -ENOMEM; the bytes
+ * stay as they were then.
+ */
+#ifndef GYRE_LOG_BUFFER_H
+#define GYRE_LOG_BUFFER_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A piece of somebody else's bytes. */
+struct gyre_log_text {
+  const char *bytes;
+  size_t length;
+};
+
+struct gyre_log_buffer {
+  char *bytes;
+  size_t length, capacity;
+};
+
+/* Makes room for `more` bytes; the slow part of gyre_log_buffer_reserve. */
+static inline int gyre_log_buffer_grow(struct gyre_log_buffer *buffer, size_t more) {
+  size_t capacity = buffer->capacity ? buffer->capacity : 256;
+  if (more > SIZE_MAX / 4 || buffer->length > SIZE_MAX / 4) return -ENOMEM;
+  while (capacity - buffer->length < more) capacity *= 2;
+  char *const bytes = realloc(buffer->bytes, capacity);
+  if (!bytes) return -ENOMEM;
+  buffer->bytes = bytes;
+  buffer->capacity = capacity;
+  return 0;
+}
+
+static inline int gyre_log_buffer_reserve(struct gyre_log_buffer *buffer, size_t more) {
+  return buffer->capacity - buffer->length >= more ? 0 : gyre_log_buffer_grow(buffer, more);
+}
+
+/* Where room was made before. */
+static inline void gyre_log_buffer_put(struct gyre_log_buffer *buffer, const char *bytes, size_t length) {
+  if (length > 0) memcpy(buffer->bytes + buffer->length, bytes, length);
+  buffer->length += length;
+}
+
+static inline int gyre_log_buffer_append(struct gyre_log_buffer *buffer, const char *bytes, size_t length) {
+  if (gyre_log_buffer_reserve(buffer, length) < 0) return -ENOMEM;
+  gyre_log_buffer_put(buffer, bytes, length);
+  return 0;
+}
+
+static inline int gyre_log_buffer_append_text(struct gyre_log_buffer *buffer, const char *text) {
+  return gyre_log_buffer_append(buffer, text, strlen(text));
+}
+
+static inline void gyre_log_buffer_free(struct gyre_log_buffer *buffer) {
+  free(buffer->bytes);
+  memset(buffer, 0, sizeof(*buffer));
+}
+
+#endif

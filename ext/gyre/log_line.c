@@ -1,0 +1,186 @@
+/*
+ * Lines (see log_line.h). Most messages hold nothing that needs escaping: eight bytes are looked at in one step.
+ */
+#include "log_line.h"
+
+#include <stdio.h>
+
+#define EACH(byte)         (UINT64_C(0x0101010101010101) * (byte))
+#define BELOW_SPACE(eight) (((eight) - EACH(0x20)) & ~(eight) & EACH(0x80))
+#define ZERO(eight)        (((eight) - EACH(1)) & ~(eight) & EACH(0x80))
+#define EQUAL(eight, byte) ZERO((eight) ^ EACH(byte))
+
+enum escaping { OF_TEXT, OF_FIELD, OF_JSON };
+
+/* Whether the byte cannot stand in such a text as it is. In JSON, bytes above ASCII are looked at closer. */
+static inline int escaped(unsigned char byte, enum escaping escaping) {
+  if (escaping == OF_JSON) return byte < 0x20 || byte == '"' || byte == '\\' || byte >= 0x80;
+  return (byte < 0x20 && byte != '\t') || byte == 0x7f || byte == '\\' || (escaping == OF_FIELD && byte == '|');
+}
+
+/* A word of which no byte can be escaped; the other way round it may err. */
+static inline int clean_word(const char *bytes, enum escaping escaping) {
+  uint64_t eight;
+  memcpy(&eight, bytes, 8);
+  uint64_t found = BELOW_SPACE(eight) | EQUAL(eight, '\\');
+  if (escaping == OF_JSON)
+    found |= EQUAL(eight, '"') | (eight & EACH(0x80));
+  else
+    found |= EQUAL(eight, 0x7f);
+  if (escaping == OF_FIELD) found |= EQUAL(eight, '|');
+  return found == 0;
+}
+
+/* How many bytes at the beginning need no escaping. */
+static inline size_t clean(const char *bytes, size_t length, enum escaping escaping) {
+  size_t at = 0;
+  while (at < length) {
+    while (length - at >= 8 && clean_word(bytes + at, escaping)) at += 8;
+    for (const size_t end = length - at > 8 ? at + 8 : length; at < end; at++) {
+      if (escaped((unsigned char)bytes[at], escaping)) return at;
+    }
+  }
+  return length;
+}
+
+static const char digits[] = "0123456789abcdef";
+
+/* Six bytes at most. */
+static size_t escape(char *to, unsigned char byte, enum escaping escaping) {
+  static const char letters[] = "nr\\\"tbf", named[] = "\n\r\\\"\t\b\f", named_in_text[] = "\n\r\\";
+  const char *const names = escaping == OF_JSON ? named : named_in_text;
+  const char *const at = byte == 0 ? NULL : strchr(names, byte);
+  to[0] = '\\';
+  if (at) {
+    to[1] = letters[at - names];
+    return 2;
+  }
+  const size_t start = escaping == OF_JSON ? 4 : 2;
+  memcpy(to + 1, escaping == OF_JSON ? "u00" : "x", start - 1);
+  to[start] = digits[byte >> 4];
+  to[start + 1] = digits[byte & 15];
+  return start + 2;
+}
+
+/*
+ * The bytes of the character that begins here, if it is UTF-8 (RFC 3629, section 4); otherwise minus the bytes that stand for one
+ * broken character: the longest beginning of a possible one (Unicode, section 3.9).
+ */
+static int utf8_character(const unsigned char *at, size_t length) {
+  const unsigned char first = at[0];
+  int more;
+  unsigned char least = 0x80, most = 0xbf;
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4) return -1;
+  if (first < 0xe0) {
+    more = 1;
+  } else if (first < 0xf0) {
+    more = 2;
+    if (first == 0xe0) least = 0xa0;
+    if (first == 0xed) most = 0x9f;
+  } else {
+    more = 3;
+    if (first == 0xf0) least = 0x90;
+    if (first == 0xf4) most = 0x8f;
+  }
+  for (int i = 1; i <= more; i++) {
+    if ((size_t)i >= length || at[i] < least || at[i] > most) return -i;
+    least = 0x80;
+    most = 0xbf;
+  }
+  return more + 1;
+}
+
+static int append_escaped(struct gyre_log_buffer *buffer, struct gyre_log_text text, enum escaping escaping) {
+  size_t at = 0;
+  for (;;) {
+    const size_t plain = clean(text.bytes + at, text.length - at, escaping);
+    if (gyre_log_buffer_reserve(buffer, plain + 8) < 0) return -ENOMEM;
+    gyre_log_buffer_put(buffer, text.bytes + at, plain);
+    at += plain;
+    if (at == text.length) return 0;
+    const unsigned char byte = (unsigned char)text.bytes[at];
+    if (escaping == OF_JSON && byte >= 0x80) {
+      const int bytes = utf8_character((const unsigned char *)text.bytes + at, text.length - at);
+      if (bytes > 0)
+        gyre_log_buffer_put(buffer, text.bytes + at, (size_t)bytes);
+      else
+        gyre_log_buffer_put(buffer, "\xef\xbf\xbd", 3);
+      at += (size_t)(bytes > 0 ? bytes : -bytes);
+    } else {
+      buffer->length += escape(buffer->bytes + buffer->length, byte, escaping);
+      at++;
+    }
+  }
+}
+
+/* A bulk string of Redis's protocol. */
+static int append_bulk(struct gyre_log_buffer *buffer, struct gyre_log_text text) {
+  char length[24];
+  const int count = snprintf(length, sizeof(length), "$%zu\r\n", text.length);
+  if (gyre_log_buffer_reserve(buffer, (size_t)count + text.length + 2) < 0) return -ENOMEM;
+  gyre_log_buffer_put(buffer, length, (size_t)count);
+  gyre_log_buffer_put(buffer, text.bytes, text.length);
+  gyre_log_buffer_put(buffer, "\r\n", 2);
+  return 0;
+}
+
+int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
+                         struct gyre_log_text severity) {
+  if (format == GYRE_LOG_REDIS) {
+    if (gyre_log_buffer_append_text(buffer, "$7\r\nservice\r\n") < 0 || append_bulk(buffer, service) < 0 ||
+        gyre_log_buffer_append_text(buffer, "$8\r\nseverity\r\n") < 0 || append_bulk(buffer, severity) < 0)
+      return -ENOMEM;
+    return gyre_log_buffer_append_text(buffer, "$7\r\nmessage\r\n");
+  }
+  const int json = format == GYRE_LOG_JSON;
+  const enum escaping escaping = json ? OF_JSON : OF_FIELD;
+  if (gyre_log_buffer_append_text(buffer, json ? "\",\"service\":\"" : "|") < 0 ||
+      append_escaped(buffer, service, escaping) < 0 ||
+      gyre_log_buffer_append_text(buffer, json ? "\",\"severity\":\"" : "|") < 0 ||
+      append_escaped(buffer, severity, escaping) < 0)
+    return -ENOMEM;
+  return gyre_log_buffer_append_text(buffer, json ? "\",\"message\":\"" : "|");
+}
+
+int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text key) {
+  if (gyre_log_buffer_append_text(buffer, "*11\r\n$4\r\nXADD\r\n") < 0 || append_bulk(buffer, key) < 0) return -ENOMEM;
+  return gyre_log_buffer_append_text(buffer, "$1\r\n*\r\n");
+}
+
+int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw) {
+  const struct gyre_log_text middle = line->middle, text = line->text;
+  if (gyre_log_buffer_reserve(buffer, GYRE_LOG_TIME_TEXT + middle.length + text.length + 1) < 0) return -ENOMEM;
+  gyre_log_buffer_put(buffer, line->time->text, GYRE_LOG_TIME_TEXT);
+  gyre_log_buffer_put(buffer, middle.bytes, middle.length);
+  if (raw || clean(text.bytes, text.length, OF_TEXT) == text.length)
+    gyre_log_buffer_put(buffer, text.bytes, text.length);
+  else if (append_escaped(buffer, text, OF_TEXT) < 0)
+    return -ENOMEM;
+  return gyre_log_buffer_append(buffer, "\n", 1);
+}
+
+int gyre_log_line_json(struct gyre_log_buffer *buffer, const struct gyre_log_line *line) {
+  static const char first[] = "{\"time\":\"", logged[] = "\",\"logged_at\":\"", last[] = "\"}\n";
+  const size_t fixed = sizeof(first) + sizeof(logged) + sizeof(last) + 2 * GYRE_LOG_TIME_RFC3339;
+  if (gyre_log_buffer_reserve(buffer, fixed + line->middle.length + line->text.length) < 0) return -ENOMEM;
+  gyre_log_buffer_put(buffer, first, sizeof(first) - 1);
+  gyre_log_buffer_put(buffer, line->time->rfc3339, GYRE_LOG_TIME_RFC3339);
+  gyre_log_buffer_put(buffer, line->middle.bytes, line->middle.length);
+  if (append_escaped(buffer, line->text, OF_JSON) < 0 || gyre_log_buffer_reserve(buffer, fixed) < 0) return -ENOMEM;
+  if (line->logged_at) {
+    gyre_log_buffer_put(buffer, logged, sizeof(logged) - 1);
+    gyre_log_buffer_put(buffer, line->logged_at->rfc3339, GYRE_LOG_TIME_RFC3339);
+  }
+  gyre_log_buffer_put(buffer, last, sizeof(last) - 1);
+  return 0;
+}
+
+int gyre_log_line_redis(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, struct gyre_log_text command) {
+  static const char time[] = "$4\r\ntime\r\n";
+  if (gyre_log_buffer_reserve(buffer, command.length + line->middle.length) < 0) return -ENOMEM;
+  gyre_log_buffer_put(buffer, command.bytes, command.length);
+  gyre_log_buffer_put(buffer, line->middle.bytes, line->middle.length);
+  if (append_bulk(buffer, line->text) < 0 || gyre_log_buffer_append(buffer, time, sizeof(time) - 1) < 0) return -ENOMEM;
+  return append_bulk(buffer, (struct gyre_log_text){line->time->rfc3339, GYRE_LOG_TIME_RFC3339});
+}

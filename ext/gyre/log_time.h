@@ -1,0 +1,27 @@
+/*
+ * Times as lines have them, in the local zone. Most messages fall into the same second as the one before, so its text is kept.
+ * Used by the log's ingest; asks no clock. No ruby.h.
+ */
+#ifndef GYRE_LOG_TIME_H
+#define GYRE_LOG_TIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GYRE_LOG_TIME_TEXT    19 /* 2026/11/21 19:20:00 */
+#define GYRE_LOG_TIME_RFC3339 32 /* 2026-11-21T19:20:00.123456+01:00 */
+
+struct gyre_log_time {
+  bool known;
+  int64_t second;
+  uint32_t microsecond;
+  char text[GYRE_LOG_TIME_TEXT];
+  char rfc3339[GYRE_LOG_TIME_RFC3339];
+};
+
+/* The moment is so many nanoseconds after 1970. */
+void gyre_log_time_at(struct gyre_log_time *time, int64_t time_ns);
+/* The same in microseconds; false when it is beyond the times that lines can have. */
+bool gyre_log_time_at_us(struct gyre_log_time *time, uint64_t time_us);
+
+#endif
