@@ -1,0 +1,154 @@
+# frozen_string_literal: true
+
+# Takes what the ingest has put into the sinks to the outputs: when, in which order, and who hears of it. Made by the server, which
+# runs it in a task and calls `commit_soon`, `flush`, `reopen` and `bytes`. Knows nothing of formats, files or sockets.
+#
+#   sinks ──pass──► lanes' queues ──► write ──► sync ──► the sessions' acknowledge
+#         every interval;            one task an output (Committer::Lane): one that stands
+#         10 ms after commit_soon    still holds up no other
+#
+# A pass takes all sinks at one moment, and notes how far each session has come by then (Checkpoint). What a session's
+# checkpoint waits for is those lanes that got records of its client in this pass; checkpoints are over in their order.
+require "gyre/clock"
+require "gyre/condition"
+require "gyre/barrier"
+require "gyre/log/committer/lane"
+
+module Gyre
+  module Log
+    # Belongs to one loop. All times are seconds.
+    class Committer
+      # Between two passes, also for an interval of 0.
+      SHORTEST_S = 0.001
+      # How far a session had come when a pass took the sinks; open counts the lanes that have not stored it yet.
+      Checkpoint = Struct.new(:session, :received, :open)
+
+      # @param pairs [Array<Array(Sink, Output)>] several sinks may share an output
+      # @param interval [Numeric] between two passes without haste
+      # @param sync_interval [Numeric, nil] between two syncs of what no acknowledged client waits for; nil or 0: never
+      # @param commit_interval [Numeric] how long after {#commit_soon} a pass is made
+      def initialize(pairs, interval: 1.0, sync_interval: 60.0, commit_interval: 0.01)
+        @lanes = pairs.group_by(&:last).map { |output, group| Lane.new(output, group.map(&:first), method(:stored)) }
+        @interval = [interval, SHORTEST_S].max
+        @sync_interval = sync_interval if sync_interval&.positive?
+        @commit_interval = commit_interval
+        @wake = Condition.new
+        @sessions = {}.compare_by_identity    # whose records have come since the last pass
+        @checkpoints = {}.compare_by_identity # session => its checkpoints, the oldest first
+        @commit_at = nil
+        @stopping = false
+      end
+
+      # Works until {#stop}. What an output raises (none raises for a full disk or the like) ends it.
+      def run
+        barrier = Barrier.new
+        @lanes.each { |lane| barrier.async("log output #{lane}") { lane.run } }
+        barrier.async("log committer") { keep_time }
+        barrier.wait
+      ensure
+        @stopped = true
+        barrier.stop
+      end
+
+      # Something waits: a pass is made within the commit interval. Cheap, for each read.
+      # @param session [#client_id, #received, #acknowledge, nil] whose records came; it is acknowledged when they are stored
+      def commit_soon(session = nil)
+        @sessions[session] = true if session
+        return if @commit_at
+
+        @commit_at = Clock.now + @commit_interval
+        @wake.signal
+      end
+
+      # Writes and syncs all that there is at this moment, and waits for it.
+      # @param timeout [Numeric, nil]
+      # @return [Boolean] false when the time was over first; {#bytes} says how much was left
+      def flush(timeout = nil)
+        pass
+        deadline = timeout && (Clock.now + timeout)
+        @lanes.map(&:order_sync).zip(@lanes).all? { |ticket, lane| lane.await(ticket, deadline) }
+      end
+
+      # Has the outputs synced, closed and opened anew, each after what it has to write. Does not wait.
+      def reopen
+        pass
+        @lanes.each(&:order_reopen)
+      end
+
+      # Ends {#run}, without a flush.
+      def stop
+        @stopping = true
+        @wake.signal
+        @lanes.each(&:stop)
+      end
+
+      # @return [Integer] bytes that were taken from sinks and are not written
+      def bytes
+        @lanes.sum(&:bytes)
+      end
+
+      # @return [Float] age of the oldest bytes that are not written, in seconds; 0.0 when there are none
+      def unwritten_s(now = Clock.now)
+        @lanes.map { |lane| lane.unwritten_s(now) }.max || 0.0
+      end
+
+      # @return [Float] age of the oldest bytes that are not durable
+      def unsynced_s(now = Clock.now)
+        @lanes.map { |lane| lane.unsynced_s(now) }.max || 0.0
+      end
+
+      # @return [Array<Hash>] for the status: output, bytes, written, trouble, unwritten_s, unsynced_s
+      def status(now = Clock.now)
+        @lanes.map { |lane| lane.status(now) }
+      end
+
+      private
+
+      def keep_time
+        now = Clock.now
+        write_at = now + @interval
+        sync_at = now + @sync_interval if @sync_interval
+        until @stopping
+          now = Clock.now
+          if sync_at && now >= sync_at
+            @lanes.each(&:order_sync)
+            sync_at = now + @sync_interval
+          end
+          if now >= write_at || (@commit_at && now >= @commit_at)
+            pass(now)
+            write_at = now + @interval
+          end
+          @wake.wait([[write_at, @commit_at, sync_at].compact.min - Clock.now, 0].max)
+        end
+      end
+
+      # Parks nowhere: all that has come until now is in it, and nothing else.
+      def pass(now = Clock.now)
+        @commit_at = nil
+        sessions, @sessions = @sessions, {}.compare_by_identity
+        checkpoints = sessions.each_key.to_h { |session| [session.client_id, Checkpoint.new(session, session.received, 0)] }
+        @lanes.each { |lane| lane.take(checkpoints, now) }
+        checkpoints.each_value do |checkpoint|
+          (@checkpoints[checkpoint.session] ||= []) << checkpoint
+          acknowledge(checkpoint.session)
+        end
+      end
+
+      # A lane has stored a batch.
+      def stored(checkpoints)
+        checkpoints.each do |checkpoint|
+          checkpoint.open -= 1
+          acknowledge(checkpoint.session) if checkpoint.open.zero?
+        end
+      end
+
+      def acknowledge(session)
+        waiting = @checkpoints[session]
+        last = nil
+        last = waiting.shift while waiting.first&.open&.zero?
+        @checkpoints.delete(session) if waiting.empty?
+        session.acknowledge(last.received) if last
+      end
+    end
+  end
+end

@@ -1,0 +1,155 @@
+# frozen_string_literal: true
+
+# One output and the task that writes to it: a queue of what the passes took, written and synced in order. Made by the Committer, of
+# which it knows only whom to tell when a batch is stored. Only `run` waits for the output.
+
+require "gyre/clock"
+require "gyre/condition"
+
+module Gyre
+  module Log
+    class Committer
+      # The way from some sinks to one output.
+      class Lane
+        # What a pass took. since: none of its bytes is older than that; checkpoints: of the clients that have records in it.
+        Batch = Struct.new(:data, :clients, :checkpoints, :since)
+        # Batches that wait are written in one go, up to that.
+        MERGED_BYTES = 4 * 1024 * 1024
+
+        # @return [Integer] bytes taken and not yet written
+        attr_reader :bytes
+
+        # @param output [Output]
+        # @param sinks [Array]
+        # @param stored [#call] is given the checkpoints of what is stored
+        def initialize(output, sinks, stored)
+          @output = output
+          @sinks = sinks
+          @stored = stored
+          @queue = []
+          @bytes = @written = 0
+          @empty_at = Clock.now # when the sinks were seen empty last
+          @unsynced_since = @writing = nil
+          @ordered = @done = 0 # syncs
+          @reopen = @stopping = false
+          @work = Condition.new
+          @finished = Condition.new
+        end
+
+        # Empties the sinks into the queue.
+        # @param checkpoints [Hash{String=>Checkpoint}] of this pass, by client
+        def take(checkpoints, now)
+          @sinks.each do |sink|
+            data, clients = sink.take
+            next unless data
+
+            waiting = clients.keys.filter_map { |id| checkpoints[id] }
+            waiting.each { |checkpoint| checkpoint.open += 1 }
+            @queue << Batch.new(data, clients, waiting, @empty_at)
+            @bytes += data.bytesize
+          end
+          @empty_at = now
+          @work.signal unless @queue.empty?
+        end
+
+        # Has everything that is queued now written and synced.
+        # @return [Integer] a ticket for {#await}
+        def order_sync
+          @ordered += 1
+          @work.signal
+          @ordered
+        end
+
+        # @param ticket [Integer]
+        # @param deadline [Float, nil]
+        # @return [Boolean] whether it is done
+        def await(ticket, deadline)
+          until @done >= ticket
+            left = deadline && (deadline - Clock.now)
+            return false if left && left <= 0
+
+            @finished.wait(left)
+          end
+          true
+        end
+
+        def order_reopen
+          @reopen = true
+          @work.signal
+        end
+
+        # The lane's task.
+        def run
+          until @stopping
+            if @queue.any? then write
+            elsif @ordered > @done then sync(@ordered)
+            elsif @reopen then reopen
+            else @work.wait
+            end
+          end
+        end
+
+        def stop
+          @stopping = true
+          @work.signal
+        end
+
+        def to_s
+          @output.to_s
+        end
+
+        # @return [Float]
+        def unwritten_s(now)
+          since = @writing || @queue.first&.since || (@empty_at if @sinks.any? { |sink| sink.bytesize.positive? })
+          since ? [now - since, 0.0].max : 0.0
+        end
+
+        # @return [Float]
+        def unsynced_s(now)
+          [unwritten_s(now), @unsynced_since ? now - @unsynced_since : 0.0].max
+        end
+
+        def status(now)
+          { output: to_s, bytes: @bytes, written: @written, trouble: @output.trouble,
+            unwritten_s: unwritten_s(now).round(3), unsynced_s: unsynced_s(now).round(3) }
+        end
+
+        private
+
+        def write
+          batches = next_batches
+          data = batches.one? ? batches.first.data : batches.map(&:data).join
+          clients = batches.map(&:clients).reduce { |all, more| all.merge(more) { |_, one, other| [one, other].max } }
+          @writing = batches.first.since
+          @output.write(data, clients)
+          @unsynced_since ||= @writing
+          @writing = nil
+          @bytes -= data.bytesize
+          @written += data.bytesize
+          return if clients.empty?
+
+          sync(@done)
+          batches.each { |batch| @stored.call(batch.checkpoints) }
+        end
+
+        def next_batches
+          size = 0
+          count = @queue.index { |batch| (size += batch.data.bytesize) > MERGED_BYTES } || @queue.size
+          @queue.shift([count, 1].max)
+        end
+
+        def sync(ticket)
+          @output.sync
+          @unsynced_since = nil
+          @done = ticket
+          @finished.signal
+        end
+
+        def reopen
+          @reopen = false
+          @output.reopen
+        end
+      end
+    end
+  end
+end

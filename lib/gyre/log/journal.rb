@@ -1,0 +1,146 @@
+# frozen_string_literal: true
+
+# What makes a log file remember its acknowledged clients: `<logfile>.journal`, beside it. Written by Output::File, read again by
+# Recovery when the server starts. An entry goes in before each batch that holds acknowledged records (journal/entry.rb draws it):
+#
+#   1 entry: where the batch goes, its CRC, the clients' sequence numbers ── fdatasync of the journal
+#   2 the batch is written to the log file
+#   3 fdatasync of the log file                                 4 the clients hear "ack"
+#
+# So whenever the process or the machine dies, the last entry tells whether its batch is whole in the file (its sequence numbers
+# count) or not (it is cut off, none of it was acknowledged, and the clients send it again). All entries before the last one
+# are of batches that are durable. The journal is compacted to one snapshot when it has grown, when the file is rotated or
+# opened again, and at each start: a new file is written and renamed over the old one, so that there is always a whole one.
+# It decides nothing about the log file.
+
+require "gyre/log/journal/entry"
+require "gyre/log/output/writing"
+require "gyre/offload"
+
+module Gyre
+  module Log
+    # The journal of one log file. Belongs to one task.
+    class Journal
+      # A client that has not been heard of for so long is forgotten.
+      FORGET_AFTER_S = 30 * 24 * 3600
+      # The longest unseen are forgotten beyond that.
+      CLIENTS_LIMIT = 1_000_000
+      # Compacted when it is larger than that and than four times its snapshot.
+      COMPACT_BYTES = 1024 * 1024
+
+      # @return [String]
+      attr_reader :path
+      # @return [Batch, nil] the last entry when it was read, if nobody said yet whether it counts
+      attr_reader :open_batch
+      # @return [Integer] bytes in the file
+      attr_reader :bytesize
+      # @return [Integer] bytes at its end that were no whole entry when it was read
+      attr_reader :torn_bytes
+
+      # Reads it, if it is there.
+      # @param path [String]
+      # @param trouble [Output::Trouble] the log file's
+      def initialize(path, trouble)
+        @path = path
+        @trouble = trouble
+        @clients = {} # id => [seq, seen]
+        @bytesize = @torn_bytes = @snapshot_bytes = 0
+        @on_disk = ::File.exist?(path)
+        read if @on_disk
+      end
+
+      # @return [Boolean] whether the log file has one
+      def exist?
+        @on_disk
+      end
+
+      # @return [Hash{String=>Integer}] each client's last sequence number that is stored
+      def stored
+        @clients.transform_values(&:first)
+      end
+
+      # Says whether the batch of the last entry is in the log file, durably.
+      # @param durable [Boolean]
+      def settle(durable)
+        batch, @open_batch = @open_batch, nil
+        count(batch) if durable && batch
+      end
+
+      # Writes an entry and syncs: the batch may be written when this returns.
+      # @param batch [Batch]
+      def append(batch)
+        compact(batch.time) unless @io
+        bytes = Entry.encode_batch(batch)
+        @open_batch = batch
+        Output::Writing.put(@io, bytes, @trouble)
+        @trouble.overcome("sync #{@path}") { Offload.call(abandon: false) { @io.fdatasync } }
+        @bytesize += bytes.bytesize
+      end
+
+      # @return [Boolean] whether {#compact} is worth it
+      def large?
+        @bytesize > COMPACT_BYTES && @bytesize > 4 * @snapshot_bytes
+      end
+
+      # Puts a snapshot in its place. Only when no batch is open.
+      # @param time [Integer] seconds since 1970
+      def compact(time)
+        raise Error, "#{@path}: a batch is still open" if @open_batch
+
+        forget(time)
+        bytes = Entry.encode_snapshot(@clients)
+        @trouble.overcome("write #{@path}") { replace(bytes) }
+        @on_disk = true
+        @bytesize = @snapshot_bytes = bytes.bytesize
+      end
+
+      def close
+        @io&.close
+        @io = nil
+      end
+
+      private
+
+      def read
+        bytes = ::File.binread(@path)
+        @bytesize = Entry.each(bytes) { |entry| take(entry) }
+        @torn_bytes = bytes.bytesize - @bytesize
+      end
+
+      # A batch counts when another entry follows, for that one was written after it was durable.
+      def take(entry)
+        settle(true)
+        entry.is_a?(Batch) ? @open_batch = entry : @clients.merge!(entry.clients)
+      end
+
+      def count(batch)
+        batch.clients.each { |id, seq| @clients[id] = [[seq, @clients[id]&.first.to_i].max, batch.time] }
+      end
+
+      def forget(time)
+        @clients.delete_if { |_, (_, seen)| time - seen > FORGET_AFTER_S }
+        return if @clients.size <= CLIENTS_LIMIT
+
+        @clients = @clients.sort_by { |_, (_, seen)| -seen }.first(CLIENTS_LIMIT).to_h
+        @trouble.say("more than #{CLIENTS_LIMIT} acknowledged clients: those unseen for longest are forgotten")
+      end
+
+      def replace(bytes)
+        fresh = ::File.open("#{@path}.new", ::File::WRONLY | ::File::APPEND | ::File::CREAT | ::File::TRUNC | ::File::BINARY)
+        fresh.sync = true
+        at = 0
+        at += fresh.write_nonblock(bytes.byteslice(at, Output::Writing::PIECE_BYTES)) while at < bytes.bytesize
+        Offload.call(abandon: false) do
+          fresh.fdatasync
+          ::File.rename(fresh.path, @path)
+          Output::Writing.sync_folder(@path)
+        end
+        @io&.close
+        @io = fresh
+        fresh = nil
+      ensure
+        fresh&.close
+      end
+    end
+  end
+end

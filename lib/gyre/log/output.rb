@@ -1,0 +1,118 @@
+# frozen_string_literal: true
+
+# Where log lines go: makes an output from its settings. Called by the server for each entry of `logs` and for `default_log`.
+# Every output has the same methods (see Output below), so that the committer does not care which it has.
+
+require "gyre/log/output/file"
+require "gyre/log/output/redis"
+require "gyre/log/output/socket"
+require "gyre/log/output/stream"
+require "gyre/log/rotation"
+
+module Gyre
+  module Log
+    # What each output does:
+    #
+    #   write(data, clients)  writes all of it, however long that takes; clients: {client id => last sequence number in data}
+    #   sync                  returns when all that was written is durable; never holds up the loop
+    #   reopen  close         HUP; the end
+    #   stored                {client id => last sequence number that is stored}: what clients need not send again
+    #   format                :text, :json or :redis: what its sink makes
+    #   trouble               nil, or what is wrong at the moment
+    #   to_s                  its name
+    module Output
+      STANDARD = /\A(?:-|stdout|stderr)\z/i.freeze
+      TYPES = %w[file stdout stderr stream socket redis].freeze
+      FORMATS = %w[text json].freeze
+
+      class << self
+        # @param settings [Hash] keys are Symbols or Strings:
+        #   type (file, stdout, stderr, socket, redis; by default what `logfile` looks like), logfile (a path, STDOUT, STDERR,
+        #   tcp://host:port, unix:///path, redis://…), format (text, json), rotate (see Rotation.from),
+        #   options (for socket: [port], as Analogger has it; for redis: stream, maxlen)
+        # @param key [String] the configuration's word for it, for messages
+        # @param report [#call, nil] is given messages about the output's troubles
+        # @return [File, Stream, Socket, Redis]
+        # @raise [ArgumentError] when the settings are wrong or the file cannot be opened; names the key
+        def open(settings, key: "logfile", report: nil)
+          settings = settings.to_h { |name, value| [name.to_sym, value] }
+          target = settings[:logfile].to_s
+          target = "STDOUT" if ["", "-"].include?(target)
+          common = { format: format(settings, key), report: report }
+          case type(settings, target, key)
+          when "stdout" then standard($stdout, "STDOUT", common)
+          when "stderr" then standard($stderr, "STDERR", common)
+          when "socket" then Socket.new(socket_address(settings, target, key), **common)
+          when "redis" then redis(settings, target, key, report)
+          else file(settings, target, key, common)
+          end
+        end
+
+        private
+
+        def type(settings, target, key)
+          given = settings[:type].to_s.downcase
+          raise ArgumentError, "#{key}: type #{given.inspect} is unknown: #{TYPES.join(", ")}" unless given.empty? || TYPES.include?(given)
+          return target.downcase if target.match?(STANDARD)
+          return given unless given.empty? || given == "stream"
+
+          case target
+          when %r{\A(?:tcp|unix)://} then "socket"
+          when %r{\Aredis(?:\+unix)?://} then "redis"
+          else "file"
+          end
+        end
+
+        def format(settings, key)
+          name = (settings[:format] || "text").to_s
+          return name.to_sym if FORMATS.include?(name)
+
+          raise ArgumentError, "#{key}: format #{name.inspect} is unknown: #{FORMATS.join(", ")}"
+        end
+
+        # A descriptor of our own number, so that closing it closes nothing of the program's.
+        def standard(stream, name, common)
+          Stream.new(IO.for_fd(stream.fileno, "wb", autoclose: false), name: name, **common)
+        end
+
+        # Analogger's: the host in `logfile`, the port as the only option.
+        def socket_address(settings, target, key)
+          return target if target.match?(%r{\A(?:tcp|unix)://})
+          return "unix://#{target}" if target.start_with?("/")
+
+          port = Array(settings[:options]).first.to_s
+          return "tcp://#{target}" if target.match?(/:\d+\z/) && port.empty?
+          return "tcp://#{target}:#{port}" if port.match?(/\A\d+\z/)
+
+          raise ArgumentError, "#{key}: a socket needs tcp://host:port, unix:///path, or a host with options: [port]"
+        end
+
+        def redis(settings, target, key, report)
+          options = settings[:options].is_a?(Hash) ? settings[:options].to_h { |name, value| [name.to_sym, value] } : {}
+          unknown = options.keys - %i[stream max_length]
+          raise ArgumentError, "options: #{unknown.join(", ")} is unknown; redis has stream and max_length" if unknown.any?
+
+          target = "redis://#{target}" unless target.include?("://") || target.start_with?("/")
+          target = "redis+unix://#{target}" if target.start_with?("/")
+          Redis.new(target, stream: options.fetch(:stream, Redis::STREAM).to_s, max_length: options[:max_length], report: report)
+        rescue ArgumentError => error
+          raise ArgumentError, "#{key}: #{error.message}"
+        end
+
+        def file(settings, path, key, common)
+          case ::File.exist?(path) && ::File.ftype(::File.realpath(path))
+          when "directory" then raise ArgumentError, "#{key}: #{path} is a folder: name a file in it"
+          when "socket" then raise ArgumentError, "#{key}: #{path} is a socket: write unix://#{path}"
+          when "fifo", "characterSpecial", "blockSpecial" then return Stream.open(path, **common)
+          end
+          folder = ::File.dirname(path)
+          raise ArgumentError, "#{key}: the folder #{folder} does not exist: make it first" unless ::File.directory?(folder)
+
+          File.new(path, rotation: Rotation.from(settings[:rotate], path, key: key, report: common[:report]), **common)
+        rescue SystemCallError => error
+          raise ArgumentError, "#{key}: cannot write to #{path}: #{SystemCallError.new(nil, error.errno).message}"
+        end
+      end
+    end
+  end
+end

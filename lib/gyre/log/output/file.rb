@@ -1,0 +1,222 @@
+# frozen_string_literal: true
+
+# An output to a log file, with a journal beside it as soon as acknowledged records come (journal.rb says how a commit goes), and
+# rotation by itself or by others (logrotate with HUP, or with copytruncate). Made by Output.open, used by one task of the
+# committer at a time. It appends only, and never holds up the loop for a sync.
+#
+# A full disk, an error of the device: write and sync keep the bytes, report it once and try again (Trouble).
+
+require "gyre/log/journal"
+require "gyre/log/output/writing"
+require "gyre/log/recovery"
+require "gyre/log/rotation"
+require "gyre/offload"
+
+module Gyre
+  module Log
+    module Output
+      # Lines to a file.
+      class File
+        # How long another process may take to let go of the file, the one before a restart for example.
+        LOCK_PATIENCE_S = 10
+        # A device that has no fdatasync.
+        UNSYNCABLE = [Errno::EINVAL, Errno::ENOTSUP, Errno::ENOSYS].freeze
+        NOBODY = {}.freeze
+
+        # A batch with acknowledged records that is written, not synced: the journal's entry, its bytes, and whether they went
+        # elsewhere.
+        Commit = Struct.new(:entry, :data, :astray)
+
+        # @return [String]
+        attr_reader :path
+        # @return [Symbol] :text or :json
+        attr_reader :format
+
+        # Opens the file, recovers what a crash has left, and locks it.
+        # @param path [String]
+        # @param format [Symbol]
+        # @param rotation [Rotation, nil]
+        # @param report [#call, nil] is given messages
+        # @param clock [#call] gives the Time
+        # @raise [SystemCallError] when it cannot be opened
+        # @raise [ArgumentError] when another process writes to it
+        def initialize(path, format: :text, rotation: nil, report: nil, clock: Time.method(:now),
+                       lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Trouble::LONGEST_PAUSE_S)
+          @path = path
+          @format = format
+          @rotation = rotation
+          @clock = clock
+          @trouble = Trouble.new(path, report: report, longest_pause_s: longest_pause_s)
+          @io = open_locked(lock_patience_s)
+          @journal = Journal.new("#{path}.journal", @trouble)
+          recover
+          @rotation&.clean
+        rescue SystemCallError, ArgumentError
+          @io&.close
+          raise
+        end
+
+        # Writes everything. With clients this is a commit: it is durable, and counts as stored, when {#sync} has returned.
+        # @param data [String] finished lines
+        # @param clients [Hash{String=>Integer}]
+        def write(data, clients = NOBODY)
+          sync if @commit
+          raise IOError, "#{@path}: a commit was interrupted: close it and open it anew" if @journal.open_batch
+
+          rotate if @rotation&.due?(@io.stat, data.bytesize, @clock.call)
+          clients.nil? || clients.empty? ? append(data) : commit(data, clients)
+        end
+
+        # Returns when all that was written is durable, after a failed sync by writing the commit once more: the kernel may
+        # have thrown its pages away.
+        def sync
+          return unless @unsynced || @commit
+
+          @trouble.overcome("sync") do
+            Offload.call(abandon: false) { fdatasync }
+          rescue SystemCallError
+            rewrite if @commit
+            raise
+          end
+          @unsynced = false
+          finish_commit if @commit
+        end
+
+        # Syncs and opens the file anew, under its name. If that cannot be done, the open one is kept.
+        def reopen
+          sync
+          @journal.compact(seconds) if @journal.exist?
+          replace(open_locked(0)) unless same?
+        rescue SystemCallError, ArgumentError => error
+          @trouble.say("cannot be opened again, the old file is kept: #{error.message}")
+        end
+
+        # Syncs and closes. A commit that was interrupted is left to the next start's recovery.
+        def close
+          return if @io.closed?
+
+          sync if @commit || !@journal.open_batch
+          @journal.close
+          @io.close
+        end
+
+        # @return [Hash{String=>Integer}]
+        def stored
+          @journal.stored
+        end
+
+        # @return [String, nil]
+        def trouble
+          @trouble.text || @rotation&.trouble
+        end
+
+        # @return [String]
+        def to_s
+          @path
+        end
+
+        private
+
+        def open_locked(patience_s)
+          fresh = !::File.exist?(@path)
+          io = ::File.open(@path, ::File::WRONLY | ::File::APPEND | ::File::CREAT | ::File::BINARY)
+          io.sync = true
+          lock(io, patience_s)
+          @unsynced = @nameless = true if fresh
+          @end = io.size
+          io
+        rescue ArgumentError
+          io&.close
+          raise
+        end
+
+        # Two servers on one file would not know of each other's clients.
+        def lock(io, patience_s)
+          deadline = Clock.now + patience_s
+          until io.flock(::File::LOCK_EX | ::File::LOCK_NB)
+            raise ArgumentError, "another server writes to #{@path}" if Clock.now >= deadline
+
+            sleep 0.05
+          end
+        end
+
+        def recover
+          return unless ::File.readable?(@path) || @journal.exist?
+
+          Recovery.run(@path, @journal, @trouble)
+          @journal.compact(seconds) if @journal.exist?
+          @end = @io.size
+        end
+
+        def append(data)
+          # Somebody has cut the file (copytruncate): the journal's last entry speaks of bytes that are gone, and would be
+          # compared with others after a crash.
+          @journal.compact(seconds) if @journal.exist? && @io.size < @end
+          Writing.put(@io, data, @trouble)
+          @unsynced = true
+          @end = @io.size
+        end
+
+        def commit(data, clients)
+          stat = @io.stat
+          entry = Journal::Batch.new(seconds, stat.dev, stat.ino, stat.size, data.bytesize, Zlib.crc32(data), clients)
+          @journal.append(entry)
+          Writing.put(@io, data, @trouble)
+          @end = @io.size
+          @commit = Commit.new(entry, data, @end != entry.offset + entry.length)
+        end
+
+        def fdatasync
+          @io.fdatasync
+          Writing.sync_folder(@path) if @nameless
+          @nameless = false
+        rescue *UNSYNCABLE
+          nil
+        end
+
+        def rewrite
+          entry = @commit.entry
+          @io.truncate(entry.offset) if @io.size == entry.offset + entry.length
+          Writing.put(@io, @commit.data, @trouble)
+          @end = @io.size
+          @commit.astray = @end != entry.offset + entry.length
+        end
+
+        # Where the file changed under our hands, the bytes are not where the entry says: then only a snapshot tells it.
+        def finish_commit
+          commit, @commit = @commit, nil
+          @journal.settle(true)
+          @journal.compact(seconds) if commit.astray || @journal.large?
+        end
+
+        # What fails here holds up no line: they go on into the old file.
+        def rotate
+          sync
+          @journal.compact(seconds) if @journal.exist?
+          @rotation.move(@clock.call)
+          replace(open_locked(0))
+          @rotation.finish
+        rescue SystemCallError => error
+          @rotation.postpone(error)
+        end
+
+        def same?
+          there = ::File.stat(@path)
+          here = @io.stat
+          there.dev == here.dev && there.ino == here.ino
+        rescue Errno::ENOENT
+          false
+        end
+
+        def replace(io)
+          @io.close
+          @io = io
+        end
+
+        def seconds
+          @clock.call.to_i
+        end
+      end
+    end
+  end
+end

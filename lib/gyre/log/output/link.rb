@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+# A connection to another server that comes back by itself. Used by Output::Socket and Output::Redis: they say what to send and
+# when it has arrived; this connects, waits between tries, and starts over after each failure. It gives up on nothing.
+
+require "gyre/errors"
+require "gyre/log/output/trouble"
+require "io/wait"
+require "socket"
+
+module Gyre
+  module Log
+    module Output
+      # TCP or Unix.
+      class Link
+        # What a broken connection may raise.
+        ERRORS = [SystemCallError, IOError, SocketError, Gyre::TimeoutError].freeze
+        CONNECT_TIMEOUT_S = 10
+
+        # @param trouble [Trouble]
+        # @param host [String, nil]
+        # @param port [Integer, nil]
+        # @param path [String, nil] of a Unix socket
+        # @yieldparam io [Socket] each new connection, for a greeting; what it raises of ERRORS makes a new try
+        def initialize(trouble, host: nil, port: nil, path: nil, &greet)
+          @trouble = trouble
+          @host = host
+          @port = port
+          @path = path
+          @greet = greet
+        end
+
+        # Runs the block with a connection, and again with a new one when it breaks, until it returns.
+        # @param doing [String] for messages
+        # @param errors [Array<Class>] more than ERRORS that make a new try
+        # @yieldparam io [Socket]
+        # @return the block's value
+        def use(doing, *errors)
+          @trouble.overcome(doing, *ERRORS, *errors) do
+            whole = false
+            value = yield(io)
+            whole = true
+            value
+          ensure
+            close unless whole
+          end
+        end
+
+        # Writes all of it.
+        # @param data [String]
+        def write(data)
+          at = 0
+          while at < data.bytesize
+            count = io.write_nonblock(at.zero? ? data : data.byteslice(at, PIECE_BYTES), exception: false)
+            count == :wait_writable ? io.wait_writable : at += count
+          end
+        end
+
+        # @return [Socket] the connection, made when there is none
+        def io
+          @io ||= connect.tap do |io|
+            @io = io
+            @greet&.call(io)
+          end
+        end
+
+        def close
+          @io&.close
+          @io = nil
+        end
+
+        private
+
+        PIECE_BYTES = 256 * 1024
+        private_constant :PIECE_BYTES
+
+        def connect
+          return UNIXSocket.new(@path) if @path
+
+          ::Socket.tcp(@host, @port, connect_timeout: CONNECT_TIMEOUT_S).tap do |socket|
+            socket.setsockopt(::Socket::IPPROTO_TCP, ::Socket::TCP_NODELAY, 1)
+            socket.setsockopt(::Socket::SOL_SOCKET, ::Socket::SO_KEEPALIVE, 1)
+          end
+        end
+      end
+    end
+  end
+end

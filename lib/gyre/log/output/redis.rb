@@ -1,0 +1,163 @@
+# frozen_string_literal: true
+
+# An output to a Redis Stream, the way past one machine: several servers add to one stream, consumers read it in groups. Made by
+# Output.open; its sink gives finished XADD commands (Ingest, format :redis, with `key` as the stream's name).
+#
+#   MULTI
+#     XADD stream * …                        each line of the batch
+#     XTRIM stream MAXLEN ~ n                if max_length is set
+#     HSET {stream}:clients id "seq time" …  what the acknowledged clients have stored with it
+#     SET {stream}:writer:<ours> n EX …      which of our batches this was
+#   EXEC
+#
+# So a batch, its clients' sequence numbers and its own number are in Redis together or not at all. When the connection broke before
+# the answer, the number tells on the next one whether the batch is there. Redis keeps what its own configuration promises:
+# `appendonly yes` and `appendfsync always` for acknowledgements that outlive its machine.
+
+require "gyre/log/output/redis_link"
+require "gyre/log/output/trouble"
+require "securerandom"
+
+module Gyre
+  module Log
+    module Output
+      # XADD commands to a Redis server.
+      class Redis
+        STREAM = "gyre"
+        # A client that has not been heard of for so long is forgotten, as in a journal.
+        FORGET_AFTER_S = 30 * 24 * 3600
+        WRITER_KEPT_S = 24 * 3600
+
+        # @return [String] the stream's name
+        attr_reader :key
+
+        # @param url [String] see RedisLink
+        # @param stream [String]
+        # @param max_length [Integer, nil] about how many entries are kept
+        # @param report [#call, nil]
+        # @param clock [#call] gives the Time
+        # @raise [ArgumentError]
+        def initialize(url, stream: STREAM, max_length: nil, report: nil, clock: Time.method(:now), **waits)
+          @key = stream
+          @clients_key = "{#{stream}}:clients"
+          @writer_key = "{#{stream}}:writer:#{SecureRandom.hex(16)}"
+          @clock = clock
+          @name = "#{RedisLink.shown(url)} #{stream}"
+          @trouble = Trouble.new(@name, report: report, **waits)
+          @writing = RedisLink.new(url, @trouble)
+          @asking = RedisLink.new(url, @trouble)
+          @trim = max_length ? Resp.command("XTRIM", stream, "MAXLEN", "~", max_length) : ""
+          @batch = 0
+          @stored = nil
+        end
+
+        # Stores a batch, once.
+        # @param data [String] XADD commands
+        # @param clients [Hash{String=>Integer}]
+        def write(data, clients = nil)
+          @batch += 1
+          bytes = nil
+          again = false
+          @writing.use("store in it") do |redis|
+            next if again && redis.call(["GET", @writer_key]).first == @batch.to_s
+
+            again = true
+            check_types(redis)
+            redis.write(bytes ||= transaction(data, clients))
+            await(redis)
+          end
+          @stored&.merge!(clients) if clients
+        end
+
+        def sync; end
+
+        # New connections from now on.
+        def reopen
+          close
+        end
+
+        def close
+          @writing.close
+          @asking.close
+        end
+
+        # @return [Symbol]
+        def format
+          :redis
+        end
+
+        # What clients have stored through any server, asked for once; later only our own writes are added. May wait for Redis.
+        # @return [Hash{String=>Integer}]
+        def stored
+          @stored ||= begin
+            table, = @asking.ask("read from it", ["HGETALL", @clients_key])
+            clients = table.each_slice(2).to_h { |id, text| [id, text.split.map(&:to_i)] }
+            forget(clients)
+            clients.transform_values(&:first)
+          end
+        end
+
+        # What one client has stored by now, also through another server: for each session that begins here. May wait for Redis.
+        # @param client_id [String]
+        # @return [Integer] 0 for an unknown one
+        def stored_by(client_id)
+          sequence = @asking.ask("read from it", ["HGET", @clients_key, client_id]).first.to_i
+          @stored[client_id] = sequence if @stored && sequence.positive?
+          sequence
+        end
+
+        # @return [String, nil]
+        def trouble
+          @trouble.text
+        end
+
+        # @return [String]
+        def to_s
+          @name
+        end
+
+        private
+
+        def transaction(data, clients)
+          bytes = Resp.command("MULTI") << data << @trim
+          if clients && !clients.empty?
+            time = @clock.call.to_i
+            bytes << Resp.command("HSET", @clients_key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })
+          end
+          @end = "end of #{@batch}"
+          bytes << Resp.command("SET", @writer_key, @batch, "EX", WRITER_KEPT_S) << Resp.command("EXEC") << Resp.command("ECHO", @end)
+        end
+
+        # A command that fails inside of EXEC does not stop the others: nothing may be wrong beforehand.
+        def check_types(redis)
+          types = redis.call(["TYPE", @key], ["TYPE", @clients_key])
+          return if %w[stream none].include?(types[0]) && %w[hash none].include?(types[1])
+
+          raise RedisLink::Refused, "#{@key} is a #{types[0]} and #{@clients_key} a #{types[1]}, not a stream and a hash"
+        end
+
+        # Reads up to the ECHO: an EXEC that went through answers an Array.
+        def await(redis)
+          failure = done = nil
+          until (reply = redis.read) == @end
+            failure ||= reply if reply.is_a?(Resp::Failure)
+            done = reply if reply.is_a?(Array)
+          end
+          failure ||= done&.find { |each| each.is_a?(Resp::Failure) }
+          return if done && !failure
+
+          # What of it is there nobody knows if it was executed; it is stored again under a new number.
+          raise RedisLink::Refused, failure ? failure.message : "the transaction was not executed"
+        end
+
+        def forget(clients)
+          old = clients.select { |_, (_, seen)| seen && @clock.call.to_i - seen > FORGET_AFTER_S }.keys
+          return if old.empty?
+
+          old.each_slice(1000) { |ids| @asking.ask("forget old clients", ["HDEL", @clients_key, *ids]) }
+          old.each { |id| clients.delete(id) }
+        end
+      end
+    end
+  end
+end

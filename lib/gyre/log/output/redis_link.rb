@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+# A connection to a Redis server, named by a URL: logs in, asks, reads replies. Used by Output::Redis; it comes back as every Link
+# does. It knows no streams.
+#
+#   redis://[user[:password]@]host[:port][/database]        redis+unix://[user[:password]@]/path[?db=database]
+
+require "gyre/log/output/link"
+require "gyre/log/output/resp"
+
+module Gyre
+  module Log
+    module Output
+      # One connection at a time.
+      class RedisLink
+        # Redis answered something else than what was needed; tried again like a broken connection.
+        class Refused < StandardError; end
+
+        PORT = 6379
+        REPLY_TIMEOUT_S = 30
+        URL = %r{\A(?<scheme>redis|redis\+unix|unix)://
+                 (?:(?:(?<user>[^:@/]*):)?(?<password>[^@/]*)@)?
+                 (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?db=(?<db>\d+))?\z}x.freeze
+
+        # @return [String] the URL without user and password
+        def self.shown(url)
+          url.sub(%r{://.*@}, "://")
+        end
+
+        # @param url [String]
+        # @param trouble [Trouble]
+        # @raise [ArgumentError] which shows no password
+        def initialize(url, trouble, reply_timeout_s: REPLY_TIMEOUT_S)
+          match = URL.match(url) or raise ArgumentError, "write redis://user:password@host:port/database or redis+unix:///path"
+          unix = match[:scheme] != "redis"
+          @database = (unix ? match[:db] : match[:path].to_s.delete_prefix("/")).to_s
+          raise ArgumentError, "the database of a redis:// address is a number" unless @database.match?(/\A\d*\z/)
+
+          @login = [match[:user], match[:password]].map { |text| text && decode(text) }.reject { |text| text.to_s.empty? }
+          @reply_timeout_s = reply_timeout_s
+          @link = Link.new(trouble, **place(match, unix)) { |io| greet(io) }
+        end
+
+        # Sends commands and reads a reply to each, on a new connection again if this one breaks.
+        # @param doing [String] for messages
+        # @param requests [Array<Array>] commands
+        # @return [Array] replies; a Failure among them makes a new try
+        def ask(doing, *requests)
+          use(doing) { |session| session.call(*requests) }
+        end
+
+        # Runs the block with what can `call`, `write` and `read`; again when the connection breaks or Refused is raised.
+        def use(doing)
+          @link.use(doing, Refused, Resp::Malformed) { |_io| yield self }
+        end
+
+        # Within {#use}.
+        # @return [Array] a reply to each
+        # @raise [Refused]
+        def call(*requests)
+          write(requests.map { |words| Resp.command(*words) }.join)
+          requests.map { checked(read) }
+        end
+
+        # Within {#use}.
+        def write(bytes)
+          @link.write(bytes)
+        end
+
+        # Within {#use}.
+        # @return the next reply
+        # @raise [Refused] when it does not come in time
+        def read
+          read_from(@link.io)
+        end
+
+        def close
+          @link.close
+        end
+
+        private
+
+        def place(match, unix)
+          return { path: match[:path] || raise(ArgumentError, "the path of the Unix socket is missing") } if unix
+
+          host = match[:v6] || match[:host]
+          { host: host.empty? ? "127.0.0.1" : host, port: (match[:port] || PORT).to_i }
+        end
+
+        def decode(text)
+          text.gsub(/%(\h\h)/) { Regexp.last_match(1).hex.chr }
+        end
+
+        # The first on each connection.
+        def greet(io)
+          @buffer = +"".b
+          @at = 0
+          [(["AUTH", *@login] if @login.any?), (["SELECT", @database] unless ["", "0"].include?(@database))].compact.each do |words|
+            io.write(Resp.command(*words))
+            checked(read_from(io))
+          end
+        end
+
+        def checked(reply)
+          reply.is_a?(Resp::Failure) ? raise(Refused, reply.message) : reply
+        end
+
+        def read_from(io)
+          until (found = Resp.parse(@buffer, @at))
+            more = io.read_nonblock(65_536, exception: false)
+            case more
+            when :wait_readable then io.wait_readable(@reply_timeout_s) or raise Refused, "no answer within #{@reply_timeout_s} s"
+            when nil then raise EOFError, "the connection was closed"
+            else
+              @buffer = @buffer.byteslice(@at..) << more
+              @at = 0
+            end
+          end
+          @at = found.last
+          found.first
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+# Redis' wire, RESP 2: what Output::Redis needs of it. Pure: Strings in, values out.
+# https://redis.io/docs/latest/develop/reference/protocol-spec/
+
+module Gyre
+  module Log
+    module Output
+      # Functions without state.
+      module Resp
+        # An error that Redis answered, as a value: "ERR …".
+        Failure = Struct.new(:message)
+        # A reply that is none.
+        class Malformed < StandardError; end
+
+        # No reply to us is larger: the largest are an EXEC's for one batch and HGETALL.
+        LENGTH_LIMIT = 1 << 30
+
+        module_function
+
+        # @param words [Array<#to_s>]
+        # @return [String] one command
+        def command(*words)
+          words.each_with_object("*#{words.size}\r\n".b) do |word, bytes|
+            word = word.to_s.b
+            bytes << "$" << word.bytesize.to_s << "\r\n" << word << "\r\n"
+          end
+        end
+
+        # @param bytes [String]
+        # @param at [Integer]
+        # @return [Array(Object, Integer), nil] a reply (String, Integer, Array, nil, Failure) and where the next one begins; nil
+        #   when it is not there yet
+        # @raise [Malformed]
+        def parse(bytes, at = 0)
+          line_end = bytes.index("\r\n", at) or return
+          line = bytes.byteslice(at + 1, line_end - at - 1)
+          following = line_end + 2
+          case bytes.getbyte(at)
+          when 0x2b then [line, following]                 # +
+          when 0x2d then [Failure.new(line), following]    # -
+          when 0x3a then [integer(line), following]        # :
+          when 0x24 then bulk(bytes, following, integer(line)) # $
+          when 0x2a then array(bytes, following, integer(line)) # *
+          else raise Malformed, "not a reply: #{bytes.byteslice(at, 40).inspect}"
+          end
+        end
+
+        def integer(text)
+          raise Malformed, "not a number: #{text[0, 40].inspect}" unless text.match?(/\A-?\d{1,19}\z/)
+
+          text.to_i
+        end
+
+        def bulk(bytes, at, length)
+          return [nil, at] if length == -1
+          raise Malformed, "a length of #{length}" unless length.between?(0, LENGTH_LIMIT)
+
+          [bytes.byteslice(at, length), at + length + 2] if bytes.bytesize >= at + length + 2
+        end
+
+        def array(bytes, at, count)
+          return [nil, at] if count == -1
+          raise Malformed, "an array of #{count}" unless count.between?(0, LENGTH_LIMIT)
+
+          values = []
+          count.times do
+            value, at = parse(bytes, at)
+            return nil unless at
+
+            values << value
+          end
+          [values, at]
+        end
+
+        private_class_method :integer, :bulk, :array
+      end
+    end
+  end
+end

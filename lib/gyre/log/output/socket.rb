@@ -1,0 +1,107 @@
+# frozen_string_literal: true
+
+# An output to another program over TCP or a Unix socket: plain lines. Made by Output.open. A batch is over when the other side's
+# kernel has taken all of it (Linux tells how much is still queued); when the connection breaks before, the whole batch is sent
+# again on the next one. So nothing is lost between batches, and lines of one batch may come twice. It cannot sync.
+
+require "gyre/log/output/link"
+
+module Gyre
+  module Log
+    module Output
+      # Lines to a socket.
+      class Socket
+        # SIOCOUTQ of linux/sockios.h: bytes in the send queue that the peer has not acknowledged.
+        SIOCOUTQ = 0x5411
+        # Between two looks at the queue, at first and at most.
+        LOOKS_S = (0.0005..0.05).freeze
+
+        # @return [Symbol] :text or :json
+        attr_reader :format
+
+        # @param address [String] tcp://host:port or unix:///path
+        # @raise [ArgumentError]
+        def initialize(address, format: :text, report: nil, longest_pause_s: Trouble::LONGEST_PAUSE_S)
+          @name = address
+          @format = format
+          @trouble = Trouble.new(address, report: report, longest_pause_s: longest_pause_s)
+          @link = Link.new(@trouble, **place(address))
+        end
+
+        # @param data [String]
+        def write(data, _clients = nil)
+          @link.use("send to it") do |io|
+            raise Errno::ECONNRESET if ended?(io)
+
+            @link.write(data)
+            await_empty_queue(io)
+          end
+        end
+
+        def sync; end
+
+        # A new connection from the next batch on.
+        def reopen
+          @link.close
+        end
+
+        def close
+          @link.close
+        end
+
+        # @return [Hash]
+        def stored
+          {}
+        end
+
+        # @return [String, nil]
+        def trouble
+          @trouble.text
+        end
+
+        # @return [String]
+        def to_s
+          @name
+        end
+
+        private
+
+        def place(address)
+          case address
+          when %r{\Aunix://(.+)\z} then { path: Regexp.last_match(1) }
+          when %r{\Atcp://\[(.+)\]:(\d+)\z}, %r{\Atcp://([^:/]+):(\d+)\z} then { host: Regexp.last_match(1), port: Regexp.last_match(2).to_i }
+          else raise ArgumentError, "#{address.inspect} is no address: write tcp://host:port or unix:///path"
+          end
+        end
+
+        # The other side has closed since the last batch; what it sends is not for us and thrown away.
+        def ended?(io)
+          loop do
+            case io.read_nonblock(4096, exception: false)
+            when :wait_readable then return false
+            when nil then return true
+            end
+          end
+        end
+
+        def await_empty_queue(io)
+          pause_s = LOOKS_S.begin
+          while queued(io).positive?
+            raise Errno::ECONNRESET if ended?(io)
+
+            sleep(pause_s)
+            pause_s = [pause_s * 2, LOOKS_S.end].min
+          end
+        end
+
+        def queued(io)
+          return 0 unless RUBY_PLATFORM.include?("linux")
+
+          count = [0].pack("i")
+          io.ioctl(SIOCOUTQ, count)
+          count.unpack1("i")
+        end
+      end
+    end
+  end
+end

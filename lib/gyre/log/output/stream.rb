@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+# An output to something without a length: STDOUT, STDERR, a pipe, a terminal, a named pipe, a device. Made by Output.open,
+# written to by the committer. The descriptor may belong to other processes as well, so it is never made non-blocking: a thread
+# of Gyre::Offload writes, and a reader that stands still holds up that thread only. It cannot sync: written is durable.
+
+require "gyre/log/output/trouble"
+require "gyre/offload"
+require "io/wait"
+
+module Gyre
+  module Log
+    module Output
+      # Lines to a stream.
+      class Stream
+        # How much is written by one call: a reader that is slow then shows how far it is.
+        PIECE_BYTES = 64 * 1024
+
+        # @return [Symbol] :text or :json
+        attr_reader :format
+
+        # @param io [IO] is not closed with the output unless `owned`
+        # @param name [String] for messages
+        # @param format [Symbol]
+        # @param report [#call, nil]
+        # @param owned [Boolean]
+        def initialize(io, name:, format: :text, report: nil, owned: false, longest_pause_s: Trouble::LONGEST_PAUSE_S)
+          @io = io
+          @io.sync = true
+          @name = name
+          @format = format
+          @owned = owned
+          @trouble = Trouble.new(name, report: report, longest_pause_s: longest_pause_s)
+        end
+
+        # Opens a named pipe or a device. A pipe is opened for reading too, so that it waits for its first reader and
+        # survives its last one.
+        # @param path [String]
+        # @return [Stream]
+        # @raise [SystemCallError]
+        def self.open(path, **options)
+          flags = ::File.ftype(path) == "fifo" ? ::File::RDWR : ::File::WRONLY | ::File::APPEND | ::File::NOCTTY
+          new(::File.open(path, flags | ::File::BINARY), name: path, owned: true, **options)
+        end
+
+        # Writes everything; waits as long as that takes.
+        # @param data [String]
+        def write(data, _clients = nil)
+          at = 0
+          while at < data.bytesize
+            piece = data.byteslice(at, PIECE_BYTES)
+            at += @trouble.overcome("write") { Offload.call { write_some(piece) } }
+          end
+        end
+
+        def sync; end
+
+        def reopen; end
+
+        def close
+          @io.close if @owned
+        end
+
+        # @return [Hash] empty: what went down a stream cannot be looked up
+        def stored
+          {}
+        end
+
+        # @return [String, nil]
+        def trouble
+          @trouble.text
+        end
+
+        # @return [String]
+        def to_s
+          @name
+        end
+
+        private
+
+        # In a thread. Somebody else may have made the descriptor non-blocking.
+        # @return [Integer] bytes written, which may be fewer than given
+        def write_some(piece)
+          @io.syswrite(piece)
+        rescue Errno::EAGAIN
+          @io.wait_writable
+          retry
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+# Compresses one file that nobody writes to any more: gzip by Ruby's Zlib, zstd by the program. Called by Rotation in a thread of
+# Gyre::Offload; it blocks. The plain file is removed only when the packed one is durable under its name.
+
+require "zlib"
+
+module Gyre
+  module Log
+    class Rotation
+      # Functions without state.
+      module Packing
+        SUFFIXES = { gzip: ".gz", zstd: ".zst" }.freeze
+        PIECE_BYTES = 256 * 1024
+
+        # The program did not do it.
+        class Failed < StandardError; end
+
+        module_function
+
+        # @param path [String]
+        # @param method [Symbol] :gzip or :zstd
+        # @raise [SystemCallError, Zlib::Error, Failed] and leaves the file as it was
+        def pack(path, method)
+          packed = path + SUFFIXES.fetch(method)
+          part = "#{packed}.part"
+          method == :gzip ? gzip(path, part) : run_zstd(path, part)
+          stat = ::File.stat(path)
+          ::File.chmod(stat.mode & 0o7777, part)
+          ::File.utime(stat.atime, stat.mtime, part)
+          ::File.open(part, "r+b", &:fsync)
+          ::File.rename(part, packed)
+          ::File.unlink(path)
+        ensure
+          ::File.unlink(part) if part && ::File.exist?(part)
+        end
+
+        # @return [String, nil] the program's path
+        def zstd
+          ENV["PATH"].to_s.split(":").map { |folder| ::File.join(folder, "zstd") }.find { |path| ::File.executable?(path) }
+        end
+
+        def gzip(path, part)
+          ::File.open(path, "rb") do |plain|
+            Zlib::GzipWriter.open(part) do |writer|
+              writer.mtime = plain.mtime
+              while (piece = plain.read(PIECE_BYTES))
+                writer.write(piece)
+              end
+            end
+          end
+        end
+
+        def run_zstd(path, part)
+          program = zstd or raise Failed, "zstd is not installed"
+          pid = Process.spawn(program, "-q", "-f", "-o", part, "--", path, in: ::File::NULL, out: ::File::NULL)
+          _, status = Process.wait2(pid)
+          pid = nil
+          raise Failed, "zstd #{path}: #{status}" unless status.success?
+        ensure
+          if pid # this thread was ended
+            Process.kill(:KILL, pid)
+            Process.wait(pid)
+          end
+        end
+
+        private_class_method :gzip, :run_zstd
+      end
+    end
+  end
+end
