@@ -35,6 +35,11 @@ class TidyTest < Minitest::Test
          scheduler/portable/callback scheduler/portable/fibers scheduler/portable/waiter scheduler/portable/worker
          scheduler/portable/sight scheduler/fork].to_h { |name| ["lib/gyre/#{name}.rb", "test/scheduler_test.rb"] },
     "lib/gyre/log_command/serve.rb" => "test/log_command_test.rb",
+    # Parts of the log's outputs and of what drives them.
+    **%w[output/link output/redis output/redis_link output/resp output/socket rotation rotation/packing rotation/settings]
+      .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/output_test.rb"] },
+    **%w[output/trouble output/writing].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/output/file_test.rb"] },
+    "lib/gyre/log/committer/lane.rb" => "test/log/committer_test.rb",
     "lib/gyre/offload/job.rb" => "test/offload_test.rb",
     # Parts of the keyed loop: it is held to its contract.
     **%w[file_watch keyed_home keyed_watch portable_keyed process_watch signal_watch traps].to_h do |name|

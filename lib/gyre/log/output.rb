@@ -22,7 +22,7 @@ module Gyre
     #   to_s                  its name
     module Output
       STANDARD = /\A(?:-|stdout|stderr)\z/i.freeze
-      TYPES = %w[file stdout stderr stream socket redis].freeze
+      TYPES = %w[file stdout stderr socket redis].freeze
       FORMATS = %w[text json].freeze
 
       class << self
@@ -53,8 +53,9 @@ module Gyre
         def type(settings, target, key)
           given = settings[:type].to_s.downcase
           raise ArgumentError, "#{key}: type #{given.inspect} is unknown: #{TYPES.join(", ")}" unless given.empty? || TYPES.include?(given)
+          return given if given.start_with?("std")
           return target.downcase if target.match?(STANDARD)
-          return given unless given.empty? || given == "stream"
+          return given unless given.empty?
 
           case target
           when %r{\A(?:tcp|unix)://} then "socket"

@@ -1,0 +1,313 @@
+# frozen_string_literal: true
+
+# Gyre::Log::Output::File: commits, full disks, syncs that fail, files that others move, cut or lock.
+
+require "test_helper"
+require "tmpdir"
+require "gyre"
+require "gyre/log/output/file"
+
+class LogOutputFileTest < Minitest::Test
+  ID = "0123456789abcdef0123456789abcdef"
+
+  def setup
+    @folder = Dir.mktmpdir
+    @path = File.join(@folder, "a.log")
+    @said = []
+    @outputs = []
+  end
+
+  def teardown
+    @outputs.each(&:close)
+    FileUtils.remove_entry(@folder)
+  end
+
+  def open_output(**options)
+    Gyre::Log::Output::File.new(@path, report: @said.method(:push), longest_pause_s: 0.01, **options).tap { |output| @outputs << output }
+  end
+
+  def content
+    File.binread(@path)
+  end
+
+  def test_lines_are_appended
+    File.write(@path, "before\n")
+    output = open_output
+    output.write("one\n")
+    output.write("two\n", {})
+    output.sync
+    assert_equal "before\none\ntwo\n", content
+    refute_path_exists "#{@path}.journal"
+    assert_empty output.stored
+  end
+
+  def test_what_a_commit_stored_is_known_after_a_restart
+    output = open_output
+    output.write("one\n", { ID => 7 })
+    assert_empty output.stored
+    output.sync
+    assert_equal({ ID => 7 }, output.stored)
+    output.close
+    assert_equal({ ID => 7 }, open_output.stored)
+  end
+
+  def test_a_commit_after_an_unsynced_one_syncs_it_first
+    output = open_output
+    output.write("one\n", { ID => 7 })
+    output.write("two\n", { ID => 8 })
+    assert_equal({ ID => 7 }, output.stored)
+  end
+
+  def test_a_large_batch_goes_in_pieces_and_others_run_meanwhile
+    data = "#{"x" * 99}\n" * 50_000
+    turns = 0
+    Gyre.run do |task|
+      ticking = task.async do
+        loop do
+          turns += 1
+          sleep 0
+        end
+      end
+      open_output.write(data)
+      ticking.stop
+    end
+    assert_equal data, content
+    assert_operator turns, :>, 3
+  end
+
+  def test_the_loop_goes_on_while_a_sync_takes_long
+    output = open_output
+    slow(output) { sleep 0.1 }
+    turns = 0
+    Gyre.run do |task|
+      output.write("one\n")
+      ticking = task.async do
+        loop do
+          turns += 1
+          sleep 0.001
+        end
+      end
+      output.sync
+      ticking.stop
+    end
+    assert_operator turns, :>, 5
+  end
+
+  # RLIMIT_FSIZE stands for a full disk everywhere: write(2) is short, then fails.
+  def test_a_full_disk_is_waited_for_and_told_once
+    code = <<~RUBY
+      require "gyre"
+      require "gyre/log/output/file"
+      trap("XFSZ", "IGNORE")
+      said = []
+      _, hard = Process.getrlimit(:FSIZE)
+      Process.setrlimit(:FSIZE, 1000, hard)
+      output = Gyre::Log::Output::File.new(ARGV[0], report: said.method(:push), longest_pause_s: 0.01)
+      lines = Array.new(200) { |index| "line \#{index}\\n" }
+      Gyre.run do |task|
+        task.async do
+          sleep 0.01 until said.any? && File.size(ARGV[0]) == 1000
+          STDOUT.write(output.trouble, "\\n")
+          Process.setrlimit(:FSIZE, hard, hard)
+        end
+        output.write(lines.join)
+        output.sync
+      end
+      STDOUT.write(output.trouble.inspect, "\\n", said.join("\\n"), "\\n", File.read(ARGV[0]) == lines.join)
+    RUBY
+    out = ruby("-e", code, @path)
+    trouble, after, first, second, whole = out.out.lines(chomp: true)
+    assert_equal "", out.err
+    assert_match(/\Adisk full, cannot write: File too large\z/, trouble)
+    assert_equal ["nil", "true"], [after, whole]
+    assert_match(/a\.log: disk full, cannot write: File too large; nothing is dropped/, first)
+    assert_match(/a\.log: there is room again after/, second)
+    assert_equal 5, out.out.lines.size
+  end
+
+  def test_a_disk_that_is_full_in_the_middle_of_a_commit
+    folder = File.join(@folder, "small")
+    Dir.mkdir(folder)
+    unless Process.uid.zero? && system("mount", "-t", "tmpfs", "-o", "size=64k", "none", folder, err: File::NULL)
+      skip "a small tmpfs cannot be mounted here"
+    end
+
+    begin
+      @path = File.join(folder, "a.log")
+      filler = File.join(folder, "filler")
+      output = open_output
+      output.write("first\n", { ID => 1 })
+      output.sync
+      File.binwrite(filler, "f" * 44 * 1024)
+      data = "#{"x" * 999}\n" * 30
+      Gyre.run do |task|
+        task.async do
+          sleep 0.002 until output.trouble
+          assert_match(/disk full.*No space left/, output.trouble)
+          sleep 0.002 while @said.empty?
+          File.unlink(filler)
+        end
+        output.write(data, { ID => 2 })
+        output.sync
+      end
+      assert_equal "first\n#{data}", content
+      assert_equal({ ID => 2 }, output.stored)
+      assert_equal 2, @said.size, @said.inspect
+      output.close
+    ensure
+      system("umount", folder)
+    end
+  end
+
+  def test_a_sync_that_fails_writes_the_commit_once_more
+    output = open_output
+    output.write("before\n")
+    output.write("one\n", { ID => 1 })
+    failures = 2
+    slow(output) { raise Errno::EIO if (failures -= 1) >= 0 }
+    output.sync
+    assert_equal "before\none\n", content
+    assert_equal({ ID => 1 }, output.stored)
+    assert_match(/cannot sync: Input\/output error/, @said.first)
+    assert_match(/it works again/, @said.last)
+    output.close
+    assert_equal({ ID => 1 }, open_output.stored)
+  end
+
+  def test_an_error_of_the_device_is_told_and_tried_again
+    output = open_output
+    failures = [Errno::EIO, Errno::EROFS, Errno::EINTR]
+    file(output).define_singleton_method(:write_nonblock) do |bytes, *rest|
+      failures.any? ? raise(failures.shift) : super(bytes.byteslice(0, 2), *rest)
+    end
+    output.write("one\n")
+    assert_equal "one\n", content
+    assert_equal 3, @said.size
+    assert_match(/cannot write: Read-only file system; nothing is dropped/, @said[1])
+  end
+
+  def test_reopen_follows_the_name_after_logrotate
+    output = open_output
+    output.write("one\n", { ID => 1 })
+    File.rename(@path, "#{@path}.1")
+    output.write("two\n", { ID => 2 })
+    output.reopen
+    output.write("three\n", { ID => 3 })
+    output.sync
+    assert_equal "one\ntwo\n", File.binread("#{@path}.1")
+    assert_equal "three\n", content
+    output.close
+    assert_equal({ ID => 3 }, open_output.stored)
+  end
+
+  def test_reopen_without_a_change_and_after_the_file_was_removed
+    output = open_output
+    output.write("one\n", { ID => 1 })
+    output.reopen
+    output.write("two\n")
+    assert_equal "one\ntwo\n", content
+    File.unlink(@path, "#{@path}.journal")
+    output.reopen
+    output.write("three\n")
+    assert_equal "three\n", content
+    output.close
+    assert_equal({ ID => 1 }, open_output.stored)
+    assert_empty @said
+  end
+
+  def test_what_cannot_be_opened_again_is_kept
+    output = open_output
+    output.write("one\n")
+    File.rename(@path, "#{@path}.1")
+    Dir.mkdir(@path)
+    output.reopen
+    output.write("two\n")
+    assert_equal "one\ntwo\n", File.binread("#{@path}.1")
+    assert_match(/cannot be opened again, the old file is kept/, @said.first)
+    Dir.rmdir(@path)
+  end
+
+  def test_a_file_that_copytruncate_cut
+    output = open_output
+    output.write("#{"x" * 100}\n", { ID => 1 })
+    output.sync
+    File.truncate(@path, 0)
+    output.write("one\n", { ID => 2 })
+    output.sync
+    assert_equal "one\n", content
+    File.truncate(@path, 0)
+    # Without acknowledged records; were the process killed now, the journal must not speak of the bytes that are gone.
+    output.write("#{"y" * 200}\n")
+    FileUtils.cp("#{@path}.journal", "#{@path}.kept")
+    output.close
+    File.rename("#{@path}.kept", "#{@path}.journal")
+    again = open_output
+    assert_equal "#{"y" * 200}\n", content
+    assert_equal({ ID => 2 }, again.stored)
+  end
+
+  def test_a_file_that_is_cut_in_the_middle_of_a_commit
+    output = open_output
+    output.write("before\n")
+    journal = output.instance_variable_get(:@journal)
+    path = @path
+    journal.define_singleton_method(:append) do |batch|
+      super(batch)
+      File.truncate(path, 0)
+    end
+    output.write("one\n", { ID => 1 })
+    output.sync
+    FileUtils.cp("#{@path}.journal", "#{@path}.kept")
+    output.close
+    File.rename("#{@path}.kept", "#{@path}.journal")
+    assert_equal({ ID => 1 }, open_output.stored)
+    assert_equal "one\n", content
+  end
+
+  def test_a_second_server_does_not_write_to_the_same_file
+    open_output
+    error = assert_raises(ArgumentError) { open_output(lock_patience_s: 0.01) }
+    assert_match(/another server writes to/, error.message)
+  end
+
+  def test_the_next_server_waits_until_the_last_one_has_let_go
+    first = open_output
+    second = nil
+    Gyre.run do |task|
+      task.async do
+        sleep 0.02
+        first.write("one\n", { ID => 1 })
+        first.close
+      end
+      second = open_output
+    end
+    assert_equal({ ID => 1 }, second.stored)
+  end
+
+  def test_a_commit_that_was_interrupted_is_taken_back_by_the_next_start
+    output = open_output
+    output.write("first\n", { ID => 1 })
+    output.sync
+    file(output).define_singleton_method(:write_nonblock) { |bytes, *rest| bytes.size > 2 ? super(bytes.byteslice(0, 2), *rest) : raise(Gyre::Stop) }
+    assert_raises(Gyre::Stop) { output.write("one\n", { ID => 2 }) }
+    assert_raises(IOError) { output.write("two\n") }
+    output.close
+    assert_equal "first\non", content
+    assert_equal({ ID => 1 }, open_output.stored)
+    assert_equal "first\n", content
+  end
+
+  private
+
+  def file(output)
+    output.instance_variable_get(:@io)
+  end
+
+  # The block runs in place of the wait for the disk, in the thread that waits.
+  def slow(output, &block)
+    file(output).define_singleton_method(:fdatasync) do
+      block.call
+      super()
+    end
+  end
+end

@@ -1,0 +1,96 @@
+# frozen_string_literal: true
+
+# Gyre::Log::Output.open: which output settings make, and what is said about wrong ones.
+
+require "test_helper"
+require "tmpdir"
+require "gyre"
+require "gyre/log/output"
+
+class LogOutputTest < Minitest::Test
+  Output = Gyre::Log::Output
+
+  def setup
+    @folder = Dir.mktmpdir
+  end
+
+  def teardown
+    FileUtils.remove_entry(@folder)
+  end
+
+  def test_a_path_is_a_file
+    with_output(logfile: path("a.log")) do |output|
+      assert_instance_of Output::File, output
+      assert_equal [path("a.log"), :text, nil, {}], [output.to_s, output.format, output.trouble, output.stored]
+    end
+    with_output("logfile" => path("b.log"), "type" => "file", "format" => "json") { |output| assert_equal :json, output.format }
+  end
+
+  def test_the_words_for_the_standard_streams
+    { "STDOUT" => "STDOUT", "-" => "STDOUT", nil => "STDOUT", "" => "STDOUT", "STDERR" => "STDERR", "stderr" => "STDERR" }.each do |word, name|
+      with_output(logfile: word) { |output| assert_equal [Output::Stream, name], [output.class, output.to_s] }
+    end
+    with_output(type: "stderr") { |output| assert_equal "STDERR", output.to_s }
+    refute $stdout.closed?
+  end
+
+  def test_sockets_also_as_analogger_writes_them
+    { { logfile: "tcp://localhost:99" } => "tcp://localhost:99", { logfile: "unix:///x/y" } => "unix:///x/y",
+      { type: "socket", logfile: "loghost", options: [99] } => "tcp://loghost:99",
+      { type: "socket", logfile: "tcp://[::1]:99" } => "tcp://[::1]:99" }.each do |settings, name|
+      with_output(settings) { |output| assert_equal [Output::Socket, name], [output.class, output.to_s] }
+    end
+  end
+
+  def test_redis_by_its_url_and_no_password_shows
+    { { logfile: "redis://me:secret@host:99/3" } => "redis://host:99/3 gyre",
+      { logfile: "redis+unix:///x/y?db=2", options: { "stream" => "s", "max_length" => 9 } } => "redis+unix:///x/y?db=2 s",
+      { type: "redis", logfile: "host" } => "redis://host gyre", { type: "redis", logfile: "/x/y" } => "redis+unix:///x/y gyre" }.each do |settings, name|
+      with_output(settings) { |output| assert_equal [Output::Redis, name, :redis], [output.class, output.to_s, output.format] }
+    end
+  end
+
+  def test_a_device_and_a_named_pipe_are_streams
+    with_output(logfile: "/dev/null") { |output| assert_instance_of Output::Stream, output }
+    File.mkfifo(path("pipe"))
+    with_output(logfile: path("pipe")) { |output| assert_instance_of Output::Stream, output }
+  end
+
+  def test_what_cannot_be_opened_is_told_with_the_key
+    File.write(path("plain"), "")
+    { { logfile: @folder } => /logs\[2\]\.logfile: .* is a folder/,
+      { logfile: path("missing/a.log") } => /logs\[2\]\.logfile: the folder .*missing does not exist/,
+      { logfile: path("plain/a.log") } => /logs\[2\]\.logfile: .*plain/,
+      { logfile: "/proc/gyre.log" } => %r{logs\[2\]\.logfile: cannot write to /proc/gyre\.log},
+      { type: "mail", logfile: "a" } => /type "mail" is unknown/,
+      { type: "socket", logfile: "host" } => /a socket needs/,
+      { logfile: "redis://host/x" } => /database .* is a number/,
+      { logfile: "redis://h", options: { "maxlen" => 1 } } => /maxlen is unknown/,
+      { logfile: path("a"), format: "xml" } => /format "xml" is unknown/,
+      { logfile: path("a"), rotate: { "size" => "many" } } => /rotate\.size: "many"/ }.each do |settings, message|
+      error = assert_raises(ArgumentError, settings.inspect) { Output.open(settings, key: "logs[2].logfile") }
+      assert_match message, error.message
+    end
+  end
+
+  def test_a_file_without_permission_is_told
+    skip "root may write everywhere" if Process.uid.zero?
+
+    File.write(path("a.log"), "")
+    File.chmod(0o444, path("a.log"))
+    assert_match(/cannot write to .*Permission denied/, assert_raises(ArgumentError) { Output.open({ logfile: path("a.log") }) }.message)
+  end
+
+  private
+
+  def path(name)
+    File.join(@folder, name)
+  end
+
+  def with_output(settings)
+    output = Output.open(settings)
+    yield output
+  ensure
+    output&.close
+  end
+end
