@@ -2,7 +2,7 @@
 
 # What the run says at its end, beside Minitest's own summary: the slowest tests, every skip with its reason,
 # warnings that belong to no test. Writes the counts as "passed failed skipped" to the file named by
-# GYRE_TEST_COUNTS, from which .ci/run adds up. Loaded by test_helper.
+# GYRE_TEST_COUNTS, from which .ci/run adds up, and what failed to the same name with ".failures". Loaded by test_helper.
 require_relative "warnings"
 require_relative "watchdog"
 
@@ -11,6 +11,7 @@ module GyreTest
   class Report < Minitest::StatisticsReporter
     SLOW_S = 0.5
     SLOWEST = 5
+    FAILURE_LINES = 40
 
     def start
       super
@@ -64,20 +65,29 @@ module GyreTest
       io.puts "\nFailed: Ruby warned outside of any test:", @stray_warnings
     end
 
-    def write_counts(more_failed: 0)
+    def write_counts(hung: nil)
       path = ENV["GYRE_TEST_COUNTS"] or return
 
       skipped = results.count(&:skipped?)
       failed = results.size - skipped
       passed = count - results.size
-      failed += more_failed + (@stray_warnings.to_a.empty? ? 0 : 1)
+      failed += (hung ? 1 : 0) + (@stray_warnings.to_a.empty? ? 0 : 1)
       File.write(path, "#{passed} #{failed} #{skipped}\n")
+      write_failures("#{path}.failures", hung)
+    end
+
+    # Each failure in short, for a reader who has only the end of a long output.
+    def write_failures(path, hung)
+      words = results.reject(&:skipped?).map { |result| result.to_s.lines.first(FAILURE_LINES).join }
+      words.push("#{hung} did not end in time") if hung
+      words.push("Ruby warned outside of any test:", *@stray_warnings) if @stray_warnings.to_a.any?
+      File.binwrite(path, words.map { |text| "#{text.b.chomp}\n" }.join("\n"))
     end
 
     def abort_with(name)
       io.puts "\nThe run ends here: #{name} did not end in time. What failed before:"
       results.reject(&:skipped?).each { |result| io.puts "\n#{result}" }
-      write_counts(more_failed: 1)
+      write_counts(hung: name)
     end
   end
 end
