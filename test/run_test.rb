@@ -51,8 +51,16 @@ GyreTest::Engines.test_case("RunTest") do
   end
 
   def test_it_works_in_several_threads_at_once
-    took = duration_s { Array.new(4) { Thread.new { Gyre.run { sleep 0.2 } } }.each(&:join) }
-    assert_operator took, :<, 0.7
+    running = Thread::Queue.new
+    threads = Array.new(4) do
+      Thread.new do
+        Gyre.run do
+          running.push(true)
+          sleep 0.001 until running.size == 4
+        end
+      end
+    end
+    threads.each { |thread| assert thread.join(10), "each waits for the other" }
   end
 
   def test_it_nests_as_a_child_of_the_calling_task

@@ -9,8 +9,8 @@ require "gyre"
 GyreTest::Engines.test_case("SelectionOfferTest") do
   def test_the_first_one_has_it
     Gyre.run do |task|
-      offer = Gyre::Selection::Offer.new(self)
-      waiting = task.async { offer.wait(5) }
+      offer = nil # belongs to the fiber that makes it
+      waiting = task.async { (offer = Gyre::Selection::Offer.new(self)).wait(nil) }
       seen = []
       assert(offer.take(:first) { seen << :first })
       refute(offer.take(:second) { seen << :second })

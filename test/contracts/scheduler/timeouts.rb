@@ -19,16 +19,29 @@ module SchedulerContract
       with_pipe do |reader, _|
         mutex = Thread::Mutex.new
         with_scheduler do |scheduler|
-          scheduler.spawn { mutex.synchronize { sleep 0.02 } }
+          over = Thread::Queue.new
+          scheduler.spawn { mutex.synchronize { over.pop } }
+          thread = Thread.new { over.pop }
+          child = Process.spawn("exec sleep 100")
           waits = [
             -> { reader.read }, -> { mutex.lock }, -> { Thread::Queue.new.pop }, -> { scheduler.block(:test) }, -> { sleep },
-            -> { Thread.new { sleep 0.02 }.join }, -> { Process.wait(Process.spawn("sleep 0.02")) },
-            -> { scheduler.yield while true }, -> { scheduler.io_wait(reader, IO::READABLE, 10) }
+            -> { thread.join }, -> { Process.wait(child) },
+            -> { scheduler.yield while true }, -> { scheduler.io_wait(reader, IO::READABLE, 100) }
           ]
-          waits.each { |wait| scheduler.spawn { assert_raises(Timeout::Error, wait.inspect) { Timeout.timeout(0.004) { wait.call } } } }
-          scheduler.run
+          waiting = waits.size
+          waits.each do |wait|
+            scheduler.spawn do
+              assert_raises(Timeout::Error, wait.inspect) { Timeout.timeout(0.004) { wait.call } }
+            ensure
+              waiting -= 1
+            end
+          end
+          scheduler.run_until { waiting.zero? }
+          over.close
+        ensure
+          Process.kill(:KILL, child)
+          Process.wait(child)
         end
-        Process.waitall
       end
     end
 
