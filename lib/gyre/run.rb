@@ -102,18 +102,20 @@ module Gyre
     # @param block [Proc]
     # @return [Object] the block's value
     def call(name, block)
-      @root = Task.new(self, nil, name, false, block)
-      come_into_sight
-      @scheduler.spawn(@root) unless @drives
-      wait_until { @root.finished? || @leaving }
-      raise @leaving if @leaving
+      @root = Task.new(self, nil, name, false, block) # an exception that comes before has nothing to undo
+      begin
+        come_into_sight
+        @scheduler.spawn(@root) unless @drives
+        wait_until { @root.finished? || @leaving }
+        raise @leaving if @leaving
 
-      @root.wait
-    ensure
-      unwind unless @root.finished?
-      @scheduler.runs.delete(self)
-      @root.report_failure
-      @unawaited.finish
+        @root.wait
+      ensure
+        unwind unless @root.finished?
+        @scheduler.runs.delete(self)
+        @root.report_failure
+        @unawaited.finish
+      end
     end
 
     # @return [String]

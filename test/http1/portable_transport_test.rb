@@ -7,8 +7,7 @@ require "gyre/http1/portable_transport"
 class HTTP1PortableTransportTest < Minitest::Test
   def setup
     @socket, @peer = UNIXSocket.pair
-    limits = Gyre::HTTP1::Limits.new(read_timeout_s: 0.02, write_timeout_s: 0.02)
-    @transport = Gyre::HTTP1::PortableTransport.new(@socket, limits)
+    @transport = transport(0.02)
   end
 
   def teardown
@@ -37,7 +36,7 @@ class HTTP1PortableTransportTest < Minitest::Test
 
   def test_writing_waits_for_a_slow_peer_and_gives_up_on_one_that_takes_nothing
     reader = Thread.new { @peer.read(5_000_000) }
-    @transport.write("x" * 5_000_000)
+    transport(10).write("x" * 5_000_000)
     assert_equal 5_000_000, reader.value.bytesize
     assert_raises(Gyre::HTTP1::WriteTimeout) { @transport.write("x" * 5_000_000) }
     @peer.close
@@ -57,5 +56,11 @@ class HTTP1PortableTransportTest < Minitest::Test
     @transport.shutdown_write
     @transport.reset
     assert @socket.closed?
+  end
+
+  private
+
+  def transport(limit_s)
+    Gyre::HTTP1::PortableTransport.new(@socket, Gyre::HTTP1::Limits.new(read_timeout_s: limit_s, write_timeout_s: limit_s))
   end
 end

@@ -243,7 +243,7 @@ module LoopContract
       fd = old.fileno
       old.close
       reader, writer = new_pipe
-      assert_equal fd, reader.fileno
+      assert_same_number fd, reader
       loop.watch_io(:new, reader, false, true)
       writer.write("x")
       keys = []
@@ -263,7 +263,7 @@ module LoopContract
         fd = reader.fileno
         reader.close
         reader, writer = new_pipe
-        assert_equal fd, reader.fileno
+        assert_same_number fd, reader
         loop.watch_io(reader, reader, false, true)
         writer.write("x")
       end
@@ -355,6 +355,13 @@ module LoopContract
       pairs.each { |reader, _| loop.watch_io(reader, reader, false, true) }
       pairs.each { |_, writer| writer.write("x") }
       assert_equal pairs.map(&:first).sort_by(&:fileno), events(loop, 300).sort_by(&:fileno)
+    end
+
+    private
+
+    # The kernel gives out the lowest number. A Java machine opens descriptors of its own at any time.
+    def assert_same_number(number, io)
+      assert_equal number, io.fileno unless RUBY_ENGINE == "jruby"
     end
   end
 end

@@ -24,17 +24,30 @@ module SchedulerContract
       with_pipe do |reader, _|
         held = Thread::Mutex.new
         with_scheduler do |scheduler|
-          scheduler.spawn { held.synchronize { sleep 0.01 } }
+          over = Thread::Queue.new
+          scheduler.spawn { held.synchronize { over.pop } }
+          thread = Thread.new { over.pop }
+          child = Process.spawn("exec sleep 100")
           waits = [
             -> { sleep 10 }, -> { sleep }, -> { reader.read }, -> { scheduler.io_wait(reader, IO::READABLE, 10) },
             -> { Thread::Queue.new.pop }, -> { held.lock }, -> { scheduler.block(:test, 10) }, -> { loop { scheduler.yield } },
-            -> { Thread.new { sleep 0.01 }.join }, -> { Process.wait(Process.spawn("true; sleep 0.01")) }
+            -> { thread.join }, -> { Process.wait(child) }
           ]
-          fibers = waits.map { |wait| scheduler.spawn { assert_raises(Cancelled, wait.source_location.inspect) { wait.call } } }
+          waiting = waits.size
+          fibers = waits.map do |wait|
+            scheduler.spawn do
+              assert_raises(Cancelled, wait.source_location.inspect) { wait.call }
+            ensure
+              waiting -= 1
+            end
+          end
           fibers.each { |fiber| scheduler.fiber_interrupt(fiber, Cancelled.new) }
-          scheduler.run
+          scheduler.run_until { waiting.zero? }
+          over.close
+        ensure
+          Process.kill(:KILL, child)
+          Process.wait(child)
         end
-        Process.waitall
       end
     end
 

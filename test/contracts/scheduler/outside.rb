@@ -123,12 +123,15 @@ module SchedulerContract
     def test_blocking_work_is_finished_before_an_interrupt_gets_through
       in_fiber do |scheduler|
         done = false
+        started, go_on = Array.new(2) { Thread::Queue.new }
         fiber = scheduler.spawn do
-          assert_raises(IOError) { scheduler.blocking_operation_wait(-> { sleep(0.01).then { done = true } }) }
+          assert_raises(IOError) { scheduler.blocking_operation_wait(-> { started.push(true).then { go_on.pop }.then { done = true } }) }
           assert done
         end
-        sleep 0.001
+        started.pop
         scheduler.fiber_interrupt(fiber, IOError.new)
+        5.times { scheduler.yield }
+        go_on.push(true)
       end
     end
 
