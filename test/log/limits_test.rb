@@ -9,7 +9,7 @@ class LogLimitsTest < Minitest::Test
   def test_without_arguments_everything_has_its_default
     limits = Limits.new
     Limits::TABLE.each { |row| row.default.nil? ? assert_nil(limits.public_send(row.name)) : assert_equal(row.default, limits.public_send(row.name)) }
-    assert_equal 8191, limits.frame_bytes_limit
+    assert_equal 8192, limits.frame_bytes_limit
     assert_predicate limits, :frozen?
   end
 

@@ -39,7 +39,7 @@ module Gyre
         Row.new(:idle_timeout_s, nil, :seconds, "for an authenticated connection without a byte; nil: for ever"),
         Row.new(:linger_timeout_s, 2, :seconds, "for a refused client to take the error line and close"),
         Row.new(:stop_timeout_s, 30, :seconds, "for writing and syncing all at the end, and before a restart"),
-        Row.new(:frame_bytes_limit, 8_191, :bytes, "one frame of the old wire"),
+        Row.new(:frame_bytes_limit, 8_192, :bytes, "a frame of the old wire has fewer (Analogger's own limit; four digits carry 9999)"),
         Row.new(:message_bytes_limit, 1_048_576, :bytes,
                 "one record, syslog message or JSON line; while one is incomplete, it is all that a connection keeps"),
         Row.new(:memory_bytes_limit, 67_108_864, :bytes, "messages in memory; beyond it nothing is read until half of it is written"),

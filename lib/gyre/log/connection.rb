@@ -1,0 +1,266 @@
+# frozen_string_literal: true
+
+# One client of the log server, from accept to close. The hub (Gyre::Log::Hub) watches its socket and calls `ready`; what comes goes
+# on at once, and only what is incomplete is kept. It holds no fiber, never waits, and lets no exception out that the client
+# caused: that ends this connection only. What is said is in conversation.rb.
+#
+#   :handshake ─► :greeting ─► :serving ──(end)──► :closing ─► :closed       :closing: what was received is not durable or not told yet
+#        │            │             │                            ▲           :lingering: the client gets time to read why
+#        └────────────┴─────────────┴── fault, denied ─► :lingering
+#
+# Syslog and JSON begin with :serving. What is served is a Gyre::Log::Feed or a Gyre::Log::Tail.
+
+require "gyre/log/conversation"
+require "gyre/log/link"
+require "gyre/log/transport"
+
+module Gyre
+  module Log
+    # A state machine over a link.
+    class Connection
+      include Conversation
+
+      # How much one event may read: others wait meanwhile.
+      READ_BYTES = 262_144
+      # A TLS record has at most 16 KB.
+      SECURE_READS = 16
+
+      # @return [String] where the client is
+      attr_reader :peer
+      # @return [Symbol, nil] :analogger, :records, :tail, :status, :syslog, :json; nil before it is known
+      attr_reader :kind
+      # @return [Symbol]
+      attr_reader :state
+
+      # @param hub [Hub]
+      # @param transport [Transport::Plain]
+      # @param peer [String]
+      # @param input [Input] through which it came
+      def initialize(hub, transport, peer, input)
+        @hub, @peer, @input = hub, peer, input
+        @kind = input.kind
+        @transport = transport
+        @link = Link.new(hub, self, transport)
+        @bytes = 0
+        @heard_s = hub.now_s
+        @deadline_s = after(hub.limits.authentication_timeout_s)
+        @state = :handshake
+        @parked = @word = false
+      end
+
+      # Begins, or goes on where a former process left off.
+      #
+      # @param left [Hash{String => Object}, nil] what {#handed} said there
+      # @return [void]
+      def start(left = nil)
+        act { left ? go_on(left) : handshake }
+      end
+
+      # @return [Socket]
+      def to_io
+        @transport.to_io
+      end
+
+      # The socket is ready, or so it seems.
+      #
+      # @return [void]
+      def ready
+        act do
+          reads = @link.stir
+          sent if @link.flush
+          @state == :handshake ? handshake : take if reads && !closed?
+        end
+      end
+
+      # Goes on after a pause of all reading.
+      #
+      # @return [void]
+      def resume
+        act { @parked = false }
+      end
+
+      # Called once in a while, to see whether the time is over.
+      #
+      # @return [void]
+      def tick
+        act { @hub.now_s >= @deadline_s ? expire : nil } if @deadline_s
+        idle_s = @hub.limits.idle_timeout_s
+        act { refuse("nothing came for #{idle_s} s") } if idle_s && @state == :serving && @hub.now_s - @heard_s >= idle_s
+      end
+
+      # There is something to tell the client. Called in the committer's task, so it only leaves word.
+      #
+      # @return [void]
+      def acknowledged
+        @hub.speak_soon(self) unless @word
+        @word = true
+      end
+
+      # Tells the client what is due: only the newest, and only when it has taken what was told before.
+      #
+      # @return [void]
+      def speak
+        @word = false
+        act { tell }
+      end
+
+      # The same client came again.
+      #
+      # @return [void]
+      def replaced
+        @work.give_up_session
+        act { refuse("replaced by a newer connection of the same client") }
+      end
+
+      # Reads once more what has come already, for the server is about to end.
+      #
+      # @return [Boolean] whether there may be more
+      def drain
+        return false unless %i[greeting serving].include?(@state)
+
+        @more = false
+        act { read }
+        @more && %i[greeting serving].include?(@state)
+      end
+
+      # Says farewell in order, as far as that goes without waiting, and closes.
+      #
+      # @return [void]
+      def leave
+        act do
+          tell
+          @transport.finish unless closed? || @state == :handshake
+        end
+        close
+      end
+
+      # @return [Hash{Symbol => Object}, nil] what a fresh process needs to go on; nil when it cannot: TLS has keys, and whoever
+      #   hears the last words needs nobody
+      def handed
+        return unless @input.plain? && %i[greeting serving].include?(@state)
+
+        { descriptor: to_io.fileno, peer: @peer, input: @input.to_s, bytes: @bytes, kind: @work && @kind,
+          service: Handover.pack(@service.to_s), greeting: Handover.pack(@greeting.to_s), unsent: Handover.pack(@link.unsent),
+          **(@work ? @work.to_h : {}) }
+      end
+
+      # @return [void]
+      def close
+        return if closed?
+
+        work, @work = @work, nil
+        @state = :closed
+        work&.finish(@hub.time_ns)
+        work.session.connection = nil if work&.session&.connection.equal?(self)
+        @link.close
+        @hub.closed(self)
+      end
+
+      # @return [Boolean]
+      def closed?
+        @state == :closed
+      end
+
+      # @return [Hash{Symbol => Object}] for the status
+      def to_h
+        { peer: @peer, kind: (@kind || @state).to_s, service: @service.to_s.dup.force_encoding(Encoding::UTF_8).scrub,
+          messages: @work ? @work.messages : 0, bytes: @bytes }
+      end
+
+      private
+
+      # Whatever goes wrong ends this connection and no other. Afterwards the loop is told what is waited for.
+      def act
+        return if closed?
+
+        yield
+        @link.watch(!@parked && @state != :closing) unless closed?
+      rescue SystemCallError, IOError, OpenSSL::SSL::SSLError => error
+        lost(error)
+      rescue StandardError => error
+        @hub.report("#{@peer}: #{error.full_message(highlight: false)}")
+        lost(error)
+      end
+
+      def lost(error)
+        complain("#{"TLS: " if @state == :handshake}#{error.message}") unless %i[lingering closing].include?(@state) || @kind == :tail
+        close
+      end
+
+      def complain(message)
+        @hub.complaints.add(@peer, message)
+      end
+
+      def go_on(left)
+        @bytes = left.fetch("bytes")
+        @state = :greeting
+        if (kind = left.fetch("kind"))
+          @kind = kind.to_sym
+          @service = Handover.unpack(left.fetch("service"))
+          begin_work(@kind == :tail ? @hub.tail(self, @service) : feed(left["client_id"], left["told"], left["acknowledged"]))
+        end
+        unsent, rest = left.values_at("unsent", kind ? "rest" : "greeting").map { |text| Handover.unpack(text.to_s) }
+        unsent, rest = unsent + rest, "" if @kind == :tail
+        @link.write(unsent) unless unsent.empty?
+        received(rest) unless rest.empty?
+        @bytes = left.fetch("bytes")
+      end
+
+      # --- reading ---
+
+      def handshake
+        return unless @link.heed(@transport.handshake) == true
+
+        name = @transport.certified_name
+        @peer = "#{@peer} (#{name})".freeze if name
+        @kind ? begin_work(feed(nil)) : @state = :greeting
+        take if @transport.more?
+      end
+
+      def take
+        if @hub.held? || (@state == :serving && @hub.paused?)
+          @parked = true
+          return @hub.park(self)
+        end
+
+        read
+        SECURE_READS.times { @more && @transport.more? ? read : break }
+        @hub.again(self) if @more && @transport.more?
+      end
+
+      def read
+        return (@more = @transport.discard(@hub.buffer)) || close if @state == :lingering
+
+        bytes = @link.heed(@transport.read(READ_BYTES, @hub.buffer))
+        @more = bytes.is_a?(String)
+        @more ? received(bytes) : bytes.nil? && ended
+        @more &&= !closed?
+      end
+
+      def received(bytes)
+        @bytes += bytes.bytesize
+        @heard_s = @hub.now_s
+        @state == :serving ? work_on(bytes) : greet(bytes)
+      end
+
+      def work_on(bytes)
+        wrong = @work.receive(bytes, @hub.time_ns)
+        @hub.fed(@work.session)
+        refuse(wrong) if wrong
+      end
+
+      # The client has said all. Its acknowledgements may be under way still.
+      def ended
+        case @state
+        when :greeting then complain("cut off in its first frame") if @greeting
+        when :serving
+          wrong = @work.finish(@hub.time_ns)
+          complain(wrong) if wrong
+          @hub.fed(@work.session)
+          return @state = :closing unless @work.done? && @link.clear?
+        end
+        close
+      end
+    end
+  end
+end

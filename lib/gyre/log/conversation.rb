@@ -1,0 +1,105 @@
+# frozen_string_literal: true
+
+# What a connection and its client say to each other: the first frame and its answer, what is told meanwhile, and the last words.
+# The part of Gyre::Log::Connection that knows the protocol; it reads and waits for nothing by itself.
+
+require "gyre/log/feed"
+
+module Gyre
+  module Log
+    # For Connection alone: private methods on its @hub, @input, @link, @transport, @work, @state, @kind.
+    module Conversation
+      private
+
+      # --- the first frame ---
+
+      def greet(bytes)
+        @greeting = @greeting ? @greeting << bytes : bytes.dup
+        case wish = @hub.greeting.read(@greeting)
+        when nil then nil
+        when String then refuse(wish)
+        when :denied then refuse("the key is wrong", "denied\n")
+        else grant(wish)
+        end
+      end
+
+      def grant(wish)
+        @greeting = nil
+        @kind = wish.kind
+        @service = wish.service
+        case @kind
+        when :status then linger("#{wish.answer}#{@hub.status_line}\n")
+        when :tail
+          return refuse("too many follow the log already") unless @hub.room_for_tail?
+
+          begin_work(@hub.tail(self, @service))
+          @link.write(wish.answer)
+        else
+          begin_work(feed(wish.client_id))
+          @link.write(wish.answer)
+          tell
+          work_on(wish.rest) unless wish.rest.empty?
+        end
+      end
+
+      def feed(client_id, told = 0, acknowledged = 0)
+        session = @hub.sessions.fetch(client_id) if client_id
+        former, session.connection = session.connection, self if session
+        former&.replaced
+        session&.acknowledge(acknowledged)
+        Feed.new(@hub.stream(@kind, session, @input.framing), session, told: told)
+      end
+
+      def begin_work(work)
+        @work = work
+        @state = :serving
+        @deadline_s = nil
+      end
+
+      # --- writing ---
+
+      def tell
+        return unless @work && @link.clear?
+
+        words = @work.due
+        close if (words.nil? || @link.write(words)) && @state == :closing && @work.done?
+      end
+
+      # All that was to be sent is in the kernel.
+      def sent
+        @state == :lingering ? @transport.finish : tell
+      end
+
+      # --- endings ---
+
+      # The peer broke the protocol or a limit.
+      def refuse(message, words = "error: #{message}\n")
+        complain(message)
+        @kind == :syslog ? close : linger(words) # syslog has no answers
+      end
+
+      # The last words. Closing at once would reset the connection under them while the client still sends (RFC 9112 section 9.6).
+      def linger(words)
+        @work&.finish(@hub.time_ns)
+        @greeting = nil
+        @state = :lingering
+        @deadline_s = after(@hub.limits.linger_timeout_s)
+        sent if @link.write(words)
+      end
+
+      def expire
+        return close if @state == :lingering
+
+        message = "no authentication within #{@hub.limits.authentication_timeout_s} s"
+        return refuse(message) if @state == :greeting
+
+        complain(message)
+        close
+      end
+
+      def after(seconds)
+        seconds && (@hub.now_s + seconds)
+      end
+    end
+  end
+end

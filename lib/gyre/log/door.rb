@@ -1,0 +1,139 @@
+# frozen_string_literal: true
+
+# Where messages and connections come in: a Door is one listening socket on the hub's loop, a Mailbox one that datagrams come to. Made
+# from a Gyre::Log::Input by the server. They know no protocol.
+
+require "gyre/log/connection"
+require "gyre/log/transport"
+
+module Gyre
+  module Log
+    # Accepts.
+    class Door
+      # How many at once: others wait meanwhile.
+      ACCEPTS = 64
+      # How long it leaves off when the process or the machine is out of descriptors or memory.
+      REST_S = 1.0
+      EXHAUSTED = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM].freeze
+
+      # @return [Gyre::Listener]
+      attr_reader :listener
+      # @return [Input]
+      attr_reader :input
+
+      # @param hub [Hub]
+      # @param listener [Gyre::Listener]
+      # @param input [Input]
+      def initialize(hub, listener, input)
+        @hub, @listener, @input = hub, listener, input
+      end
+
+      # @return [void]
+      def open
+        @hub.loop.watch_io(self, @listener.socket)
+      end
+
+      # Takes no more.
+      #
+      # @return [void]
+      def shut
+        @hub.loop.unwatch(self)
+      end
+
+      # After a pause of all reading, or a rest.
+      alias resume open
+
+      # @return [void]
+      def ready
+        return @hub.park(tap { shut }) if @hub.held?
+
+        @hub.look_at_clock
+        ACCEPTS.times do
+          socket, address = accept
+          break if socket.nil?
+
+          admit(socket, address)
+        end
+      end
+
+      private
+
+      # @return [Array(Socket, Addrinfo), nil]
+      def accept
+        result = @listener.socket.accept_nonblock(exception: false)
+        result unless result == :wait_readable
+      rescue *EXHAUSTED => error
+        rest(error)
+      rescue SystemCallError
+        retry # that one has gone again (accept(2) passes on the errors of the network)
+      end
+
+      def rest(error)
+        shut
+        @hub.complaints.add(@listener, "no connection can be accepted: #{error.message}", "error")
+        @hub.later(REST_S, self)
+      end
+
+      def admit(socket, address)
+        peer = peer(socket, address)
+        return turn_away(socket, peer) if @hub.full?
+
+        if address.ip?
+          socket.setsockopt(:TCP, :NODELAY, true)
+          socket.setsockopt(:SOCKET, :KEEPALIVE, true)
+        end
+        @hub.admit(Connection.new(@hub, @input.transport(socket), peer, @input))
+      rescue SystemCallError # it has gone again
+        socket.close
+      end
+
+      def turn_away(socket, peer)
+        @hub.complaints.add(peer, "too many connections (#{@hub.limits.connections_limit})")
+        socket.write_nonblock("error: too many connections\n", exception: false) if @input.plain? && @input.kind != :syslog
+      rescue SystemCallError
+        nil # it has gone
+      ensure
+        socket.close
+      end
+
+      def peer(socket, address)
+        return address.inspect_sockaddr if address.ip?
+
+        pid, uid, = socket.getsockopt(:SOCKET, :PEERCRED).unpack("i3")
+        "#{@listener} (process #{pid}, user #{uid})"
+      rescue SystemCallError, SocketError
+        @listener.to_s # a system without such a thing
+      end
+    end
+
+    # Takes datagrams.
+    class Mailbox < Door
+      # How many at once.
+      READS = 256
+      # The largest that there is.
+      BYTES = 65_536
+
+      # @return [void]
+      def ready
+        return @hub.park(tap { shut }) if @hub.paused?
+
+        READS.times do
+          bytes = @listener.socket.recv_nonblock(BYTES, 0, @hub.buffer, exception: false)
+          break if bytes == :wait_readable
+
+          take(bytes) if bytes
+        end
+        @hub.fed(nil)
+      rescue SystemCallError => error # one that we never sent something to has gone, for instance
+        @hub.complaints.add(@listener, error.message)
+      end
+
+      private
+
+      def take(bytes)
+        wrong = @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns)
+        @hub.complaints.add(@listener, wrong) if wrong
+      end
+    end
+  end
+end

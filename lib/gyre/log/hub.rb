@@ -1,0 +1,302 @@
+# frozen_string_literal: true
+
+# The one fiber that reads and answers everything: a keyed Gyre::Loop whose keys are doors and connections, the table of connections,
+# the clock, and the brake. Gyre::Log::Server makes it and drives it. It writes no file and waits for nothing but the loop.
+#
+# The brake: when too much is in memory, or an output is in trouble, who brings messages is parked as soon as its socket is ready, and
+# goes on when half of the memory is free. Clients may still connect, authenticate, follow the log and ask for the status.
+
+require "gyre/log/complaints"
+require "gyre/log/greeting"
+require "gyre/log/rates"
+require "gyre/log/tail"
+require "gyre/loop"
+
+module Gyre
+  module Log
+    # What connections know of the server.
+    class Hub
+      # How often the brake is looked at, and followers get their lines.
+      BRAKE_S = 0.01
+      TAIL_S = 0.05
+      # So much is written before the interval is over.
+      HASTE_BYTES = 1_048_576
+
+      # @return [Gyre::Loop]
+      attr_reader :loop
+      # @return [Limits]
+      attr_reader :limits
+      # @return [NativeIngest, PortableIngest]
+      attr_reader :ingest
+      # @return [Sessions]
+      attr_reader :sessions
+      # @return [Complaints]
+      attr_reader :complaints
+      # @return [Greeting]
+      attr_reader :greeting
+      # @return [String] lent to each read; what is kept of it has to be copied
+      attr_reader :buffer
+      # @return [Float] of a monotonic clock; as old as the last tick or accept
+      attr_reader :now_s
+      # @return [Integer] how often reading was paused
+      attr_reader :pauses
+      # @return [Hash{Connection => true}] all open connections
+      attr_reader :connections
+
+      # @param server [Server] answers ingest, committer, sessions, limits, status_line, trouble?, report
+      # @param key [String, nil]
+      def initialize(server, key)
+        @server = server
+        @ingest, @committer, @sessions, @limits = server.ingest, server.committer, server.sessions, server.limits
+        @greeting = Greeting.new(key, limit: @limits.frame_bytes_limit)
+        @loop = Gyre::Loop.new
+        @buffer = String.new(capacity: Connection::READ_BYTES)
+        @connections, @tails = {}.compare_by_identity, {}.compare_by_identity
+        @parked, @speakers, @resting = [], [], []
+        @paused = @held = false
+        @pauses = 0
+        @complaints = Complaints.new(@limits.complaints_limit) { |severity, message| log(severity, message) }
+        look_at_clock
+        @rates = Rates.new(@now_s, 0)
+      end
+
+      # Serves until {#stop}.
+      #
+      # @yieldparam event [Object] one that is not the hub's own
+      # @return [void]
+      def run(&block)
+        @loop.watch_timer(:tick, tick_s, tick_s)
+        begin
+          @loop.each { |key| attend(key, block) }
+        rescue IOError => error # a socket was closed behind our back; its watch is over
+          report(error.message)
+          retry
+        end
+      end
+
+      # @return [void]
+      def stop
+        @loop.stop
+      end
+
+      # --- for connections and doors ---
+
+      # @return [Integer] nanoseconds since 1970
+      def time_ns
+        Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
+      end
+
+      # @return [Float]
+      def look_at_clock
+        @now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+
+      # A line of the server's own.
+      #
+      # @return [void]
+      def log(severity, message)
+        @ingest.log("gyre", severity, message, time_ns)
+      end
+
+      # What is wrong with the server itself.
+      #
+      # @return [void]
+      def report(message)
+        @server.report(message)
+      end
+
+      # @return [Boolean] whether there are as many connections as may be
+      def full?
+        @connections.size >= @limits.connections_limit
+      end
+
+      # @param connection [Connection]
+      # @param left [Hash, nil] see {Connection#start}
+      # @return [void]
+      def admit(connection, left = nil)
+        @connections[connection] = true
+        connection.start(left)
+      end
+
+      # @param connection [Connection]
+      # @return [void]
+      def closed(connection)
+        @connections.delete(connection)
+        return unless @tails.delete(connection)
+
+        @loop.unwatch(:tails) if @tails.empty?
+      end
+
+      # @return [NativeStream, PortableStream]
+      def stream(kind, session, framing)
+        limit = kind == :analogger ? @limits.frame_bytes_limit : @limits.message_bytes_limit
+        @ingest.stream(kind, session: session&.intake, limit: limit, framing: framing)
+      end
+
+      # @return [Boolean]
+      def room_for_tail?
+        @tails.size < @limits.tailers_limit
+      end
+
+      # @return [Tail]
+      def tail(connection, service)
+        @loop.watch_timer(:tails, TAIL_S, TAIL_S) if @tails.empty?
+        @tails[connection] = true
+        Tail.new(@ingest, service, @limits.tail_bytes_limit)
+      end
+
+      # @return [String] JSON
+      def status_line
+        @server.status_line
+      end
+
+      # @return [Hash{Integer => Float}] messages a second over the last so many seconds
+      def rates
+        @rates.to_h
+      end
+
+      # Messages have come.
+      #
+      # @param session [Session, nil] of an acknowledged client
+      # @return [void]
+      def fed(session)
+        @committer.commit_soon(session) if session || @ingest.bytesize > HASTE_BYTES
+        brake if !@paused && crowded?(@limits.memory_bytes_limit)
+      end
+
+      # @return [Boolean] whether nobody may bring messages
+      def paused?
+        @paused || @held
+      end
+
+      # @return [Boolean] whether nothing at all may be read or accepted
+      def held?
+        @held
+      end
+
+      # Reads and accepts nothing during the block. What was written before stays as it is.
+      #
+      # @return the block's value
+      def hold
+        @held = true
+        yield
+      ensure
+        @held = false
+        resume_parked
+      end
+
+      # Reads what is in the sockets already, for at most that long.
+      #
+      # @param seconds [Float]
+      # @yield when too much is in memory: it has to be written first
+      # @return [void]
+      def empty_sockets(seconds)
+        over_s = look_at_clock + seconds
+        waiting = @connections.keys
+        until waiting.empty? || look_at_clock > over_s
+          waiting.select! do |connection|
+            yield if crowded?(@limits.memory_bytes_limit)
+            connection.drain
+          end
+        end
+      end
+
+      # Waits for the brake to be let go.
+      #
+      # @param who [#resume]
+      # @return [void]
+      def park(who)
+        @parked.push(who)
+      end
+
+      # The same event once more, after the others'.
+      #
+      # @param who [#ready]
+      # @return [void]
+      def again(who)
+        @loop.emit(who)
+      end
+
+      # Lets it speak in the hub's own fiber.
+      #
+      # @param connection [Connection]
+      # @return [void]
+      def speak_soon(connection)
+        @loop.emit(:speak) if @speakers.empty?
+        @speakers.push(connection)
+      end
+
+      # Resumes it at the first tick after that time.
+      #
+      # @param seconds [Float]
+      # @param who [#resume]
+      # @return [void]
+      def later(seconds, who)
+        @resting.push([@now_s + seconds, who])
+      end
+
+      # Lets all speak who have something to say.
+      #
+      # @return [void]
+      def speak
+        speakers, @speakers = @speakers, []
+        speakers.each(&:speak)
+      end
+
+      private
+
+      # What fails here is a fault of the server; it goes on all the same.
+      def attend(key, block)
+        case key
+        when Connection, Door then key.ready
+        when :tick   then tick
+        when :speak  then speak
+        when :tails  then @tails.each_key(&:speak)
+        when :brake  then let_go unless crowded?(@limits.memory_bytes_limit / 2)
+        else block.call(key)
+        end
+      rescue StandardError => error
+        report(error.full_message(highlight: false))
+      end
+
+      def tick
+        look_at_clock
+        @complaints.tick(@now_s)
+        @rates.sample(@now_s, @ingest.messages)
+        @connections.keys.each(&:tick)
+        due, @resting = @resting.partition { |at, _| at <= @now_s }
+        due.each { |_, who| who.resume }
+      end
+
+      # Fine enough for the shortest time that is watched.
+      def tick_s
+        times = [@limits.authentication_timeout_s, @limits.idle_timeout_s, @limits.linger_timeout_s].compact
+        [1.0, *times.map { |seconds| seconds / 4.0 }].min
+      end
+
+      def crowded?(limit)
+        @ingest.bytesize + @committer.bytes > limit || @server.trouble?
+      end
+
+      def brake
+        @paused = true
+        @pauses += 1
+        @committer.commit_soon
+        @loop.watch_timer(:brake, BRAKE_S, BRAKE_S)
+      end
+
+      def let_go
+        @loop.unwatch(:brake)
+        @paused = false
+        resume_parked
+      end
+
+      def resume_parked
+        return if paused?
+
+        parked, @parked = @parked, []
+        parked.each(&:resume)
+      end
+    end
+  end
+end

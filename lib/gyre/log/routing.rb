@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+# Which messages go where: opens the outputs that the settings name, gives each a sink of the ingest, and tells the ingest its routes.
+# Called once by the server. It writes nothing.
+
+require "gyre/log/output"
+
+module Gyre
+  module Log
+    # Outputs with their sinks, from `logs` and `default_log`.
+    class Routing
+      LEVELS = %w[debug info warn error fatal].freeze
+      # What decides which output it is, beside the file.
+      OUTPUT_KEYS = %i[logfile type options format rotate].freeze
+
+      # @return [Array<Array(Sink, Output)>]
+      attr_reader :pairs
+
+      # @param ingest [NativeIngest, PortableIngest]
+      # @param logs [Array<Hash>] services: Array or nil (all that no other one names), levels: Array or nil (all), logfile:, type:,
+      #   options:, cull:, raw:, format:, rotate:
+      # @param default_log [String, Hash] where services without a log go: a path, or settings as in logs
+      # @param levels [Array<String>, nil] for logs that name none
+      # @param raw [Boolean] for logs that do not say
+      # @param report [#call] told of troubles of the outputs
+      # @raise [ArgumentError] names what is wrong
+      def initialize(ingest, logs:, default_log:, levels: LEVELS, raw: false, report: nil)
+        @levels, @raw, @report = levels, raw, report
+        @pairs = []
+        logs = logs.map { |log| complete(log) }
+        logs.push(complete(default_log.is_a?(Hash) ? default_log : { logfile: default_log, cull: true })) unless logs.any? { |log| log[:services].nil? }
+        sinks = sinks(ingest, logs)
+        logs.zip(sinks) { |log, sink| (log[:services] || [nil]).each { |service| ingest.route(service, log[:levels], [sink]) } }
+      rescue StandardError
+        close
+        raise
+      end
+
+      # @return [Array<Output>]
+      def outputs
+        @pairs.map(&:last)
+      end
+
+      # What each output has stored of a client, by sinks.
+      #
+      # @param client_id [String]
+      # @return [Hash{Sink => Integer}]
+      def stored(client_id)
+        @pairs.to_h { |sink, output| [sink, output.stored.fetch(client_id, 0)] }
+      end
+
+      # @return [Boolean] whether one cannot write at present
+      def trouble?
+        @pairs.any? { |_, output| output.trouble }
+      end
+
+      # @return [void]
+      def close
+        outputs.each(&:close)
+      end
+
+      private
+
+      def complete(log)
+        services = log[:services] && Array(log[:services]).map(&:to_s)
+        { type: nil, options: nil, format: :text, cull: false, rotate: nil }
+          .merge(levels: @levels, raw: @raw).merge(log.compact).merge(services: services)
+      end
+
+      # One for each output: what several logs write into one file is in order, and a client's records are counted together.
+      # Culled or raw it is only if all of them say so.
+      def sinks(ingest, logs)
+        made = logs.group_by { |log| destination(log) }.transform_values do |group|
+          output = Output.open(group.first.slice(*OUTPUT_KEYS), report: @report)
+          sink = ingest.sink(format: output.format, cull: group.all? { |log| log[:cull] }, raw: group.all? { |log| log[:raw] })
+          @pairs.push([sink, output])
+          sink
+        end
+        logs.map { |log| made.fetch(destination(log)) }
+      end
+
+      def destination(log)
+        name = log[:logfile].to_s
+        name = File.expand_path(name) unless name.empty? || name.match?(%r{\A(?:-|std(?:out|err)|[a-z+]+://.*)\z}i)
+        [name, log[:options], log[:type].to_s == "socket"]
+      end
+    end
+  end
+end

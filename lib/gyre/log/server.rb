@@ -1,0 +1,254 @@
+# frozen_string_literal: true
+
+# The log server: settings in, a process that collects messages out. `gyre log` and tests make one. It puts the parts together
+# (ingest, outputs, committer, hub), handles signals, and ends in order; what clients say is Gyre::Log::Connection's.
+#
+#   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► STOPPING ── all is durable ──► ended
+#                                          │    ▲                            └── once more, or too late ─►┘
+#                                          └────┴─ restart, USR2: checks, stops reading, writes all, execs itself
+
+require "gyre"
+require "gyre/endpoint"
+require "gyre/log/committer"
+require "gyre/log/door"
+require "gyre/log/handover"
+require "gyre/log/hub"
+require "gyre/log/ingest"
+require "gyre/log/input"
+require "gyre/log/limits"
+require "gyre/log/routing"
+require "gyre/log/session"
+require "gyre/log/status"
+
+module Gyre
+  module Log
+    # Used once.
+    #
+    #   server = Gyre::Log::Server.new(bind: 6766, default_log: "log/all.log")
+    #   server.run
+    class Server
+      SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
+      # How long a server that ends reads what its clients have sent already.
+      EMPTY_S = 1.0
+
+      # @return [NativeIngest, PortableIngest]
+      attr_reader :ingest
+      # @return [Committer]
+      attr_reader :committer
+      # @return [Limits]
+      attr_reader :limits
+      # @return [Sessions]
+      attr_reader :sessions
+
+      # @param bind [String, Integer, Gyre::Endpoint, Array] the main port, for Analogger's clients and ours
+      # @param key [String, nil] what clients must know
+      # @param logs [Array<Hash>] see {Routing}
+      # @param default_log [String, Hash] see {Routing}
+      # @param levels [Array<String>, nil] severities that are written; nil: all
+      # @param interval [Numeric] seconds between writes
+      # @param sync_interval [Numeric, nil] seconds between syncs, for what no acknowledged client waits for
+      # @param inputs [Array<Hash>] see {Input.all}
+      # @param tls [Hash, nil] certificate:, key:, ca:, verify: of the main port
+      # @param limits [Hash, Limits] by the names in {Limits::TABLE}
+      # @param raw [Boolean] messages as they came, with line ends: lines can be forged
+      # @param signals [Boolean] whether INT, TERM, HUP and USR2 are for it
+      # @param report [#puts] what the server says of itself
+      # @param restart [#call, nil] called for USR2, in a task: checks the fresh program, and returns what Process.exec takes to
+      #   start it (an Array), or a String that says why it must not be
+      # @raise [ArgumentError] names the setting that is wrong
+      def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: Routing::LEVELS, interval: 1,
+                     sync_interval: 60, inputs: [], tls: nil, limits: {}, raw: false, signals: true, report: $stderr, restart: nil)
+        @limits = limits.is_a?(Limits) ? limits : Limits.new(**limits)
+        @report, @restart, @signals = report, restart, signals
+        @inputs = Input.all(bind, inputs, tls)
+        @ingest = Ingest.new(services_limit: @limits.services_limit)
+        @routing = Routing.new(@ingest, logs: logs, default_log: default_log, levels: levels, raw: raw, report: method(:report))
+        @committer = Committer.new(@routing.pairs, interval: interval, sync_interval: sync_interval)
+        @sessions = Sessions.new(@limits.sessions_limit) { |id| @ingest.session(id, @routing.stored(id)) }
+        @hub = Hub.new(self, key)
+        @doors = []
+        @handover = Handover.receive
+      end
+
+      # Opens the sockets. From here on clients can connect; they are answered when the server runs. {#run} does it if it was
+      # not done.
+      #
+      # @return [self]
+      # @raise [SystemCallError, SocketError] the message names the address; none is open then
+      def listen
+        return self unless @doors.empty?
+
+        @inputs.each do |input|
+          (@handover.listeners(input) || input.bind).each do |listener|
+            @doors.push((listener.datagram? ? Mailbox : Door).new(@hub, listener, input))
+          end
+        end
+        @handover.close_others
+        self
+      rescue SystemCallError, SocketError
+        close
+        raise
+      end
+
+      # @return [Array<Gyre::Endpoint>] what it listens on, with the ports that the kernel chose; the main port first
+      def endpoints
+        @doors.map { |door| door.listener.endpoint }
+      end
+
+      # Serves until it is stopped. Inside Gyre.run other tasks go on meanwhile.
+      #
+      # @yield [self] once it serves
+      # @return [Boolean] whether everything that came was written
+      # @raise [SystemCallError, SocketError] (see #listen)
+      # @raise what an output raised that cannot go on
+      def run(&block)
+        listen
+        Task.current? ? serve(Task.current, &block) : Gyre.run("gyre log") { |task| serve(task, &block) }
+      ensure
+        close
+      end
+
+      # Asks it to end, from any thread or signal handler; returns at once. Asked twice, it ends without waiting for the outputs.
+      #
+      # @return [void]
+      def stop
+        @hub.loop.emit(:stop_serving)
+      end
+
+      # Asks it to write all and open its files anew.
+      #
+      # @return [void]
+      def reopen
+        @hub.loop.emit(:reopen)
+      end
+
+      # Asks it to start anew.
+      #
+      # @return [void]
+      def restart
+        @hub.loop.emit(:restart)
+      end
+
+      # @return [Hash{Symbol => Object}] see {Status}
+      def status
+        Status.new(self, @hub, @started_s).to_h
+      end
+
+      # @return [String] JSON
+      def status_line
+        Status.new(self, @hub, @started_s).to_json
+      end
+
+      # @return [Boolean] whether an output cannot write at present
+      def trouble?
+        @routing.trouble?
+      end
+
+      # What the server says of itself.
+      #
+      # @param message [String]
+      # @return [void]
+      def report(message)
+        @report.puts("gyre log: #{message}")
+      rescue SystemCallError, IOError
+        nil # nobody is there to hear it
+      end
+
+      # Gives back everything. {#run} does it at its end.
+      #
+      # @return [void]
+      def close
+        @doors.each { |door| door.listener.close }
+        @hub.loop.close
+        @routing.close
+      end
+
+      private
+
+      def serve(task)
+        @started_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        @task = task
+        committing = task.async("committer") { commit }
+        SIGNALS.each_key { |name| @hub.loop.watch_signal(name, name) } if @signals
+        @doors.each(&:open)
+        @handover.connections(@hub, @inputs)
+        yield self if block_given?
+        @hub.run { |event| heed(event) }
+        raise @failure if @failure
+
+        @complete
+      ensure
+        [@restarting, @ending, committing].compact.each(&:stop).each(&:wait)
+        @hub.connections.keys.each(&:close)
+      end
+
+      # Without it nothing would be written any more, so the server ends with it.
+      def commit
+        @committer.run
+      rescue StandardError => error
+        @failure = error
+        @hub.stop
+      end
+
+      def heed(event)
+        case SIGNALS.fetch(event, event)
+        when :reopen then reopen_outputs
+        when :restart then @restarting ||= @task.async("restart") { start_anew } unless @stopping
+        when :stop, :stop_serving then @stopping ? @hub.stop : stop_serving
+        end
+      end
+
+      def reopen_outputs
+        @committer.reopen
+        @hub.log("info", "HUP: the files are opened anew")
+      end
+
+      # --- the end ---
+
+      def stop_serving
+        @stopping = true
+        @complete = false
+        @restarting&.stop
+        @doors.each(&:ready).each(&:shut)
+        @doors.each { |door| door.listener.close }
+        @ending = @task.async("stop") do
+          @hub.hold { finish }
+        ensure
+          @hub.stop
+        end
+      end
+
+      def finish
+        @hub.empty_sockets(EMPTY_S) { @committer.flush(@limits.stop_timeout_s) }
+        @complete = write_all
+        @hub.connections.keys.each(&:leave)
+        Gyre.print_hierarchy(@report)
+      end
+
+      # @return [Boolean] whether all that came is durable
+      def write_all
+        done = @committer.flush(@limits.stop_timeout_s)
+        report("after #{@limits.stop_timeout_s} s #{@committer.bytes + @ingest.bytesize} bytes are still not written") unless done
+        @hub.speak
+        done
+      end
+
+      # --- a fresh process in this one's place ---
+
+      def start_anew
+        command = @restart ? @restart.call : "this server was not told how to start anew"
+        return report("not started anew: #{command}") unless command.is_a?(Array)
+
+        @hub.hold do
+          next report("not started anew: not everything could be written") unless write_all
+
+          Handover.give(@doors, @hub.connections.keys, command)
+        end
+      rescue StandardError => error
+        report("not started anew: #{error.message}")
+      ensure
+        @restarting = nil
+      end
+    end
+  end
+end

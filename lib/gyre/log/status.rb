@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+# What `gyre log status` shows: the server's figures as one line of JSON. Made by the server for each one who asks. It changes nothing.
+
+require "json"
+require "gyre/version"
+
+module Gyre
+  module Log
+    # A picture of the server at one moment.
+    class Status
+      # How many connections are listed; the sum counts all.
+      CONNECTIONS_LISTED = 1_000
+
+      # @param server [Server]
+      # @param hub [Hub]
+      # @param started_s [Float] of the monotonic clock
+      def initialize(server, hub, started_s)
+        @server, @hub, @started_s = server, hub, started_s
+      end
+
+      # @return [Hash{Symbol => Object}]
+      def to_h
+        { version: VERSION, pid: Process.pid, uptime_s: (Process.clock_gettime(Process::CLOCK_MONOTONIC) - @started_s).round(1),
+          **messages, **memory, connections: @hub.connections.size, clients: clients, sessions: @server.sessions.size,
+          outputs: @server.committer.status, services: services, **lag }
+      end
+
+      # @return [String] one line
+      def to_json(*)
+        JSON.generate(to_h)
+      end
+
+      private
+
+      def messages
+        ingest = @server.ingest
+        { messages: ingest.messages, filtered: ingest.filtered, rates: @hub.rates }
+      end
+
+      def memory
+        { bytes: @server.ingest.bytesize + @server.committer.bytes, paused: @hub.paused?, pauses: @hub.pauses }
+      end
+
+      def clients
+        @hub.connections.keys.first(CONNECTIONS_LISTED).map(&:to_h)
+      end
+
+      # Names are bytes; JSON is UTF-8.
+      def services
+        @server.ingest.services.each_with_object(Hash.new(0)) do |(name, count), counts|
+          counts[name.dup.force_encoding(Encoding::UTF_8).scrub] += count
+        end
+      end
+
+      def lag
+        stats = Gyre::Loop.stats || {}
+        { loop_lag_s: stats.slice(:lag_p50_s, :lag_p99_s, :lag_max_s).transform_keys { |name| name[/p50|p99|max/] } }
+      end
+    end
+  end
+end
