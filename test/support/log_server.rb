@@ -1,0 +1,105 @@
+# frozen_string_literal: true
+
+# A log server in a thread of this process, with files in a folder of its own and a port that the kernel chose; and clients that write
+# bytes to it. For tests of the server, its clients and its outputs.
+require "socket"
+require "stringio"
+require "tmpdir"
+require "gyre/log/server"
+require "gyre/log/wire"
+
+module GyreTest
+  # Started by new; `stop` ends it, waits for it and removes the folder.
+  class LogServer
+    WITHIN_S = 20
+
+    # @return [Gyre::Log::Server]
+    attr_reader :server
+    # @return [String] a folder that goes with the server
+    attr_reader :folder
+    # @return [String] the default log
+    attr_reader :path
+
+    # Runs the block with a server, which is stopped afterwards.
+    # @yieldparam server [LogServer]
+    # @return what the block returned
+    def self.open(**settings)
+      server = new(**settings)
+      yield server
+    ensure
+      server&.stop
+    end
+
+    # @param folder [String, nil] an existing folder, which is kept then: for a server that takes another one's place
+    # @param settings [Hash] of Gyre::Log::Server.new. The default log is <folder>/log, nothing is culled, and it is written at once
+    def initialize(folder: nil, **settings)
+      @keep = !folder.nil?
+      @folder = folder || Dir.mktmpdir("gyre-log")
+      @path = File.join(@folder, "log")
+      @report = StringIO.new
+      defaults = { bind: "tcp://127.0.0.1:0", default_log: { logfile: @path }, interval: 0.01, signals: false, report: @report }
+      @server = Gyre::Log::Server.new(**defaults, **settings).listen
+      serves = Thread::Queue.new
+      @thread = Thread.new { @server.run { serves.push(true) } }
+      @thread.report_on_exception = false # stop raises it
+      @thread.name = "log server"
+      Thread.new { @thread.join rescue nil; serves.close }.join(0) # rubocop:disable Style/RescueModifier
+      serves.pop
+    end
+
+    # @return [Integer] the main port
+    def port
+      @server.endpoints.first.port
+    end
+
+    # @return [Socket] to the main port, or wherever the server listens
+    def connect(endpoint = @server.endpoints.first)
+      endpoint.path ? UNIXSocket.new(endpoint.path) : TCPSocket.new(endpoint.host, endpoint.port)
+    end
+
+    # @return [TCPSocket] authenticated with the old wire, or with more words
+    def client(service = "test", words: "authentication", key: "")
+      socket = connect
+      socket.write(Gyre::Log::Wire.frame(service, words, key))
+      answer = socket.gets
+      return socket if answer&.start_with?("accepted")
+
+      socket.close
+      raise "the server says #{answer.inspect}"
+    end
+
+    # @return [Array<String>] the lines of the default log, or another one, without their times
+    def lines(path = @path)
+      return [] unless File.exist?(path)
+
+      File.binread(path).force_encoding(Encoding::UTF_8).lines(chomp: true).map { |line| line.sub(%r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|}, "") }
+    end
+
+    # @return [String] what the server said of itself
+    def report
+      @report.string
+    end
+
+    # @return [Boolean] whether it still runs
+    def running?
+      @thread.alive?
+    end
+
+    # Waits until it has ended.
+    # @return [Boolean] what Server#run returned
+    def wait
+      raise "the log server does not end; it said: #{report}" unless @thread.join(WITHIN_S)
+
+      @thread.value
+    end
+
+    # Ends it in order. May be called again.
+    # @return [Boolean] what Server#run returned
+    def stop
+      @server.stop if running?
+      wait
+    ensure
+      FileUtils.rm_rf(@folder) unless @keep
+    end
+  end
+end
