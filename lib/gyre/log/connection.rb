@@ -220,7 +220,7 @@ module Gyre
       def take
         if @hub.held? || (@state == :serving && @hub.paused?)
           @parked = true
-          return @hub.park(self)
+          return @hub.brake.park(self)
         end
 
         read

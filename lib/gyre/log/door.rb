@@ -45,7 +45,7 @@ module Gyre
 
       # @return [void]
       def ready
-        return @hub.park(tap { shut }) if @hub.held?
+        return @hub.brake.park(tap { shut }) if @hub.held?
 
         @hub.look_at_clock
         ACCEPTS.times do
@@ -115,7 +115,7 @@ module Gyre
 
       # @return [void]
       def ready
-        return @hub.park(tap { shut }) if @hub.paused?
+        return @hub.brake.park(tap { shut }) if @hub.paused?
 
         READS.times do
           bytes = @listener.socket.recv_nonblock(BYTES, 0, @hub.buffer, exception: false)

@@ -3,9 +3,10 @@
 # The one fiber that reads and answers everything: a keyed Gyre::Loop whose keys are doors and connections, the table of connections,
 # the clock, and the brake. Gyre::Log::Server makes it and drives it. It writes no file and waits for nothing but the loop.
 #
-# The brake: when too much is in memory, or an output is in trouble, who brings messages is parked as soon as its socket is ready, and
-# goes on when half of the memory is free. Clients may still connect, authenticate, follow the log and ask for the status.
+# With the brake on, who brings messages is parked as soon as its socket is ready. Clients may still connect, authenticate, follow the
+# log and ask for the status.
 
+require "gyre/log/brake"
 require "gyre/log/complaints"
 require "gyre/log/greeting"
 require "gyre/log/rates"
@@ -16,8 +17,7 @@ module Gyre
   module Log
     # What connections know of the server.
     class Hub
-      # How often the brake is looked at, and followers get their lines.
-      BRAKE_S = 0.01
+      # How often followers get their lines.
       TAIL_S = 0.05
       # So much is written before the interval is over.
       HASTE_BYTES = 1_048_576
@@ -38,8 +38,8 @@ module Gyre
       attr_reader :buffer
       # @return [Float] of a monotonic clock; as old as the last tick or accept
       attr_reader :now_s
-      # @return [Integer] how often reading was paused
-      attr_reader :pauses
+      # @return [Brake]
+      attr_reader :brake
       # @return [Hash{Connection => true}] all open connections
       attr_reader :connections
 
@@ -52,9 +52,8 @@ module Gyre
         @loop = Gyre::Loop.new
         @buffer = String.new(capacity: Connection::READ_BYTES)
         @connections, @tails = {}.compare_by_identity, {}.compare_by_identity
-        @parked, @speakers, @resting = [], [], []
-        @paused = @held = false
-        @pauses = 0
+        @speakers, @resting = [], []
+        @brake = Brake.new(@loop, @limits.memory_bytes_limit) { server.trouble? ? nil : @ingest.bytesize + @committer.bytes }
         @complaints = Complaints.new(@limits.complaints_limit) { |severity, message| log(severity, message) }
         look_at_clock
         @rates = Rates.new(@now_s, 0)
@@ -161,28 +160,17 @@ module Gyre
       # @return [void]
       def fed(session)
         @committer.commit_soon(session) if session || @ingest.bytesize > HASTE_BYTES
-        brake if !@paused && crowded?(@limits.memory_bytes_limit)
+        @committer.commit_soon if @brake.press
       end
 
       # @return [Boolean] whether nobody may bring messages
       def paused?
-        @paused || @held
+        @brake.on?
       end
 
       # @return [Boolean] whether nothing at all may be read or accepted
       def held?
-        @held
-      end
-
-      # Reads and accepts nothing during the block. What was written before stays as it is.
-      #
-      # @return the block's value
-      def hold
-        @held = true
-        yield
-      ensure
-        @held = false
-        resume_parked
+        @brake.held?
       end
 
       # Reads what is in the sockets already, for at most that long.
@@ -195,18 +183,10 @@ module Gyre
         waiting = @connections.keys
         until waiting.empty? || look_at_clock > over_s
           waiting.select! do |connection|
-            yield if crowded?(@limits.memory_bytes_limit)
+            yield if @brake.crowded?
             connection.drain
           end
         end
-      end
-
-      # Waits for the brake to be let go.
-      #
-      # @param who [#resume]
-      # @return [void]
-      def park(who)
-        @parked.push(who)
       end
 
       # The same event once more, after the others'.
@@ -252,7 +232,7 @@ module Gyre
         when :tick   then tick
         when :speak  then speak
         when :tails  then @tails.each_key(&:speak)
-        when :brake  then let_go unless crowded?(@limits.memory_bytes_limit / 2)
+        when :brake  then @brake.look
         else block.call(key)
         end
       rescue StandardError => error
@@ -272,30 +252,6 @@ module Gyre
       def tick_s
         times = [@limits.authentication_timeout_s, @limits.idle_timeout_s, @limits.linger_timeout_s].compact
         [1.0, *times.map { |seconds| seconds / 4.0 }].min
-      end
-
-      def crowded?(limit)
-        @ingest.bytesize + @committer.bytes > limit || @server.trouble?
-      end
-
-      def brake
-        @paused = true
-        @pauses += 1
-        @committer.commit_soon
-        @loop.watch_timer(:brake, BRAKE_S, BRAKE_S)
-      end
-
-      def let_go
-        @loop.unwatch(:brake)
-        @paused = false
-        resume_parked
-      end
-
-      def resume_parked
-        return if paused?
-
-        parked, @parked = @parked, []
-        parked.each(&:resume)
       end
     end
   end

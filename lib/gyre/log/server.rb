@@ -212,7 +212,7 @@ module Gyre
         @doors.each(&:ready).each(&:shut)
         @doors.each { |door| door.listener.close }
         @ending = @task.async("stop") do
-          @hub.hold { finish }
+          @hub.brake.hold { finish }
         ensure
           @hub.stop
         end
@@ -239,7 +239,7 @@ module Gyre
         command = @restart ? @restart.call : "this server was not told how to start anew"
         return report("not started anew: #{command}") unless command.is_a?(Array)
 
-        @hub.hold do
+        @hub.brake.hold do
           next report("not started anew: not everything could be written") unless write_all
 
           Handover.give(@doors, @hub.connections.keys, command)

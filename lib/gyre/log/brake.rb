@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+# Back-pressure: when too much is in memory, or an output is in trouble, who brings messages waits until half of the memory is free.
+# The hub asks it after each read and lets go when its timer comes. It knows neither sockets nor outputs.
+
+module Gyre
+  module Log
+    # On or off, and who waits for it.
+    class Brake
+      # How often it is looked at while it is on.
+      LOOK_S = 0.01
+
+      # @return [Integer] how often it was put on
+      attr_reader :count
+
+      # @param loop [Gyre::Loop] gets the key :brake while it is on
+      # @param limit [Integer] bytes
+      # @yieldreturn [Integer, nil] bytes in memory; nil: an output is in trouble
+      def initialize(loop, limit, &bytes)
+        @loop, @limit, @bytes = loop, limit, bytes
+        @on = @held = false
+        @count = 0
+        @parked = []
+      end
+
+      # @return [Boolean] whether nobody may bring messages
+      def on?
+        @on || @held
+      end
+
+      # @return [Boolean] whether nothing at all may be read or accepted
+      def held?
+        @held
+      end
+
+      # Something has come.
+      #
+      # @return [Boolean] whether that was too much; then somebody should write it
+      def press
+        return false if @on || !crowded?(@limit)
+
+        @on = true
+        @count += 1
+        @loop.watch_timer(:brake, LOOK_S, LOOK_S)
+        true
+      end
+
+      # The key :brake has come.
+      #
+      # @return [void]
+      def look
+        return if crowded?(@limit / 2)
+
+        @loop.unwatch(:brake)
+        @on = false
+        resume_all
+      end
+
+      # @return [Boolean]
+      def crowded?(limit = @limit)
+        bytes = @bytes.call
+        bytes.nil? || bytes > limit
+      end
+
+      # @param who [#resume] waits
+      # @return [void]
+      def park(who)
+        @parked.push(who)
+      end
+
+      # Nothing at all may be read or accepted during the block.
+      #
+      # @return the block's value
+      def hold
+        @held = true
+        yield
+      ensure
+        @held = false
+        resume_all
+      end
+
+      private
+
+      def resume_all
+        return if on?
+
+        parked, @parked = @parked, []
+        parked.each(&:resume)
+      end
+    end
+  end
+end
