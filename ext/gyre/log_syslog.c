@@ -180,24 +180,23 @@ static void take_old_time(struct rest *rest, struct gyre_log_message *message) {
 
 /* "su: ", "su[123]: " or "su[123] ", RFC 3164, section 4.1.3. */
 static bool take_tag(struct rest *rest, struct gyre_log_text *tag, struct gyre_log_text *process) {
-  const char *at = rest->at;
+  const char *at = rest->at, *start, *stop;
   while (at < rest->end && *at != '[' && *at != ']' && *at != ':' && *at != ' ') at++;
-  if (at == rest->at || at == rest->end) return false;
-  *tag = (struct gyre_log_text){rest->at, (size_t)(at - rest->at)};
-  *process = (struct gyre_log_text){at, 0};
+  if (at == rest->at || at == rest->end || (*at != '[' && *at != ':')) return false;
+  const size_t length = (size_t)(at - rest->at);
+  start = stop = at;
   if (*at == '[') {
-    const char *const start = ++at;
+    start = ++at;
     while (at < rest->end && *at != ']' && *at != ' ') at++;
     if (at == rest->end || *at == ' ') return false;
-    *process = (struct gyre_log_text){start, (size_t)(at - start)};
-    at++;
+    stop = at++;
     if (at < rest->end && *at == ':') at++;
-  } else if (*at != ':') {
-    return false;
   } else {
     at++;
   }
   if (at < rest->end && *at != ' ') return false;
+  *tag = (struct gyre_log_text){rest->at, length};
+  *process = (struct gyre_log_text){start, (size_t)(stop - start)};
   rest->at = at < rest->end ? at + 1 : at;
   return true;
 }

@@ -10,6 +10,7 @@
 # and is told the same incomplete message from its beginning again until it is whole. All bytes are BINARY.
 
 require "gyre/log/records"
+require "gyre/log/syslog"
 require "gyre/log/wire"
 
 module Gyre
@@ -60,6 +61,99 @@ module Gyre
 
         def last(_bytes)
           Wire::CUT_OFF
+        end
+      end
+
+      # Lines, of which another one knows what they say.
+      class Lines
+        # @param limit [Integer] bytes of a line
+        # @param parser [#parse] given a line without its end: service, severity, message and perhaps a time, or nil for none
+        def initialize(limit, parser)
+          @limit, @parser = limit, parser
+          @scanned = 0
+        end
+
+        def cut(bytes, position)
+          stop = bytes.index("\n", position + @scanned)
+          length = (stop || bytes.bytesize) - position
+          return Wire::TOO_LONG if length > @limit
+
+          @scanned = stop ? 0 : length
+          stop && [stop + 1, *message(bytes.byteslice(position, length))]
+        end
+
+        def last(bytes)
+          [bytes.bytesize, *message(bytes)]
+        end
+
+        # Whether it is amidst a line.
+        #
+        # @return [Boolean]
+        def started?
+          @scanned.positive?
+        end
+
+        private
+
+        def message(line)
+          service, severity, message, time_us = @parser.parse(line)
+          [service, severity, message, nil, time_us] if service
+        end
+      end
+
+      # Syslog on a stream, RFC 6587: "11 <13>message" counts its bytes, everything else ends with a line feed; one connection may mix
+      # them.
+      class Syslog
+        FRAMINGS = %i[auto octet_counting lines].freeze
+        COUNTED = /\G([1-9]\d{0,8}) /n
+        COUNT_BEGUN = /\G[1-9]\d{0,8}\z/n
+        private_constant :COUNTED, :COUNT_BEGUN
+
+        def initialize(limit, framing)
+          raise ArgumentError, "framing: one of #{FRAMINGS.join(", ")}, not #{framing.inspect}" unless FRAMINGS.include?(framing)
+
+          @limit, @framing = limit, framing
+          @lines = Lines.new(limit, Log::Syslog)
+        end
+
+        def cut(bytes, position)
+          return if position == bytes.bytesize
+          return @lines.cut(bytes, position) if @lines.started?
+
+          head = head(bytes, position)
+          case head
+          when nil, String then head
+          when :line then @lines.cut(bytes, position)
+          else cut_counted(bytes, *head)
+          end
+        end
+
+        def last(bytes)
+          counted = @framing == :octet_counting || (!@lines.started? && head(bytes, 0).is_a?(Array))
+          counted ? Wire::CUT_OFF : @lines.last(bytes)
+        end
+
+        private
+
+        # nil: more is needed; :line; where the message begins and how long it is; or what is wrong.
+        def head(bytes, position)
+          return :line if @framing == :lines
+          return if COUNT_BEGUN.match?(bytes, position)
+
+          match = COUNTED.match(bytes, position)
+          return match ? [match.end(0), match[1].to_i] : Wire::MALFORMED if @framing == :octet_counting
+          return :line unless match
+          return if match.end(0) == bytes.bytesize # a line may begin with a number, too
+
+          bytes.getbyte(match.end(0)) == 60 ? [match.end(0), match[1].to_i] : :line
+        end
+
+        def cut_counted(bytes, start, length)
+          return Wire::TOO_LONG if length > @limit
+          return if bytes.bytesize - start < length
+
+          service, severity, message, time_us = Log::Syslog.parse(bytes.byteslice(start, length))
+          service ? [start + length, service, severity, message, nil, time_us] : [start + length]
         end
       end
     end

@@ -3,8 +3,7 @@
 # The keyword arguments of the native engine's ingest, and what it does in Ruby: JSON lines. Loaded by Gyre::Log::Ingest when the
 # extension is there; all else is in ext/gyre/log_ingest.c and the files below it.
 
-require "gyre/log/framing"
-require "gyre/log/portable_stream"
+require "gyre/log/json_lines"
 
 module Gyre
   module Log
@@ -22,7 +21,25 @@ module Gyre
 
       # @return [NativeStream, PortableStream]
       def stream(kind, session: nil, limit: nil, framing: :auto)
-        open_stream(kind, framing, session, limit)
+        kind == :json ? JSONLines.stream(self, limit) : open_stream(kind, framing, session, limit)
+      end
+
+      # @return [nil]
+      def datagram(kind, bytes, time_ns)
+        case kind
+        when :syslog then syslog_datagram(bytes, time_ns)
+        when :json
+          service, severity, message = JSONLines.parse(bytes)
+          log(service, severity, message, time_ns) if service
+        else raise ArgumentError, "no datagrams of kind #{kind.inspect}"
+        end
+      end
+
+      # For streams of JSON lines: a message has come.
+      #
+      # @return [nil]
+      def deliver(service, severity, message, time_ns, *)
+        log(service, severity, message, time_ns)
       end
 
       # @return [NativeSession]

@@ -4,11 +4,13 @@
 # has the contract. Twin of ext/gyre/log_ingest.c and the files below it: the same bytes in the sinks for the same bytes that came.
 
 require "gyre/log/framing"
+require "gyre/log/json_lines"
 require "gyre/log/line"
 require "gyre/log/line_time"
 require "gyre/log/portable_session"
 require "gyre/log/portable_sink"
 require "gyre/log/portable_stream"
+require "gyre/log/syslog"
 
 module Gyre
   module Log
@@ -97,8 +99,20 @@ module Gyre
         case kind
         when :analogger then PortableStream.new(self, Framing::Frames.new(limit), nil)
         when :records then PortableStream.new(self, Framing::Records.new(limit), session)
+        when :syslog then PortableStream.new(self, Framing::Syslog.new(limit || Syslog::BYTES_LIMIT, framing), nil)
+        when :json then JSONLines.stream(self, limit)
         else raise ArgumentError, "no stream of kind #{kind.inspect}"
         end
+      end
+
+      # @return [nil]
+      def datagram(kind, bytes, time_ns)
+        case kind
+        when :syslog then service, severity, message, time_us = Syslog.parse(bytes.b)
+        when :json then service, severity, message = JSONLines.parse(bytes)
+        else raise ArgumentError, "no datagrams of kind #{kind.inspect}"
+        end
+        deliver(service, severity, message, time_ns, nil, nil, time_us) if service
       end
 
       # @return [nil]

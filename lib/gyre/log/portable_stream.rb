@@ -32,7 +32,7 @@ module Gyre
         return @wrong if @wrong
 
         before = @rest.bytesize
-        all = before.zero? ? bytes.b : @rest << bytes
+        all = before.zero? ? bytes.b : @rest << bytes.b
         position = cut(all, time_ns)
         keep(@wrong ? "".b : all.byteslice(position, all.bytesize), before)
         @wrong

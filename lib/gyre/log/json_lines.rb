@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+# JSON lines as input: what an object says as a message. Called by both engines' ingests for each line. What is no JSON object is a
+# message as it is: a crashing program's last words among its JSON must not be lost.
+
+require "gyre/log/framing"
+require "gyre/log/portable_stream"
+require "json"
+
+module Gyre
+  module Log
+    # Service, severity and message are taken from the first field below that has a text or a number; all other fields stand behind
+    # the message, as JSON.
+    module JSONLines
+      # The usual limit of a line.
+      BYTES_LIMIT = 1 << 20
+      SERVICE = %w[service app program].freeze
+      SEVERITY = %w[severity level].freeze
+      MESSAGE = %w[message msg].freeze
+      # What other programs call our severities.
+      SEVERITIES = {
+        "trace" => "debug", "notice" => "info", "information" => "info", "warning" => "warn", "err" => "error",
+        "critical" => "fatal", "crit" => "fatal", "alert" => "fatal", "emerg" => "fatal", "emergency" => "fatal", "panic" => "fatal"
+      }.freeze
+      # Syslog's numbers.
+      NUMBERS = %w[fatal fatal fatal error warn info info debug].freeze
+
+      class << self
+        # @param ingest [PortableIngest, NativeIngest]
+        # @param limit [Integer, nil] bytes of a line
+        # @return [PortableStream]
+        def stream(ingest, limit)
+          PortableStream.new(ingest, Framing::Lines.new(limit || BYTES_LIMIT, self), nil)
+        end
+
+        # @param line [String]
+        # @return [Array(String, String, String), nil] service, severity and message, BINARY; nil for an empty line
+        def parse(line)
+          text = line.dup.force_encoding(Encoding::UTF_8).scrub.strip
+          return if text.empty?
+
+          fields = JSON.parse(text)
+          fields.is_a?(Hash) ? object(fields) : as_it_is(line)
+        rescue JSON::JSONError # also of what JSON reads and cannot write, such as 1e999
+          as_it_is(line)
+        end
+
+        private
+
+        def as_it_is(line)
+          ["json".b, "info".b, line.b.chomp]
+        end
+
+        def object(fields)
+          service = take(fields, SERVICE) || "json"
+          severity = take(fields, SEVERITY)
+          [service.to_s.b, severity(severity).b, message(fields).b]
+        end
+
+        def take(fields, names)
+          name = names.find { |candidate| fields[candidate].is_a?(String) || fields[candidate].is_a?(Numeric) }
+          fields.delete(name) if name
+        end
+
+        def severity(value)
+          case value
+          when nil then "info"
+          when 0..7 then NUMBERS[value.to_i]
+          when Numeric then number(value)
+          else SEVERITIES.fetch(value.downcase, value.downcase)
+          end
+        end
+
+        # Those of bunyan and pino: 10, 20, 30 to 60.
+        def number(value)
+          { "debug" => 30, "info" => 40, "warn" => 50, "error" => 60 }.each { |name, beyond| return name if value < beyond }
+          "fatal"
+        end
+
+        def message(fields)
+          name = MESSAGE.find { |candidate| fields.key?(candidate) }
+          value = name && fields.delete(name)
+          text = value.is_a?(String) || value.nil? ? value.to_s : JSON.generate(value)
+          return text if fields.empty?
+
+          text.empty? ? JSON.generate(fields) : "#{text} #{JSON.generate(fields)}"
+        end
+      end
+    end
+  end
+end

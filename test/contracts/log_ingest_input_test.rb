@@ -1,0 +1,152 @@
+# frozen_string_literal: true
+
+# How both twins of the log's ingest cut bytes into messages, and what they say to wrong ones.
+require "test_helper"
+require_relative "../log/ingests"
+
+LogIngests.test_case("LogIngestInputContract") do
+  def test_an_incomplete_message_is_kept
+    sink = sink()
+    stream = ingest.stream(:analogger)
+    bytes = frame("hello")
+    assert_nil stream.feed(bytes.byteslice(0, 20), LogIngests::TIME_NS)
+    assert_equal [20, 20, 0, nil], [stream.bytesize, ingest.bytesize, stream.messages, sink.take]
+    assert_nil stream.feed(bytes.byteslice(20, 100) + bytes.byteslice(0, 3), LogIngests::TIME_NS)
+    assert_equal [3, 1], [stream.bytesize, stream.messages]
+    assert_equal ["web|info|hello"], lines(sink)
+  end
+
+  def test_the_bytes_may_be_in_a_buffer_that_is_used_again
+    sink = sink()
+    stream = ingest.stream(:analogger)
+    buffer = +""
+    bytes = frame("é" * 100)
+    bytes.each_char.each_slice(7) do |slice|
+      stream.feed(buffer.replace(slice.join), LogIngests::TIME_NS)
+      buffer.replace("x" * 50)
+    end
+    assert_equal ["web|info|#{"é" * 100}".b], lines(sink)
+  end
+
+  def test_a_wrong_frame_ends_the_stream
+    { "00000000" => "checksum failed", "00100010::" => "checksum failed", "00120013:::a" => "checksum failed",
+      "+012+012" => "checksum failed", "GET / HTTP/1.1\r\n" => "checksum failed", "\xff\xfe\x00\x00\xff\xfe\x00\x00" => "checksum failed",
+      "81928192" => "max length exceeded", "00110011a::" => "malformed frame", "00110011:a:" => "malformed frame",
+      "00120012:abc" => "malformed frame" }.each do |bytes, wrong|
+      sink = sink()
+      stream = ingest.stream(:analogger)
+      assert_equal wrong, stream.feed(frame("before") + bytes.b + frame("after"), LogIngests::TIME_NS), bytes
+      assert_equal wrong, stream.feed(frame("later"), LogIngests::TIME_NS)
+      assert_equal wrong, stream.finish(LogIngests::TIME_NS)
+      assert_equal 0, stream.bytesize
+      assert_equal ["web|info|before"], lines(sink)
+      assert_equal 0, ingest.bytesize
+    end
+  end
+
+  def test_a_frame_may_have_8191_bytes
+    sink = sink()
+    bytes = frame("x" * (8191 - 18))
+    assert_equal 8191, bytes.bytesize
+    assert_nil feed(bytes)
+    assert_equal ["web|info|#{"x" * 8173}"], lines(sink)
+    assert_equal "max length exceeded", feed("01000100:", limit: 100)
+  end
+
+  def test_a_wrong_record_ends_the_stream
+    good = record(1)
+    wrong_sum, no_sequence = record(2), record(3)
+    wrong_sum.setbyte(30, 0)
+    no_sequence[8, 8] = "\0" * 8
+    no_sequence[4, 4] = [Zlib.crc32(no_sequence.byteslice(8, 100))].pack("N")
+    { wrong_sum => "checksum failed", no_sequence => "sequence number 0", "\0\0\0\x11".b + "x" * 30 => "malformed record",
+      "\0\x10\0\1----".b => "max length exceeded", [18, Zlib.crc32("\1" * 18)].pack("NN") + "\1" * 18 => "malformed record" }.each do |bytes, wrong|
+      sink = sink()
+      assert_equal wrong, feed(good + bytes + good, kind: :records)
+      assert_equal ["web|info|m1"], lines(sink)
+    end
+  end
+
+  def test_a_record_carries_anything
+    sink = sink(format: :json)
+    message = "é\n\0" + "x" * 100_000
+    assert_nil feed(record(1, message, service: "a:b"), kind: :records)
+    assert_includes sink.take.first, %("service":"a:b","severity":"info","message":"é\\n\\u0000xx).b
+    assert_equal "max length exceeded", feed(record(2, "x" * 2000), kind: :records, limit: 1000)
+  end
+
+  def test_what_is_cut_off_is_told_at_the_end
+    %i[analogger records].each do |kind|
+      stream = ingest.stream(kind)
+      assert_nil stream.finish(LogIngests::TIME_NS)
+      stream.feed("001", LogIngests::TIME_NS)
+      assert_equal "frame cut off", stream.finish(LogIngests::TIME_NS)
+      assert_equal [0, 0], [stream.bytesize, ingest.bytesize]
+    end
+  end
+
+  def test_syslog_comes_in_lines_and_with_counted_bytes
+    sink = sink()
+    assert_nil feed("<14>a: 1\n11 <11>b: 2\n3\n<12>c: 4\r\n\n8 <14>d: 5", kind: :syslog)
+    assert_equal ["a|info|1", "b|error|2\\n3", "c|warn|4", "d|info|5"], lines(sink)
+  end
+
+  def test_a_line_may_begin_with_a_number
+    sink = sink()
+    assert_nil feed("42 is the answer\n12\n1234567890 <3>\n0 <1>\n", kind: :syslog)
+    assert_equal ["syslog|info|42 is the answer", "syslog|info|12", "syslog|info|1234567890 <3>", "syslog|info|0 <1>"], lines(sink)
+    assert_nil feed("5 <14>a\n", kind: :syslog, framing: :lines)
+    assert_equal ["syslog|info|5 <14>a"], lines(sink)
+  end
+
+  def test_where_bytes_must_be_counted_all_else_is_wrong
+    sink = sink()
+    assert_nil feed("9 no <pri>\n", kind: :syslog, framing: :octet_counting, limit: 9)
+    assert_equal ["syslog|info|no <pri>"], lines(sink)
+    ["<14>a\n", "0 a", "12", "1234567890 a"].zip(["malformed frame", "malformed frame", nil, "malformed frame"]) do |bytes, wrong|
+      assert_equal [wrong], [feed(bytes, kind: :syslog, framing: :octet_counting)], bytes
+    end
+    assert_equal "max length exceeded", feed("10 a", kind: :syslog, framing: :octet_counting, limit: 9)
+  end
+
+  def test_a_line_has_its_limit_with_and_without_an_end
+    sink = sink()
+    assert_nil feed("#{"x" * 10}\n", kind: :syslog, limit: 10)
+    assert_equal "max length exceeded", feed("#{"x" * 11}\n", kind: :syslog, limit: 10)
+    assert_equal "max length exceeded", feed("x" * 11, kind: :syslog, limit: 10)
+    assert_equal "max length exceeded", feed("x" * 11, kind: :json, limit: 10)
+    assert_equal ["syslog|info|xxxxxxxxxx"], lines(sink)
+  end
+
+  def test_the_last_line_needs_no_end
+    sink = sink()
+    stream = ingest.stream(:syslog)
+    stream.feed("<14>a: 1", LogIngests::TIME_NS)
+    assert_nil stream.finish(LogIngests::TIME_NS)
+    assert_equal ["a|info|1"], lines(sink)
+    assert_equal 0, ingest.bytesize
+    stream = ingest.stream(:syslog)
+    stream.feed("9 <14>a: 1", LogIngests::TIME_NS)
+    assert_equal "frame cut off", stream.finish(LogIngests::TIME_NS)
+  end
+
+  def test_a_datagram_is_a_message
+    sink = sink()
+    assert_nil ingest.datagram(:syslog, "<14>a[7]: one\ntwo\n", LogIngests::TIME_NS)
+    assert_nil ingest.datagram(:syslog, "\0", LogIngests::TIME_NS)
+    assert_nil ingest.datagram(:json, %({"message":"three"}), LogIngests::TIME_NS)
+    assert_equal ["a|info|pid=7 one\\ntwo", "json|info|three"], lines(sink)
+    assert_raises(ArgumentError) { ingest.datagram(:records, "", LogIngests::TIME_NS) }
+  end
+
+  def test_json_lines_are_messages
+    sink = sink()
+    stream = ingest.stream(:json)
+    assert_nil stream.feed(%({"service":"web","level":"WARN","msg":"a","x":1}\n{"mess), LogIngests::TIME_NS)
+    assert_nil stream.feed(%(age":"b"}\noh no), LogIngests::TIME_NS)
+    assert_equal [2, 5], [stream.messages, stream.bytesize]
+    assert_nil stream.finish(LogIngests::TIME_NS)
+    assert_equal [%(web|warn|a {"x":1}), "json|info|b", "json|info|oh no"], lines(sink)
+    assert_equal 0, ingest.bytesize
+  end
+end
