@@ -28,4 +28,5 @@ void Init_gyre_ext(void) {
   gyre_init_http1_acceptor();
   gyre_init_selector();
   gyre_init_log_ingest();
+  gyre_init_log_outbox();
 }

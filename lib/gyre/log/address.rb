@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+# Where a log client's server is and what the client shows there. Made by Gyre::Log::Client, read by Gyre::Log::Uplink. Immutable.
+
+require "gyre/log/wire"
+
+module Gyre
+  module Log
+    # A server and a service at it.
+    class Address
+      # @return [String]
+      attr_reader :host, :service
+      # @return [Integer]
+      attr_reader :port
+      # @return [OpenSSL::SSL::SSLContext, nil]
+      attr_reader :tls
+      # @return [Numeric] seconds
+      attr_reader :connect_timeout
+
+      # @param tls [Boolean, Hash, OpenSSL::SSL::SSLContext, nil] true: the system's authorities; a Hash: what
+      #   Gyre::TLS.client takes
+      # @raise [ArgumentError]
+      def initialize(service, host:, port:, key: nil, tls: nil, connect_timeout: 5)
+        @service = service
+        @host = host.to_s
+        @port = Integer(port)
+        @key = key.to_s
+        @tls = context(tls)
+        @connect_timeout = connect_timeout
+        authentication(nil) # raises what a frame cannot carry
+        raise ArgumentError, "the port must be a number from 1 to 65535, not #{port}" unless @port.between?(1, 65_535)
+      end
+
+      # The frame that opens a connection.
+      # @param client_id [String, nil] nil for the old protocol
+      # @return [String]
+      def authentication(client_id)
+        Wire.frame(@service, client_id ? "authentication/2 client=#{client_id}" : "authentication", @key)
+      end
+
+      # @return [String]
+      def to_s
+        "the log server #{host.include?(":") ? "[#{host}]" : host}:#{port}"
+      end
+
+      # @return [String] without the key
+      def inspect
+        "#<#{self.class} #{service.inspect} at #{host}:#{port}>"
+      end
+
+      private
+
+      def context(tls)
+        return tls unless tls == true || tls.is_a?(Hash)
+
+        require "gyre/tls"
+        TLS.client(**(tls == true ? {} : tls))
+      end
+    end
+  end
+end

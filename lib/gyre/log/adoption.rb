@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+# Sends what ended processes of the same service left in their spools, with their own client ids, so that the server knows what it
+# has already. Started by a Gyre::Log::Sender when it has a connection; one connection and one spool at a time. What cannot be sent
+# now stays for the next time.
+
+module Gyre
+  module Log
+    # See the head of this file.
+    class Adoption
+      # The adopted records have no client; nothing is logged here.
+      EMPTY_BYTES = 1
+      private_constant :EMPTY_BYTES
+
+      # @param settings [Settings]
+      # @param implementation [Class] of outboxes
+      # @return [Adoption]
+      def self.start(settings, implementation)
+        new(settings, implementation)
+      end
+
+      def initialize(settings, implementation)
+        @settings = settings
+        @implementation = implementation
+        @spools = []
+        @thread = Thread.new { run }
+        @thread.name = "gyre log adoption"
+      end
+
+      # @return [Boolean]
+      def running?
+        @thread&.alive? || false
+      end
+
+      # @return [void]
+      def stop
+        @thread&.kill&.join
+      end
+
+      # In a forked child: the thread is the parent's, and so are the spools.
+      # @return [void]
+      def process_fork
+        @thread = nil
+        @sender&.process_fork
+        @spools.each(&:close)
+      end
+
+      private
+
+      def run
+        @spools = @settings.orphans
+        until @spools.empty?
+          outbox = @implementation.new(@settings.address.service, EMPTY_BYTES, @settings.record_limit, !@settings.acknowledged)
+          @sender = Sender.new(@settings, outbox, spool: @spools.shift)
+          @sender.close(Float::INFINITY)
+          @sender.run
+          break unless @sender.done?
+        end
+      rescue SystemCallError => error
+        @settings.report.call("spools that were left behind cannot be sent: #{error.message}")
+      ensure
+        @spools.each(&:close)
+      end
+    end
+  end
+end

@@ -1,0 +1,194 @@
+# frozen_string_literal: true
+
+# Gyre::Log::Client: logs to a log server from any Ruby program, as a Logger. `require "gyre/log/client"`. It needs no loop and no
+# scheduler; threads, fibers, signal handlers and forked children use it alike. It puts records into an outbox; a thread of its own
+# (Gyre::Log::Sender) does the rest.
+
+require "gyre/log/address"
+require "gyre/log/errors"
+require "gyre/log/logger_face"
+require "gyre/log/outbox"
+require "gyre/log/sender"
+require "gyre/log/settings"
+
+module Gyre
+  module Log
+    # See the head of this file, and docs/log.md.
+    class Client < ::Logger
+      include LoggerFace
+
+      # @return [String]
+      attr_reader :service
+
+      # @param sender [Sender]
+      # @return [Proc] for when nobody has the client any more: what it has is sent, then its thread ends
+      def self.finalizer(sender)
+        proc { sender.close(Float::INFINITY) }
+      end
+
+      # Begins to connect, and returns at once.
+      #
+      # @param service [String] what the server files the messages under; without ":"
+      # @param host [String]
+      # @param port [Integer]
+      # @param key [String, nil] what the server asks for
+      # @param acknowledged [Boolean] false: the protocol of Analogger, for its servers
+      # @param level [Integer, String, Symbol] as Logger's
+      # @param progname [Object, nil] as Logger's, for a formatter
+      # @param formatter [#call, nil] as Logger's; nil sends messages as they are
+      # @param tls [Boolean, Hash, OpenSSL::SSL::SSLContext, nil] true: with the system's authorities; a Hash: what Gyre::TLS.client takes
+      # @param connect_timeout [Numeric] seconds until a connection that is not accepted is given up
+      # @param options [Hash]
+      # @option options [String, Boolean] :spool folder for what the server has not taken; true: one of this user's; false: none
+      # @option options [Integer] :spool_limit bytes on disk; 1 GiB
+      # @option options [Integer] :memory_limit bytes in memory; 16 MiB
+      # @option options [Symbol] :when_full :block (waits), :drop_oldest (counts them) or :raise (SpoolFull)
+      # @option options [Numeric] :stall_timeout seconds without an answer after which a connection is given up; 10
+      # @option options [Numeric] :exit_timeout seconds that the process's end may be held up; 5
+      # @option options [Range] :retry_interval seconds between attempts to connect: the first and the longest pause; 0.1..5.0
+      # @option options [#call] :report told of trouble, as a String; writes to $stderr
+      # @raise [ArgumentError]
+      def initialize(service = "default", host: "127.0.0.1", port: 6766, key: nil, acknowledged: true, level: DEBUG, progname: nil,
+                     formatter: nil, tls: nil, connect_timeout: 5, **options)
+        set_up_levels
+        super(nil, level: level, progname: progname, formatter: formatter)
+        @service = service.to_s
+        address = Address.new(@service, host: host, port: port, key: key, tls: tls, connect_timeout: connect_timeout)
+        @settings = Settings.new(address, acknowledged: acknowledged, **options)
+        @outbox = Outbox.new(@service, @settings.memory_limit, @settings.record_limit, !acknowledged)
+        @sender = Sender.new(@settings, @outbox)
+        @sender.start
+        # A clone (ActiveSupport::TaggedLogging makes one) shares it, so the last of them to go ends the thread.
+        @shared = Object.new
+        ObjectSpace.define_finalizer(@shared, Client.finalizer(@sender))
+      end
+
+      # Waits for the connection.
+      #
+      # @param timeout_s [Numeric]
+      # @return [Boolean] whether there is one
+      # @raise [Denied, Incompatible]
+      # @raise [Closed]
+      def connect(timeout_s = @settings.address.connect_timeout)
+        ready
+        @sender.wait(timeout_s) { raise_refusal || @sender.state == :connected }
+      end
+
+      # Waits until the server has everything that was logged before: has acknowledged it; over the old protocol, until the
+      # network has taken it.
+      #
+      # @param timeout_s [Numeric]
+      # @return [Boolean] false when the time was too short
+      # @raise [Denied, Incompatible] what was logged is kept
+      # @raise [Closed]
+      def flush(timeout_s = 5)
+        ready
+        number = @outbox.sequence
+        @sender.wait(timeout_s) { @sender.acknowledged?(number) || raise_refusal }
+      end
+
+      # Sends what it can; the rest stays in the spool for the next client of this service.
+      #
+      # @param timeout_s [Numeric]
+      # @return [void]
+      def close(timeout_s = 5)
+        @sender.close(timeout_s)
+        @sender.join
+      end
+
+      # @return [Boolean]
+      def closed?
+        @sender.closing?
+      end
+
+      # Tries to connect now, if there is no connection.
+      # @return [Boolean] as {#connect}
+      def reconnect
+        ready
+        @sender.reconnect
+        connect
+      end
+
+      # Logger's name for it; a log device is not taken.
+      # @return [self]
+      def reopen(*)
+        @sender.reconnect
+        self
+      end
+
+      # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged: (the last number), spooled:, dropped:,
+      #   reconnects:, queue_bytes: (all that is not acknowledged), spool_bytes:
+      def stats
+        @sender.stats
+      end
+
+      # @return [String] without the key
+      def inspect
+        "#<#{self.class} #{@settings.address.inspect} #{@sender.state}>"
+      end
+
+      private
+
+      # The way of every message.
+      def append(severity, message)
+        stored = @outbox.append(severity, message)
+        return true if stored
+
+        stored.nil? ? @sender.wake : append_slowly(Text.severity(severity), Text.message(message))
+        true
+      end
+
+      # What the quick way has not taken: another kind of object, no room, or something to be told first.
+      def append_slowly(severity, message)
+        check(severity, message)
+        ready
+        stored = @outbox.store(severity, message, false)
+        stored = when_there_is_room(severity, message) if stored == false
+        @sender.wake if stored.nil?
+        raise_refusal
+      end
+
+      def when_there_is_room(severity, message)
+        stored = false
+        @sender.wait do
+          ready
+          raise SpoolFull, full_message if @settings.when_full == :raise && @sender.full?
+
+          (stored = @outbox.store(severity, message, false)) != false
+        end
+        stored
+      rescue ThreadError # a signal handler cannot wait
+        @outbox.store(severity, message, true)
+      end
+
+      # Once more in a child, where no hook was called; and when the thread was killed.
+      def ready
+        raise Closed, "the log client of #{@service.inspect} is closed" if @sender.closing?
+
+        @sender.process_fork if @outbox.forked?
+        @sender.start unless @sender.running?
+      end
+
+      def check(severity, message)
+        name = severity.is_a?(Integer) ? "unknown" : severity
+        Wire.frame(@service, name, message) unless @settings.acknowledged
+        raise ArgumentError, "a severity has at most 255 bytes, not #{name.bytesize}" if name.bytesize > 255
+
+        bytes = 26 + @service.bytesize + name.bytesize + message.bytesize
+        return if bytes <= @settings.record_limit
+
+        raise ArgumentError, "a message of #{message.bytesize} bytes is too long: a record has at most #{@settings.record_limit}"
+      end
+
+      def raise_refusal
+        refusal = @sender.refusal or return
+        raise refusal.class, "#{refusal.message} (what was logged is kept)"
+      end
+
+      def full_message
+        error = @sender.error
+        "the log client of #{@service.inspect} has no more room#{": #{error.message}" if error}"
+      end
+    end
+  end
+end

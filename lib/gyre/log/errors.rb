@@ -1,0 +1,21 @@
+# frozen_string_literal: true
+
+# What a log client raises, beside ArgumentError for what cannot be logged. Defines classes only.
+
+require "gyre/errors"
+
+module Gyre
+  module Log
+    # The server refuses the key. What was logged is kept.
+    class Denied < Error; end
+
+    # The server does not speak the acknowledged protocol.
+    class Incompatible < Error; end
+
+    # There is no room for a message, and the client was told to say so.
+    class SpoolFull < Error; end
+
+    # The client was closed.
+    class Closed < Error; end
+  end
+end

@@ -1,0 +1,290 @@
+# frozen_string_literal: true
+
+# A log client's thread: connects to the server, sends what the outbox and the spool hold, reads what is acknowledged, and keeps all
+# of it on disk while the server is away. Made by Gyre::Log::Client; Gyre::Log::Adoption runs one without a client. It needs no
+# loop and no scheduler. Other threads only wake it and wait for it.
+#
+#   :connecting ──► :connected ──► :away ──► :connected …        :refused: away, and the server says no (a key, a protocol)
+#                                                                :closed:  what is left is in the spool
+#
+# A connection that is lost is tried again at once, and then after 0.1 s … 5 s. Until the first new attempt has failed, or has
+# taken too long, nothing goes to the disk.
+
+require "gyre/log/adoption"
+require "gyre/log/backlog"
+require "gyre/log/uplink"
+require "gyre/log/process_hooks"
+require "gyre/log/sender/away"
+require "gyre/log/sender/serving"
+require "gyre/log/sender/waiting"
+require "openssl"
+require "securerandom"
+
+module Gyre
+  module Log
+    # See the head of this file.
+    class Sender
+      include Away
+      include Serving
+      include Waiting
+
+      # How long the server may take to answer before records go to the disk.
+      GRACE_S = 0.25
+      NETWORK = [SystemCallError, SocketError, IOError, OpenSSL::SSL::SSLError].freeze
+      private_constant :NETWORK
+
+      # @return [Symbol] :connecting, :connected, :away, :refused or :closed
+      attr_reader :state
+      # @return [Exception, nil] why the last connection ended or was not made
+      attr_reader :error
+      # @return [String] 32 hexadecimal digits
+      attr_reader :client_id
+
+      # @param settings [Settings]
+      # @param outbox [NativeOutbox, PortableOutbox]
+      # @param spool [Spool, nil] what is to be sent first, with its client's id
+      def initialize(settings, outbox, spool: nil)
+        @settings = settings
+        @outbox = outbox
+        @client_id = spool&.client_id
+        @adopting = !spool.nil?
+        @sent = @reconnects = @dropped = @spooled = 0
+        set_up_waiting
+        set_up(spool)
+      end
+
+      # Starts the thread, unless it runs. After {#close} it does nothing.
+      # @return [void]
+      def start
+        @mutex.synchronize do
+          return if @thread&.alive? || @closing_at
+
+          set_up_again if @state == :closed
+          @outbox.attention = false
+          ProcessHooks.add(self)
+          @thread = Thread.new { run }
+          @thread.name = "gyre log"
+          @thread.report_on_exception = false # run reports by itself
+        end
+      end
+
+      # What the thread does: everything, until it is closed and either done or out of time.
+      # @return [void]
+      def run
+        turn until finished?
+      ensure
+        leave
+      end
+
+      # Sends what there is, then ends; what is left after the time, or when the server is away, stays in the spool.
+      # @param timeout_s [Numeric]
+      # @return [void]
+      def close(timeout_s)
+        @closing_at ||= Uplink.now + timeout_s
+        wake
+      end
+
+      # @return [void]
+      def join
+        @thread&.join
+      end
+
+      # @return [Boolean] whether it has ended and nothing was left
+      def done?
+        @done || false
+      end
+
+      # Tries to connect now.
+      # @return [void]
+      def reconnect
+        @hurry = true
+        wake
+      end
+
+      # Ends a wait of the thread's; also in a signal handler.
+      # @return [void]
+      def wake
+        @waker&.write_nonblock("!", exception: false)
+      rescue IOError, Errno::EPIPE
+        nil # it has ended
+      end
+
+      # Before the process ends: waits until all is acknowledged, while there is hope.
+      # @param since [Float] when the end began
+      # @return [void]
+      def flush_at_exit(since)
+        number = @outbox.sequence
+        left = since + @settings.exit_timeout - Uplink.now
+        wait([left, 0].max) { acknowledged?(number) || !running? || (@failures.positive? && @backlog.spools?) }
+      end
+
+      # Ends the thread, which leaves what it has in the spool.
+      # @return [void]
+      def put_down
+        @thread&.kill&.join
+      end
+
+      # In a forked child: as new, without anything of the parent's.
+      # @return [void]
+      def process_fork
+        @link&.abandon
+        @adoption&.process_fork
+        @backlog.close
+        [@pipe, @waker].each { |io| io&.close }
+        @thread = @attempt = @closing_at = nil
+        @outbox.reset
+        @sent = @reconnects = @dropped = @spooled = 0
+        set_up_waiting
+        set_up(nil)
+        @outbox.attention = true
+      end
+
+      # @return [Boolean] whether {#close} was called
+      def closing?
+        !@closing_at.nil?
+      end
+
+      # @return [Boolean] whether its thread runs
+      def running?
+        @thread&.alive? || false
+      end
+
+      # @return [Hash{Symbol => Integer, Symbol}]
+      def stats
+        { state: @state, logged: @outbox.sequence, sent: @sent, acknowledged: @backlog.acknowledged,
+          spooled: @spooled + @backlog.spooled, dropped: @dropped + @backlog.dropped, reconnects: @reconnects,
+          queue_bytes: @backlog.bytesize, spool_bytes: @backlog.spool_bytesize }
+      end
+
+      private
+
+      def set_up(spool)
+        @client_id = SecureRandom.hex(16) unless spool
+        @backlog = new_backlog(spool)
+        @pipe, @waker = IO.pipe
+        @results = Thread::Queue.new
+        @link = @writing = @refusal = @error = @connected_at = nil
+        @state = :connecting
+        @failures = 0
+        @retry_at = Uplink.now
+        @graceful_until = Uplink.now + GRACE_S
+      end
+
+      # The thread was killed: what it left is in a spool with its id, and will be adopted.
+      def set_up_again
+        @spooled += @backlog.spooled
+        @dropped += @backlog.dropped
+        set_up(nil)
+      end
+
+      def new_backlog(spool)
+        make = -> { @settings.new_spool(@client_id) } if @settings.spool && !spool
+        Backlog.new(@outbox, window: @settings.memory_limit / 2, memory: @settings.memory_limit,
+                             drop: @settings.when_full == :drop_oldest, spool: spool, &make)
+      end
+
+      def turn
+        @link ? serve : stay_away
+        tell
+      rescue *NETWORK, Error => error
+        lose(error)
+      rescue StandardError => error
+        @settings.report.call("#{error.full_message(highlight: false)}the connection is made anew")
+        lose(error)
+      end
+
+      def finished?
+        return false unless @closing_at
+        return true if @backlog.empty? || Uplink.now > @closing_at
+
+        @state != :connected && @failures.positive? && (@backlog.spools? || @adopting)
+      end
+
+      def end_wait
+        @outbox.awake
+        nil while @pipe.read_nonblock(4096, exception: false).is_a?(String)
+      end
+
+      def closing_left
+        @closing_at && [@closing_at - Uplink.now, 0].max
+      end
+
+      # --- the end of a connection, and of the thread ---
+
+      def lose(error)
+        drop_link
+        @error = error
+        @state = :away
+        refuse(error) if error.is_a?(Error)
+        @graceful_until = Uplink.now + GRACE_S
+        @retry_at = Uplink.now + (lasted? && !error.is_a?(Error) ? 0 : pause_s)
+        @failures += 1
+        tell
+      end
+
+      # Whether the lost connection had been a good one.
+      def lasted?
+        @failures.zero? && @connected_at && Uplink.now - @connected_at > GRACE_S
+      end
+
+      # Twice as long each time, and never the same for all clients of a server.
+      def pause_s
+        shortest, longest = @settings.retry_interval.minmax
+        ([shortest * (2**[@failures, 16].min), longest].min * (0.75 + (rand / 2))).clamp(shortest, longest)
+      end
+
+      # The server said no: whoever logs next shall know.
+      def refuse(error)
+        @settings.report.call(error.message) unless @reported == error.message
+        @reported = error.message
+        return if error.is_a?(ProtocolError)
+
+        @state = :refused
+        @refusal = error
+        @outbox.attention = true
+      end
+
+      def drop_link
+        return unless @link
+
+        if @writing && !@settings.acknowledged
+          @backlog.rewind(@writing.batch, @outbox.class.framed(@writing.batch.bytes, @writing.written))
+        else
+          @backlog.rewind
+        end
+        @writing = nil
+        @link.close
+        @link = nil
+      end
+
+      def leave
+        @adoption&.stop
+        @attempt&.kill&.join
+        @link ||= @results.pop.then { |result| result if result.is_a?(Uplink) } until @results.empty?
+        drop_link
+        @outbox.attention = true # from here on nothing more comes in
+        give_up unless @backlog.store
+        @done = @backlog.empty?
+        @backlog.close
+        @state = :closed
+        [@pipe, @waker].each(&:close)
+        ProcessHooks.remove(self)
+        tell
+      end
+
+      # What neither the server nor the spool would take.
+      def give_up
+        tell_of_disk
+        count = @backlog.abandon
+        @settings.report.call("#{count} messages are lost: #{@error ? @error.message : "the log server was not reached"}") if count.positive?
+      end
+
+      # Once for each time that the disk takes no more.
+      def tell_of_disk
+        trouble = @backlog.trouble
+        @settings.report.call("the spool in #{@settings.spool} takes nothing: #{trouble.message}") if trouble && !@told_of_disk
+        @told_of_disk = !trouble.nil?
+      end
+    end
+  end
+end

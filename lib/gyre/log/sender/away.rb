@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+# What a log client's sender does without a connection: has one made, in a thread of its own since names and handshakes may take
+# long, and moves what is logged to the spool. Part of Gyre::Log::Sender, in its thread.
+
+module Gyre
+  module Log
+    class Sender
+      # See the head of this file.
+      module Away
+        # How soon a full disk is tried again.
+        DISK_RETRY_S = 1.0
+        private_constant :DISK_RETRY_S
+
+        private
+
+        def stay_away
+          connect
+          return if @link
+
+          stored = graceful? || !@backlog.spools? || @backlog.store
+          @full = !stored || (!@backlog.spools? && !graceful?)
+          tell_of_disk
+          @backlog.drop_oldest if @full && waited_for?
+          tell
+          wait_away(stored)
+        end
+
+        # Whether records may stay in memory for a moment.
+        def graceful?
+          @failures.zero? && Uplink.now < @graceful_until && @outbox.bytesize < @settings.memory_limit / 2
+        end
+
+        def connect
+          result = @results.pop(true) unless @results.empty?
+          @attempt = nil if result
+          case result
+          when Uplink then connected(result)
+          when Exception then raise result
+          when nil then attempt if @attempt.nil? && (@hurry || Uplink.now >= @retry_at)
+          end
+        end
+
+        def attempt
+          @hurry = false
+          address, client_id, results = @settings.address, (@client_id if @settings.acknowledged), @results
+          @attempt = Thread.new do
+            results << Uplink.open(address, client_id)
+          rescue StandardError => error
+            results << error
+          ensure
+            wake
+          end
+          @attempt.name = "gyre log connect"
+        end
+
+        def connected(link)
+          @link = link
+          @reconnects += 1 if @connected_at
+          @connected_at = Uplink.now
+          @refusal = nil
+          @full = false
+          @outbox.attention = false unless @closing_at
+          @stalled_from = Uplink.now
+          @failures = 0 unless @settings.acknowledged && @backlog.any?
+          @state = :connected
+          @adoption = Adoption.start(@settings, @outbox.class) if @settings.spool && !@adopting && !@adoption&.running?
+        end
+
+        def wait_away(stored)
+          now = Uplink.now
+          moments = [closing_left]
+          moments << @retry_at - now unless @attempt
+          moments << @graceful_until - now if (graceful = graceful?)
+          moments << DISK_RETRY_S unless stored
+          return if stored && !graceful && @backlog.spools? && !@outbox.await
+
+          IO.select([@pipe], nil, nil, moments.compact.min&.clamp(0, nil))
+          end_wait
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+# What a log client's sender does while it has a connection: gives it batches, hears what is acknowledged, and notices when the
+# server has gone silent. Part of Gyre::Log::Sender, in its thread; a connection's end comes as an exception.
+
+module Gyre
+  module Log
+    class Sender
+      # See the head of this file.
+      module Serving
+        # Batches that are sent before the others are heard.
+        BATCHES_A_TURN = 8
+        # What is being written: a batch, its bytes for the wire, how many of them the socket has.
+        Writing = Struct.new(:batch, :bytes, :written)
+        private_constant :BATCHES_A_TURN, :Writing
+
+        private
+
+        def serve
+          number = @link.acknowledged
+          note_progress if number && @backlog.acknowledge(number)
+          @backlog.overflow
+          more = send_some
+          wait_connected unless more
+          check_stall
+        end
+
+        # @return [Boolean] whether it stopped only to let others be heard
+        def send_some
+          BATCHES_A_TURN.times do
+            @writing ||= next_writing or return false
+            return false unless write_on
+          end
+          true
+        end
+
+        def next_writing
+          @stalled_from = Uplink.now unless @backlog.flying?
+          batch = @backlog.give or return
+          bytes = @settings.acknowledged ? batch.bytes : @outbox.class.frames(batch.bytes)
+          raise ProtocolError, "the spool holds what the old protocol cannot carry" unless bytes
+
+          Writing.new(batch, bytes, 0)
+        end
+
+        # @return [Boolean] whether all of it is written
+        def write_on
+          while @writing.written < @writing.bytes.bytesize
+            rest = @writing.written.zero? ? @writing.bytes : @writing.bytes.byteslice(@writing.written..)
+            count = @link.write(rest) or return false
+            @writing.written += count
+            note_progress
+          end
+          @sent += @writing.batch.count
+          @backlog.acknowledge(@writing.batch.last) unless @settings.acknowledged
+          @writing = nil
+          true
+        end
+
+        def wait_connected
+          idle = !@writing && !@backlog.any?
+          return if idle && !@outbox.await
+
+          left = [@backlog.flying? ? @stalled_from + @settings.stall_timeout - Uplink.now : nil, closing_left].compact.min
+          IO.select([@pipe, @link], @writing ? [@link] : nil, nil, left && [left, 0].max)
+          end_wait
+        end
+
+        def note_progress
+          @stalled_from = Uplink.now
+          @failures = 0
+        end
+
+        def check_stall
+          return unless @backlog.flying? && Uplink.now - @stalled_from >= @settings.stall_timeout
+
+          raise Errno::ETIMEDOUT, "#{@settings.address} took nothing for #{@settings.stall_timeout} s"
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+# How other threads and fibers wait for a log client's sender: for room, for what it has sent, for a connection. Part of
+# Gyre::Log::Sender. Each wait has an end, or its policy says that it has none.
+
+module Gyre
+  module Log
+    class Sender
+      # See the head of this file.
+      module Waiting
+        # How long at most until a waiter looks by itself, should nobody tell it.
+        LOOK_S = 1.0
+        private_constant :LOOK_S
+
+        # @return [Error, nil] why the server refuses this client
+        attr_reader :refusal
+
+        # Waits until the block is true.
+        # @param timeout_s [Numeric, nil]
+        # @yieldreturn [Object] false or nil: not yet. It may raise
+        # @return what the block returned; false after the time
+        # @raise [ThreadError] in a signal handler
+        def wait(timeout_s = nil)
+          deadline = timeout_s && Uplink.now + timeout_s
+          @mutex.synchronize do
+            @waiting += 1
+            until (result = yield)
+              left = deadline ? deadline - Uplink.now : LOOK_S
+              return false if left <= 0
+
+              wake
+              @changed.wait(@mutex, [left, LOOK_S].min)
+            end
+            result
+          ensure
+            @waiting -= 1
+          end
+        end
+
+        # @return [Boolean] whether records wait in memory for which there is no room, neither at the server nor on the disk
+        def full?
+          @full
+        end
+
+        # @return [Boolean] whether everything up to this number is acknowledged (with the old wire: written)
+        def acknowledged?(number)
+          @backlog.acknowledged >= number
+        end
+
+        private
+
+        def set_up_waiting
+          @mutex = Mutex.new
+          @changed = ConditionVariable.new
+          @waiting = 0
+          @full = false
+        end
+
+        def waited_for?
+          @waiting.positive?
+        end
+
+        # Tells those who wait to look again. Who begins to wait just now looks after this.
+        def tell
+          @mutex.synchronize { @changed.broadcast } if waited_for?
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,100 @@
+# frozen_string_literal: true
+
+# What a log client was told: limits, times, policies, and where its spools are. Made by Gyre::Log::Client, checked here, read by its
+# sender. Immutable.
+
+require "gyre/log/spool"
+require "tmpdir"
+
+module Gyre
+  module Log
+    # See the head of this file.
+    class Settings
+      # What a spool holds, in memory and on disk.
+      MEMORY_LIMIT = 16 << 20
+      SPOOL_LIMIT = 1 << 30
+      # Bytes of a record, as servers take them.
+      RECORD_LIMIT = (1 << 20) + 8
+      # Less memory would not hold a handful of messages.
+      MEMORY_LEAST = 8192
+      WHEN_FULL = %i[block drop_oldest raise].freeze
+      private_constant :MEMORY_LEAST, :WHEN_FULL
+
+      # What the client says on its own, which is nothing but trouble.
+      TELL = ->(text) { $stderr.write("gyre log: #{text.chomp}\n") }
+
+      # @return [Address]
+      attr_reader :address
+      # @return [Boolean]
+      attr_reader :acknowledged
+      # @return [String, nil] folder
+      attr_reader :spool
+      # @return [Integer] bytes
+      attr_reader :spool_limit, :memory_limit, :record_limit
+      # @return [Symbol]
+      attr_reader :when_full
+      # @return [Numeric] seconds
+      attr_reader :stall_timeout, :exit_timeout
+      # @return [Range, Array] seconds
+      attr_reader :retry_interval
+      # @return [#call]
+      attr_reader :report
+
+      # Where spools are unless somebody says otherwise: a place that outlives a restart of the machine.
+      # @return [String]
+      def self.default_spool
+        folder = ["/var/tmp", Dir.tmpdir].find { |path| File.directory?(path) && File.writable?(path) } || "."
+        File.join(folder, "gyre-log-#{Process.uid}")
+      end
+
+      # @raise [ArgumentError]
+      def initialize(address, acknowledged:, spool: true, spool_limit: SPOOL_LIMIT, memory_limit: MEMORY_LIMIT, when_full: :block,
+                     stall_timeout: 10, exit_timeout: 5, retry_interval: (0.1..5.0), report: TELL)
+        raise ArgumentError, "when_full is one of #{WHEN_FULL.map(&:inspect).join(", ")}" unless WHEN_FULL.include?(when_full)
+        raise ArgumentError, "memory_limit is at least #{MEMORY_LEAST} bytes" if memory_limit < MEMORY_LEAST
+
+        @address = address
+        @acknowledged = acknowledged
+        @spool = spool == true ? Settings.default_spool : spool || nil
+        @spool_limit = spool_limit
+        @memory_limit = memory_limit
+        @when_full = when_full
+        @stall_timeout = stall_timeout
+        @exit_timeout = exit_timeout
+        @retry_interval = retry_interval
+        @report = report
+        @record_limit = [RECORD_LIMIT, memory_limit, (spool_limit if @spool)].compact.min
+        check_spool
+      end
+
+      # @param client_id [String]
+      # @return [Spool]
+      # @raise [SystemCallError]
+      def new_spool(client_id)
+        Spool.create(@spool, spool_name, client_id, **spool_options)
+      end
+
+      # @return [Array<Spool>] what others left behind
+      def orphans
+        Spool.orphans(@spool, spool_name, **spool_options)
+      end
+
+      private
+
+      def spool_name
+        Spool.name(address.service, address.host, address.port, acknowledged ? 2 : 1)
+      end
+
+      def spool_options
+        { limit: @spool_limit, record_limit: @record_limit, codec: Outbox.implementation, report: @report }
+      end
+
+      # In a folder that everybody may write to, somebody else could have made it.
+      def check_spool
+        return unless @spool && File.exist?(@spool)
+        raise ArgumentError, "the spool #{@spool} is no folder" unless File.directory?(@spool)
+        raise ArgumentError, "the spool #{@spool} belongs to somebody else" unless File.stat(@spool).owned? || Process.euid.zero?
+      end
+    end
+  end
+end

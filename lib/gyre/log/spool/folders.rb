@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+# Where the spools of log clients are, and whose: makes a folder with its lock, finds those whose owners have ended. Gyre::Log::Spool
+# is extended with it. A process is alive as long as it holds the lock; nothing else is asked.
+
+require "fileutils"
+
+module Gyre
+  module Log
+    class Spool
+      # See the head of this file.
+      module Folders
+        # A file's name has 255; a client's id follows.
+        NAME_BYTES_LIMIT = 200
+        private_constant :NAME_BYTES_LIMIT
+
+        # Makes one, and owns it.
+        #
+        # @param folder [String] made when it is missing
+        # @param name [String] of service and server, as {name} makes it
+        # @param client_id [String]
+        # @param options [Hash] of {#initialize}
+        # @return [Spool]
+        # @raise [SystemCallError]
+        def create(folder, name, client_id, **options)
+          FileUtils.mkdir_p(folder, mode: 0o700)
+          path = File.join(folder, "#{name}.#{client_id}")
+          # Under another name until it is locked: nobody shall adopt it in between.
+          making = File.join(folder, ".#{client_id}.#{Process.pid}")
+          Dir.mkdir(making, 0o700)
+          lock = File.open(File.join(making, "lock"), File::RDWR | File::CREAT | File::EXCL, 0o600)
+          lock.flock(File::LOCK_EX | File::LOCK_NB)
+          File.rename(making, path)
+          new(path, client_id, lock, [], **options)
+        rescue SystemCallError
+          lock&.close
+          FileUtils.rm_rf(making) if making
+          raise
+        end
+
+        # Takes over what processes that have ended left behind.
+        #
+        # @param folder [String]
+        # @param name [String]
+        # @return [Array<Spool>]
+        def orphans(folder, name, **options)
+          return [] unless File.directory?(folder)
+
+          Dir.children(folder).sort.filter_map do |entry|
+            id = entry[/\A#{Regexp.escape(name)}\.(\h{32})\z/, 1]
+            adopt(File.join(folder, entry), id, **options) if id
+          end
+        end
+
+        # @param parts [Array] a service, a host, a port
+        # @return [String] a file name that is the same for the same parts only
+        def name(*parts)
+          name = parts.map { |part| part.to_s.b.gsub(/[^A-Za-z0-9._-]/n) { |byte| format("%%%02X", byte.ord) } }.join("@")
+          return name if name.bytesize <= NAME_BYTES_LIMIT
+
+          require "digest"
+          "#{name[0, NAME_BYTES_LIMIT - 65]}@#{Digest::SHA256.hexdigest(name)}"
+        end
+
+        private
+
+        def adopt(path, client_id, **options)
+          lock = File.open(File.join(path, "lock"), File::RDWR)
+          # Its owner may have deleted it just now.
+          mine = lock.flock(File::LOCK_EX | File::LOCK_NB) && File.exist?(lock.path) && File.identical?(lock.path, lock)
+          return lock.close unless mine
+
+          segments = Dir.children(path).grep(/\A\d+\.records\z/).sort.filter_map do |entry|
+            Segment.open(File.join(path, entry), client_id, options[:report])
+          end
+          new(path, client_id, lock, segments, **options)
+        rescue Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES
+          lock&.close
+          nil # deleted meanwhile, or somebody else's
+        end
+      end
+    end
+  end
+end
