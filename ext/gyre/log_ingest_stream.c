@@ -77,6 +77,11 @@ static VALUE stream_bytesize(VALUE self) {
   return SIZET2NUM(stream_of(self)->rest.length);
 }
 
+static VALUE stream_rest(VALUE self) {
+  const struct gyre_log_stream *const stream = stream_of(self);
+  return rb_str_new(stream->rest.bytes, (long)stream->rest.length);
+}
+
 static VALUE stream_messages(VALUE self) {
   return ULL2NUM(stream_of(self)->messages);
 }
@@ -93,6 +98,7 @@ void gyre_init_log_stream(VALUE log) {
   rb_define_method(class_stream, "feed", stream_feed, 2);
   rb_define_method(class_stream, "finish", stream_finish, 1);
   rb_define_method(class_stream, "bytesize", stream_bytesize, 0);
+  rb_define_method(class_stream, "rest", stream_rest, 0);
   rb_define_method(class_stream, "messages", stream_messages, 0);
   rb_gc_register_mark_object(class_stream);
 }

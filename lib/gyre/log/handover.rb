@@ -30,10 +30,11 @@ module Gyre
         def receive
           return new({ "listeners" => [], "connections" => [] }) unless pending?
 
-          IO.for_fd(Integer(ENV.delete(VARIABLE).split.first), "rb") do |file|
-            file.rewind
-            new(JSON.parse(file.read))
-          end
+          file = IO.for_fd(Integer(ENV.delete(VARIABLE).split.first), "rb")
+          file.rewind
+          new(JSON.parse(file.read))
+        ensure
+          file&.close
         end
 
         # Starts the fresh program; returns only by an exception, and everything is as before then.

@@ -8,6 +8,7 @@
 
 require "gyre/log/brake"
 require "gyre/log/complaints"
+require "gyre/log/connection"
 require "gyre/log/greeting"
 require "gyre/log/rates"
 require "gyre/log/tail"
@@ -19,6 +20,9 @@ module Gyre
     class Hub
       # How often followers get their lines.
       TAIL_S = 0.05
+      # For how long, and how often each, connections are read at the end.
+      EMPTY_S = 1.0
+      EMPTY_READS = 8 * 1_048_576 / Connection::READ_BYTES
       # So much is written before the interval is over.
       HASTE_BYTES = 1_048_576
 
@@ -53,7 +57,7 @@ module Gyre
         @buffer = String.new(capacity: Connection::READ_BYTES)
         @connections, @tails = {}.compare_by_identity, {}.compare_by_identity
         @speakers, @resting = [], []
-        @brake = Brake.new(@loop, @limits.memory_bytes_limit) { server.trouble? ? nil : @ingest.bytesize + @committer.bytes }
+        @brake = Brake.new(@loop, @limits.memory_bytes_limit) { bytes unless server.trouble? }
         @complaints = Complaints.new(@limits.complaints_limit) { |severity, message| log(severity, message) }
         look_at_clock
         @rates = Rates.new(@now_s, 0)
@@ -149,6 +153,11 @@ module Gyre
         @server.status_line
       end
 
+      # @return [Integer] of messages in memory
+      def bytes
+        @ingest.bytesize + @committer.bytes
+      end
+
       # @return [Hash{Integer => Float}] messages a second over the last so many seconds
       def rates
         @rates.to_h
@@ -173,15 +182,16 @@ module Gyre
         @brake.held?
       end
 
-      # Reads what is in the sockets already, for at most that long.
+      # Reads what is in the sockets already: no more than their buffers hold, however fast clients send on.
       #
-      # @param seconds [Float]
       # @yield when too much is in memory: it has to be written first
       # @return [void]
-      def empty_sockets(seconds)
-        over_s = look_at_clock + seconds
+      def empty_sockets
+        over_s = look_at_clock + EMPTY_S
         waiting = @connections.keys
-        until waiting.empty? || look_at_clock > over_s
+        EMPTY_READS.times do
+          break if waiting.empty? || look_at_clock > over_s
+
           waiting.select! do |connection|
             yield if @brake.crowded?
             connection.drain

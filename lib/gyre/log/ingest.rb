@@ -27,7 +27,7 @@
 #   sink:    bytesize, lines: what take would give; dropped: since the beginning
 #            take → [String, {client_id => sequence}], or nil when there is nothing. The sink is empty then
 #   stream:  feed(bytes, time_ns), finish(time_ns) → nil, or a String that says what is wrong; it stays wrong
-#            bytesize: of the incomplete message; messages: count
+#            rest: the incomplete message, for a stream that takes this one's place; bytesize: its size; messages: count
 #   session: client_id; received: the highest sequence number that has come, 0 before the first
 #
 # A record whose sequence is not above a sink's last one is not given to that sink again.

@@ -25,6 +25,11 @@ module Gyre
         @rest.bytesize
       end
 
+      # @return [String] the incomplete message; another stream goes on when it is fed with it
+      def rest
+        @rest.b
+      end
+
       # @param bytes [String] what has come; it may change afterwards
       # @param time_ns [Integer]
       # @return [String, nil] what is wrong

@@ -28,8 +28,6 @@ module Gyre
     #   server.run
     class Server
       SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
-      # How long a server that ends reads what its clients have sent already.
-      EMPTY_S = 1.0
 
       # @return [NativeIngest, PortableIngest]
       attr_reader :ingest
@@ -139,9 +137,9 @@ module Gyre
         Status.new(self, @hub, @started_s).to_json
       end
 
-      # @return [Boolean] whether an output cannot write at present
+      # @return [Boolean] whether something waits for an output that cannot write at present
       def trouble?
-        @routing.trouble?
+        @routing.trouble? && @committer.bytes.positive?
       end
 
       # What the server says of itself.
@@ -160,7 +158,7 @@ module Gyre
       def close
         @doors.each { |door| door.listener.close }
         @hub.loop.close
-        @routing.close
+        @routing.close unless @complete == false # an output that cannot write would wait here, too
       end
 
       private
@@ -219,7 +217,7 @@ module Gyre
       end
 
       def finish
-        @hub.empty_sockets(EMPTY_S) { @committer.flush(@limits.stop_timeout_s) }
+        @hub.empty_sockets { @committer.flush(@limits.stop_timeout_s) }
         @complete = write_all
         @hub.connections.keys.each(&:leave)
         Gyre.print_hierarchy(@report)
@@ -228,7 +226,7 @@ module Gyre
       # @return [Boolean] whether all that came is durable
       def write_all
         done = @committer.flush(@limits.stop_timeout_s)
-        report("after #{@limits.stop_timeout_s} s #{@committer.bytes + @ingest.bytesize} bytes are still not written") unless done
+        report("after #{@limits.stop_timeout_s} s #{@hub.bytes} bytes are still not written") unless done
         @hub.speak
         done
       end

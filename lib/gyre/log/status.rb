@@ -39,7 +39,7 @@ module Gyre
       end
 
       def memory
-        { bytes: @server.ingest.bytesize + @server.committer.bytes, paused: @hub.paused?, pauses: @hub.brake.count }
+        { bytes: @hub.bytes, paused: @hub.paused?, pauses: @hub.brake.count }
       end
 
       def clients

@@ -1,0 +1,275 @@
+# frozen_string_literal: true
+
+# The log server in a process of its own and what signals do to it: HUP, USR2 with traffic going on, TERM during a flood.
+
+require "test_helper"
+require "json"
+require "socket"
+require "tmpdir"
+require "gyre/log/records"
+require "gyre/log/wire"
+require "support/engines"
+
+GyreTest::Engines.test_case("LogServerSignalsTest") do
+  def test_files_that_were_renamed_are_opened_anew
+    serve do |server|
+      client = server.client("web")
+      client.write(frame("web", "info", "before"))
+      eventually { server.messages == ["web|info|before"] }
+      File.rename(server.path, "#{server.path}.1")
+      server.signal("HUP")
+      eventually { File.exist?(server.path) }
+      client.write(frame("web", "info", "after"))
+      eventually { server.messages.last == "web|info|after" }
+      assert_equal ["web|info|before"], server.messages("#{server.path}.1").grep(/web/)
+      refute_includes server.messages, "web|info|before"
+      client.close
+    end
+  end
+
+  # As logrotate does it: rename, signal, again and again, while messages come.
+  def test_nothing_is_lost_while_files_are_renamed
+    serve do |server|
+      client = server.client("web")
+      writing = Thread.new { 20_000.times { |number| client.write(frame("web", "info", number.to_s)) } }
+      5.times do |round|
+        eventually { File.size?(server.path) }
+        File.rename(server.path, "#{server.path}.#{round}")
+        server.signal("HUP")
+        eventually { File.exist?(server.path) }
+      end
+      writing.join
+      eventually(within_s: 20) { server.all_messages.grep(/\Aweb/).size == 20_000 }
+      assert_equal (0...20_000).map { |number| "web|info|#{number}" }, server.all_messages.grep(/\Aweb/).sort_by { |line| line[/\d+/].to_i }
+      client.close
+    end
+  end
+
+  def test_term_in_a_flood_writes_what_came_and_ends_with_status_0
+    serve(interval: 60) do |server|
+      records = server.client("web", "authentication/2 client=#{"a" * 32}")
+      flood = Thread.new { flood(server.client("flood")) }
+      eventually { server.status["messages"] > 1000 }
+      records.write(record(1) + record(2))
+      server.signal("TERM")
+      status = server.wait
+      assert_equal 0, status.exitstatus, server.errors
+      assert_match(/task "gyre log"/, server.errors)
+      flood.join
+      acknowledged = records.read[/ack (\d+)\n\z/, 1].to_i
+      assert_operator server.messages.grep(/\Aflood\|info\|/).size, :>, 1000
+      assert_equal (1..acknowledged).to_a, server.messages.grep(/\Aweb\|info\|record/).map { |line| line[/\d+\z/].to_i }.first(acknowledged)
+      assert_equal acknowledged, 2
+      records.close
+    end
+  end
+
+  def test_int_ends_it_as_well
+    serve do |server|
+      server.signal("INT")
+      assert_equal 0, server.wait.exitstatus, server.errors
+    end
+  end
+
+  # --- USR2 ---
+
+  def test_connections_survive_a_restart_without_losing_a_byte
+    serve do |server|
+      idle = server.client("idle")
+      half = server.client("half")
+      half.write(frame("half", "info", "in two halves")[0, 20])
+      greeting = server.connect
+      greeting.write(frame("late", "authentication", "")[0, 10])
+      tail = server.client("", "authentication/2 tail")
+      records = server.client("web", "authentication/2 client=#{"a" * 32}")
+      records.write(record(1) + record(2)[0, 30])
+      assert_equal "ack 1\n", records.gets
+      eventually { server.status["connections"] == 6 }
+
+      server.restart
+
+      half.write(frame("half", "info", "in two halves")[20..])
+      greeting.write(frame("late", "authentication", "")[10..] + frame("late", "info", "hello"))
+      idle.write(frame("idle", "info", "still here"))
+      records.write(record(2)[30..] + record(3))
+      assert_equal "accepted\n", greeting.gets
+      assert_equal "ack 3\n", records.each_line.find { |line| line == "ack 3\n" }
+      expected = ["half|info|in two halves", "late|info|hello", "idle|info|still here"] + (1..3).map { |number| "web|info|record #{number}" }
+      eventually { (expected - server.messages).empty? }
+      assert_equal expected.sort, server.messages.sort
+      assert_match(/record 1$/, tail.gets)
+      assert_match(/\|(?:half|late|idle|web)\|info\|/, tail.gets)
+      [idle, half, greeting, tail, records].each(&:close)
+    end
+  end
+
+  def test_nothing_is_lost_or_refused_through_restarts_with_traffic
+    serve do |server|
+      stop = false
+      old = Thread.new { write_frames(server.client("old")) { stop } }
+      acknowledged = Thread.new { write_records(server.client("new", "authentication/2 client=#{"b" * 32}")) { stop } }
+      connecting = Thread.new { connect_often(server) { stop } }
+      3.times { server.restart }
+      stop = true
+      sent, records, connections = [old, acknowledged, connecting].map(&:value)
+      eventually(within_s: 20) { server.messages.size >= sent + records + connections }
+      assert_equal (1..sent).map { |number| "old|info|#{number}" }, server.messages.grep(/\Aold/)
+      assert_equal (1..records).map { |number| "web|info|record #{number}" }, server.messages.grep(/\Aweb/)
+      assert_equal connections, server.messages.grep(/\Aconnecting/).uniq.size
+      server.signal("TERM")
+      assert_equal 0, server.wait.exitstatus, server.errors
+    end
+  end
+
+  def test_a_restart_that_would_fail_is_called_off
+    serve(check: "the configuration is wrong") do |server|
+      client = server.client("web")
+      server.signal("USR2")
+      eventually { server.errors.include?("not started anew: the configuration is wrong") }
+      client.write(frame("web", "info", "as before"))
+      eventually { server.messages == ["web|info|as before"] }
+      client.close
+    end
+  end
+
+  private
+
+  def serve(**settings)
+    Dir.mktmpdir do |folder|
+      server = Program.new(folder, settings, ruby_command(File.expand_path("../support/log_program.rb", __dir__)))
+      yield server
+    ensure
+      server&.close { |pid| finish_process(pid) }
+    end
+  end
+
+  def frame(*parts)
+    Gyre::Log::Wire.frame(*parts)
+  end
+
+  def record(number)
+    Gyre::Log::Records.encode(seq: number, time_us: 1_700_000_000_000_000, service: "web", severity: "info", message: "record #{number}")
+  end
+
+  def flood(client)
+    bytes = frame("flood", "info", "x" * 80) * 500
+    loop { client.write(bytes) }
+  rescue SystemCallError
+    client.close
+  end
+
+  def write_frames(client)
+    number = 0
+    client.write(frame("old", "info", (number += 1).to_s)) until yield
+    number
+  ensure
+    client.close
+  end
+
+  # Never more than 500 on their way.
+  def write_records(client)
+    number = acknowledged = 0
+    until yield
+      client.write(record(number += 1))
+      acknowledged = client.gets[/\d+/].to_i while acknowledged < number - 500
+    end
+    acknowledged = client.gets[/\d+/].to_i while acknowledged < number
+    number
+  ensure
+    client.close
+  end
+
+  def connect_often(server)
+    number = 0
+    until yield
+      client = server.client("connecting")
+      client.write(frame("connecting", "info", (number += 1).to_s))
+      client.close
+    end
+    number
+  end
+end
+
+# The program of test/support/log_program.rb, running.
+class Program
+  attr_reader :path, :port
+
+  def initialize(folder, settings, command)
+    @folder = folder
+    @path = File.join(folder, "log")
+    @errors = File.join(folder, "errors")
+    @out, out = IO.pipe
+    settings = { bind: "tcp://127.0.0.1:0", default_log: { logfile: @path }, interval: 0.01 }.merge(settings)
+    @pid = Process.spawn(*command, JSON.generate(settings), in: File::NULL, out: out, err: @errors, pgroup: true)
+    out.close
+    read_port
+  end
+
+  def read_port
+    raise "the program does not start: #{errors}" unless @out.wait_readable(20) && (line = @out.gets)
+
+    @port, pid = line.split.map(&:to_i)
+    raise "it has another process id" unless pid == @pid
+  end
+
+  def signal(name)
+    Process.kill(name, @pid)
+  end
+
+  # Starts anew, and waits until it serves.
+  def restart
+    former = @port
+    signal("USR2")
+    read_port
+    raise "it has another port" unless @port == former
+  end
+
+  def connect
+    TCPSocket.new("127.0.0.1", @port)
+  end
+
+  def client(service, words = "authentication")
+    connect.tap do |socket|
+      socket.write(Gyre::Log::Wire.frame(service, words, ""))
+      answer = socket.gets
+      raise "the server says #{answer.inspect}" unless answer&.start_with?("accepted")
+    end
+  end
+
+  def status
+    client = client("", "authentication/2 status")
+    JSON.parse(client.read)
+  ensure
+    client&.close
+  end
+
+  def messages(path = @path)
+    return [] unless File.exist?(path)
+
+    File.binread(path).lines(chomp: true).map { |line| line[20..] }
+  end
+
+  def all_messages
+    Dir[File.join(@folder, "log*")].grep_v(/journal/).flat_map { |path| messages(path) }
+  end
+
+  def errors
+    File.binread(@errors).force_encoding(Encoding::UTF_8)
+  end
+
+  def wait
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 20
+    until (status = Process.wait2(@pid, Process::WNOHANG)&.last)
+      raise "it does not end: #{errors}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+
+      sleep 0.005
+    end
+    @ended = true
+    status
+  end
+
+  def close
+    yield @pid unless @ended
+    @out.close
+  end
+end
