@@ -59,6 +59,12 @@ module Gyre
         @clients.transform_values(&:first)
       end
 
+      # @param client_id [String]
+      # @return [Integer] 0 for an unknown one
+      def stored_by(client_id)
+        @clients[client_id]&.first || 0
+      end
+
       # Says whether the batch of the last entry is in the log file, durably.
       # @param durable [Boolean]
       def settle(durable)

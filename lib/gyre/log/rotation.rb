@@ -37,7 +37,7 @@ module Gyre
         @path = path
         @settings = settings
         @report = report
-        @pending = true # perhaps something is left to pack
+        @rest = true
       end
 
       # @param stat [::File::Stat] the log file's
@@ -45,10 +45,9 @@ module Gyre
       # @param time [Time]
       # @return [Boolean] whether to rotate before that
       def due?(stat, bytes, time)
-        pack_later if @pending
         return false if stat.size.zero? || @packing || postponed?
 
-        (@settings.size && stat.size + bytes > @settings.size) || (@settings.every && period(stat.mtime) != period(time)) || false
+        too_large?(stat, bytes) || too_old?(stat, time)
       end
 
       # Gives the log file its new name. May be called again after an error.
@@ -65,6 +64,11 @@ module Gyre
         @trouble = nil
         prune
         pack_later
+      end
+
+      # Once after the start: packs what a process that was killed has left plain.
+      def pack_rest
+        pack_later if @rest
       end
 
       # It failed; later again.
@@ -137,7 +141,7 @@ module Gyre
 
       # One after the other, beside the task that writes; without one right here.
       def pack_later
-        @pending = false
+        @rest = false
         return if @packing || !@settings.compress
 
         @packing = true
@@ -156,6 +160,15 @@ module Gyre
 
       def pack(path)
         Offload.call { Packing.pack(path, @settings.compress) }
+      end
+
+      def too_large?(stat, bytes)
+        @settings.size ? stat.size + bytes > @settings.size : false
+      end
+
+      # The file's last line is of another period. Periods begin with the clock, here.
+      def too_old?(stat, time)
+        @settings.every ? period(stat.mtime) != period(time) : false
       end
 
       def period(time)

@@ -63,6 +63,7 @@ module Gyre
           sync if @commit
           raise IOError, "#{@path}: a commit was interrupted: close it and open it anew" if @journal.open_batch
 
+          @rotation&.pack_rest
           rotate if @rotation&.due?(@io.stat, data.bytesize, @clock.call)
           clients.nil? || clients.empty? ? append(data) : commit(data, clients)
         end
@@ -105,9 +106,20 @@ module Gyre
           @journal.stored
         end
 
+        # @param client_id [String]
+        # @return [Integer] the client's last sequence number that is stored; 0 for an unknown one
+        def stored_by(client_id)
+          @journal.stored_by(client_id)
+        end
+
+        # @return [Hash] what its sink needs to know, for Ingest#sink
+        def sink_options
+          { format: @format }
+        end
+
         # @return [String, nil]
         def trouble
-          @trouble.text || @rotation&.trouble
+          @trouble.text
         end
 
         # @return [String]

@@ -55,16 +55,15 @@ module Gyre
         # @param data [String] XADD commands
         # @param clients [Hash{String=>Integer}]
         def write(data, clients = nil)
-          @batch += 1
-          bytes = nil
-          again = false
+          number = nil
           @writing.use("store in it") do |redis|
-            next if again && redis.call(["GET", @writer_key]).first == @batch.to_s
+            next if number && redis.call(["GET", @writer_key]).first == number.to_s
 
-            again = true
             check_types(redis)
-            redis.write(bytes ||= transaction(data, clients))
-            await(redis)
+            number = @batch += 1
+            redis.write(transaction(data, clients, number))
+            number = nil unless (failure = failure_in(redis, number)).nil?
+            raise RedisLink::Refused, failure if failure
           end
           @stored&.merge!(clients) if clients
         end
@@ -106,6 +105,11 @@ module Gyre
           sequence
         end
 
+        # @return [Hash] what its sink needs to know, for Ingest#sink
+        def sink_options
+          { format: :redis, key: @key }
+        end
+
         # @return [String, nil]
         def trouble
           @trouble.text
@@ -118,14 +122,13 @@ module Gyre
 
         private
 
-        def transaction(data, clients)
+        def transaction(data, clients, number)
           bytes = Resp.command("MULTI") << data << @trim
           if clients && !clients.empty?
             time = @clock.call.to_i
             bytes << Resp.command("HSET", @clients_key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })
           end
-          @end = "end of #{@batch}"
-          bytes << Resp.command("SET", @writer_key, @batch, "EX", WRITER_KEPT_S) << Resp.command("EXEC") << Resp.command("ECHO", @end)
+          bytes << Resp.command("SET", @writer_key, number, "EX", WRITER_KEPT_S) << Resp.command("EXEC") << Resp.command("ECHO", "end of #{number}")
         end
 
         # A command that fails inside of EXEC does not stop the others: nothing may be wrong beforehand.
@@ -136,18 +139,17 @@ module Gyre
           raise RedisLink::Refused, "#{@key} is a #{types[0]} and #{@clients_key} a #{types[1]}, not a stream and a hash"
         end
 
-        # Reads up to the ECHO: an EXEC that went through answers an Array.
-        def await(redis)
+        # Reads up to the ECHO: an EXEC that went through answers an Array. What is there of one that did not, nobody knows; it is
+        # stored again under another number.
+        # @return [String, nil] nil when all is well
+        def failure_in(redis, number)
           failure = done = nil
-          until (reply = redis.read) == @end
+          until (reply = redis.read) == "end of #{number}"
             failure ||= reply if reply.is_a?(Resp::Failure)
             done = reply if reply.is_a?(Array)
           end
           failure ||= done&.find { |each| each.is_a?(Resp::Failure) }
-          return if done && !failure
-
-          # What of it is there nobody knows if it was executed; it is stored again under a new number.
-          raise RedisLink::Refused, failure ? failure.message : "the transaction was not executed"
+          failure ? failure.message : (done ? nil : "the transaction was not executed")
         end
 
         def forget(clients)

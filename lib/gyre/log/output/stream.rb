@@ -66,6 +66,16 @@ module Gyre
           {}
         end
 
+        # @return [Integer] 0
+        def stored_by(_client_id)
+          0
+        end
+
+        # @return [Hash] what its sink needs to know, for Ingest#sink
+        def sink_options
+          { format: @format }
+        end
+
         # @return [String, nil]
         def trouble
           @trouble.text
