@@ -92,7 +92,8 @@ module Gyre
 
       private
 
-      NUMBERED = /\.(\d+)(?:\.(?:gz|zst))?\z/.freeze
+      # logrotate's dates (log.20261121) are no numbers.
+      NUMBERED = /\.(\d{1,5})(?:\.(?:gz|zst))?\z/.freeze
       TIMED = /\.(\d{8}T\d{6})(?:-(\d+))?(?:\.(?:gz|zst))?\z/.freeze
       private_constant :NUMBERED, :TIMED
 
