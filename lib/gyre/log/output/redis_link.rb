@@ -71,7 +71,8 @@ module Gyre
         # @return the next reply
         # @raise [Refused] when it does not come in time
         def read
-          read_from(@link.io)
+          @link.io
+          @replies.read
         end
 
         def close
@@ -93,11 +94,10 @@ module Gyre
 
         # The first on each connection.
         def greet(io)
-          @buffer = +"".b
-          @at = 0
+          @replies = Resp::Reader.new { more(io) }
           [(["AUTH", *@login] if @login.any?), (["SELECT", @database] unless ["", "0"].include?(@database))].compact.each do |words|
             io.write(Resp.command(*words))
-            checked(read_from(io))
+            checked(@replies.read)
           end
         end
 
@@ -105,19 +105,11 @@ module Gyre
           reply.is_a?(Resp::Failure) ? raise(Refused, reply.message) : reply
         end
 
-        def read_from(io)
-          until (found = Resp.parse(@buffer, @at))
-            more = io.read_nonblock(65_536, exception: false)
-            case more
-            when :wait_readable then io.wait_readable(@reply_timeout_s) or raise Refused, "no answer within #{@reply_timeout_s} s"
-            when nil then raise EOFError, "the connection was closed"
-            else
-              @buffer = @buffer.byteslice(@at..) << more
-              @at = 0
-            end
+        def more(io)
+          while (bytes = io.read_nonblock(65_536, exception: false)) == :wait_readable
+            io.wait_readable(@reply_timeout_s) or raise Refused, "no answer within #{@reply_timeout_s} s"
           end
-          @at = found.last
-          found.first
+          bytes or raise EOFError, "the connection was closed"
         end
       end
     end

@@ -10,6 +10,8 @@ module Gyre
       module Resp
         # An error that Redis answered, as a value: "ERR …".
         Failure = Struct.new(:message)
+        # An Array begins, with so many replies in it.
+        Opening = Struct.new(:count)
         # A reply that is none.
         class Malformed < StandardError; end
 
@@ -29,8 +31,8 @@ module Gyre
 
         # @param bytes [String]
         # @param at [Integer]
-        # @return [Array(Object, Integer), nil] a reply (String, Integer, Array, nil, Failure) and where the next one begins; nil
-        #   when it is not there yet
+        # @return [Array(Object, Integer), nil] a reply (String, Integer, nil, Failure, or Opening of an Array) and where the next
+        #   one begins; nil when it is not there yet
         # @raise [Malformed]
         def parse(bytes, at = 0)
           line_end = bytes.index("\r\n", at) or return
@@ -41,7 +43,7 @@ module Gyre
           when 0x2d then [Failure.new(line), following]    # -
           when 0x3a then [integer(line), following]        # :
           when 0x24 then bulk(bytes, following, integer(line)) # $
-          when 0x2a then array(bytes, following, integer(line)) # *
+          when 0x2a then [opening(integer(line)), following]   # *
           else raise Malformed, "not a reply: #{bytes.byteslice(at, 40).inspect}"
           end
         end
@@ -59,21 +61,41 @@ module Gyre
           [bytes.byteslice(at, length), at + length + 2] if bytes.bytesize >= at + length + 2
         end
 
-        def array(bytes, at, count)
-          return [nil, at] if count == -1
-          raise Malformed, "an array of #{count}" unless count.between?(0, LENGTH_LIMIT)
+        def opening(count)
+          raise Malformed, "an array of #{count}" unless count.between?(-1, LENGTH_LIMIT)
 
-          values = []
-          count.times do
-            value, at = parse(bytes, at)
-            return nil unless at
-
-            values << value
-          end
-          [values, at]
+          Opening.new(count) unless count == -1
         end
 
-        private_class_method :integer, :bulk, :array
+        private_class_method :integer, :bulk, :opening
+
+        # Puts replies together from bytes that come in pieces.
+        class Reader
+          # @yieldreturn [String] more bytes; called when they are needed
+          def initialize(&more)
+            @more = more
+            @bytes = "".b
+            @at = 0
+          end
+
+          # @return [String, Integer, Array, nil, Failure] the next reply
+          # @raise [Malformed]
+          def read
+            value = one
+            value.is_a?(Opening) ? Array.new(value.count) { read } : value
+          end
+
+          private
+
+          def one
+            until (found = Resp.parse(@bytes, @at))
+              @bytes = @bytes.byteslice(@at..) << @more.call
+              @at = 0
+            end
+            value, @at = found
+            value
+          end
+        end
       end
     end
   end

@@ -1,0 +1,51 @@
+# frozen_string_literal: true
+
+# Gyre::Log::Output::Resp: commands and replies.
+
+require "test_helper"
+require "gyre/log/output/resp"
+
+class LogOutputRespTest < Minitest::Test
+  Resp = Gyre::Log::Output::Resp
+
+  REPLIES = {
+    "+OK\r\n" => "OK", "+\r\n" => "", "-ERR no\r\n" => Resp::Failure.new("ERR no"), ":-12\r\n" => -12, "$-1\r\n" => nil,
+    "$0\r\n\r\n" => "", "$5\r\na\r\nbc\r\n" => "a\r\nbc", "*-1\r\n" => nil, "*0\r\n" => [],
+    "*3\r\n$1\r\na\r\n*2\r\n:1\r\n$-1\r\n-ERR x\r\n" => ["a", [1, nil], Resp::Failure.new("ERR x")]
+  }.freeze
+
+  def test_replies
+    REPLIES.each { |bytes, value| assert_equal [value], read(bytes.b), bytes.inspect }
+  end
+
+  def test_however_they_are_cut
+    all = REPLIES.keys.join.b
+    [1, 2, 3, 7, all.bytesize].each { |size| assert_values REPLIES.values, read(*all.scan(/.{1,#{size}}/mn)) }
+    REPLIES.each { |bytes, value| (1...bytes.bytesize).each { |at| assert_values [value], read(bytes.byteslice(0, at).b, bytes.byteslice(at..).b) } }
+  end
+
+  def test_what_is_no_reply
+    ["HTTP/1.1 400\r\n", "$x\r\n", "$-2\r\n", "$99999999999\r\n", "*-7\r\n", ":1e3\r\n", "\0\r\n"].each do |bytes|
+      assert_raises(Resp::Malformed, bytes.inspect) { Resp.parse(bytes.b) }
+    end
+  end
+
+  def test_commands_count_bytes
+    assert_equal "*3\r\n$3\r\nSET\r\n$2\r\n\u00e9\r\n$2\r\n10\r\n".b, Resp.command("SET", "\u00e9", 10)
+  end
+
+  private
+
+  # nil equals nil, and nothing is lost on the way.
+  def assert_values(expected, values)
+    assert_equal expected.inspect, values.inspect
+  end
+
+  # All replies in these pieces.
+  def read(*pieces)
+    reader = Resp::Reader.new { pieces.shift or throw :over }
+    values = []
+    catch(:over) { loop { values << reader.read } }
+    values
+  end
+end

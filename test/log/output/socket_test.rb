@@ -1,0 +1,129 @@
+# frozen_string_literal: true
+
+# Gyre::Log::Output::Socket: connections that are not there yet, break, stand still.
+
+require "test_helper"
+require "support/engines"
+require "socket"
+require "tmpdir"
+require "gyre"
+require "gyre/log/output/socket"
+
+GyreTest::Engines.test_case("LogOutputSocketTest") do
+  const_set(:LINES, Array.new(20_000) { |index| "line #{index}\n" }.join.freeze)
+
+  def setup
+    @said = []
+  end
+
+  def test_lines_arrive_over_tcp_and_unix
+    each_server do |server, address|
+      read = +""
+      Gyre.run do |task|
+        task.async do
+          client = server.accept
+          read << client.readpartial(10_000) until read.end_with?("end\n")
+          client.close
+        end
+        output = open_output(address)
+        output.write(self.class::LINES)
+        output.write("end\n")
+        output.close
+      end
+      assert_equal "#{self.class::LINES}end\n", read
+      assert_empty @said
+    end
+  end
+
+  def test_it_waits_for_the_server
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "socket")
+      Gyre.run do |task|
+        output = open_output("unix://#{path}")
+        writing = task.async { output.write("one\n") }
+        eventually { output.trouble }
+        server = UNIXServer.new(path)
+        client = server.accept
+        assert_equal "one\n", client.gets
+        writing.wait
+        assert_nil output.trouble
+        [output, client, server].each(&:close)
+      end
+      assert_match(/cannot send to it: No such file or directory; nothing is dropped/, @said[0])
+      assert_match(/it works again/, @said[1])
+    end
+  end
+
+  def test_between_two_batches_a_broken_connection_loses_nothing
+    each_server do |server, address|
+      Gyre.run do
+        output = open_output(address)
+        3.times do |index|
+          writing = Gyre::Task.current.async { output.write("batch #{index}\n") }
+          client = server.accept
+          assert_equal "batch #{index}\n", client.gets
+          client.close
+          writing.wait
+        end
+        output.close
+      end
+    end
+  end
+
+  def test_a_connection_that_breaks_in_the_middle_gets_the_whole_batch_again
+    each_server do |server, address|
+      Gyre.run do |task|
+        output = open_output(address)
+        writing = task.async { output.write(self.class::LINES * 50) }
+        client = server.accept
+        client.readpartial(100)
+        client.close
+        client = server.accept
+        read = +""
+        read << client.readpartial(100_000) until read.bytesize >= self.class::LINES.bytesize * 50
+        assert_equal self.class::LINES * 50, read
+        writing.wait
+        [client, output].each(&:close)
+      end
+    end
+  end
+
+  def test_a_peer_that_does_not_read_keeps_the_batch_here_and_the_loop_goes_on
+    each_server do |server, address|
+      Gyre.run do |task|
+        output = open_output(address)
+        writing = task.async { output.write(self.class::LINES * 50) }
+        client = server.accept
+        sleep 0.02
+        refute writing.finished?
+        read = 0
+        read += client.readpartial(100_000).bytesize until read == self.class::LINES.bytesize * 50
+        writing.wait
+        [client, output].each(&:close)
+      end
+    end
+  end
+
+  def test_what_is_no_address
+    ["tcp://host", "unix://", "host:1"].each { |address| assert_raises(ArgumentError, address) { open_output(address) } }
+  end
+
+  private
+
+  def open_output(address)
+    Gyre::Log::Output::Socket.new(address, report: @said.method(:push), longest_pause_s: 0.01)
+  end
+
+  def each_server
+    server = TCPServer.new("127.0.0.1", 0)
+    yield server, "tcp://127.0.0.1:#{server.addr[1]}"
+    server.close
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "socket")
+      server = UNIXServer.new(path)
+      yield server, "unix://#{path}"
+    end
+  ensure
+    server.close
+  end
+end

@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+# Debian's redis-server for tests, on a Unix socket in a folder of its own, and a way to it over TCP whose connections a test can cut.
+require "fileutils"
+require "socket"
+require "tmpdir"
+
+module GyreTest
+  # A server and its data, until `close`.
+  class RedisServer
+    attr_reader :path, :pid
+
+    # @param program [String] its path
+    # @param settings [Hash] as on redis-server's command line
+    def initialize(program, **settings)
+      @program = program
+      @folder = Dir.mktmpdir("gyre-redis")
+      @path = File.join(@folder, "redis.sock")
+      @settings = { port: 0, unixsocket: @path, dir: @folder, save: "", daemonize: "no", loglevel: "warning" }.merge(settings)
+      start
+    end
+
+    def start
+      options = @settings.flat_map { |name, value| ["--#{name.to_s.tr("_", "-")}", value.to_s] }
+      @pid = Process.spawn(@program, *options, in: File::NULL, out: File::NULL, err: File::NULL)
+      connect until answers?
+    end
+
+    # @return [String] for Output.open
+    def url(login = nil, database: nil)
+      "redis+unix://#{login}#{@path}#{"?db=#{database}" if database}"
+    end
+
+    # @return the reply to a command; errors as Strings
+    def call(*words)
+      socket = UNIXSocket.new(@path)
+      socket.write(resp.command(*words))
+      reply = resp::Reader.new { socket.readpartial(65_536) }.read
+      reply.is_a?(resp::Failure) ? reply.message : reply
+    ensure
+      socket&.close
+    end
+
+    # @return [Array<Hash{String=>String}>] the stream's entries
+    def entries(stream)
+      call("XRANGE", stream, "-", "+").map { |_, fields| fields.each_slice(2).to_h }
+    end
+
+    def kill
+      Process.kill(:KILL, @pid)
+      Process.wait(@pid)
+      @pid = nil
+    end
+
+    def close
+      kill if @pid
+      FileUtils.remove_entry(@folder)
+    end
+
+    private
+
+    def resp
+      Gyre::Log::Output::Resp
+    end
+
+    def connect
+      sleep 0.005
+      raise "redis-server ended at once" if Process.wait(@pid, Process::WNOHANG)
+    end
+
+    def answers?
+      ["PONG", /NOAUTH/].any? { |answer| answer === call("PING") } # rubocop:disable Style/CaseEquality
+    rescue SystemCallError, EOFError
+      false
+    end
+  end
+
+  # A TCP port that leads to a Unix socket. `cut` decides when a connection breaks: it is given the direction (:request or :reply)
+  # and the bytes, and answers how many of them pass before that, or nil for all.
+  class Proxy
+    attr_accessor :cut
+
+    def initialize(path)
+      @path = path
+      @server = TCPServer.new("127.0.0.1", 0)
+      @threads = [Thread.new { accept }]
+    end
+
+    def port
+      @server.addr[1]
+    end
+
+    def close
+      @threads.first.kill.join
+      @threads.each { |thread| thread.kill.join }
+      @server.close
+    end
+
+    private
+
+    def accept
+      loop do
+        client = @server.accept
+        server = UNIXSocket.new(@path)
+        @threads << Thread.new { pass(client, server) }
+      end
+    end
+
+    def pass(client, server)
+      loop do
+        ready, = IO.select([client, server])
+        ready.each do |from|
+          bytes = from.readpartial(65_536)
+          count = @cut&.call(from == client ? :request : :reply, bytes)
+          (from == client ? server : client).write(count ? bytes.byteslice(0, count) : bytes)
+          return if count
+        end
+      end
+    rescue SystemCallError, EOFError
+      nil # one of both has left
+    ensure
+      [client, server].each(&:close)
+    end
+  end
+end
