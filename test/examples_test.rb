@@ -19,6 +19,8 @@ class ExamplesTest < Minitest::Test
     loop_http_server_worker_threads
   ].freeze
   SERVERS = [*LOOP_SERVERS, "ractor_server", "raw_http_server"].freeze
+  # Tested in test/log, with the server that they need.
+  LOG = %w[log_redis_consumer].freeze
   AT_ONCE = 6
 
   def self.time_limit_s = 120
@@ -64,7 +66,7 @@ class ExamplesTest < Minitest::Test
   end
 
   def test_every_program_is_tested
-    assert_equal (PROGRAMS + SERVERS).sort, Dir.children(FOLDER).grep(/\.rb\z/).map { |name| File.basename(name, ".rb") }.sort
+    assert_equal (PROGRAMS + SERVERS + LOG).sort, Dir.children(FOLDER).grep(/\.rb\z/).map { |name| File.basename(name, ".rb") }.sort
   end
 
   def test_a_reader_and_a_writer_share_a_pipe

@@ -42,9 +42,8 @@ class TidyTest < Minitest::Test
     **%w[address adoption backlog errors logger_face outbox portable_outbox process_hooks sender sender/away sender/serving sender/waiting
          settings spool spool/folders spool/segment text uplink].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_test.rb"] },
     # Parts of the log's outputs and of what drives them.
-    **%w[output/link output/redis output/redis_link output/resp output/socket rotation rotation/packing rotation/settings]
-      .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/output_test.rb"] },
-    **%w[output/trouble output/writing].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/output/file_test.rb"] },
+    **{ "link" => "socket", "redis_link" => "redis", "trouble" => "file", "writing" => "file" }
+      .to_h { |name, test| ["lib/gyre/log/output/#{name}.rb", "test/log/output/#{test}_test.rb"] },
     "lib/gyre/log/committer/lane.rb" => "test/log/committer_test.rb",
     "lib/gyre/offload/job.rb" => "test/offload_test.rb",
     # Parts of the keyed loop: it is held to its contract.

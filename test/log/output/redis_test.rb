@@ -124,6 +124,23 @@ GyreTest::Engines.test_case("LogOutputRedisTest") do
     assert_equal 0, server.call("XPENDING", "gyre", "readers").first
   end
 
+  def test_the_example_of_a_consumer
+    output = open_output(server.url)
+    Gyre.run { 6.times { |index| output.write(batch("a #{index}", "b #{index}")) } }
+    program = File.expand_path("../../../examples/log_redis_consumer.rb", __dir__)
+    # One that died after it had read three.
+    server.call("XGROUP", "CREATE", "gyre", "printers", "0")
+    server.call("XREADGROUP", "GROUP", "printers", "first", "COUNT", 3, "STREAMS", "gyre", ">")
+    lines = [["first", 8], ["second", 4]].flat_map do |consumer, count|
+      run = ruby(program, "printers", consumer, env: { "REDIS" => server.path, "COUNT" => count.to_s, "GYRE_BACKEND" => backend })
+      assert_equal "", run.err
+      run.out.lines(chomp: true)
+    end
+    assert_equal messages, lines.map { |line| line.split("|").last }
+    assert_match(/\A2023-11-\d\dT.*\|s\|info\|a 0\z/, lines.first)
+    assert_equal 0, server.call("XPENDING", "gyre", "printers").first
+  end
+
   def test_the_stream_is_trimmed
     output = open_output(server.url, stream: "short", max_length: 100)
     Gyre.run { 5.times { |index| output.write(batch(*Array.new(200) { |line| "#{index} #{line}" }, stream: "short")) } }

@@ -1,0 +1,77 @@
+# frozen_string_literal: true
+
+# Reads the log lines that one or more `gyre log` servers put into a Redis Stream, as one consumer of a group: each line goes to one
+# of the group's consumers, and is acknowledged when it is printed. What a consumer had read when it died is taken over by another.
+#
+#   ruby examples/log_redis_consumer.rb GROUP CONSUMER [STREAM]      REDIS=host:port or the path of a Unix socket
+#
+# Start several with the same GROUP to share the work; COUNT=n ends after n lines. Everything that it says to Redis is plain: any
+# Redis client does the same with xgroup, xautoclaim, xreadgroup and xack.
+
+require "gyre"
+require "socket"
+
+# As much of Redis' wire as this needs.
+class Redis
+  def initialize(address)
+    @socket = address.start_with?("/") ? UNIXSocket.new(address) : TCPSocket.new(*address.split(":"))
+  end
+
+  def call(*words)
+    @socket.write("*#{words.size}\r\n", *words.map { |word| "$#{word.to_s.bytesize}\r\n#{word}\r\n" })
+    reply
+  end
+
+  private
+
+  def reply
+    line = @socket.gets("\r\n", chomp: true) or raise EOFError, "Redis has closed the connection"
+    rest = line[1..]
+    case line[0]
+    when "+" then rest
+    when ":" then rest.to_i
+    when "-" then raise rest
+    when "$" then @socket.read(rest.to_i + 2).byteslice(0, rest.to_i) unless rest == "-1"
+    when "*" then Array.new(rest.to_i) { reply } unless rest == "-1"
+    end
+  end
+end
+
+group, consumer, stream = ARGV
+abort "usage: log_redis_consumer.rb GROUP CONSUMER [STREAM]" unless consumer
+stream ||= "gyre"
+left = Integer(ENV.fetch("COUNT", "0")).then { |count| count.zero? ? Float::INFINITY : count }
+$stdout.sync = true
+
+Gyre.run do
+  redis = Redis.new(ENV.fetch("REDIS", "127.0.0.1:6379"))
+  begin
+    redis.call("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
+  rescue RuntimeError => error
+    raise unless error.message.start_with?("BUSYGROUP") # it is there already
+  end
+
+  read = lambda do |entries|
+    entries.each do |id, fields|
+      line = fields.each_slice(2).to_h
+      $stdout.write(line.values_at("time", "service", "severity", "message").join("|"), "\n")
+      redis.call("XACK", stream, group, id)
+      left -= 1
+    end
+  end
+
+  # What this consumer, or one that is gone for a minute, had read but not acknowledged.
+  _, mine = redis.call("XREADGROUP", "GROUP", group, consumer, "STREAMS", stream, "0").first
+  read.call(mine)
+  start = "0-0"
+  loop do
+    start, entries, = redis.call("XAUTOCLAIM", stream, group, consumer, 60_000, start, "COUNT", 100)
+    read.call(entries)
+    break if start == "0-0"
+  end
+
+  while left.positive?
+    _, entries = redis.call("XREADGROUP", "GROUP", group, consumer, "COUNT", [left, 100].min, "BLOCK", 1000, "STREAMS", stream, ">")&.first
+    read.call(entries) if entries
+  end
+end
