@@ -83,6 +83,7 @@ module GyreTest
     def initialize(path)
       @path = path
       @server = TCPServer.new("127.0.0.1", 0)
+      @sockets = []
       @threads = [Thread.new { accept }]
     end
 
@@ -93,15 +94,15 @@ module GyreTest
     def close
       @threads.first.kill.join
       @threads.each { |thread| thread.kill.join }
-      @server.close
+      [@server, *@sockets].each(&:close)
     end
 
     private
 
     def accept
       loop do
-        client = @server.accept
-        server = UNIXSocket.new(@path)
+        @sockets << (client = @server.accept)
+        @sockets << (server = UNIXSocket.new(@path))
         @threads << Thread.new { pass(client, server) }
       end
     end
