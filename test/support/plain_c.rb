@@ -12,6 +12,9 @@ module GyreTest
     PROGRAMS = {
       "http1_parser_test" => %w[test/c/http1_exercise.c
                                 ext/gyre/http1_parser.c ext/gyre/http1_fields.c ext/gyre/http1_target.c ext/gyre/http1_chunked.c],
+      "log_ingest_test" => %w[test/c/log_exercise.c] +
+                           %w[channel crc32 frame hub line record session sink stream syslog syslog_frame
+                              time].map { |name| "ext/gyre/log_#{name}.c" },
       "backend_test" => %w[ext/gyre/backends.c ext/gyre/backend_epoll.c ext/gyre/backend_kqueue.c ext/gyre/backend_uring.c
                            ext/gyre/wakeup.c],
       "backend_uring_test" => %w[ext/gyre/wakeup.c] # and backend_uring.c, which it includes
