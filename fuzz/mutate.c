@@ -29,7 +29,7 @@ static struct input inputs[INPUTS_MAX];
 static size_t inputs_count;
 static uint64_t random_state;
 
-/* What HTTP/1 is made of, and what it trips over. */
+/* What HTTP/1 and the log's wires are made of, and what they trip over. */
 static const char *const words[] = {
     "\r\n",
     "\n",
@@ -92,6 +92,16 @@ static const char *const words[] = {
     "::",
     "1.2.3.4",
     ";a=\"b\"",
+    "00110011:::",
+    "00190019:web:info:a",
+    "8191",
+    "<14>",
+    "<34>1 ",
+    "9 <14>a: b",
+    "[a b=\"",
+    "- ",
+    "\xf0\x9f\x98\x80",
+    "\xe2\x82",
 };
 #define WORDS (sizeof(words) / sizeof(*words))
 

@@ -18,9 +18,11 @@ class Mutation
 
   # @param random [Random]
   # @param others [Array<String>] where pieces are taken from
-  def initialize(random, others)
+  # @param words [Array<String>] BINARY
+  def initialize(random, others, words = WORDS)
     @random = random
     @others = others
+    @words = words
   end
 
   # @param bytes [String] BINARY
@@ -36,7 +38,7 @@ class Mutation
   def change(bytes)
     at = @random.rand(bytes.bytesize + 1)
     length = 1 + @random.rand([4, 4, 64].sample(random: @random))
-    word = WORDS.sample(random: @random)
+    word = @words.sample(random: @random)
     case @random.rand(8)
     when 0 then bytes.setbyte(at, @random.rand(256)) if at < bytes.bytesize
     when 1, 2 then bytes.insert(at, word)

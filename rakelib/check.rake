@@ -135,6 +135,7 @@ namespace :test do
     desc "Run the plain C tests under valgrind"
     task(c: :compile) do
       GyreCheck.memcheck_c("http1_parser_test")
+      GyreCheck.memcheck_c("log_ingest_test")
       GyreCheck.memcheck_c("backend_test", "alone")
     end
 

@@ -79,4 +79,22 @@ namespace :fuzz do
     GyreFuzz.run("http1_parser_fuzz", ["test/c/http1_exercise.c", *sources], inputs, half)
     sh(RbConfig.ruby, "-Ilib", "fuzz/http1_differential.rb", half.to_s, GyreFuzz.seed.to_s)
   end
+
+  desc "Fuzz the log's ingest: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
+  task log: :compile do
+    $LOAD_PATH.unshift("lib")
+    require_relative "../test/log/cases"
+    inputs = File.join("tmp", "fuzz", "log", "inputs")
+    mkdir_p inputs, verbose: false
+    LogCases::ALL.each_with_index do |example, index|
+      next if example.bytes.bytesize > 2000
+
+      kind = %i[analogger records syslog].index(example.kind) | LogVerdicts::FRAMINGS.index(example.framing) << 2
+      File.binwrite(File.join(inputs, format("case-%04d", index)), [kind].pack("C") + example.bytes)
+    end
+    half = [GyreFuzz.seconds / 2, 1].max
+    sources = GyreTest::PlainC::PROGRAMS.fetch("log_ingest_test")
+    GyreFuzz.run("log_ingest_fuzz", sources, inputs, half)
+    sh({ "TZ" => "UTC" }, RbConfig.ruby, "-Ilib", "fuzz/log_differential.rb", half.to_s, GyreFuzz.seed.to_s)
+  end
 end

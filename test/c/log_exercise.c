@@ -6,7 +6,7 @@
 #include "log_exercise.h"
 #include "arriving.h"
 
-#define EVERY_SPLIT_MAX 300 /* of longer input only some splits are tried */
+#define EVERY_SPLIT_MAX 120 /* of longer input only some splits are tried */
 #define TIME_NS         INT64_C(1795288800123456789)
 #define SINKS           6
 
