@@ -5,13 +5,19 @@
 
 require "gyre/version"
 require "gyre/log/configuration"
+require "gyre/log_command/daemon"
 require "gyre/log_command/pidfile"
+require "gyre/log_command/restart"
 require "gyre/log_command/serve_options"
 
 module Gyre
   module LogCommand
     # One start of the server.
     class Serve
+      # More descriptors than this are never of use.
+      DESCRIPTORS_LIMIT = 1 << 20
+      private_constant :DESCRIPTORS_LIMIT
+
       # @param out [IO]
       # @param err [IO] takes what the server says about itself, for standard output may be a log
       # @param input [IO] is not read
@@ -31,7 +37,9 @@ module Gyre
         when :version then @out.puts("gyre #{VERSION}")
         else
           configuration = configure(options)
-          options.show == :check ? @out.puts("#{options.path || "the configuration"} is right") : serve(configuration)
+          return serve(configuration, Restart.new(arguments)) unless options.show == :check
+
+          @out.puts("#{options.path || "the configuration"} is right")
         end
         DONE
       end
@@ -53,8 +61,72 @@ module Gyre
         raise StartError, "#{error.mistakes.size} mistakes; nothing was started:\n#{error.message}"
       end
 
-      def serve(configuration)
-        raise StartError, "the server is not there yet (#{configuration.addresses.join(" ")})"
+      def serve(configuration, restart)
+        pidfile = configuration.pidfile && Pidfile.new(configuration.pidfile)
+        pidfile&.check
+        raise_descriptor_limit
+        return run(configuration, restart, pidfile) if !configuration.daemonize? || Daemon.already?
+
+        Daemon.new(@out, quiet: !pidfile.nil?).start do |daemon|
+          run(configuration, restart, pidfile) { daemon.ready(streams(configuration)) }
+        rescue StartError => error
+          @err.puts("gyre log: #{error.message}")
+          FAILED
+        end
+      end
+
+      def run(configuration, restart, pidfile)
+        server = listen(configuration, restart)
+        pidfile&.write
+        announce(server, configuration)
+        yield if block_given?
+        server.run ? DONE : FAILED
+      ensure
+        pidfile&.remove
+      end
+
+      def listen(configuration, restart)
+        require "gyre/log/server"
+        Log::Server.new(**configuration.settings, report: @err, restart: restart).listen
+      rescue ArgumentError, SocketError => error
+        raise StartError, error.message
+      rescue SystemCallError => error
+        raise StartError, advice(error)
+      end
+
+      def announce(server, configuration)
+        endpoints = server.endpoints.map(&:to_s)
+        @err.puts("gyre log: listens on #{endpoints.join(", ")}; services without a log of their own go to " \
+                  "#{configuration.default_log}; process #{Process.pid}")
+      end
+
+      # @return [Array<IO>] standard streams that are logs
+      def streams(configuration)
+        names = [configuration.default_log, *configuration.settings[:logs].map { |log| log[:logfile] }]
+        { "STDOUT" => $stdout, "STDERR" => $stderr }.values_at(*(names & %w[STDOUT STDERR]))
+      end
+
+      # What was tried is in the message already (Gyre::Endpoint#bind); this adds what to do.
+      def advice(error)
+        tried = error.message[/ - (.*)\z/m, 1] or return error.message
+        text = "#{tried}: #{error.class.new.message.downcase}"
+        port = tried[/:(\d+)\z/, 1]
+        case error
+        when Errno::EADDRINUSE
+          "#{text}. Choose another with -p, or #{port ? "see who has it with `ss -ltnp sport = :#{port}`" : "stop the server that has it"}"
+        when Errno::EACCES        then port ? "#{text}. Ports below 1024 are for root: choose another with -p" : text
+        when Errno::EADDRNOTAVAIL then "#{text} on this machine. Choose another with -h"
+        else text
+        end
+      end
+
+      # Each connection is a descriptor, and the usual soft limit is 1,024.
+      def raise_descriptor_limit
+        soft, hard = Process.getrlimit(:NOFILE)
+        wanted = [hard, DESCRIPTORS_LIMIT].min
+        Process.setrlimit(:NOFILE, wanted, hard) if wanted > soft
+      rescue SystemCallError, NotImplementedError
+        nil # not allowed, or not known here: the limit stays
       end
     end
   end

@@ -1,0 +1,58 @@
+# frozen_string_literal: true
+
+# Leaves the terminal: the server goes on as a process of its own, and the one that was called waits until it listens, so that its exit
+# status says whether it does. Gyre::LogCommand::Serve uses it. It changes neither the folder nor the umask.
+
+module Gyre
+  module LogCommand
+    # One departure.
+    class Daemon
+      # Tells a fresh copy after USR2 (the same process) that it has left already.
+      VARIABLE = "GYRE_LOG_DAEMON"
+
+      # @return [Boolean]
+      def self.already?
+        ENV[VARIABLE] == Process.pid.to_s
+      end
+
+      # @param out [IO] where the process id is said
+      # @param quiet [Boolean] a pidfile says it
+      def initialize(out, quiet: false)
+        @out = out
+        @quiet = quiet
+      end
+
+      # @yieldparam daemon [Daemon] in the new process; it says #ready when it listens
+      # @return [Integer] in the caller 0 when it does and 1 otherwise; in the new process what the block returns
+      def start
+        reader, @writer = IO.pipe
+        child = fork do
+          reader.close
+          Process.setsid
+          exit!(0) if fork # who leads no session never gets a terminal again
+          ENV[VARIABLE] = Process.pid.to_s
+          exit(yield(self))
+        end
+        @writer.close
+        Process.wait(child)
+        pid = reader.read
+        reader.close
+        return FAILED if pid.empty?
+
+        @out.puts("PID #{pid}") unless @quiet
+        DONE
+      end
+
+      # Lets go of the terminal and of the one who waits.
+      #
+      # @param streams [Array<IO>] those of standard output and error that the log goes to
+      # @return [void]
+      def ready(streams)
+        $stdin.reopen(File::NULL)
+        ([$stdout, $stderr] - streams).each { |stream| stream.reopen(File::NULL, "w") if stream.tty? }
+        @writer.write(Process.pid.to_s)
+        @writer.close
+      end
+    end
+  end
+end

@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+# How a server starts anew after USR2: the command that started it, once more, checked before. Gyre::Log::Server calls it. It ends
+# nothing: when the fresh copy could not start, the old one goes on.
+
+require "rbconfig"
+
+module Gyre
+  module LogCommand
+    # The command of this process.
+    class Restart
+      # @param arguments [Array<String>] what followed `gyre log`
+      # @param program [String]
+      def initialize(arguments, program: $PROGRAM_NAME)
+        @arguments = arguments
+        @program = program
+      end
+
+      # Reads program and configuration as they are now.
+      #
+      # @return [Array<String>] for Process.exec
+      # @return [String] why it must not be
+      def call
+        said = IO.popen([*command, "--check", err: %i[child out]], &:read)
+        $?.success? ? command : said.strip.delete_prefix("gyre log: ")
+      rescue SystemCallError => error
+        error.message
+      end
+
+      private
+
+      # Linux knows also what was said to Ruby itself, -I for instance.
+      def command
+        words = File.binread("/proc/self/cmdline").split("\0")
+        raise Errno::ENOENT unless words.last(@arguments.size) == @arguments.map(&:b)
+
+        [RbConfig.ruby, *words.drop(1)]
+      rescue Errno::ENOENT
+        [RbConfig.ruby, File.expand_path(@program), "log", *@arguments]
+      end
+    end
+  end
+end

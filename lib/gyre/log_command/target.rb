@@ -1,0 +1,99 @@
+# frozen_string_literal: true
+
+# Which server the commands talk to that are no server themselves: from their flags, the environment and, if one is named, the
+# server's configuration. Used by send, tail and status. It connects to nothing.
+
+require "gyre/log/configuration"
+require "gyre/log/errors"
+require "gyre/log_command/usage"
+
+module Gyre
+  module LogCommand
+    # Host, port, key and TLS of a server.
+    class Target
+      # @return [Hash{Symbol => Object}] what the flags say
+      attr_reader :values
+
+      def initialize
+        @values = {}
+        @tls = nil
+      end
+
+      # Declares the flags.
+      #
+      # @param flags [OptionParser]
+      # @return [void]
+      def declare(flags)
+        flags.separator "\nWhich server:"
+        flags.on("-h", "--host HOST", "the host (127.0.0.1)") { |value| @values[:host] = value }
+        flags.on("-p", "--port PORT", "the port (6766)") { |value| @values[:port] = value }
+        flags.on("-c", "--config FILE", "the server's configuration: host, port and key", "are taken from it") { |value| @path = value }
+        flags.on("--key-file FILE", "the file that holds the key, if it is not in", "GYRE_LOG_KEY") { |value| @values[:key_file] = value }
+        flags.on("--tls [CA]", "with TLS; CA is a PEM file with the authorities", "that count, instead of the system's") do |value|
+          @tls = value ? { ca: value } : {}
+        end
+      end
+
+      # @return [Gyre::Endpoint]
+      # @raise [UsageError, StartError]
+      def endpoint
+        address = configuration.addresses.first
+        found = Endpoint.parse(address, host: "127.0.0.1", port: Log::Configuration::DEFAULT_PORT)
+        %w[* 0.0.0.0 ::].include?(found.host) ? found.with(host: "127.0.0.1") : found
+      end
+
+      # @return [String, nil]
+      # @raise [StartError]
+      def key
+        configuration.key
+      rescue Log::Configuration::Invalid => error
+        raise StartError, error.message
+      end
+
+      # @return [OpenSSL::SSL::SSLContext, nil]
+      # @raise [StartError]
+      def tls
+        return unless @tls || configuration.values[:tls]
+
+        require "gyre/tls"
+        TLS.client(**(@tls || {}))
+      rescue ArgumentError => error
+        raise StartError, error.message
+      end
+
+      # What happened, and what to do.
+      #
+      # @param error [Exception]
+      # @return [String]
+      def explain(error)
+        case error
+        when Errno::ECONNREFUSED, Errno::ENOENT then "nobody listens on #{endpoint}. Start a server there with `gyre log`, or name another with -h and -p"
+        when Errno::ETIMEDOUT, IO::TimeoutError then "#{endpoint} does not answer"
+        when Log::Denied then "#{error.message}. Put it into GYRE_LOG_KEY, or name the file that holds it with --key-file"
+        else error.message
+        end
+      end
+
+      private
+
+      def configuration
+        @configuration ||= begin
+          base = @path ? Log::Configuration.load(@path) : Log::Configuration.new
+          key = ENV["GYRE_LOG_KEY"].to_s
+          base = base.merge(key: key) unless key.empty?
+          base.merge(checked)
+        rescue Log::Configuration::Invalid => error
+          raise StartError, error.message
+        end
+      end
+
+      def checked
+        @values.to_h do |name, value|
+          [name, Log::Configuration.check(name, value)]
+        rescue ArgumentError => error
+          raise UsageError, "--#{name.to_s.tr("_", "-")}: #{error.message}"
+        end
+      end
+    end
+  end
+end
