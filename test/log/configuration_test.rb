@@ -55,8 +55,9 @@ class LogConfigurationTest < Minitest::Test
 
   def test_analoggers_own_configuration_is_read_as_it_is
     settings = parse(ANALOGGERS).settings
-    assert_equal [["tcp://127.0.0.1:47990"], "open sesame", "log/default.log", %w[debug info], 2, 1],
-                 settings.values_at(:bind, :key, :default_log, :levels, :interval, :sync_interval)
+    assert_equal [["tcp://127.0.0.1:47990"], "open sesame", %w[debug info], 2, 1],
+                 settings.values_at(:bind, :key, :levels, :interval, :sync_interval)
+    assert_equal({ logfile: "log/default.log", cull: true, levels: %w[debug info] }, settings[:default_log].slice(:logfile, :cull, :levels))
     assert_equal [%w[a b], %w[c], %w[stderr], %w[e]], settings[:logs].map { |log| log[:services] }
     assert_equal ["log/a.log", "log/c.log", "STDERR", "127.0.0.1"], settings[:logs].map { |log| log[:logfile] }
     assert_equal [true, false, true, false], settings[:logs].map { |log| log[:cull] }
@@ -92,8 +93,8 @@ class LogConfigurationTest < Minitest::Test
 
   def test_empty_values_are_defaults
     settings = parse("port:\nhost: ~\nkey:\ninterval:\nsyncinterval:\nlogs:\nlevels:\ndefault_log:\n").settings
-    assert_equal [["tcp://127.0.0.1:6766"], nil, 1, 60, [], "STDOUT"],
-                 settings.values_at(:bind, :key, :interval, :sync_interval, :logs, :default_log)
+    assert_equal [["tcp://127.0.0.1:6766"], nil, 1, 60, []], settings.values_at(:bind, :key, :interval, :sync_interval, :logs)
+    assert_equal "STDOUT", settings[:default_log][:logfile]
   end
 
   def test_syncinterval_0_is_off
@@ -114,7 +115,7 @@ class LogConfigurationTest < Minitest::Test
       Dir.chdir(folder) do
         assert_equal "log", Configuration.new.default_log
         Dir.mkdir("log")
-        assert_equal "log/default.log", Configuration.new.settings[:default_log]
+        assert_equal "log/default.log", Configuration.new.settings[:default_log][:logfile]
       end
     end
   end
@@ -153,8 +154,8 @@ class LogConfigurationTest < Minitest::Test
     assert_equal ["tcp://127.0.0.1:1", "unix:///tmp/log.sock"], settings[:bind]
     assert_equal({ certificate: "c.pem", key: "k.pem", ca: "ca.pem", verify: true }, settings[:tls])
     first, second = settings[:logs]
-    assert_equal [:json, true, { size: 100 << 20, every: :day, keep: 7, compress: :gzip }], first.values_at(:format, :raw, :rotate)
-    assert_equal [:text, false, { every: 7200, compress: nil }], second.values_at(:format, :raw, :rotate)
+    assert_equal ["json", true, { size: 100 << 20, every: :day, keep: 7, compress: :gzip }], first.values_at(:format, :raw, :rotate)
+    assert_equal ["text", false, { every: 7200, compress: nil }], second.values_at(:format, :raw, :rotate)
   end
 
   def test_all_mistakes_are_told_at_once_each_with_its_line
@@ -249,6 +250,22 @@ class LogConfigurationTest < Minitest::Test
       assert_equal "open sesame", configuration.settings[:key]
       File.write(path, "\n")
       assert_match(/holds no key/, assert_raises(Configuration::Invalid) { configuration.key }.message)
+    end
+  end
+
+  def test_files_and_folders_that_a_file_names_have_to_be_there
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "log.yml")
+      File.write(path, <<~YAML)
+        default_log: #{folder}/a/b.log
+        pidfile: #{folder}/c/d.pid
+        tls: {certificate: #{folder}/cert.pem, key: #{path}}
+        logs: [{service: a, logfile: "tcp://localhost:1"}, {service: b, logfile: stdout}, {service: c, logfile: c.log}]
+      YAML
+      assert_equal ["#{path}:1: default_log: the folder #{folder}/a is not there: make it first",
+                    "#{path}:2: pidfile: the folder #{folder}/c is not there: make it first",
+                    "#{path}:3: tls.certificate: there is no file #{folder}/cert.pem"],
+                   assert_raises(Configuration::Invalid) { Configuration.load(path) }.mistakes
     end
   end
 

@@ -47,19 +47,20 @@ module Gyre
         # @return [Configuration]
         # @raise [Invalid]
         def load(path)
-          parse(File.read(path, encoding: Encoding::UTF_8), path)
+          parse(File.read(path, encoding: Encoding::UTF_8), path, places: true)
         rescue SystemCallError => error
           raise Invalid, ["#{path}: the configuration cannot be read: #{error.class.new.message.downcase}"]
         end
 
         # @param text [String] YAML
         # @param path [String] what it is called in messages
+        # @param places [Boolean] whether the files and folders that it names have to be there
         # @return [Configuration]
         # @raise [Invalid]
-        def parse(text, path = "log.yml")
+        def parse(text, path = "log.yml", places: false)
           raise Invalid, ["#{path}: is not in UTF-8"] unless text.valid_encoding?
 
-          reader = Reader.new(limits: Limits::TABLE)
+          reader = Reader.new(limits: Limits::TABLE, places: places)
           document = Document.new(text) { |line, key, message| reader.wrong(line, key, message) }
           values = document.root ? reader.read(document.root) : {}
           reader.wrong(1, nil, "says nothing: write at least one key, as in: port: 6766") if document.root.nil? && reader.mistakes.empty?
@@ -150,7 +151,8 @@ module Gyre
       def settings
         sync = values.fetch(:syncinterval, DEFAULT_SYNC_INTERVAL_S)
         {
-          bind: addresses, key: key, logs: logs, default_log: default_log, levels: values.fetch(:levels, DEFAULT_LEVELS),
+          bind: addresses, key: key, logs: values.fetch(:logs, []).map { |log| log_settings(log) },
+          default_log: log_settings({ logfile: default_log, cull: true, levels: levels }), levels: levels,
           interval: values.fetch(:interval, DEFAULT_INTERVAL_S), sync_interval: (sync unless sync.zero?),
           inputs: values.fetch(:inputs, []), tls: values[:tls], limits: values.fetch(:limits, {}), raw: values.fetch(:raw, false)
         }
@@ -163,12 +165,15 @@ module Gyre
 
       private
 
-      def logs
-        values.fetch(:logs, []).map do |log|
-          { services: log[:service], levels: log.fetch(:levels, DEFAULT_LEVELS), logfile: log[:logfile], type: log.fetch(:type, "file"),
-            options: log[:options], cull: log.fetch(:cull, false), format: (log[:format] || values.fetch(:format, "text")).to_sym,
-            raw: log.fetch(:raw, values.fetch(:raw, false)), rotate: log.fetch(:rotate, values[:rotate]) }
-        end
+      def levels
+        values.fetch(:levels, DEFAULT_LEVELS)
+      end
+
+      # A log that names no severities has the five, and not those of the top, as in Analogger.
+      def log_settings(log)
+        { services: log[:service], levels: log.fetch(:levels, DEFAULT_LEVELS), logfile: log[:logfile] || log[:type].upcase, type: log[:type],
+          options: log[:options], cull: log.fetch(:cull, false), raw: log.fetch(:raw, values.fetch(:raw, false)),
+          format: log[:format] || values.fetch(:format, "text"), rotate: log[:rotate] || values[:rotate] }
       end
     end
   end

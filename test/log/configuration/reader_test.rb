@@ -45,6 +45,6 @@ class LogConfigurationReaderTest < Minitest::Test
   def test_inputs_need_both
     read("inputs:\n- type: syslog\n- bind: localhost:514\n- {type: smoke, bind: localhost:514}")
     assert_equal ["f:2: inputs[1]: needs bind", "f:3: inputs[2]: needs type",
-                  'f:4: inputs[3].type: must be analogger or syslog or json, not "smoke"'], mistakes
+                  'f:4: inputs[3].type: must be syslog or json, not "smoke"'], mistakes
   end
 end

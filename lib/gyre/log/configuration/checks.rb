@@ -155,6 +155,19 @@ module Gyre
           choice(node, %w[gzip zstd none]).then { |name| name == "none" ? nil : name.to_sym }
         end
 
+        # @param what [Symbol] :file or :folder
+        # @param path [String] addresses and standard streams need neither
+        # @return [void]
+        # @raise [ArgumentError]
+        def needed(what, path)
+          return if path.match?(%r{\ASTD(?:OUT|ERR)\z|\A[a-z+]+://})
+
+          path = File.dirname(path) if what == :folder
+          return if what == :folder ? File.directory?(path) : File.exist?(path)
+
+          raise ArgumentError, what == :folder ? "the folder #{path} is not there: make it first" : "there is no file #{path}"
+        end
+
         # @param value [Object] what somebody wrote
         # @return [String] it, for a message: passwords in addresses are left out, long texts are cut
         def shown(value)

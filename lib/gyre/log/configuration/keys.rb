@@ -6,13 +6,14 @@
 module Gyre
   module Log
     class Configuration
-      # One key: its name, a check of Checks (or :section, :list and the table of what stands in it), one line that says what it is.
-      Key = Struct.new(:name, :check, :meaning, :table, :hidden)
+      # One key: its name, a check of Checks (or :section, :list and the table of what stands in it), one line that says what it is,
+      # whether its value is a secret, and what has to be there for a path: :file itself, or the :folder that it is in.
+      Key = Struct.new(:name, :check, :meaning, :table, :hidden, :needs)
 
       # The tables.
       module Keys
-        def self.row(name, check, meaning, table: nil, hidden: false)
-          Key.new(name, check, meaning, table, hidden).freeze
+        def self.row(name, check, meaning, table: nil, hidden: false, needs: nil)
+          Key.new(name, check, meaning, table, hidden, needs).freeze
         end
         private_class_method :row
 
@@ -20,26 +21,27 @@ module Gyre
           row("size", :bytes, "a file as long as this is changed for a new one, like 100M"),
           row("every", :period, "minute, hour, day, week: a new file when one begins; or seconds"),
           row("keep", :count, "old files that are kept"),
-          row("compress", :compression, "old files: gzip, zstd, none")
+          row("compress", :compression, "old files: gzip, zstd, none"),
+          row("naming", %w[number time], "old files: log.1, log.2 …; or log.20261121T193000")
         ].freeze
 
         TLS = [
-          row("certificate", :text, "the server's certificate with its chain, PEM"),
-          row("key", :text, "the file of its private key, PEM"),
-          row("ca", :text, "the authorities whose clients' certificates count, PEM"),
+          row("certificate", :text, "the server's certificate with its chain, PEM", needs: :file),
+          row("key", :text, "the file of its private key, PEM", needs: :file),
+          row("ca", :text, "the authorities whose clients' certificates count, PEM", needs: :file),
           row("verify", :verification, "true: nobody without such a certificate is let in; optional: who shows none is")
         ].freeze
 
         FORMATS = %w[text json].freeze
         TYPES = %w[file socket redis stdout stderr].freeze
-        INPUTS = %w[analogger syslog json].freeze
+        INPUTS = %w[syslog json].freeze
 
         LOG = [
           row("service", :services, "the services whose messages go here"),
           row("levels", :levels, "the severities that are written, debug,info,warn,error,fatal if nothing is said"),
-          row("logfile", :destination, "a path, STDOUT or STDERR; a host for type socket; redis://host:port/0 for type redis"),
+          row("logfile", :destination, "a path, STDOUT or STDERR; tcp://host:port, unix:///path, redis://host:port/0", needs: :folder),
           row("type", TYPES, "file, socket, redis, stdout, stderr"),
-          row("options", :options, "for type socket the port; for type redis stream and max_length"),
+          row("options", :options, "for a socket the port; for redis stream and max_length"),
           row("cull", :flag, "true: messages that repeat the one before are counted only"),
           row("default", :ignored, "does nothing, as in Analogger"),
           row("format", FORMATS, "text or json"),
@@ -48,8 +50,9 @@ module Gyre
         ].freeze
 
         INPUT = [
-          row("type", INPUTS, "what is spoken: analogger, syslog, json"),
+          row("type", INPUTS, "what is spoken: syslog; json: an object a line"),
           row("bind", :sources, "where: tcp://host:port, udp://host:port, unix:///path, unixgram:///path"),
+          row("framing", %w[auto octet_counting lines], "of syslog: how messages end; auto knows both"),
           row("tls", :flag, "true: with the certificate of tls")
         ].freeze
 
@@ -57,14 +60,13 @@ module Gyre
           row("port", :port, "the port to listen on (6766)"),
           row("host", :text, "the host to listen on (127.0.0.1)"),
           row("key", :secret, "what clients must know", hidden: true),
-          row("key_file", :text, "the file that holds the key"),
+          row("key_file", :text, "the file that holds the key", needs: :file),
           row("secret", :ignored, "does nothing, as in Analogger", hidden: true),
           row("interval", :seconds, "seconds between writes (1)"),
           row("syncinterval", :seconds, "seconds between fdatasyncs (60); 0 never"),
-          row("commit_interval", :seconds, "seconds that acknowledged messages are collected for one fdatasync (0.01)"),
-          row("default_log", :destination, "where services go that no log names; - is STDOUT"),
+          row("default_log", :destination, "where services go that no log names; - is STDOUT", needs: :folder),
           row("daemonize", :flag, "true: leave the terminal"),
-          row("pidfile", :text, "a file that holds the process id while the server runs"),
+          row("pidfile", :text, "a file that holds the process id while the server runs", needs: :folder),
           row("levels", :levels, "severities of services that no log names"),
           row("logs", :list, "where services go", table: LOG),
           row("bind", :addresses, "addresses to listen on, instead of host and port"),

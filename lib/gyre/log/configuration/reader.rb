@@ -6,6 +6,7 @@
 require "did_you_mean"
 require "gyre/log/configuration/checks"
 require "gyre/log/configuration/keys"
+require "gyre/log/configuration/wholes"
 
 module Gyre
   module Log
@@ -27,8 +28,10 @@ module Gyre
         attr_reader :notices
 
         # @param limits [Array] the rows of the server's limits: name, unit and `check`
-        def initialize(limits: [])
+        # @param places [Boolean] whether files and folders that are named have to be there
+        def initialize(limits: [], places: false)
           @limits = limits
+          @places = places
           @mistakes = []
           @notices = []
         end
@@ -38,9 +41,7 @@ module Gyre
         def read(node)
           return wrong(node.line, nil, "must be keys with values, as in: port: 6766") && {} unless node.map?
 
-          values = section(node, Keys::TOP, nil)
-          together(node, values)
-          values
+          section(node, Keys::TOP, nil)
         end
 
         # @param line [Integer]
@@ -50,17 +51,26 @@ module Gyre
           @mistakes << Remark.new(line, key, text)
         end
 
+        # @param line [Integer]
+        # @param key [String, nil]
+        # @param text [String]
+        def notice(line, key, text)
+          @notices << Remark.new(line, key, text)
+        end
+
         private
 
         def section(node, table, place)
-          node.value.each_with_object({}) do |(name, value), values|
+          values = node.value.each_with_object({}) do |(name, value), found|
             key = table.find { |row| row.name == name }
             next unknown(name, value, table, place) unless key
             next if value.nothing?
 
             got = checked(key, value, path(place, name))
-            values[name.to_sym] = got.first if got
+            found[name.to_sym] = got.first if got
           end
+          Wholes.look_at(table, self, Section.new(node, values, place))
+          values
         end
 
         # @return [Array(Object), nil] the value in an Array; nil when there is none
@@ -73,6 +83,7 @@ module Gyre
           when Array    then value = Checks.choice(node, key.check)
           else value = Checks.public_send(key.check, node)
           end
+          Checks.needed(key.needs, value) if key.needs && @places
           remark(key, node, place, value)
           [value]
         rescue ArgumentError => error
@@ -91,7 +102,10 @@ module Gyre
           end
           entries = node.value.each_with_index.filter_map do |entry, index|
             each_place = "#{place}[#{index + 1}]"
-            mapping(entry, each_place) && whole(section(entry, key.table, each_place), entry, each_place)
+            next unless mapping(entry, each_place)
+
+            values = section(entry, key.table, each_place)
+            values unless values[:nowhere]
           end
           [entries]
         end
@@ -120,45 +134,6 @@ module Gyre
           row.name.to_s.delete_suffix("_s")
         end
 
-        # An entry of a list must say where its messages go, or what is listened for.
-        def whole(values, node, place)
-          return input(values, node, place) unless place.start_with?("logs")
-          return notice(node.line, place, "has no service, so nothing goes there, as in Analogger") && nil unless node.value.key?("service")
-
-          if !node.value.key?("logfile") && !%w[stdout stderr].include?(values[:type])
-            wrong(node.line, place, "has no logfile: name a path, STDOUT or STDERR")
-          end
-          values
-        end
-
-        def input(values, node, place)
-          %w[type bind].each { |name| wrong(node.line, place, "needs #{name}") unless node.value.key?(name) }
-          values
-        end
-
-        # What cannot be said at once.
-        def together(node, values)
-          twice = values.keys & %i[host port]
-          if values[:bind] && twice.any?
-            wrong(node.value["bind"].key_line, "bind", "is said beside #{twice.join(" and ")}; keep bind, or #{twice.join(" and ")}")
-          end
-          wrong(node.value["key_file"].key_line, "key_file", "is said beside key; keep one of the two") if values[:key] && values[:key_file]
-          tls(node.value["tls"], values[:tls]) if values[:tls]
-          repeated(node, values[:logs]) if values[:logs]
-        end
-
-        def tls(node, values)
-          missing = %i[certificate key].reject { |name| values[name] || node.value.key?(name.to_s) }
-          wrong(node.key_line, "tls", "needs #{missing.join(" and ")}") if missing.any?
-          wrong(node.key_line, "tls", "verify needs ca: the authorities whose certificates count") if values[:verify] && !values[:ca]
-        end
-
-        def repeated(node, logs)
-          logs.flat_map { |log| log[:service] || [] }.tally.each do |name, count|
-            notice(node.value["logs"].key_line, "logs", "service #{name} is in #{count} entries; the last one counts") if count > 1
-          end
-        end
-
         def ignored(key, node, place)
           notice(node.key_line, place, "#{key.meaning}; it may be removed")
           nil
@@ -184,10 +159,6 @@ module Gyre
           near ||= DidYouMean::SpellChecker.new(dictionary: names).correct(bare).first
           hint = near ? "did you mean #{near}?" : "there are: #{names.join(", ")}"
           wrong(node.key_line || node.line, path(place, name.empty? ? "(no name)" : name), "there is no such key; #{hint}")
-        end
-
-        def notice(line, key, text)
-          @notices << Remark.new(line, key, text)
         end
 
         def path(place, name)

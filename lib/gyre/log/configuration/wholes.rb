@@ -1,0 +1,113 @@
+# frozen_string_literal: true
+
+# What the keys of one section must be together: what is missing, what excludes another. Gyre::Log::Configuration::Reader calls it
+# when it has read a section; single values are Checks' business. It changes nothing but {nowhere: true} for a log without service.
+
+require "gyre/log/configuration/keys"
+
+module Gyre
+  module Log
+    class Configuration
+      # What was read of one mapping: its Node, the values that are right, and where it is (logs[2]); nil at the top.
+      Section = Struct.new(:node, :values, :place) do
+        # @param name [String]
+        # @return [Boolean] whether it is written, right or wrong
+        def says?(name)
+          node.value.key?(name) && !node.value[name].nothing?
+        end
+
+        # @return [Integer] the line of a key, or of the section
+        def line(name = nil)
+          (name && node.value[name]&.key_line) || node.key_line || node.line
+        end
+
+        # @return [String]
+        def path(name)
+          place ? "#{place}.#{name}" : name
+        end
+      end
+
+      # A method for each table that needs it.
+      module Wholes
+        PLACES = { Keys::TOP => :top, Keys::LOG => :log, Keys::INPUT => :input, Keys::TLS => :tls, Keys::ROTATE => :rotate }.freeze
+        # A destination that says by itself where it is.
+        WHOLE_ADDRESS = %r{://|:\d+\z|\A/}.freeze
+        REDIS_OPTIONS = %w[stream max_length].freeze
+        private_constant :PLACES, :WHOLE_ADDRESS, :REDIS_OPTIONS
+
+        module_function
+
+        # @param table [Array<Key>]
+        # @param reader [Reader] told what is wrong
+        # @param section [Section]
+        # @return [void]
+        def look_at(table, reader, section)
+          public_send(PLACES.fetch(table), reader, section)
+        end
+
+        def top(reader, section)
+          twice = %w[host port].select { |name| section.says?(name) }
+          if section.says?("bind") && twice.any?
+            reader.wrong(section.line("bind"), "bind", "is said beside #{twice.join(" and ")}; keep bind, or #{twice.join(" and ")}")
+          end
+          if section.says?("key") && section.says?("key_file")
+            reader.wrong(section.line("key_file"), "key_file", "is said beside key; keep one of the two")
+          end
+          if !section.says?("tls") && section.values.fetch(:inputs, []).any? { |input| input[:tls] }
+            reader.wrong(section.line("inputs"), "inputs", "tls: true needs tls: with certificate and key, at the top")
+          end
+          services = section.values.fetch(:logs, []).flat_map { |log| log[:service] || [] }
+          services.tally.each do |name, count|
+            reader.notice(section.line("logs"), "logs", "service #{name} is in #{count} entries; the last one counts") if count > 1
+          end
+        end
+
+        def log(reader, section)
+          unless section.node.value.key?("service")
+            section.values[:nowhere] = true
+            return reader.notice(section.line, section.place, "has no service, so nothing goes there, as in Analogger")
+          end
+          if !section.says?("logfile") && !%w[stdout stderr].include?(section.values[:type])
+            reader.wrong(section.line, section.place, "has no logfile: name a path, STDOUT or STDERR")
+          end
+          socket(reader, section) if section.values[:type] == "socket"
+          redis(reader, section) if section.values[:type] == "redis" || section.values[:logfile].to_s.start_with?("redis")
+        end
+
+        def socket(reader, section)
+          return if section.values[:logfile].to_s.match?(WHOLE_ADDRESS) || Array(section.values[:options]).first.to_s.match?(/\A\d+\z/)
+
+          reader.wrong(section.line("options"), section.path("options"), "a socket needs its port, as in: options: [6767]")
+        end
+
+        def redis(reader, section)
+          options = section.node.value["options"]
+          return if options.nil? || options.nothing?
+          return reader.wrong(options.line, section.path("options"), "redis has stream and max_length, as keys with values") unless options.map?
+
+          (options.value.keys - REDIS_OPTIONS).each do |name|
+            reader.wrong(options.value[name].key_line, section.path("options.#{name}"), "there is no such key; there are: #{REDIS_OPTIONS.join(", ")}")
+          end
+        end
+
+        def input(reader, section)
+          %w[type bind].each { |name| reader.wrong(section.line, section.place, "needs #{name}") unless section.says?(name) }
+          datagrams = Array(section.values[:bind]).grep(/\A(?:udp|unixgram):/i)
+          reader.wrong(section.line("tls"), section.path("tls"), "there is no TLS for datagrams (#{datagrams.first})") if section.values[:tls] && datagrams.any?
+        end
+
+        def tls(reader, section)
+          missing = %w[certificate key].reject { |name| section.says?(name) }
+          reader.wrong(section.line, section.place, "needs #{missing.join(" and ")}") if missing.any?
+          return if !section.values[:verify] || section.says?("ca")
+
+          reader.wrong(section.line, section.place, "verify needs ca: the authorities whose certificates count")
+        end
+
+        def rotate(reader, section)
+          reader.wrong(section.line, section.place, "needs size, every, or both") unless section.says?("size") || section.says?("every")
+        end
+      end
+    end
+  end
+end
