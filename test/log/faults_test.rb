@@ -154,7 +154,7 @@ class LogFaultsTest < Minitest::Test
   def test_8_term_with_messages_in_the_queue_is_a_normal_end
     theirs, ours = both do |peer|
       server = log_server(peer, { "interval" => 30 })
-      log_raw(server, "a", "info", "in the queue")
+      log_raw(server, ["a", "info", "in the queue"])
       [server.stop(:TERM).exitstatus, server.messages, server.read("err")[/undefined local variable or method .levels/]]
     end
     assert_equal [1, ["in the queue"]], theirs[0, 2]
@@ -163,13 +163,13 @@ class LogFaultsTest < Minitest::Test
   end
 
   # Sends frames by hand, and waits until the server has them.
-  def log_raw(server, *frame, key: "")
+  def log_raw(server, *frames)
     server.connect do |socket|
-      socket.write(GyreTest::LogPeers.frame("a", "authentication", key))
+      socket.write(GyreTest::LogPeers.frame("a", "authentication", ""))
       assert_equal "accepted\n", socket.gets
-      socket.write(GyreTest::LogPeers.frame(*frame))
+      frames.each { |frame| socket.write(GyreTest::LogPeers.frame(*frame)) }
       socket.close_write
-      socket.read # Analogger hangs up when it has read all
+      socket.read # it hangs up when it has read all
     end
   end
 
@@ -177,7 +177,7 @@ class LogFaultsTest < Minitest::Test
     logs = [{ "service" => "a", "levels" => "info", "logfile" => "a.log" }]
     theirs, ours = both do |peer|
       server = log_server(peer, { "logs" => logs })
-      log_raw(server, "a", "info", "through")
+      log_raw(server, ["a", "info", "through"])
       eventually { server.gone? || server.messages("a.log").any? }
       [server.gone?, server.messages("a.log")]
     end
@@ -189,8 +189,7 @@ class LogFaultsTest < Minitest::Test
     logs = [{ "service" => "a", "levels" => "info, warn", "logfile" => "a.log" }]
     theirs, ours = both do |peer|
       server = log_server(peer, { "logs" => logs })
-      log_raw(server, "a", "warn", "through")
-      log_raw(server, "a", "info", "last")
+      log_raw(server, ["a", "warn", "through"], ["a", "info", "last"])
       eventually { server.messages("a.log").include?("last") }
       server.messages("a.log")
     end
@@ -204,14 +203,9 @@ class LogFaultsTest < Minitest::Test
       IO.pipe do |reader, writer|
         server = log_server(peer, { "default_log" => "-" }, out: writer)
         writer.close
-        client = Thread.new do
-          server.connect do |socket|
-            socket.write(GyreTest::LogPeers.frame("a", "authentication", ""))
-            messages.each { |message| socket.write(GyreTest::LogPeers.frame("a", "info", message)) }
-          end
-        end
+        client = Thread.new { log_raw(server, *messages.map { |message| ["a", "info", message] }) }
         eventually { server.gone? || full?(reader) }
-        read_messages(server, reader, messages.size).tap { client.join }
+        read_messages(server, reader, messages.size).tap { client.kill.join }
       end
     end
     assert_operator theirs.size, :<, messages.size
@@ -274,7 +268,7 @@ class LogFaultsTest < Minitest::Test
         assert_match(/\Aerror: /, socket.gets)
         socket.local_address.ip_port
       end
-      log_raw(server, "a", "info", "last")
+      log_raw(server, ["a", "info", "last"])
       eventually { server.messages(service: "a").include?("last") }
       server.lines.grep(/checksum/).map { |line| line.include?("127.0.0.1") && (peer == ANALOGGER || line.include?(from.to_s)) }
     end
@@ -299,7 +293,7 @@ class LogFaultsTest < Minitest::Test
     forged = "hello\n2020/01/01 00:00:00|root|info|all is well"
     theirs, ours = both do |peer|
       server = log_server(peer)
-      log_raw(server, "a", "info", forged)
+      log_raw(server, ["a", "info", forged])
       eventually { server.messages.any? }
       [server.lines.size, server.lines.first[/\A[^|]*/]]
     end
