@@ -7,14 +7,6 @@ module Gyre
   module LogCommand
     # One departure.
     class Daemon
-      # Tells a fresh copy after USR2 (the same process) that it has left already.
-      VARIABLE = "GYRE_LOG_DAEMON"
-
-      # @return [Boolean]
-      def self.already?
-        ENV[VARIABLE] == Process.pid.to_s
-      end
-
       # @param out [IO] where the process id is said
       # @param quiet [Boolean] a pidfile says it
       def initialize(out, quiet: false)
@@ -30,7 +22,6 @@ module Gyre
           reader.close
           Process.setsid
           exit!(0) if fork # who leads no session never gets a terminal again
-          ENV[VARIABLE] = Process.pid.to_s
           exit(yield(self))
         end
         @writer.close

@@ -62,10 +62,12 @@ module Gyre
       end
 
       def serve(configuration, restart)
+        require "gyre/log/handover" # what follows takes longer to load than a mistake to tell
+        require "gyre/log/server"
         pidfile = configuration.pidfile && Pidfile.new(configuration.pidfile)
         pidfile&.check
         raise_descriptor_limit
-        return run(configuration, restart, pidfile) if !configuration.daemonize? || Daemon.already?
+        return run(configuration, restart, pidfile) if !configuration.daemonize? || Log::Handover.pending?
 
         Daemon.new(@out, quiet: !pidfile.nil?).start do |daemon|
           run(configuration, restart, pidfile) { daemon.ready(streams(configuration)) }
@@ -86,7 +88,6 @@ module Gyre
       end
 
       def listen(configuration, restart)
-        require "gyre/log/server"
         Log::Server.new(**configuration.settings, report: @err, restart: restart).listen
       rescue ArgumentError, SocketError => error
         raise StartError, error.message

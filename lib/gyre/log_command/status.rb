@@ -3,6 +3,7 @@
 # `gyre log status`: a server's figures as a table, as JSON, or again and again. Gyre::LogCommand starts it; Gyre::LogCommand::Report
 # makes the table. It changes nothing at the server.
 
+require "io/console"
 require "json"
 require "gyre/log/viewer"
 require "gyre/log_command/paint"

@@ -30,8 +30,10 @@ module Gyre
         flags.on("-c", "--config FILE", "the server's configuration: host, port and key", "are taken from it") { |value| @path = value }
         flags.on("--key-file FILE", "the file that holds the key, if it is not in", "GYRE_LOG_KEY") { |value| @values[:key_file] = value }
         flags.on("--tls [CA]", "with TLS; CA is a PEM file with the authorities", "that count, instead of the system's") do |value|
-          @tls = value ? { ca: value } : {}
+          @tls = (@tls || {}).merge({ ca: value }.compact)
         end
+        flags.on("--certificate FILE", "our own certificate, for a server that asks") { |value| @tls = (@tls || {}).merge(certificate: value) }
+        flags.on("--certificate-key FILE", "its private key") { |value| @tls = (@tls || {}).merge(key: value) }
       end
 
       # @return [Gyre::Endpoint]
@@ -68,7 +70,7 @@ module Gyre
       def explain(error)
         case error
         when Errno::ECONNREFUSED, Errno::ENOENT then "nobody listens on #{endpoint}. Start a server there with `gyre log`, or name another with -h and -p"
-        when Errno::ETIMEDOUT, IO::TimeoutError then "#{endpoint} does not answer"
+        when Errno::ETIMEDOUT then "#{endpoint} does not answer"
         when Log::Denied then "#{error.message}. Put it into GYRE_LOG_KEY, or name the file that holds it with --key-file"
         else error.message
         end

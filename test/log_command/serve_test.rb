@@ -1,0 +1,183 @@
+# frozen_string_literal: true
+
+# The server as people start it: in front and as a daemon, with its pidfile, its signals, and what it says when it cannot start.
+
+require "test_helper"
+require_relative "../log/peers"
+require "gyre/log/viewer"
+
+class LogCommandServeTest < Minitest::Test
+  include GyreTest::LogPeers
+
+  GYRE = GyreTest::LogPeers::GYRE
+
+  def start_server(config = {}, *arguments, **options)
+    log_server(GYRE, config, *arguments, **options)
+  end
+
+  # @return [GyreTest::Helpers::Output] of a server that is not to start
+  def refused(*arguments, files: {}, env: {})
+    folder = log_folder
+    files.each { |name, text| File.write(File.join(folder, name), text) }
+    run_program({ "GYRE_LOG_KEY" => nil }.merge(env), *GYRE.server, *arguments, chdir: folder)
+  end
+
+  def log(server, message, key: "")
+    server.connect do |socket|
+      socket.write(GyreTest::LogPeers.frame("a", "authentication", key))
+      assert_equal "accepted\n", socket.gets
+      socket.write(GyreTest::LogPeers.frame("a", "info", message))
+      socket.close_write
+      socket.read
+    end
+  end
+
+  def test_without_a_configuration_it_writes_to_log
+    folder = log_folder
+    with_subprocess({ "GYRE_LOG_KEY" => nil }, *GYRE.server, "-p", "0", chdir: folder) do |pid, _out, err|
+      line = err.gets
+      assert_match(/listens on tcp:\/\/127\.0\.0\.1:\d+; services without a log of their own go to log; process #{pid}$/, line)
+      Socket.tcp("127.0.0.1", line[/:(\d+);/, 1].to_i) do |socket|
+        socket.write(GyreTest::LogPeers.frame("a", "authentication", "") + GyreTest::LogPeers.frame("a", "info", "hello"))
+        assert_equal "accepted\n", socket.gets
+      end
+      Process.kill(:TERM, pid)
+      assert_includes err.read, "task \"gyre log\"" # the hierarchy
+    end
+    assert_match(/\|a\|info\|hello$/, File.read(File.join(folder, "log")))
+  end
+
+  def test_int_and_term_write_everything_and_end_with_status_0
+    %i[INT TERM].each do |signal|
+      server = start_server({ "interval" => 30 })
+      log(server, "last words")
+      assert_equal 0, server.stop(signal).exitstatus
+      assert_equal ["last words"], server.messages
+    end
+  end
+
+  def test_its_pidfile_goes_with_it
+    server = start_server({ "pidfile" => "log.pid" })
+    assert_equal "#{server.pid}\n", server.read("log.pid")
+    server.stop(:TERM)
+    assert_equal "", server.read("log.pid")
+  end
+
+  def test_a_pidfile_of_a_living_server_is_refused
+    first = start_server({ "pidfile" => "log.pid" })
+    output = run_program(*GYRE.server, "-p", "0", "-w", first.path("log.pid"))
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre log: .*log\.pid: process #{first.pid} has it and runs\. Stop it with/, output.err)
+    assert_equal "#{first.pid}\n", first.read("log.pid")
+  end
+
+  def test_hup_opens_the_files_anew
+    server = start_server
+    log(server, "one")
+    eventually { server.messages == ["one"] }
+    File.rename(server.path("default.log"), server.path("old.log"))
+    Process.kill(:HUP, server.pid)
+    eventually { server.read("default.log") != "" || File.exist?(server.path("default.log")) }
+    log(server, "two")
+    eventually { server.messages.include?("two") }
+    assert_equal ["one"], server.messages("old.log").first(1)
+  end
+
+  def test_usr2_starts_anew_with_the_same_process_and_pidfile
+    server = start_server({ "pidfile" => "log.pid" })
+    log(server, "one")
+    config = YAML.safe_load(server.read("log.yml")).merge("default_log" => "other.log")
+    File.write(server.path("log.yml"), YAML.dump(config))
+    Process.kill(:USR2, server.pid)
+    eventually(within_s: 20, what: "a fresh server: #{server.path("err")}") { server.read("err").scan("listens on").size == 2 }
+    log(server, "two")
+    eventually { server.messages("other.log").include?("two") }
+    assert_equal ["one"], server.messages.first(1)
+    assert_equal "#{server.pid}\n", server.read("log.pid")
+    assert_equal 0, server.stop(:TERM).exitstatus
+    assert_equal "", server.read("log.pid")
+  end
+
+  def test_usr2_with_a_mistake_in_the_configuration_changes_nothing
+    server = start_server
+    File.write(server.path("log.yml"), "prot: 1\n")
+    Process.kill(:USR2, server.pid)
+    eventually(within_s: 20) { server.read("err").include?("not started anew") }
+    assert_match(/not started anew: log\.yml:1: prot: there is no such key; did you mean port\?/, server.read("err"))
+    log(server, "still here")
+    eventually { server.messages.include?("still here") }
+  end
+
+  def test_a_daemon_is_a_process_of_its_own_and_its_caller_waits_until_it_listens
+    folder = log_folder
+    port = GyreTest::LogPeers.free_port
+    output = run_program({ "GYRE_LOG_KEY" => nil }, *GYRE.server, "-x", "-w", "log.pid", "-p", port.to_s, "-d", "all.log", chdir: folder)
+    pid = File.read(File.join(folder, "log.pid")).to_i
+    @started << -> { Process.kill(:KILL, pid) if alive?(pid) }
+    assert_equal [0, ""], [output.status.exitstatus, output.out]
+    assert_equal pid, Gyre::Log::Viewer.new(port).status["pid"] # it listened at once
+    refute_equal Process.getpgid(Process.pid), Process.getpgid(pid)
+    assert_keeps_its_number_through_usr2(pid, port, folder)
+    Process.kill(:TERM, pid)
+    eventually { !alive?(pid) }
+    refute_path_exists File.join(folder, "log.pid")
+  end
+
+  def assert_keeps_its_number_through_usr2(pid, port, folder)
+    viewer = Gyre::Log::Viewer.new(port)
+    eventually { viewer.status["uptime_s"] > 0.5 }
+    Process.kill(:USR2, pid)
+    eventually(within_s: 20) do
+      viewer.status["uptime_s"] < 0.5
+    rescue Errno::ECONNRESET, EOFError
+      nil # asked at the moment of the change
+    end
+    assert_equal [pid, pid], [viewer.status["pid"], File.read(File.join(folder, "log.pid")).to_i]
+  end
+
+  def alive?(pid)
+    Process.kill(0, pid)
+    !File.exist?("/proc/#{pid}/stat") || File.read("/proc/#{pid}/stat")[/.*\) (.)/m, 1] != "Z"
+  rescue Errno::ESRCH, Errno::ENOENT
+    false
+  end
+
+  def test_a_daemon_without_a_pidfile_says_its_number
+    output = run_program({ "GYRE_LOG_KEY" => nil }, *GYRE.server, "-x", "-p", "0", chdir: log_folder)
+    pid = output.out[/\APID (\d+)\n\z/, 1].to_i
+    assert alive?(pid)
+    Process.kill(:TERM, pid)
+    eventually { !alive?(pid) }
+  end
+
+  def test_a_daemon_that_cannot_start_is_told_by_its_caller
+    first = start_server
+    output = run_program(*GYRE.server, "-x", "-p", first.port.to_s, "-w", first.path("log.pid"), "-d", first.path("x"))
+    assert_equal [1, ""], [output.status.exitstatus, output.out]
+    assert_match(/address already in use/, output.err)
+    assert_equal "", first.read("log.pid")
+  end
+
+  def test_a_port_that_is_taken_is_told_with_what_to_do
+    first = start_server
+    output = refused("-p", first.port.to_s)
+    assert_equal [1, "gyre log: listen on tcp://127.0.0.1:#{first.port}: address already in use. Choose another with -p, or see who has " \
+                     "it with `ss -ltnp sport = :#{first.port}`\n"], [output.status.exitstatus, output.err]
+  end
+
+  def test_a_folder_that_is_not_there_is_told
+    output = refused("-p", "0", "-d", "nowhere/log")
+    assert_equal [1, "gyre log: logfile: the folder nowhere does not exist: make it first\n"], [output.status.exitstatus, output.err]
+  end
+
+  def test_a_certificate_that_is_none_is_told
+    output = refused("-c", "log.yml", files: { "log.yml" => "port: 0\ntls: {certificate: log.yml, key: log.yml}\n" })
+    assert_equal [1, "gyre log: tls: the certificate log.yml holds no PEM certificate\n"], [output.status.exitstatus, output.err]
+  end
+
+  def test_the_key_of_the_environment_wins_over_the_file
+    server = start_server({ "key" => "other" }, start: false).start(env: { "GYRE_LOG_KEY" => "sesame" })
+    log(server, "in", key: "sesame")
+    refute_includes server.read("err"), "sesame"
+  end
+end

@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+# Which server a command talks to.
+
+require "test_helper"
+require "openssl"
+require "gyre/log_command/target"
+
+class LogCommandTargetTest < Minitest::Test
+  LogCommand = Gyre::LogCommand
+
+  def setup
+    @former = ENV.delete("GYRE_LOG_KEY")
+  end
+
+  def teardown
+    ENV["GYRE_LOG_KEY"] = @former
+  end
+
+  def target(*arguments)
+    LogCommand::Target.new.tap { |target| LogCommand::Usage.new(arguments, "x") { |flags| target.declare(flags) } }
+  end
+
+  def test_by_flags_or_the_default
+    assert_equal "tcp://127.0.0.1:6766", target.endpoint.to_s
+    assert_equal "tcp://logs:1", target("-h", "logs", "-p", "1").endpoint.to_s
+    assert_match(/\A--port: must be a port/, assert_raises(LogCommand::UsageError) { target("-p", "x").endpoint }.message)
+  end
+
+  def test_from_the_servers_configuration
+    Tempfile.create("log.yml") do |file|
+      file.write("host: 0.0.0.0\nport: 7\nkey: sesame\n")
+      file.flush
+      target = target("-c", file.path)
+      assert_equal ["tcp://127.0.0.1:7", "sesame"], [target.endpoint.to_s, target.key]
+      assert_equal "tcp://127.0.0.1:8", target("-c", file.path, "-h", "127.0.0.1", "-p", "8").endpoint.to_s
+      file.write("prot: 1\n")
+      file.flush
+      assert_match(/:4: prot: there is no such key/, assert_raises(LogCommand::StartError) { target("-c", file.path).key }.message)
+    end
+  end
+
+  def test_the_key
+    ENV["GYRE_LOG_KEY"] = "sesame"
+    assert_equal "sesame", target.key
+    assert_match(/cannot be read/, assert_raises(LogCommand::StartError) { target("--key-file", "/nowhere/key").key }.message)
+  end
+
+  def test_tls
+    assert_nil target.tls
+    assert_equal OpenSSL::SSL::VERIFY_PEER, target("--tls").tls.verify_mode
+    assert_match(%r{tls: the ca /nowhere}, assert_raises(LogCommand::StartError) { target("--tls", "/nowhere").tls }.message)
+  end
+
+  def test_what_happened_and_what_to_do
+    assert_match(/nobody listens on tcp.*gyre log/, target.explain(Errno::ECONNREFUSED.new))
+    assert_match(/GYRE_LOG_KEY/, target.explain(Gyre::Log::Denied.new("no")))
+    assert_equal "other", target.explain(StandardError.new("other"))
+  end
+end
