@@ -39,9 +39,8 @@ module Gyre
 
       # In a forked child: the thread is the parent's, and so are the spools.
       # @return [void]
-      def process_fork
-        @thread = nil
-        @sender&.process_fork
+      def abandon
+        @sender&.abandon
         @spools.each(&:close)
       end
 

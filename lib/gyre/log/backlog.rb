@@ -43,7 +43,7 @@ module Gyre
         @memory = []
         @flying = []
         @flying_bytes = 0
-        @acknowledged = @dropped = @spooled = 0
+        @acknowledged = @given = @dropped = @spooled = 0
         finish_spool
       end
 
@@ -55,6 +55,7 @@ module Gyre
         batch = read_spool || @memory.shift || taken
         return unless batch
 
+        @given = batch.last
         @flying << batch
         @flying_bytes += batch.bytes.bytesize
         batch
@@ -63,6 +64,8 @@ module Gyre
       # @param number [Integer] the server has everything up to it
       # @return [Integer] batches that are done
       def acknowledge(number)
+        raise ProtocolError, "#{number} was acknowledged, but never sent" if number > @given
+
         @acknowledged = number if number > @acknowledged
         done = 0
         while (batch = @flying.first) && batch.last <= number
@@ -89,11 +92,12 @@ module Gyre
       end
 
       # Moves everything into the spool.
+      # @param drop [Boolean] whether old records make room; never while some of them are in flight
       # @return [Boolean] false: there was no room for all of it
-      def store
+      def store(drop: @drop)
         @trouble = nil
         while (batch = @memory.first || taken&.tap { |new| @memory << new })
-          return false unless spool_takes?(batch)
+          return false unless spool_takes?(batch, drop)
 
           @memory.shift
         end
@@ -105,7 +109,7 @@ module Gyre
       def overflow
         return true unless @spool&.unread? && @memory.empty? && @outbox.bytesize > @memory_limit / 2
 
-        store
+        store(drop: false)
       end
 
       # Gives up the oldest records, a handful at once, if that is the policy: for when there is no spool, or its disk is full.
@@ -221,12 +225,12 @@ module Gyre
       end
 
       # Moves a batch into the spool, in pieces, so that as much as possible fits.
-      def spool_takes?(batch)
+      def spool_takes?(batch, drop)
         return false unless (@spool ||= @make_spool&.call)
 
         until batch.bytes.empty?
           bytes = Spool.cut(batch.bytes, @spool.limit / 4)
-          @dropped += @spool.make_room(bytes) if @drop
+          @dropped += @spool.make_room(bytes) if drop
           return false unless @spool.append(bytes == batch.bytes.bytesize ? batch.bytes : batch.bytes.byteslice(0, bytes))
 
           before = batch.count

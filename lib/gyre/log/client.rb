@@ -152,13 +152,19 @@ module Gyre
         stored = false
         @sender.wait do
           ready
-          raise SpoolFull, full_message if @settings.when_full == :raise && @sender.full?
-
+          make_room if @sender.full?
           (stored = @outbox.store(severity, message, false)) != false
         end
         stored
       rescue ThreadError # a signal handler cannot wait
         @outbox.store(severity, message, true)
+      end
+
+      # What is asked of the sender, or told to the caller, when neither the server nor the disk takes anything.
+      def make_room
+        raise SpoolFull, full_message if @settings.when_full == :raise
+
+        @sender.wake if @settings.when_full == :drop_oldest
       end
 
       # Once more in a child, where no hook was called; and when the thread was killed.
@@ -167,6 +173,8 @@ module Gyre
 
         @sender.process_fork if @outbox.forked?
         @sender.start unless @sender.running?
+      rescue ThreadError
+        nil # in a signal handler: the next message starts it
       end
 
       def check(severity, message)

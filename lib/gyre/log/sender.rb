@@ -15,6 +15,7 @@ require "gyre/log/backlog"
 require "gyre/log/uplink"
 require "gyre/log/process_hooks"
 require "gyre/log/sender/away"
+require "gyre/log/sender/lifetime"
 require "gyre/log/sender/serving"
 require "gyre/log/sender/waiting"
 require "openssl"
@@ -25,6 +26,7 @@ module Gyre
     # See the head of this file.
     class Sender
       include Away
+      include Lifetime
       include Serving
       include Waiting
 
@@ -39,6 +41,10 @@ module Gyre
       attr_reader :error
       # @return [String] 32 hexadecimal digits
       attr_reader :client_id
+      # @return [Integer] attempts to connect that failed, one after the other
+      attr_reader :failures
+      # @return [Float, nil] when the last connection was made (Uplink.now)
+      attr_reader :connected_at
 
       # @param settings [Settings]
       # @param outbox [NativeOutbox, PortableOutbox]
@@ -55,6 +61,7 @@ module Gyre
 
       # Starts the thread, unless it runs. After {#close} it does nothing.
       # @return [void]
+      # @raise [ThreadError] in a signal handler
       def start
         @mutex.synchronize do
           return if @thread&.alive? || @closing_at
@@ -89,6 +96,19 @@ module Gyre
         @thread&.join
       end
 
+      # After {#close}: as if it had not been called.
+      # @return [void]
+      def reopen
+        join
+        @closing_at = nil
+        start
+      end
+
+      # @return [Boolean] whether it has a connection, or has failed to get one
+      def tried?
+        @state != :connecting
+      end
+
       # @return [Boolean] whether it has ended and nothing was left
       def done?
         @done || false
@@ -107,36 +127,6 @@ module Gyre
         @waker&.write_nonblock("!", exception: false)
       rescue IOError, Errno::EPIPE
         nil # it has ended
-      end
-
-      # Before the process ends: waits until all is acknowledged, while there is hope.
-      # @param since [Float] when the end began
-      # @return [void]
-      def flush_at_exit(since)
-        number = @outbox.sequence
-        left = since + @settings.exit_timeout - Uplink.now
-        wait([left, 0].max) { acknowledged?(number) || !running? || (@failures.positive? && @backlog.spools?) }
-      end
-
-      # Ends the thread, which leaves what it has in the spool.
-      # @return [void]
-      def put_down
-        @thread&.kill&.join
-      end
-
-      # In a forked child: as new, without anything of the parent's.
-      # @return [void]
-      def process_fork
-        @link&.abandon
-        @adoption&.process_fork
-        @backlog.close
-        [@pipe, @waker].each { |io| io&.close }
-        @thread = @attempt = @closing_at = nil
-        @outbox.reset
-        @sent = @reconnects = @dropped = @spooled = 0
-        set_up_waiting
-        set_up(nil)
-        @outbox.attention = true
       end
 
       # @return [Boolean] whether {#close} was called
@@ -206,7 +196,7 @@ module Gyre
       end
 
       def closing_left
-        @closing_at && [@closing_at - Uplink.now, 0].max
+        [@closing_at - Uplink.now, 0].max if @closing_at&.finite?
       end
 
       # --- the end of a connection, and of the thread ---

@@ -24,11 +24,11 @@ module Gyre
           deadline = timeout_s && Uplink.now + timeout_s
           @mutex.synchronize do
             @waiting += 1
+            wake
             until (result = yield)
               left = deadline ? deadline - Uplink.now : LOOK_S
               return false if left <= 0
 
-              wake
               @changed.wait(@mutex, [left, LOOK_S].min)
             end
             result

@@ -58,6 +58,7 @@ module Gyre
 
             File.rename(path, "#{path}.damaged")
             report&.call("the head of #{path} is damaged; the file is kept as #{path}.damaged")
+            nil
           end
 
           private

@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+# What a log client's sender does when its process ends, becomes a daemon or is forked. Part of Gyre::Log::Sender, called by
+# Gyre::Log::ProcessHooks.
+
+module Gyre
+  module Log
+    class Sender
+      # See the head of this file.
+      module Lifetime
+        # Before the process ends: waits until all is acknowledged, while there is hope.
+        # @param since [Float] when the end began
+        # @return [void]
+        def flush_at_exit(since)
+          number = @outbox.sequence
+          left = since + @settings.exit_timeout - Uplink.now
+          wait([left, 0].max) { acknowledged?(number) || !running? || (@failures.positive? && @backlog.spools?) }
+        end
+
+        # Ends the thread, which leaves what it has in the spool.
+        # @return [void]
+        def put_down
+          @thread&.kill&.join
+        end
+
+        # In a forked child: as new, without anything of the parent's.
+        # @return [void]
+        def process_fork
+          abandon
+          @thread = @attempt = @adoption = nil
+          @outbox.reset
+          @sent = @reconnects = @dropped = @spooled = 0
+          set_up_waiting
+          set_up(nil)
+          @outbox.attention = true
+        end
+
+        # In a forked child: lets go of the parent's connection and spool, without a word to the server.
+        # @return [void]
+        def abandon
+          @link&.abandon
+          @adoption&.abandon
+          @backlog.close
+          [@pipe, @waker].each(&:close)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,297 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "gyre/log/outbox"
+require "gyre/log/records"
+require "gyre/log/spool"
+require "tmpdir"
+
+class LogSpoolTest < Minitest::Test
+  ID = "0123456789abcdef" * 2
+  OTHER = "f" * 32
+
+  def setup
+    @folder = Dir.mktmpdir
+    @reports = []
+  end
+
+  def teardown
+    FileUtils.rm_rf(@folder)
+  end
+
+  def options(limit: 1 << 20)
+    { limit: limit, record_limit: (1 << 20) + 8, codec: Gyre::Log::Outbox.implementation, report: ->(text) { @reports << text } }
+  end
+
+  def spool(id = ID, **settings)
+    Gyre::Log::Spool.create(@folder, "app", id, **options(**settings))
+  end
+
+  def orphans
+    Gyre::Log::Spool.orphans(@folder, "app", **options)
+  end
+
+  def record(number, message = "message #{number}")
+    Gyre::Log::Records.encode(seq: number, time_us: number, service: "app", severity: "info", message: message)
+  end
+
+  def records(range)
+    range.map { |number| record(number) }.join
+  end
+
+  # Everything unread: sequence numbers, and the last mark.
+  def read_all(spool)
+    numbers = []
+    mark = nil
+    while (found = spool.read)
+      bytes, last, count, mark = found
+      these = Gyre::Log::Records.each(bytes).map { |number,| number }
+      assert_equal [these.last, these.size], [last, count]
+      numbers += these
+    end
+    [numbers, mark]
+  end
+
+  # What a crash leaves: the process is gone, so is its lock.
+  def crash(spool)
+    spool.close
+  end
+
+  def segment_path(spool)
+    Dir[File.join(spool.path, "*.records")].max
+  end
+
+  def test_records_are_read_in_order_and_again_until_they_are_acknowledged
+    spool = spool()
+    assert spool.append(records(1..3))
+    assert spool.append(records(4..5))
+    numbers, mark = read_all(spool)
+    assert_equal [1, 2, 3, 4, 5], numbers
+    refute spool.unread?
+    spool.rewind
+    assert_equal [1, 2, 3, 4, 5], read_all(spool).first
+    spool.acknowledge(spool.before(mark, records(4..5).bytesize))
+    spool.rewind
+    assert_equal [4, 5], read_all(spool).first
+    assert_equal records(4..5).bytesize, spool.bytesize
+    spool.acknowledge(mark)
+    assert spool.empty?
+    spool.delete
+    assert_empty Dir.children(@folder)
+  end
+
+  def test_what_is_appended_while_reading_is_read_too
+    spool = spool()
+    spool.append(record(1))
+    assert_equal [1], read_all(spool).first
+    refute spool.unread?
+    spool.append(record(2))
+    assert spool.unread?
+    assert_equal [2], read_all(spool).first
+    crash(spool)
+  end
+
+  def test_many_segments_are_one_row_and_are_deleted_one_by_one
+    spool = spool()
+    200.times { |number| spool.append(record(number + 1, "x" * 4000)) }
+    files = -> { Dir[File.join(spool.path, "*.records")].size }
+    all = files.call
+    assert_operator all, :>, 5
+    numbers = []
+    until (found = spool.read).nil?
+      numbers += Gyre::Log::Records.each(found[0]).map { |number,| number }
+      spool.acknowledge(found[3])
+      assert_operator files.call, :<=, all
+      all = files.call
+    end
+    assert_equal (1..200).to_a, numbers
+    assert_equal 1, all
+    assert spool.empty?
+    spool.delete
+  end
+
+  def test_a_record_longer_than_a_read
+    spool = spool()
+    spool.append(record(1, "y" * 700_000) + record(2))
+    assert_equal [1, 2], read_all(spool).first
+    crash(spool)
+    spool, = orphans
+    assert_equal [1, 2], read_all(spool).first
+    spool.close
+  end
+
+  def test_the_limit
+    spool = spool(limit: 1000)
+    count = 0
+    count += 1 while spool.append(record(count + 1, "x" * 71)) # 105 bytes
+    assert_equal 9, count
+    found = spool.read
+    assert_equal 9, found[2]
+    spool.acknowledge(spool.before(found[3], 105 * 8))
+    assert spool.append(record(10, "x" * 71))
+    refute spool.append(record(11, "x" * 71))
+    crash(spool)
+  end
+
+  def test_making_room_drops_whole_records_and_counts_them
+    spool = spool(limit: 1000)
+    (1..9).each { |number| spool.append(record(number, "x" * 71)) }
+    assert_equal 2, spool.make_room(200)
+    assert spool.append(record(10, "x" * 71) + record(11, "x" * 60))
+    assert_equal 0, spool.make_room(10)
+    assert_equal (3..11).to_a, read_all(spool).first
+    assert_equal 9, spool.make_room(1000)
+    assert spool.empty?
+    crash(spool)
+  end
+
+  def test_another_process_adopts_what_a_dead_one_left_and_goes_on_where_it_was
+    spool = spool()
+    spool.append(records(1..5))
+    found = spool.read
+    spool.acknowledge(spool.before(found[3], records(4..5).bytesize))
+    assert_empty orphans, "its owner lives"
+    crash(spool)
+    adopted, *more = orphans
+    assert_empty more
+    assert_equal ID, adopted.client_id
+    assert_equal [4, 5], read_all(adopted).first
+    assert_empty orphans, "it has an owner again"
+    adopted.close
+  end
+
+  def test_only_spools_of_the_same_name_are_adopted
+    crash(spool.tap { |spool| spool.append(record(1)) })
+    other = Gyre::Log::Spool.create(@folder, "app.more", OTHER, **options)
+    other.append(record(1))
+    other.close
+    assert_equal [ID], orphans.each(&:close).map(&:client_id)
+    assert_equal [OTHER], Gyre::Log::Spool.orphans(@folder, "app.more", **options).each(&:close).map(&:client_id)
+    assert_empty Gyre::Log::Spool.orphans(File.join(@folder, "missing"), "app", **options)
+  end
+
+  def test_a_crash_at_any_byte_of_the_last_write_loses_only_that_record
+    spool = spool()
+    spool.append(records(1..2))
+    path = segment_path(spool)
+    whole = File.size(path)
+    spool.append(record(3, "the third"))
+    bytes = File.binread(path)
+    crash(spool)
+    (whole..bytes.bytesize).each do |size|
+      File.binwrite(path, bytes.byteslice(0, size))
+      adopted, = orphans
+      assert_equal size == bytes.bytesize ? [1, 2, 3] : [1, 2], read_all(adopted).first, "#{size} bytes"
+      assert_equal size == bytes.bytesize ? size : whole, File.size(path)
+      adopted.close
+    end
+    assert_equal bytes.bytesize - whole - 1, @reports.size, "each but the whole ones is reported"
+  end
+
+  def test_a_crash_at_any_byte_of_a_new_segment_loses_no_older_one
+    spool = spool()
+    spool.append(records(1..2))
+    second = File.join(spool.path, "00000002.records")
+    fresh = Gyre::Log::Spool::Segment.create(second, ID)
+    fresh.append(record(3))
+    bytes = File.binread(second)
+    fresh.close
+    crash(spool)
+    (0..bytes.bytesize).each do |size|
+      File.binwrite(second, bytes.byteslice(0, size))
+      adopted, = orphans
+      expected = size == bytes.bytesize ? [1, 2, 3] : [1, 2]
+      assert_equal expected, read_all(adopted).first, "#{size} bytes"
+      adopted.close
+    end
+  end
+
+  def test_a_position_torn_at_any_byte_is_the_one_before_or_the_new_one
+    spool = spool()
+    spool.append(records(1..4))
+    found = spool.read
+    one = records(1..1).bytesize
+    spool.acknowledge(spool.before(found[3], one * 3))
+    path = segment_path(spool)
+    before = File.binread(path)
+    spool.acknowledge(spool.before(found[3], one * 2))
+    after = File.binread(path)
+    crash(spool)
+    changed = (0...64).reject { |index| before.getbyte(index) == after.getbyte(index) }
+    refute_empty changed
+    (changed.first..changed.last + 1).each do |torn|
+      File.binwrite(path, after.byteslice(0, torn) + before.byteslice(torn..))
+      adopted, = orphans
+      first = read_all(adopted).first.first
+      assert_equal torn > changed.last ? 3 : 2, first, "torn at #{torn}"
+      adopted.close
+    end
+  end
+
+  def test_damage_in_a_head_puts_the_segment_aside
+    spool = spool()
+    spool.append(records(1..3))
+    path = segment_path(spool)
+    crash(spool)
+    File.binwrite(path, "X", 5)
+    adopted, = orphans
+    assert_equal [[], nil], read_all(adopted)
+    assert adopted.empty?
+    adopted.delete
+    assert_equal ["00000001.records.damaged"], Dir.children(adopted.path)
+    assert_match(/damaged/, @reports.join)
+  end
+
+  def test_a_full_disk_leaves_whole_records
+    code = <<~RUBY
+      require "gyre/log/outbox"; require "gyre/log/spool"; require "gyre/log/records"
+      trap(:XFSZ, "IGNORE")
+      Process.setrlimit(:FSIZE, 1000)
+      spool = Gyre::Log::Spool.create(ARGV[0], "app", "#{ID}", limit: 100_000, record_limit: 5000, codec: Gyre::Log::Outbox.implementation)
+      make = ->(number) { Gyre::Log::Records.encode(seq: number, time_us: 1, service: "app", severity: "info", message: "x" * 67) }
+      number = 0
+      begin
+        loop { spool.append(make.(number += 1)) }
+      rescue SystemCallError => error
+        print error.class, " ", number, " ", spool.bytesize
+      end
+    RUBY
+    output = ruby("-e", code, @folder)
+    assert_equal ["Errno::EFBIG 10 900", ""], [output.out, output.err]
+    adopted, = orphans
+    assert_equal (1..9).to_a, read_all(adopted).first
+    adopted.close
+  end
+
+  def test_an_owner_that_deletes_and_one_that_adopts_do_not_meet
+    lock = File.join(spool.tap(&:close).path, "lock")
+    taken = File.open(lock, File::RDWR)
+    File.delete(lock)
+    assert_empty orphans
+    assert taken.flock(File::LOCK_EX | File::LOCK_NB)
+    taken.close
+  end
+
+  def test_the_folder_is_for_its_owner_alone
+    folder = File.join(@folder, "a", "b")
+    spool = Gyre::Log::Spool.create(folder, "app", ID, **options)
+    spool.append(record(1))
+    assert_equal [0o700, 0o700, 0o600, 0o600],
+      [folder, spool.path, segment_path(spool), File.join(spool.path, "lock")].map { |path| File.stat(path).mode & 0o777 }
+    spool.close
+  end
+
+  def test_names_tell_services_apart
+    name = Gyre::Log::Spool.method(:name)
+    assert_equal "app@h%3A%3A1@6766@2", name.call("app", "h::1", 6766, 2)
+    texts = [["a/b", "h", 1, 2], ["a%2Fb", "h", 1, 2], ["a@h", 1, 2], ["ü" * 100, "h", 1], ["ü" * 101, "h", 1], ["ü" * 102, "h", 1]]
+    names = texts.map { |parts| name.call(*parts) }
+    assert_equal names.uniq, names
+    assert(names.all? { |text| text.bytesize <= 200 && !text.include?("/") && text.ascii_only? })
+  end
+
+  def test_where_a_folder_cannot_be_made
+    File.write(File.join(@folder, "file"), "")
+    assert_raises(SystemCallError) { Gyre::Log::Spool.create(File.join(@folder, "file"), "app", ID, **options) }
+  end
+end
