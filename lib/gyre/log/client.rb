@@ -152,8 +152,9 @@ module Gyre
         stored = false
         @sender.wait do
           ready
-          make_room if @sender.full?
-          (stored = @outbox.store(severity, message, false)) != false
+          stored = @outbox.store(severity, message, false)
+          make_room if stored == false && @sender.full?
+          stored != false
         end
         stored
       rescue ThreadError # a signal handler cannot wait
@@ -164,7 +165,7 @@ module Gyre
       def make_room
         raise SpoolFull, full_message if @settings.when_full == :raise
 
-        @sender.wake if @settings.when_full == :drop_oldest
+        @sender.drop if @settings.when_full == :drop_oldest
       end
 
       # Once more in a child, where no hook was called; and when the thread was killed.

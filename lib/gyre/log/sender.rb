@@ -121,6 +121,13 @@ module Gyre
         wake
       end
 
+      # Gives up the oldest records, where nothing else makes room.
+      # @return [void]
+      def drop
+        @drop = true
+        wake
+      end
+
       # Ends a wait of the thread's; also in a signal handler.
       # @return [void]
       def wake
@@ -175,7 +182,6 @@ module Gyre
 
       def turn
         @link ? serve : stay_away
-        tell
       rescue *NETWORK, Error => error
         lose(error)
       rescue StandardError => error

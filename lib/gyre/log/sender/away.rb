@@ -21,9 +21,14 @@ module Gyre
           stored = graceful? || !@backlog.spools? || @backlog.store
           @full = !stored || (!@backlog.spools? && !graceful?)
           tell_of_disk
-          @backlog.drop_oldest if @full && waited_for?
+          drop_oldest if @full && @drop
           tell
           wait_away(stored)
+        end
+
+        def drop_oldest
+          @drop = false
+          @backlog.drop_oldest
         end
 
         # Whether records may stay in memory for a moment.
@@ -68,6 +73,8 @@ module Gyre
         end
 
         def wait_away(stored)
+          return if finished?
+
           now = Uplink.now
           moments = [closing_left]
           moments << @retry_at - now unless @attempt

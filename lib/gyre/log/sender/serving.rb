@@ -21,6 +21,7 @@ module Gyre
           note_progress if number && @backlog.acknowledge(number)
           @backlog.overflow
           more = send_some
+          tell
           wait_connected unless more
           check_stall
         end
@@ -59,7 +60,7 @@ module Gyre
 
         def wait_connected
           idle = !@writing && !@backlog.any?
-          return if idle && !@outbox.await
+          return if finished? || (idle && !@outbox.await)
 
           left = [@backlog.flying? ? @stalled_from + @settings.stall_timeout - Uplink.now : nil, closing_left].compact.min
           IO.select([@pipe, @link], @writing ? [@link] : nil, nil, left && [left, 0].max)

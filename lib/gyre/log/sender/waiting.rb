@@ -53,7 +53,7 @@ module Gyre
           @mutex = Mutex.new
           @changed = ConditionVariable.new
           @waiting = 0
-          @full = false
+          @full = @drop = false
         end
 
         def waited_for?

@@ -1,0 +1,402 @@
+# frozen_string_literal: true
+
+# What becomes of messages when the server, the network or the disk fails.
+require "test_helper"
+require "gyre/log/client"
+require_relative "fake_server"
+require_relative "../support/engines"
+require "tmpdir"
+
+GyreTest::Engines.test_case("LogClientOutageTest") do
+  def setup
+    @spool = Dir.mktmpdir
+    @reports = []
+  end
+
+  def teardown
+    FileUtils.rm_rf(@spool)
+  end
+
+  def client(server, service = "app", **options)
+    client = Gyre::Log::Client.new(service, port: server.port, spool: @spool, retry_interval: 0.02..0.1,
+                                            report: ->(text) { @reports << text }, **options)
+    return client unless block_given?
+
+    begin
+      yield client
+    ensure
+      client.close(0)
+    end
+  end
+
+  def server(**options, &block)
+    GyreTest::FakeLogServer.open(**options) do |server|
+      block.call(server)
+      assert_empty server.failures
+    end
+  end
+
+  def log(client, range)
+    range.each { |number| client.info("m#{number}") }
+  end
+
+  def messages(range)
+    range.map { |number| "m#{number}" }
+  end
+
+  def spools
+    Dir.children(@spool)
+  end
+
+  def away(client)
+    eventually(what: "the outage") { client.stats[:state] == :away }
+  end
+
+  def test_three_outages_lose_nothing_and_keep_the_order
+    [true, false].each do |acknowledged|
+      server do |server|
+        client(server, acknowledged: acknowledged) do |client|
+          assert client.connect
+          3.times do |outage|
+            log(client, (outage * 100)...(outage * 100 + 50))
+            assert client.flush
+            eventually { server.messages.size == outage * 100 + 50 }
+            server.stop
+            away(client)
+            log(client, (outage * 100 + 50)...(outage * 100 + 100))
+            eventually { client.stats[:spool_bytes].positive? && client.stats[:spooled] == (outage + 1) * 50 }
+            refute client.flush(0.01)
+            server.start
+            assert client.flush
+            eventually { server.messages.size == outage * 100 + 100 }
+            assert_equal messages(0...(outage * 100 + 100)), server.messages
+            eventually { spools.empty? }
+          end
+          assert_equal [3, 0, 300], client.stats.values_at(:reconnects, :dropped, :logged)
+        end
+      end
+    end
+  end
+
+  def test_what_was_not_acknowledged_is_sent_again_with_its_numbers
+    server(acknowledge: :never) do |server|
+      client(server) do |client|
+        log(client, 0...10)
+        eventually { server.raw.size == 10 }
+        refute client.flush(0.05)
+        server.stop
+        away(client)
+        log(client, 10...20)
+        server.acknowledge = :each
+        server.start
+        assert client.flush
+        assert_equal messages(0...20), server.messages
+        assert_equal (1..10).to_a + (1..20).to_a, server.raw.map(&:sequence)
+        assert_equal 1, server.raw.map(&:client).uniq.size
+      end
+    end
+  end
+
+  def test_a_connection_cut_at_any_byte
+    (90..190).step(9) do |bytes|
+      server(cut_after: bytes) do |server|
+        client(server) do |client|
+          log(client, 0...5)
+          assert client.flush
+          assert_equal messages(0...5), server.messages
+        end
+      end
+    end
+  end
+
+  # What the network had taken when it was cut is gone: the old protocol tells nobody. All else arrives, once.
+  def test_an_old_connection_cut_at_any_byte
+    (30..100).step(9) do |bytes|
+      server(cut_after: bytes) do |server|
+        client(server, acknowledged: false) do |client|
+          4.times do |number|
+            client.info("m#{number}")
+            eventually { server.messages.size > number || server.connections > 1 }
+          end
+          eventually { server.connections > 1 }
+          client.info("m4")
+          assert client.flush
+          eventually { server.messages.last == "m4" }
+          numbers = server.messages.map { |message| message[1..].to_i }
+          assert_equal numbers.sort.uniq, numbers
+          assert_operator numbers.size, :>=, 4
+        end
+      end
+    end
+  end
+
+  def test_the_old_protocol_sends_a_frame_again_that_was_written_by_half
+    server do |server|
+      server.stalled = true
+      client(server, acknowledged: false) do |client|
+        server.stalled = false
+        assert client.connect
+        server.stalled = true
+        # More than the sockets' buffers take, so that a write ends in the middle; less than memory takes, so that nobody waits.
+        count = 1900
+        count.times { |number| client.info("m#{number} #{"x" * 8000}") }
+        eventually { client.stats[:state] == :connected && client.stats[:queue_bytes].positive? }
+        server.stop
+        eventually { client.stats[:spool_bytes].positive? }
+        received = server.messages.size
+        server.stalled = false
+        server.start
+        assert client.flush(20)
+        eventually(within_s: 20) { server.messages.last.start_with?("m#{count - 1} ") }
+        numbers = server.messages.map { |message| message[/\d+/].to_i }
+        assert_equal numbers.sort.uniq, numbers
+        assert_equal (numbers[received]..count - 1).to_a, numbers[received..]
+      end
+    end
+  end
+
+  def test_a_server_that_says_nothing_is_given_up_after_the_stall_timeout
+    server(acknowledge: :never) do |server|
+      client(server, stall_timeout: 0.2) do |client|
+        client.info("m0")
+        eventually { server.connections > 2 }
+        assert_match(/took nothing/, client.instance_variable_get(:@sender).error.message)
+        server.acknowledge = :each
+        assert client.flush
+        assert_equal ["m0"], server.messages
+      end
+    end
+  end
+
+  def test_an_idle_connection_is_not_given_up
+    server do |server|
+      client(server, stall_timeout: 0.4) do |client|
+        client.info("m0")
+        assert client.flush
+        sleep 0.6 # the time itself is the subject
+        client.info("m1")
+        assert client.flush
+        assert_equal 1, server.connections
+      end
+    end
+  end
+
+  def test_a_server_that_is_slow_holds_up_the_caller_but_nothing_is_lost
+    server(acknowledge: 0.001) do |server|
+      client(server, memory_limit: 8192) do |client|
+        assert client.connect
+        log(client, 0...400)
+        assert_operator client.stats[:queue_bytes], :<=, 8192
+        assert client.flush(20)
+        assert_equal messages(0...400), server.messages
+        assert_equal 0, client.stats[:spooled]
+      end
+    end
+  end
+
+  def test_new_messages_go_behind_the_spool_while_it_is_sent
+    server(start: false) do |server|
+      client(server, memory_limit: 16_384) do |client|
+        log(client, 0...2000)
+        eventually { client.stats[:spooled] == 2000 }
+        server.acknowledge = 0.0002
+        server.start
+        log(client, 2000...4000)
+        assert client.flush(30)
+        assert_equal messages(0...4000), server.messages
+        eventually { spools.empty? }
+      end
+    end
+  end
+
+  def test_a_full_spool_blocks_one_thread_while_others_go_on
+    server(start: false) do |server|
+      client(server, spool_limit: 4096, memory_limit: 8192) do |client|
+        writer = Thread.new { log(client, 0...1000) }
+        eventually { writer.stop? && client.stats[:queue_bytes] > 11_000 }
+        assert_equal 0, client.stats[:dropped]
+        server.start
+        assert writer.join(10)
+        assert client.flush
+        assert_equal messages(0...1000), server.messages
+      end
+    end
+  end
+
+  def test_a_full_spool_drops_the_oldest_whole_records_and_counts_them
+    server(start: false) do |server|
+      client(server, spool_limit: 4096, memory_limit: 8192, when_full: :drop_oldest) do |client|
+        log(client, 0...1000)
+        eventually { client.stats[:dropped] > 500 }
+        server.start
+        assert client.flush
+        dropped = client.stats[:dropped]
+        assert_equal messages(dropped...1000), server.messages
+        assert_operator client.stats[:spool_bytes], :<=, 4096
+      end
+    end
+  end
+
+  def test_a_full_spool_raises
+    server(start: false) do |server|
+      client(server, spool_limit: 4096, memory_limit: 8192, when_full: :raise) do |client|
+        away(client)
+        logged = 0
+        error = assert_raises(Gyre::Log::SpoolFull) { 1000.times { client.info("m#{logged}") && logged += 1 } }
+        assert_match(/no more room: .*refused/i, error.message)
+        assert_operator logged, :>, 250
+        server.start
+        assert client.flush
+        assert_equal messages(0...logged), server.messages
+        log(client, logged...logged + 10)
+        assert client.flush
+      end
+    end
+  end
+
+  def test_without_a_spool_memory_is_what_is_full
+    { block: nil, drop_oldest: nil, raise: Gyre::Log::SpoolFull }.each do |policy, error|
+      server(start: false) do |server|
+        client(server, spool: false, memory_limit: 8192, when_full: policy) do |client|
+          logged = 0
+          writer = Thread.new { 500.times { client.info("m#{logged}") && logged += 1 } }
+          writer.report_on_exception = false
+          error ? assert_raises(error) { writer.join(5) } : eventually { writer.stop? || !writer.alive? }
+          server.start
+          writer.join unless error
+          assert client.flush
+          dropped = client.stats[:dropped]
+          assert_equal policy == :drop_oldest, dropped.positive?
+          assert_equal messages(dropped...logged), server.messages
+          assert_empty spools
+        end
+      end
+    end
+  end
+
+  def test_a_spool_that_takes_nothing_is_told_once_and_its_policy_holds
+    FileUtils.rm_rf(@spool)
+    server(start: false) do |server|
+      client(server, when_full: :raise, memory_limit: 8192) do |client|
+        File.write(@spool, "no folder")
+        assert_raises(Gyre::Log::SpoolFull) { log(client, 0...2000) }
+        assert_equal 1, @reports.size, @reports.inspect
+        assert_match(/the spool in .* takes nothing/, @reports.first)
+        File.delete(@spool)
+        eventually { client.stats[:spooled].positive? }
+        server.start
+        assert client.flush
+        assert_equal messages(0...server.messages.size), server.messages
+      end
+    end
+  end
+
+  def test_a_wrong_key_is_an_error_that_the_caller_sees_and_nothing_is_lost
+    [true, false].each do |acknowledged|
+      server(reply: "denied\n") do |server|
+        client(server, acknowledged: acknowledged) do |client|
+          assert_raises(Gyre::Log::Denied) { client.connect }
+          error = assert_raises(Gyre::Log::Denied) { client.info("m0") }
+          assert_match(/refuses the key of service "app".*is kept/, error.message)
+          assert_raises(Gyre::Log::Denied) { client.flush }
+          assert_raises(Gyre::Log::Denied) { client.log("custom", "m1") }
+          eventually { client.stats[:spooled] == 2 }
+          assert_equal :refused, client.stats[:state]
+          server.reply = nil
+          eventually { client.stats[:state] == :connected }
+          client.info("m2")
+          assert client.flush
+          eventually { server.messages.size == 3 }
+          assert_equal messages(0...3), server.messages
+        end
+        assert_equal 1, @reports.size
+        @reports.clear
+      end
+    end
+  end
+
+  def test_an_old_server_is_an_error_that_says_what_to_do
+    server(reply: "accepted\n") do |server|
+      client(server) do |client|
+        assert_match(/`acknowledged: false`/, assert_raises(Gyre::Log::Incompatible) { client.connect }.message)
+        assert_raises(Gyre::Log::Incompatible) { client.info("m0") }
+      end
+    end
+    refute_empty spools
+  end
+
+  def test_a_server_that_breaks_the_protocol_is_tried_again
+    ["hello\n", "error: out of order\n", ""].each do |reply|
+      server(reply: reply) do |server|
+        client(server) do |client|
+          client.info("m0")
+          eventually { server.connections > 1 }
+          assert_equal :away, client.stats[:state]
+          server.reply = nil
+          assert client.flush
+          assert_equal ["m0"], server.messages
+        end
+      end
+    end
+    assert_equal ['says "hello"', 'says "error: out of order"'], @reports.map { |text| text[/says .*/] }
+  end
+
+  def test_what_a_closed_client_left_is_sent_by_the_next_one_with_its_number
+    server(start: false) do |server|
+      first = client(server)
+      log(first, 0...3)
+      first.close
+      other = client(server, "other")
+      other.info("other's")
+      other.close
+      assert_equal 2, spools.size
+      server.start
+      client(server) do |client|
+        client.info("m3")
+        assert client.flush
+        eventually { server.messages.size == 4 }
+        assert_equal messages(0...4), server.messages.sort
+        assert_equal [[1, 2, 3], [1]], server.records.group_by(&:client).values.map { |group| group.map(&:sequence) }.sort_by { |all| -all.size }
+        eventually { spools.size == 1 }
+      end
+      client(server, "other") { eventually { server.messages.last == "other's" } }
+      eventually { spools.empty? }
+    end
+  end
+
+  def test_a_client_that_is_closed_takes_nothing_more
+    server do |server|
+      client = client(server)
+      client.info("m0")
+      client.close
+      assert_equal [true, ["m0"]], [client.closed?, server.messages]
+      [-> { client.info("m1") }, -> { client.flush }, -> { client.connect }].each { |call| assert_raises(Gyre::Log::Closed, &call) }
+      client.close
+      assert_equal :closed, client.stats[:state]
+    end
+  end
+
+  def test_messages_that_no_spool_keeps_are_counted_and_told
+    server(start: false) do |server|
+      client = client(server, spool: false)
+      log(client, 0...3)
+      away(client)
+      client.close(0)
+      assert_equal 3, client.stats[:dropped]
+      assert_match(/3 messages are lost: .*refused/i, @reports.first)
+    end
+  end
+
+  def test_a_client_whose_thread_was_killed_goes_on
+    server do |server|
+      client(server) do |client|
+        client.info("m0")
+        assert client.flush
+        client.instance_variable_get(:@sender).instance_variable_get(:@thread).kill.join
+        client.info("m1")
+        assert client.flush
+        assert_equal messages(0...2), server.messages
+      end
+    end
+  end
+end
