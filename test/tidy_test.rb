@@ -40,8 +40,11 @@ class TidyTest < Minitest::Test
     **%w[brake connection conversation door feed handover hub link routing status tail transport]
       .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/server_test.rb"] },
     # Parts of the log's client: what its callers and its server see of them.
-    **%w[address adoption backlog errors logger_face outbox portable_outbox process_hooks sender sender/away sender/serving sender/waiting
-         settings spool spool/folders spool/segment text uplink].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_test.rb"] },
+    **%w[adoption backlog errors process_hooks sender sender/away sender/lifetime sender/serving sender/waiting uplink]
+      .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_outage_test.rb"] },
+    **%w[address analogger logger_face settings text].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_test.rb"] },
+    **%w[spool/folders spool/segment].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/spool_test.rb"] },
+    "lib/gyre/log/portable_outbox.rb" => "test/log/outbox_test.rb",
     # Parts of the log's outputs and of what drives them.
     **{ "link" => "socket", "redis_link" => "redis", "trouble" => "file", "writing" => "file" }
       .to_h { |name, test| ["lib/gyre/log/output/#{name}.rb", "test/log/output/#{test}_test.rb"] },
