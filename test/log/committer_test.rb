@@ -175,6 +175,24 @@ GyreTest::Engines.test_case("LogCommitterTest") do
     end
   end
 
+  # While more comes without end.
+  def test_a_sync_and_a_reopen_are_not_put_off_by_what_comes_later
+    with_committer(interval: 0.001, sync_interval: 0.01) do |committer, sink, output|
+      def output.write(*)
+        super
+        sleep 0
+        @refill.call
+      end
+      output.instance_variable_set(:@refill, -> { sink.add("more\n") && committer.send(:pass) })
+      sink.add("one\n")
+      eventually { output.calls.include?(:sync) }
+      committer.reopen
+      eventually { output.calls.include?(:reopen) }
+      assert committer.flush(5)
+      output.instance_variable_set(:@refill, -> {})
+    end
+  end
+
   def test_reopen_comes_after_what_is_there
     with_committer(interval: 60) do |committer, sink, output|
       sink.add("one\n")

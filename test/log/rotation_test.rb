@@ -5,7 +5,7 @@
 require "test_helper"
 require "tmpdir"
 require "gyre"
-require "gyre/log/output/file"
+require "gyre/log/output"
 
 class LogRotationTest < Minitest::Test
   Rotation = Gyre::Log::Rotation
@@ -125,6 +125,15 @@ class LogRotationTest < Minitest::Test
     output = open_output(size: 3, keep: 100)
     %w[one two].each { |line| output.write("#{line}\n") }
     assert_equal (before + %w[a.log a.log.1]).sort, Dir.children(@folder).sort
+  end
+
+  def test_a_link_stays_one
+    real = File.join(@folder, "real.log")
+    File.symlink(real, @path)
+    output = Gyre::Log::Output.open({ logfile: @path, rotate: { size: 3 } }).tap { |each| @outputs << each }
+    %w[one two].each { |line| output.write("#{line}\n") }
+    assert File.symlink?(@path)
+    assert_equal ["two\n", "one\n"], [File.read(@path), File.read("#{real}.1")]
   end
 
   # Each rename, unlink and packing in turn is the one before which the process is killed; nothing may be missing afterwards, and the

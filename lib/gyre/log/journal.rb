@@ -15,7 +15,6 @@
 
 require "gyre/log/journal/entry"
 require "gyre/log/output/writing"
-require "gyre/offload"
 
 module Gyre
   module Log
@@ -79,7 +78,7 @@ module Gyre
         bytes = Entry.encode_batch(batch)
         @open_batch = batch
         Output::Writing.put(@io, bytes, @trouble)
-        @trouble.overcome("sync #{@path}") { Offload.call(abandon: false) { @io.fdatasync } }
+        @trouble.overcome("sync #{@path}") { Output::Writing.beside { @io.fdatasync } }
         @bytesize += bytes.bytesize
       end
 
@@ -136,7 +135,7 @@ module Gyre
         fresh.sync = true
         at = 0
         at += fresh.write_nonblock(bytes.byteslice(at, Output::Writing::PIECE_BYTES)) while at < bytes.bytesize
-        Offload.call(abandon: false) do
+        Output::Writing.beside do
           fresh.fdatasync
           ::File.rename(fresh.path, @path)
           Output::Writing.sync_folder(@path)

@@ -110,6 +110,8 @@ module Gyre
           folder = ::File.dirname(path)
           raise ArgumentError, "#{key}: the folder #{folder} does not exist: make it first" unless ::File.directory?(folder)
 
+          # A link stays one: what rotates is the file that it leads to.
+          path = ::File.realdirpath(path) if settings[:rotate] && ::File.symlink?(path)
           File.new(path, rotation: Rotation.from(settings[:rotate], path, key: key, report: common[:report]), **common)
         rescue SystemCallError => error
           raise ArgumentError, "#{key}: cannot write to #{path}: #{SystemCallError.new(nil, error.errno).message}"

@@ -30,8 +30,9 @@ module Gyre
           @bytes = @written = 0
           @empty_at = Clock.now # when the sinks were seen empty last
           @unsynced_since = @writing = nil
-          @ordered = @done = 0 # syncs
-          @reopen = @stopping = false
+          @taken = @put = @synced = 0 # batches so far: in the queue, written, durable
+          @sync_at = @reopen_at = nil # after which of them
+          @stopping = false
           @work = Condition.new
           @finished = Condition.new
         end
@@ -47,6 +48,7 @@ module Gyre
             waiting.each { |checkpoint| checkpoint.open += 1 }
             @queue << Batch.new(data, clients, waiting, @empty_at)
             @bytes += data.bytesize
+            @taken += 1
           end
           @empty_at = now
           @work.signal unless @queue.empty?
@@ -55,16 +57,16 @@ module Gyre
         # Has everything that is queued now written and synced.
         # @return [Integer] a ticket for {#await}
         def order_sync
-          @ordered += 1
+          @sync_at = @taken if @synced < @taken
           @work.signal
-          @ordered
+          @taken
         end
 
         # @param ticket [Integer]
         # @param deadline [Float, nil]
         # @return [Boolean] whether it is done
         def await(ticket, deadline)
-          until @done >= ticket
+          until @synced >= ticket
             left = deadline && (deadline - Clock.now)
             return false if left && left <= 0
 
@@ -73,17 +75,18 @@ module Gyre
           true
         end
 
+        # Has the output opened anew after what is queued now.
         def order_reopen
-          @reopen = true
+          @reopen_at = @taken
           @work.signal
         end
 
         # The lane's task.
         def run
           until @stopping
-            if @queue.any? then write
-            elsif @ordered > @done then sync(@ordered)
-            elsif @reopen then reopen
+            if due?(@sync_at) then sync
+            elsif due?(@reopen_at) then reopen
+            elsif @queue.any? then write
             else @work.wait
             end
           end
@@ -126,9 +129,10 @@ module Gyre
           @writing = nil
           @bytes -= data.bytesize
           @written += data.bytesize
+          @put += batches.size
           return if clients.empty?
 
-          sync(@done)
+          sync
           batches.each { |batch| @stored.call(batch.checkpoints) }
         end
 
@@ -138,16 +142,21 @@ module Gyre
           @queue.shift([count, 1].max)
         end
 
-        def sync(ticket)
+        def sync
+          @sync_at = nil if due?(@sync_at)
           @output.sync
           @unsynced_since = nil
-          @done = ticket
+          @synced = @put
           @finished.signal
         end
 
         def reopen
-          @reopen = false
+          @reopen_at = nil
           @output.reopen
+        end
+
+        def due?(position)
+          position && position <= @put
         end
       end
     end

@@ -10,7 +10,6 @@ require "gyre/log/journal"
 require "gyre/log/output/writing"
 require "gyre/log/recovery"
 require "gyre/log/rotation"
-require "gyre/offload"
 
 module Gyre
   module Log
@@ -73,8 +72,8 @@ module Gyre
         def sync
           return unless @unsynced || @commit
 
-          @trouble.overcome("sync") do
-            Offload.call(abandon: false) { fdatasync }
+          @trouble.overcome("sync", meanwhile: "a crash of the machine may lose lines since the last sync, no acknowledged ones") do
+            Writing.beside { fdatasync }
           rescue SystemCallError
             rewrite if @commit
             raise
@@ -150,6 +149,8 @@ module Gyre
 
             sleep 0.05
           end
+        rescue Errno::ENOLCK, Errno::ENOTSUP
+          @trouble.say("this file system has no locks: take care that no other server writes to it")
         end
 
         def recover

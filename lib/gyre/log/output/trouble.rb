@@ -13,6 +13,7 @@ module Gyre
       class Trouble
         FIRST_PAUSE_S = 0.05
         LONGEST_PAUSE_S = 2.0
+        KEPT = "nothing is dropped"
         NO_ROOM = [Errno::ENOSPC, Errno::EDQUOT, Errno::EFBIG].freeze
 
         # @return [String, nil] what is wrong now, for the status
@@ -31,8 +32,9 @@ module Gyre
         # Runs the block again and again until it raises none of these errors.
         # @param doing [String] what is tried, for the message
         # @param errors [Array<Class>]
+        # @param meanwhile [String] what becomes of the bytes, for the message
         # @return the block's value
-        def overcome(doing, *errors)
+        def overcome(doing, *errors, meanwhile: KEPT)
           errors = [SystemCallError] if errors.empty?
           pause_s = FIRST_PAUSE_S
           begin
@@ -40,7 +42,7 @@ module Gyre
           rescue Errno::EINTR
             retry
           rescue *errors => error
-            meet(doing, error)
+            meet(doing, error, meanwhile)
             sleep([pause_s, @longest_pause_s].min)
             pause_s *= 2
             retry
@@ -58,13 +60,13 @@ module Gyre
         # Something failed and is going to be tried again; the same thing is reported once.
         # @param doing [String]
         # @param error [Exception]
-        def meet(doing, error)
+        def meet(doing, error, meanwhile)
           text = "#{NO_ROOM.include?(error.class) ? "disk full, " : ""}cannot #{doing}: #{plain(error)}"
           return if text == @text
 
           @since ||= Clock.now
           @text = text
-          say("#{text}; nothing is dropped, it is tried again")
+          say("#{text}; #{meanwhile}, it is tried again")
         end
 
         # It works again.
