@@ -35,6 +35,20 @@ class LogSessionTest < Minitest::Test
     assert_equal 1, table.size
   end
 
+  # Another server may have stored something for it meanwhile.
+  def test_where_the_output_is_shared_a_client_that_comes_again_is_asked_about_anew
+    table = sessions(shared: true)
+    first = table.fetch("a")
+    first.connection = Listening.new(0)
+    first.intake.received = 1
+    assert_same first, table.fetch("a"), "what is under way here is known here"
+    first.acknowledge(1)
+    second = table.fetch("a")
+    refute_same first, second
+    assert_same first.connection, second.connection, "so that it is replaced"
+    assert_equal 1, table.size
+  end
+
   def test_the_one_that_was_away_longest_is_forgotten
     table = sessions(limit: 2)
     first, = %w[a b].map { |id| table.fetch(id) }
@@ -55,7 +69,7 @@ class LogSessionTest < Minitest::Test
 
   private
 
-  def sessions(limit: 10)
-    Gyre::Log::Sessions.new(limit) { |id| Intake.new(id, 0) }
+  def sessions(limit: 10, **options)
+    Gyre::Log::Sessions.new(limit, **options) { |id| Intake.new(id, 0) }
   end
 end

@@ -175,7 +175,7 @@ module Gyre
 
         yield
         @link.watch(!@parked && @state != :closing) unless closed?
-      rescue SystemCallError, IOError, OpenSSL::SSL::SSLError => error
+      rescue SystemCallError, IOError, OpenSSL::SSL::SSLError, Output::Unavailable => error
         lost(error)
       rescue StandardError => error
         @hub.report("#{@peer}: #{error.full_message(highlight: false)}")

@@ -17,7 +17,8 @@ module Gyre
     #   sync                  returns when all that was written is durable; never holds up the loop
     #   reopen  close         HUP; the end
     #   stored                {client id => last sequence number that is stored}: what clients need not send again
-    #   stored_by(client id)  the same for one, as it is now: may wait for a server, so it is for a task
+    #   stored_by(client id)  the same for one, as it is now; raises Unavailable when that cannot be asked
+    #   shared?               whether clients may have stored something through other servers meanwhile
     #   format                :text, :json or :redis: what its sink makes; sink_options: that, and what else Ingest#sink needs
     #   trouble               nil, or why it cannot write at the moment
     #   to_s                  its name

@@ -45,8 +45,14 @@ module Gyre
       #
       # @param client_id [String]
       # @return [Hash{Sink => Integer}]
+      # @raise [Output::Unavailable]
       def stored(client_id)
-        @pairs.to_h { |sink, output| [sink, output.stored.fetch(client_id, 0)] }
+        @pairs.to_h { |sink, output| [sink, output.stored_by(client_id)] }
+      end
+
+      # @return [Boolean] whether other servers write to one as well
+      def shared?
+        @pairs.any? { |_, output| output.shared? }
       end
 
       # @return [Boolean] whether one cannot write at present
@@ -72,7 +78,7 @@ module Gyre
       def sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           output = Output.open(group.first.slice(*OUTPUT_KEYS), report: @report)
-          sink = ingest.sink(format: output.format, cull: group.all? { |log| log[:cull] }, raw: group.all? { |log| log[:raw] })
+          sink = ingest.sink(**output.sink_options, cull: group.all? { |log| log[:cull] }, raw: group.all? { |log| log[:raw] })
           @pairs.push([sink, output])
           sink
         end

@@ -62,7 +62,7 @@ module Gyre
         @ingest = Ingest.new(services_limit: @limits.services_limit)
         @routing = Routing.new(@ingest, logs: logs, default_log: default_log, levels: levels, raw: raw, report: method(:report))
         @committer = Committer.new(@routing.pairs, interval: interval, sync_interval: sync_interval)
-        @sessions = Sessions.new(@limits.sessions_limit) { |id| @ingest.session(id, @routing.stored(id)) }
+        @sessions = Sessions.new(@limits.sessions_limit, shared: @routing.shared?) { |id| @ingest.session(id, @routing.stored(id)) }
         @hub = Hub.new(self, key)
         @doors = []
         @handover = Handover.receive

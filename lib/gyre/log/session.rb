@@ -51,10 +51,13 @@ module Gyre
       include Enumerable
 
       # @param limit [Integer] how many without a connection are remembered; the outputs know them all the same
+      # @param shared [Boolean] clients may have been at other servers between two connections: what is known of one is asked for
+      #   again each time
       # @yieldparam client_id [String]
       # @yieldreturn [#received, #client_id] a session of the ingest, with what the outputs have stored
-      def initialize(limit, &open)
+      def initialize(limit, shared: false, &open)
         @limit = limit
+        @shared = shared
         @open = open
         @sessions = {}
       end
@@ -62,7 +65,9 @@ module Gyre
       # @param client_id [String]
       # @return [Session]
       def fetch(client_id)
-        session = @sessions.delete(client_id) || Session.new(@open.call(client_id))
+        session = @sessions[client_id]
+        session = begin_session(client_id, session&.connection) if session.nil? || (@shared && !session.pending?)
+        @sessions.delete(client_id)
         forget_one if @sessions.size >= @limit
         @sessions[client_id] = session # the last in the order of use
       end
@@ -78,6 +83,10 @@ module Gyre
       end
 
       private
+
+      def begin_session(client_id, former_connection)
+        Session.new(@open.call(client_id)).tap { |session| session.connection = former_connection }
+      end
 
       # The one that was away longest. One that is connected, or not durable yet, stays.
       def forget_one

@@ -111,6 +111,11 @@ module Gyre
           @journal.stored_by(client_id)
         end
 
+        # @return [Boolean] clients never come here from other servers
+        def shared?
+          false
+        end
+
         # @return [Hash] what its sink needs to know, for Ingest#sink
         def sink_options
           { format: @format }

@@ -11,6 +11,9 @@ require "socket"
 module Gyre
   module Log
     module Output
+      # The other server could not be asked.
+      class Unavailable < Gyre::Error; end
+
       # TCP or Unix.
       class Link
         # What a broken connection may raise.
@@ -22,8 +25,9 @@ module Gyre
         # @param port [Integer, nil]
         # @param path [String, nil] of a Unix socket
         # @yieldparam io [Socket] each new connection, for a greeting; what it raises of ERRORS makes a new try
-        def initialize(trouble, host: nil, port: nil, path: nil, &greet)
+        def initialize(trouble, host: nil, port: nil, path: nil, connect_timeout_s: CONNECT_TIMEOUT_S, &greet)
           @trouble = trouble
+          @connect_timeout_s = connect_timeout_s
           @host = host
           @port = port
           @path = path
@@ -44,6 +48,25 @@ module Gyre
           ensure
             close unless whole
           end
+        end
+
+        # The same, but on a new connection at most.
+        # @raise [Unavailable]
+        def try(doing, *errors)
+          former = @io
+          begin
+            whole = false
+            value = yield(io)
+            whole = true
+            value
+          ensure
+            close unless whole
+          end
+        rescue *ERRORS, *errors => error
+          raise Unavailable, "cannot #{doing}: #{error.message}" unless former
+
+          former = nil
+          retry
         end
 
         # Writes all of it.
@@ -77,7 +100,7 @@ module Gyre
         def connect
           return UNIXSocket.new(@path) if @path
 
-          ::Socket.tcp(@host, @port, connect_timeout: CONNECT_TIMEOUT_S).tap do |socket|
+          ::Socket.tcp(@host, @port, connect_timeout: @connect_timeout_s).tap do |socket|
             socket.setsockopt(::Socket::IPPROTO_TCP, ::Socket::TCP_NODELAY, 1)
             socket.setsockopt(::Socket::SOL_SOCKET, ::Socket::SO_KEEPALIVE, 1)
           end

@@ -26,7 +26,10 @@ module Gyre
         STREAM = "gyre"
         # A client that has not been heard of for so long is forgotten, as in a journal.
         FORGET_AFTER_S = 30 * 24 * 3600
+        FORGOTTEN_EVERY_S = 24 * 3600
         WRITER_KEPT_S = 24 * 3600
+        # For a server's answer about one client, and for a connection to ask on: somebody waits for it.
+        ASK_TIMEOUT_S = 1
 
         # @return [String] the stream's name
         attr_reader :key
@@ -45,10 +48,10 @@ module Gyre
           @name = "#{RedisLink.shown(url)} #{stream}"
           @trouble = Trouble.new(@name, report: report, **waits)
           @writing = RedisLink.new(url, @trouble)
-          @asking = RedisLink.new(url, @trouble)
+          @asking = RedisLink.new(url, @trouble, connect_timeout_s: ASK_TIMEOUT_S, reply_timeout_s: ASK_TIMEOUT_S)
           @trim = max_length ? Resp.command("XTRIM", stream, "MAXLEN", "~", max_length) : ""
           @batch = 0
-          @stored = nil
+          @forgotten_at = 0
         end
 
         # Stores a batch, once.
@@ -65,7 +68,7 @@ module Gyre
             number = nil unless (failure = failure_in(redis, number)).nil?
             raise RedisLink::Refused, failure if failure
           end
-          @stored&.merge!(clients) if clients
+          forget
         end
 
         def sync; end
@@ -85,24 +88,24 @@ module Gyre
           :redis
         end
 
-        # What clients have stored through any server, asked for once; later only our own writes are added. May wait for Redis.
+        # What all clients have stored through any server. May wait for Redis, as long as it takes.
         # @return [Hash{String=>Integer}]
         def stored
-          @stored ||= begin
-            table, = @asking.ask("read from it", ["HGETALL", @clients_key])
-            clients = table.each_slice(2).to_h { |id, text| [id, text.split.map(&:to_i)] }
-            forget(clients)
-            clients.transform_values(&:first)
-          end
+          clients.transform_values(&:first)
         end
 
-        # What one client has stored by now, also through another server: for each session that begins here. May wait for Redis.
+        # What one client has stored by now, also through another server: for each session that begins here. Waits for Redis, but
+        # not for long.
         # @param client_id [String]
         # @return [Integer] 0 for an unknown one
+        # @raise [Unavailable]
         def stored_by(client_id)
-          sequence = @asking.ask("read from it", ["HGET", @clients_key, client_id]).first.to_i
-          @stored[client_id] = sequence if @stored && sequence.positive?
-          sequence
+          @asking.try("read from #{self}", ["HGET", @clients_key, client_id]).first.to_i
+        end
+
+        # @return [Boolean] clients may come here from other servers: what is known of one is right for one session only
+        def shared?
+          true
         end
 
         # @return [Hash] what its sink needs to know, for Ingest#sink
@@ -152,12 +155,19 @@ module Gyre
           failure ? failure.message : (done ? nil : "the transaction was not executed")
         end
 
-        def forget(clients)
-          old = clients.select { |_, (_, seen)| seen && @clock.call.to_i - seen > FORGET_AFTER_S }.keys
-          return if old.empty?
+        def clients
+          table, = @asking.ask("read from it", ["HGETALL", @clients_key])
+          table.each_slice(2).to_h { |id, text| [id, text.split.map(&:to_i)] }
+        end
 
+        # Now and then.
+        def forget
+          now = @clock.call.to_i
+          return if now - @forgotten_at < FORGOTTEN_EVERY_S
+
+          @forgotten_at = now
+          old = clients.select { |_, (_, seen)| seen && now - seen > FORGET_AFTER_S }.keys
           old.each_slice(1000) { |ids| @asking.ask("forget old clients", ["HDEL", @clients_key, *ids]) }
-          old.each { |id| clients.delete(id) }
         end
       end
     end

@@ -30,7 +30,7 @@ module Gyre
         # @param url [String]
         # @param trouble [Trouble]
         # @raise [ArgumentError] which shows no password
-        def initialize(url, trouble, reply_timeout_s: REPLY_TIMEOUT_S)
+        def initialize(url, trouble, connect_timeout_s: Link::CONNECT_TIMEOUT_S, reply_timeout_s: REPLY_TIMEOUT_S)
           match = URL.match(url) or raise ArgumentError, "write redis://user:password@host:port/database or redis+unix:///path"
           unix = match[:scheme] != "redis"
           @database = (unix ? match[:db] : match[:path].to_s.delete_prefix("/")).to_s
@@ -38,7 +38,7 @@ module Gyre
 
           @login = [match[:user], match[:password]].map { |text| text && decode(text) }.reject { |text| text.to_s.empty? }
           @reply_timeout_s = reply_timeout_s
-          @link = Link.new(trouble, **place(match, unix)) { |io| greet(io) }
+          @link = Link.new(trouble, connect_timeout_s: connect_timeout_s, **place(match, unix)) { |io| greet(io) }
         end
 
         # Sends commands and reads a reply to each, on a new connection again if this one breaks.
@@ -47,6 +47,12 @@ module Gyre
         # @return [Array] replies; a Failure among them makes a new try
         def ask(doing, *requests)
           use(doing) { |session| session.call(*requests) }
+        end
+
+        # The same once only.
+        # @raise [Unavailable]
+        def try(doing, *requests)
+          @link.try(doing, Refused, Resp::Malformed) { |_io| call(*requests) }
         end
 
         # Runs the block with what can `call`, `write` and `read`; again when the connection breaks or Refused is raised.

@@ -59,6 +59,11 @@ module Gyre
           0
         end
 
+        # @return [Boolean] clients never come here from other servers
+        def shared?
+          false
+        end
+
         # @return [Hash] what its sink needs to know, for Ingest#sink
         def sink_options
           { format: @format }
