@@ -91,7 +91,7 @@ module Gyre
         # What all clients have stored through any server. May wait for Redis, as long as it takes.
         # @return [Hash{String=>Integer}]
         def stored
-          clients.transform_values(&:first)
+          clients(@asking).transform_values(&:first)
         end
 
         # What one client has stored by now, also through another server: for each session that begins here. Waits for Redis, but
@@ -155,8 +155,9 @@ module Gyre
           failure ? failure.message : (done ? nil : "the transaction was not executed")
         end
 
-        def clients
-          table, = @asking.ask("read from it", ["HGETALL", @clients_key])
+        # @param link [RedisLink] @asking for the server, @writing for the task that writes: each has its own connection
+        def clients(link)
+          table, = link.ask("read from it", ["HGETALL", @clients_key])
           table.each_slice(2).to_h { |id, text| [id, text.split.map(&:to_i)] }
         end
 
@@ -166,8 +167,8 @@ module Gyre
           return if now - @forgotten_at < FORGOTTEN_EVERY_S
 
           @forgotten_at = now
-          old = clients.select { |_, (_, seen)| seen && now - seen > FORGET_AFTER_S }.keys
-          old.each_slice(1000) { |ids| @asking.ask("forget old clients", ["HDEL", @clients_key, *ids]) }
+          old = clients(@writing).select { |_, (_, seen)| seen && now - seen > FORGET_AFTER_S }.keys
+          old.each_slice(1000) { |ids| @writing.ask("forget old clients", ["HDEL", @clients_key, *ids]) }
         end
       end
     end

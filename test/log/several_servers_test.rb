@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+# Several log servers that feed one Redis Stream: a client that goes from one to the other and sends again what it has no answer for.
+
+require "test_helper"
+require "support/engines"
+require "support/log_server"
+require "support/redis_server"
+require "gyre/log/records"
+
+GyreTest::Engines.test_case("LogSeveralServersTest") do
+  def test_a_client_that_goes_from_server_to_server_is_stored_once
+    with_servers do |redis, first, second|
+      send_records(first, 1..50)
+      send_records(second, 30..60) # as if no answer had come for 30 to 50
+      send_records(first, 40..80)  # the first one does not know of 51 to 60 by itself
+      assert_equal (1..80).map { |number| "message #{number}" }, read_in_group(redis, "readers")
+      assert_equal 80, redis.call("XLEN", "gyre")
+    end
+  end
+
+  def test_while_redis_is_away_nobody_is_let_in_and_nothing_is_lost
+    with_servers do |redis, first, second|
+      send_records(first, 1..10)
+      redis.kill
+      client = second.connect
+      client.write(hello)
+      assert_nil client.gets, "closed; the client tries again"
+      client.close
+      client = first.connect
+      client.write(frame("web", "authentication", "") + frame("web", "info", "old wire"))
+      eventually { first.report.include?("cannot store in it") }
+      redis.start
+      eventually { first.report.include?("it works again") }
+      client.close
+      send_records(second, 5..20)
+      messages = redis.entries("gyre").reject { |fields| fields["service"] == "gyre" }.map { |fields| fields["message"] }
+      assert_equal (1..20).map { |number| "message #{number}" }, messages - ["old wire"]
+      assert_includes messages, "old wire"
+    end
+  end
+
+  private
+
+  def id
+    "0123456789abcdef0123456789abcdef"
+  end
+
+  def frame(*parts)
+    Gyre::Log::Wire.frame(*parts)
+  end
+
+  def hello
+    frame("web", "authentication/2 client=#{id}", "")
+  end
+
+  def with_servers
+    redis = GyreTest::RedisServer.new(need_program("redis-server"), appendonly: "yes", appendfsync: "always")
+    servers = []
+    2.times { servers << GyreTest::LogServer.new(default_log: { logfile: redis.url }) }
+    yield redis, *servers
+  ensure
+    servers&.each(&:stop)
+    redis&.close
+  end
+
+  # Until all are acknowledged.
+  def send_records(server, numbers)
+    client = server.connect
+    client.write(hello)
+    assert_equal "accepted 2\n", client.gets
+    numbers.each do |number|
+      client.write(Gyre::Log::Records.encode(seq: number, time_us: 1_700_000_000_000_000, service: "web", severity: "info", message: "message #{number}"))
+    end
+    client.each_line.find { |line| line == "ack #{numbers.last}\n" } or flunk "closed before all was acknowledged: #{server.report}"
+  ensure
+    client&.close
+  end
+
+  def read_in_group(redis, group)
+    redis.call("XGROUP", "CREATE", "gyre", group, "0")
+    found = []
+    while (reply = redis.call("XREADGROUP", "GROUP", group, "one", "COUNT", 30, "STREAMS", "gyre", ">"))
+      found.concat(reply[0][1].map { |entry, fields| redis.call("XACK", "gyre", group, entry) && fields.each_slice(2).to_h["message"] })
+    end
+    found
+  end
+end
