@@ -42,6 +42,12 @@ GyreTest::Engines.test_case("RunTest") do
     assert_nil Fiber.scheduler
   end
 
+  def test_an_exception_that_comes_before_its_task_is_there_is_raised_as_it_is
+    Gyre::Task.stub(:new, ->(*) { raise Interrupt }) { assert_raises(Interrupt) { Gyre.run { flunk } } }
+    assert_nil Fiber.scheduler
+    assert_equal :fine, Gyre.run { :fine }
+  end
+
   def test_it_works_again_and_again_on_one_thread
     assert_equal([1, 2, 3], [1, 2, 3].map { |value| Gyre.run { sleep(0.001) && value } })
   end
