@@ -146,11 +146,11 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
   end
 
   define_method(:test_a_body_may_be_slow_as_long_as_it_goes_on) do
-    serve(echo, limits: { read_timeout_s: 0.4, head_timeout_s: 0.3 }) do |served|
+    serve(echo, limits: { read_timeout_s: 0.7, head_timeout_s: 0.5 }) do |served|
       client = connect(served)
       client.request("POST / HTTP/1.1", content_length: 5)
       "hello".each_char do |byte|
-        sleep 0.1
+        sleep 0.15
         client.write(byte)
       end
       assert_equal "hello", client.answer.body

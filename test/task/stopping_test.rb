@@ -27,6 +27,20 @@ GyreTest::Engines.test_case("TaskStoppingTest") do
     end
   end
 
+  def test_children_that_begin_after_a_stop_that_has_not_been_raised_yet_are_stopped_too
+    Gyre.run do |task|
+      late = nil
+      child = task.async do |own|
+        own.async { own.stop }
+        late = own.async { sleep } # and there is no wait at which Stop could be raised
+      end
+      task.with_timeout(5) { child.wait }
+      assert late.nil? || late.stopped? # nil where an engine raises it right there
+    ensure
+      late&.stop
+    end
+  end
+
   def test_without_a_stop_it_is_just_the_block
     Gyre.run do |task|
       assert_equal(:value, task.defer_stop { sleep(0.001) && :value })

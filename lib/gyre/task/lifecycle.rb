@@ -78,7 +78,7 @@ module Gyre
         @fiber = nil
         @status = outcome
         @result = result
-        stop_family if outcome != :completed && children?
+        stop_family if children? && (outcome != :completed || @stopping == true) # a Stop may never have been raised
         task = self
         task = task.end_children while task
       end

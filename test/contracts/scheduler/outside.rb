@@ -50,8 +50,9 @@ module SchedulerContract
 
     def test_a_wait_with_wnohang_does_not_wait
       in_fiber do
-        pid = Process.spawn("sleep 0.05")
+        pid = Process.spawn("exec sleep 100")
         assert_nil Process.wait(pid, Process::WNOHANG)
+        Process.kill(:KILL, pid)
         assert_equal pid, Process.wait(pid)
       end
     end
@@ -69,8 +70,9 @@ module SchedulerContract
 
     def test_a_child_whose_wait_timed_out_can_still_be_waited_for
       in_fiber do
-        pid = Process.spawn("sleep 0.05")
+        pid = Process.spawn("exec sleep 100")
         assert_raises(Timeout::Error) { Timeout.timeout(0.005) { Process.wait(pid) } }
+        Process.kill(:KILL, pid)
         assert_equal pid, Process.wait(pid)
       end
     end

@@ -43,6 +43,27 @@ class PortablePoolTest < Minitest::Test
     end
   end
 
+  def test_an_exception_for_the_thread_that_comes_before_a_job_has_begun_leaves_the_job_whole
+    with_scheduler do |scheduler|
+      jobs = []
+      raiser = TracePoint.new(:call) do |event|
+        raiser.disable.then { raise Interrupt, "storm" } if event.method_id == :started && event.defined_class == Gyre::Scheduler::Portable::Fibers
+      end
+      begin
+        raiser.enable { scheduler.spawn { scheduler.yield.then { jobs << :first } } }
+      rescue Interrupt
+        nil # it leaves through whoever drives, or through spawn
+      end
+      scheduler.spawn { scheduler.yield.then { jobs << :second } } # in a fiber of its own
+      begin
+        scheduler.run
+      rescue Interrupt
+        retry
+      end
+      assert_equal %i[first second], jobs
+    end
+  end
+
   def test_an_exception_raised_into_a_resting_worker_does_it_no_harm
     with_scheduler do |scheduler|
       fiber = scheduler.spawn { nil }

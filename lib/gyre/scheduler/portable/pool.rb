@@ -64,6 +64,7 @@ module Gyre
         # @return [Boolean] false when the fiber shall end: then Ruby goes on in the thread's root fiber, or in the
         #   innermost one that it resumes, which is parked, or drives
         def rest(worker)
+          return true if worker.assigned? # an exception for the thread came before the job had begun
           return false if !worker.pooled || @idle.size >= IDLE_LIMIT
 
           @idle.push(worker)
