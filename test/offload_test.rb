@@ -77,6 +77,27 @@ GyreTest::Engines.test_case("OffloadTest") do
     end
   end
 
+  def test_work_whose_end_is_to_be_seen_is_over_when_the_exception_gets_through
+    in_fiber do |scheduler|
+      begun = Thread::Queue.new
+      ended = seen = false
+      fiber = scheduler.spawn do
+        Gyre::Offload.call(abandon: :seen) do
+          begun.push(true)
+          sleep
+        ensure
+          20.times { Thread.pass }
+          ended = true
+        end
+      rescue IOError
+        seen = ended
+      end
+      begun.pop
+      scheduler.fiber_interrupt(fiber, IOError.new)
+      eventually { seen }
+    end
+  end
+
   def test_work_that_has_to_be_finished_is_finished_before_an_exception_gets_through
     in_fiber do |scheduler|
       gate = Thread::Queue.new

@@ -12,8 +12,8 @@ module Gyre
     class << self
       # Runs the block in a thread of the pool while the calling fiber waits. Without a scheduler, or in a blocking
       # fiber, it just runs.
-      # @param abandon [Boolean] when an exception ends the wait: true ends the work too, false finishes the work first
-      #   (for work that uses memory of the caller)
+      # @param abandon [Boolean, :seen] when an exception ends the wait: true ends the work too, false finishes the work first
+      #   (for work that uses memory of the caller), :seen ends it and sees it ended (for work that takes what others want)
       # @return the block's value
       # @raise what the block raises
       def call(abandon: true, &work)
@@ -28,7 +28,7 @@ module Gyre
         threads = (self.pool ||= Pool.new)
         job = Job.new(work, scheduler, Fiber.current)
         threads.enqueue(job)
-        abandon ? wait(job, threads) : wait_uninterrupted(job, threads)
+        abandon ? wait(job, threads, abandon == :seen) : wait_uninterrupted(job, threads)
         job.value
       end
 
@@ -62,10 +62,11 @@ module Gyre
         attr_accessor :pool
       end
 
-      def wait(job, threads)
+      def wait(job, threads, seen)
         job.wait(threads)
       rescue Exception # rubocop:disable Lint/RescueException -- raised again
         job.abandon
+        Thread.pass while seen && job.under_way?
         raise
       end
 

@@ -81,7 +81,7 @@ module Gyre
     def process_wait_in_thread(pid, flags)
       return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?
 
-      Offload.call { Process::Status.wait(pid, flags) }
+      Offload.call(abandon: :seen) { Process::Status.wait(pid, flags) } # else it might still take the status from the next one
     end
   end
 end

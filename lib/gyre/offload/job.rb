@@ -14,6 +14,7 @@ module Gyre
         @scheduler = scheduler
         @fiber = fiber
         @lock = Thread::Mutex.new
+        @thread = nil
       end
 
       # @return [String] what a fiber waits for, in print_hierarchy
@@ -53,6 +54,11 @@ module Gyre
       # @return [Boolean] whether its fiber is one of this thread's
       def here?
         @scheduler.equal?(Fiber.scheduler)
+      end
+
+      # @return [Boolean, nil] whether a thread is at it
+      def under_way?
+        @thread&.alive?
       end
 
       # The thread that had begun it is gone.
