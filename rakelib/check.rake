@@ -15,6 +15,8 @@ module GyreCheck
   MOSTLY_C = %w[test/contracts/http1_contract_{messages,rack,env}_test.rb].freeze
   # Fibers that park, wake, time out and are interrupted, in a pool that uses them again.
   FIBERS = %w[test/stress/{hand_offs,interrupt_storm}_test.rb].freeze
+  # Routes, sinks and sessions of the log, which refer to each other.
+  LOG = %w[test/contracts/log_ingest_test.rb].freeze
   # The part of the scheduler's contract in which no time is measured. On epoll, for valgrind lets no other thread run while
   # one waits in io_uring_enter.
   TIMELESS = %w[test/scheduler_test.rb -n /Scheduler(Descriptors|Interrupts)Test::Epoll/].freeze
@@ -152,6 +154,6 @@ namespace :test do
   desc "Run the tests of C code with the collector and its compaction at their most eager (TEST=files for others)"
   task stress: :compile do
     environment = { "GYRE_TEST_STRESS" => "1", "GYRE_TEST_LIMIT_S" => "600" }
-    GyreSuite.run(*GyreCheck.files(*GyreCheck::MOSTLY_C, *GyreCheck::FIBERS), environment: environment) || abort
+    GyreSuite.run(*GyreCheck.files(*GyreCheck::MOSTLY_C, *GyreCheck::FIBERS, *GyreCheck::LOG), environment: environment) || abort
   end
 end
