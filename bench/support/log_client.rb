@@ -17,11 +17,11 @@ client =
     require "swiftcore/Analogger/Client"
     Swiftcore::Analogger::Client.new("bench", "127.0.0.1", port.to_i)
   else
-    require "gyre/log"
+    require "gyre/log/client"
     Gyre::Log::Client.new("bench", host: "127.0.0.1", port: port.to_i, acknowledged: client_name == "acknowledged", spool: folder)
   end
 # Analogger's client has written when log returns; it has nothing to flush.
-flush = client.respond_to?(:flush) ? -> { client.flush } : -> {}
+flush = client.respond_to?(:flush) ? -> { client.flush(60) || abort("not flushed: #{client.stats}") } : -> {}
 
 # A severity that no server of ours is told to write.
 20_000.times { |number| client.log("trace", messages[number % count]) }

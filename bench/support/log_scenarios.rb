@@ -98,8 +98,10 @@ module Bench
       environment = Setup.gem_environment.merge(Setup.yjit_environment, "TMPDIR" => folder)
       script = File.join(__dir__, "log_client.rb")
       command = ["taskset", "-c", LOAD_CORE.to_s, *Setup.ruby_command(script, client, server.port.to_s, @size.to_s, count.to_s, folder)]
-      io = IO.popen([environment, *command, { err: %i[child out] }], "r+")
+      io = IO.popen([environment, *command, { err: [complaints = File.join(WORK, "log-client.log"), "w"] }], "r+")
       Timeout.timeout(LIMIT_S) { take(io, server, count) }
+    rescue EOFError, Errno::EPIPE
+      raise Problem, "the client ended: #{File.read(complaints)}"
     rescue Timeout::Error
       raise Problem, "the client did not end within #{LIMIT_S} s; #{server.bytes} bytes were written"
     ensure
@@ -107,20 +109,16 @@ module Bench
     end
 
     def take(io, server, count)
-      ready = io.gets
-      raise Problem, "the client said: #{ready}#{io.read}" unless ready == "ready\n"
-
+      io.readline # ready
       before_s = server.tree.cpu_s
       begin_s = now
       io.puts "go"
-      line = io.gets
-      raise Problem, "the client said: #{line}#{io.read}" unless line&.start_with?("{")
-
+      result = JSON.parse(io.readline, symbolize_names: true)
       # A line: YYYY/MM/DD HH:MM:SS|bench|info|message
       sleep 0.001 until server.bytes >= count * (32 + @size)
-      JSON.parse(line, symbolize_names: true).merge(written_s: now - begin_s, server_cpu_s: server.tree.cpu_s - before_s)
-    ensure
+      result.update(written_s: now - begin_s, server_cpu_s: server.tree.cpu_s - before_s)
       io.puts "end"
+      result
     end
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
