@@ -176,7 +176,7 @@ class LogOutputFileTest < Minitest::Test
 
   def test_an_error_of_the_device_is_told_and_tried_again
     output = open_output
-    failures = [Errno::EIO, Errno::EROFS, Errno::EINTR]
+    failures = [Errno::EIO, Errno::EIO, Errno::EROFS, Errno::EINTR]
     file(output).define_singleton_method(:write_nonblock) do |bytes, *rest|
       failures.any? ? raise(failures.shift) : super(bytes.byteslice(0, 2), *rest)
     end
