@@ -67,6 +67,7 @@ module Gyre
         pidfile = configuration.pidfile && Pidfile.new(configuration.pidfile)
         pidfile&.check
         raise_descriptor_limit
+        trap("XFSZ", "IGNORE") # a limit on the size of files (ulimit -f) is then an error like a full disk, not the end
         return run(configuration, restart, pidfile) if !configuration.daemonize? || Log::Handover.pending?
 
         Daemon.new(@out, quiet: !pidfile.nil?).start do |daemon|
