@@ -72,7 +72,7 @@ module GyreTest
     def lines(path = @path)
       return [] unless File.exist?(path)
 
-      File.binread(path).force_encoding(Encoding::UTF_8).lines(chomp: true).map { |line| line.sub(%r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|}, "") }
+      File.binread(path).force_encoding(Encoding::UTF_8).scrub.lines(chomp: true).map { |line| line.sub(%r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|}, "") }
     end
 
     # @return [String] what the server said of itself

@@ -112,6 +112,13 @@ module Gyre
       READS = 256
       # The largest that there is.
       BYTES = 65_536
+      # What may wait in the kernel, as far as that allows it (net.core.rmem_max): nobody can hold back who sends datagrams.
+      WAITING_BYTES = 4 * 1_048_576
+
+      def initialize(*)
+        super
+        @listener.socket.setsockopt(:SOCKET, :RCVBUF, WAITING_BYTES)
+      end
 
       # @return [void]
       def ready

@@ -10,6 +10,7 @@ module Gyre
     # Outputs with their sinks, from `logs` and `default_log`.
     class Routing
       LEVELS = %w[debug info warn error fatal].freeze
+      ABANDON_S = 1.0
       # What decides which output it is, beside the file.
       OUTPUT_KEYS = %i[logfile type options format rotate].freeze
 
@@ -60,9 +61,12 @@ module Gyre
         @pairs.any? { |_, output| output.trouble }
       end
 
+      # @param abandon [Boolean] when one cannot write: its close would wait as well, in a thread that ends with the process
       # @return [void]
-      def close
-        outputs.each(&:close)
+      def close(abandon: false)
+        return outputs.each(&:close) unless abandon
+
+        outputs.map { |output| Thread.new { output.close } }.each { |thread| thread.join(ABANDON_S) }
       end
 
       private

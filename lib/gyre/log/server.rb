@@ -158,7 +158,7 @@ module Gyre
       def close
         @doors.each { |door| door.listener.close }
         @hub.loop.close
-        @routing.close unless @complete == false # an output that cannot write would wait here, too
+        @routing.close(abandon: @complete == false)
       end
 
       private

@@ -1,0 +1,218 @@
+# frozen_string_literal: true
+
+# What else the log server listens for: syslog over TCP, UDP and Unix sockets, lines of JSON, and TLS in front of each.
+
+require "test_helper"
+require "gyre/tls"
+require "support/certificates"
+require "support/engines"
+require "support/log_server"
+
+GyreTest::Engines.test_case("LogServerInputsTest") do
+  def test_syslog_over_tcp_with_either_framing
+    serve("tcp://127.0.0.1:0") do |server, endpoint|
+      lines = server.connect(endpoint)
+      lines.write(messages.map { |message| "#{message}\n" }.join)
+      octets = server.connect(endpoint)
+      octets.write(messages.map { |message| "#{message.bytesize} #{message}" }.join)
+      eventually { server.lines.size == 4 }
+      assert_equal %w[app|error app|error tag|info tag|info], heads(server).sort
+      lines.write("<11>1 - - last - - - without its line's end")
+      lines.close
+      eventually { heads(server).include?("last|error") }
+      octets.close
+    end
+  end
+
+  def test_syslog_over_udp
+    serve("udp://127.0.0.1:0") do |server, endpoint|
+      sender = UDPSocket.new
+      sender.connect(endpoint.host, endpoint.port)
+      sender.send("", 0)
+      sender.send("\xFF\0 rubbish", 0)
+      (0...500).each_slice(50) do |numbers|
+        numbers.each { |number| sender.send("<14>1 - - app - - - #{number}", 0) }
+        eventually { server.lines.grep(/\Aapp\|info\|/).size == numbers.last + 1 }
+      end
+      assert_equal (0...500).to_a, server.lines.grep(/\Aapp/).map { |line| line[/\d+\z/].to_i }
+      sender.close
+    end
+  end
+
+  def test_syslog_over_unix_sockets
+    Dir.mktmpdir do |folder|
+      serve("unixgram://#{folder}/log?mode=0666") do |server, endpoint|
+        assert_equal 0o666, File.stat(endpoint.path).mode & 0o777
+        sender = Socket.new(:UNIX, :DGRAM)
+        sender.connect(Addrinfo.unix(endpoint.path))
+        messages.each { |message| sender.send(message, 0) }
+        eventually { heads(server) == %w[app|error tag|info] }
+        sender.close
+      end
+      refute_path_exists "#{folder}/log"
+      serve("unix://#{folder}/log") do |server, endpoint|
+        sender = UNIXSocket.new(endpoint.path)
+        sender.write(messages.join("\n"))
+        sender.close
+        eventually { heads(server) == %w[app|error tag|info] }
+      end
+    end
+  end
+
+  # The way that C programs go: syslog(3) connects to a datagram socket and sends without a line's end.
+  def test_the_systems_own_logger_is_understood
+    logger = need_program("logger")
+    Dir.mktmpdir do |folder|
+      serve("unixgram://#{folder}/log") do |server, endpoint|
+        assert_predicate run_program(logger, "-u", endpoint.path, "-t", "job", "-p", "user.err", "it failed").status, :success?
+        eventually { heads(server) == %w[job|error] }
+        assert_match(/it failed\z/, server.lines.first)
+      end
+      serve("tcp://127.0.0.1:0") do |server, endpoint|
+        run_program(logger, "-n", endpoint.host, "-P", endpoint.port.to_s, "-T", "--octet-count", "-t", "job", "-p", "user.info", "over tcp")
+        eventually { heads(server) == %w[job|info] }
+      end
+    end
+  end
+
+  def test_lines_of_json
+    serve("tcp://127.0.0.1:0", type: "json", limits: { message_bytes_limit: 1000 }) do |server, endpoint|
+      client = server.connect(endpoint)
+      client.write(%({"service":"web","severity":"warn","message":"slow"}\n{"message":"bare"}\n))
+      eventually { server.lines.size == 2 }
+      assert_equal "web|warn|slow", server.lines.first
+      client.write("x" * 2000)
+      assert_match(/\Aerror: .+\n\z/, client.read)
+      eventually { server.lines.grep(/\Agyre\|warn\|127\.0\.0\.1:\d+: /).size == 1 }
+      client.close
+    end
+  end
+
+  def test_a_message_beyond_the_limit_ends_its_connection
+    serve("tcp://127.0.0.1:0", limits: { message_bytes_limit: 1000 }) do |server, endpoint|
+      client = server.connect(endpoint)
+      client.write("<14>1 - - app - - - #{"x" * 2000}\n")
+      assert_closed client
+      eventually { server.lines.grep(/\Agyre\|warn\|/).size == 1 }
+      client.close
+    end
+  end
+
+  # --- TLS ---
+
+  def test_clients_with_the_right_certificate_are_served_and_named
+    with_certificates do |tls, certificates|
+      GyreTest::LogServer.open(tls: tls) do |server|
+        certificate, key = certificates.issue("client")
+        client = secure(server, ca: tls[:ca], certificate: certificate, key: key)
+        bytes = Gyre::Log::Wire.frame("web", "authentication", "") + (Gyre::Log::Wire.frame("web", "info", "x" * 1000) * 2000)
+        client.write(bytes)
+        assert_equal "accepted\n", client.gets
+        eventually(within_s: 20) { server.lines.size == 2000 }
+        assert_equal ["web|info|#{"x" * 1000}"], server.lines.uniq
+        assert_match(/\A127\.0\.0\.1:\d+ \(CN=client\)\z/, server.server.status[:clients].first[:peer])
+        client.write("rubbish.")
+        assert_equal "error: checksum failed\n", client.gets
+        client.close
+        eventually { server.lines.last.match?(/CN=client\): checksum failed/) }
+      end
+    end
+  end
+
+  def test_others_are_not_served_and_harm_nobody
+    with_certificates do |tls, certificates|
+      GyreTest::LogServer.open(tls: tls, limits: { authentication_timeout_s: 0.5 }) do |server|
+        stranger = certificates.issue("stranger", by: "elsewhere")
+        assert_turned_away server, ca: tls[:ca]
+        assert_turned_away server, ca: tls[:ca], certificate: stranger[0], key: stranger[1]
+        plain = server.connect
+        plain.write("GET / HTTP/1.0\r\n\r\n")
+        assert_closed plain
+        silent = server.connect
+        assert_closed silent
+        eventually { server.lines.grep(/\Agyre\|warn\|127\.0\.0\.1:\d+: (?:TLS: |no authentication)/).size == 4 }
+        [plain, silent].each(&:close)
+      end
+    end
+  end
+
+  def test_a_foreign_tls_program_is_understood
+    openssl = need_program("openssl")
+    with_certificates do |tls, certificates|
+      certificate, key = certificates.issue("client")
+      serve("tcp://127.0.0.1:0", tls: tls) do |server, endpoint|
+        output = run_program(openssl, "s_client", "-connect", "127.0.0.1:#{endpoint.port}", "-CAfile", tls[:ca], "-cert", certificate, "-key", key,
+                             "-verify_return_error", "-quiet", "-no_ign_eof", stdin: messages.map { |message| "#{message.bytesize} #{message}" }.join)
+        assert_predicate output.status, :success?, output.err
+        eventually { heads(server) == %w[app|error tag|info] }
+      end
+    end
+  end
+
+  def test_the_end_comes_in_order_for_tls
+    with_certificates do |tls, certificates|
+      certificate, key = certificates.issue("client")
+      server = GyreTest::LogServer.new(tls: tls)
+      client = secure(server, ca: tls[:ca], certificate: certificate, key: key)
+      client.write(Gyre::Log::Wire.frame("web", "authentication", "") + Gyre::Log::Wire.frame("web", "info", "hello"))
+      assert_equal "accepted\n", client.gets
+      eventually { server.lines == ["web|info|hello"] }
+      assert_equal true, server.stop
+      assert_nil client.gets # an end without a farewell would be an error
+      client.close
+    end
+  end
+
+  private
+
+  def messages
+    ["<11>1 2026-11-21T19:20:00Z host app 42 - - gone", "<14>Nov 21 19:20:00 host tag[7]: hello"]
+  end
+
+  # @yield [server, endpoint] the input's
+  def serve(bind, type: "syslog", limits: {}, tls: nil)
+    GyreTest::LogServer.open(inputs: [{ type: type, bind: bind, tls: tls }], limits: limits) do |server|
+      yield server, server.server.endpoints.last
+    end
+  end
+
+  # Service and severity of each line.
+  def heads(server)
+    server.lines.map { |line| line[/\A[^|]*\|[^|]*/] }
+  end
+
+  def with_certificates
+    Dir.mktmpdir do |folder|
+      certificates = GyreTest::Certificates.new(folder)
+      certificate, key = certificates.issue("server")
+      yield({ certificate: certificate, key: key, ca: certificates.authority }, certificates)
+    end
+  end
+
+  def secure(server, **identity)
+    socket = server.connect
+    client = OpenSSL::SSL::SSLSocket.new(socket, Gyre::TLS.client(**identity))
+    client.sync_close = true
+    client.hostname = "localhost"
+    client.connect
+    client
+  rescue OpenSSL::SSL::SSLError
+    socket.close
+    raise
+  end
+
+  # With TLS 1.3 the client hears of it when it reads.
+  def assert_turned_away(server, **identity)
+    client = nil
+    assert_raises(OpenSSL::SSL::SSLError, SystemCallError) { (client = secure(server, **identity)).gets }
+  ensure
+    client&.close
+  end
+
+  def assert_closed(socket)
+    assert socket.wait_readable(5), "the server does not close"
+    socket.read
+  rescue Errno::ECONNRESET
+    pass
+  end
+end

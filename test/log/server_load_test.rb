@@ -1,0 +1,163 @@
+# frozen_string_literal: true
+
+# The log server under load: many idle connections, floods, a full disk, a lack of descriptors, faults of its own.
+
+require "test_helper"
+require "json"
+require "gyre/log/records"
+require "support/engines"
+require "support/log_server"
+
+GyreTest::Engines.test_case("LogServerLoadTest") do
+  def test_idle_connections_hold_no_fiber_and_hardly_any_memory
+    count = backend == "select" ? 300 : 1000
+    serve do |server|
+      clients = Array.new(10) { server.client("idle") }
+      GC.start
+      before = [ObjectSpace.each_object(Fiber).count, rss]
+      clients.concat(Array.new(count) { server.client("idle") })
+      clients.each { |client| client.write(frame("idle", "info", "x" * 100)[0..-2]) }
+      eventually(within_s: 20) { server.server.status[:connections] == clients.size && server.server.status[:bytes] > 100 * count }
+      GC.start
+      after = [ObjectSpace.each_object(Fiber).count, rss]
+      assert_operator after[0] - before[0], :<, 10
+      # Both ends live in this process: about 3 KB for a connection of the server with a part of a frame, as much for the client's socket.
+      assert_operator (after[1] - before[1]) / count, :<, 20_000
+      clients.each { |client| client.write("x") }
+      eventually(within_s: 20) { server.lines.size == clients.size }
+      assert_equal 0, server.server.status[:bytes]
+      clients.each(&:close)
+    end
+  end
+
+  def test_a_flood_does_not_starve_the_others
+    serve do |server|
+      flood = Thread.new { flood(server.client("flood"), -> { @over }) }
+      client = server.client("calm", words: "authentication/2 client=#{"c" * 32}")
+      slowest = 1.upto(20).map do |number|
+        duration_s do
+          client.write(Gyre::Log::Records.encode(seq: number, time_us: 1, service: "calm", severity: "info", message: "message #{number}"))
+          assert_equal "ack #{number}\n", client.gets
+        end
+      end.max
+      assert_operator slowest, :<, 3
+      @over = true
+      flood.join
+      client.close
+    end
+  end
+
+  def test_a_flood_takes_no_more_memory_than_allowed
+    serve(limits: { memory_bytes_limit: 2_000_000 }, interval: 60) do |server|
+      clients = Array.new(4) { server.client("flood") }
+      threads = clients.map { |client| Thread.new { 20.times { client.write(frame("flood", "info", "x" * 1000) * 200) } } }
+      most = 0
+      until threads.none?(&:alive?)
+        most = [most, server.server.status[:bytes]].max
+        sleep 0.001
+      end
+      threads.each(&:join)
+      assert_operator most, :<, 2_000_000 + (4 * 300_000)
+      server.server.reopen
+      eventually(within_s: 20) { server.lines.grep(/\Aflood/).size == 16_000 }
+      clients.each(&:close)
+    end
+  end
+
+  def test_an_output_in_trouble_stops_reading_but_not_the_status
+    reader, writer = IO.pipe
+    fill(writer)
+    serve(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: { memory_bytes_limit: 1_000_000 }) do |server|
+      client = server.client("stuck")
+      writing = Thread.new { 5000.times { |number| client.write(frame("stuck", "info", "#{number} #{"x" * 1000}")) } }
+      eventually(within_s: 20) { status(server)["paused"] }
+      late = server.client("late")
+      late.write(frame("late", "info", "hello"))
+      assert_operator status(server)["bytes"], :<, 2_000_000
+      assert_equal "late", status(server)["clients"].map { |one| one["service"] }.find { |service| service == "late" }
+      lines = Thread.new { reader.each_line.lazy.grep(/stuck/).first(5000) }
+      writing.join
+      assert_equal (0...5000).to_a, lines.value.map { |line| line[/\|(\d+) x/, 1].to_i }
+      eventually { server.lines == ["late|info|hello"] }
+      eventually { !status(server)["paused"] }
+      [client, late].each(&:close)
+    end
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  def test_at_the_end_an_output_that_takes_nothing_is_waited_for_in_bounds
+    reader, writer = IO.pipe
+    fill(writer)
+    server = GyreTest::LogServer.new(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: { stop_timeout_s: 0.2 })
+    client = server.client("stuck")
+    client.write(frame("stuck", "info", "hello"))
+    eventually { server.server.status[:bytes].positive? }
+    assert_equal false, server.stop
+    assert_match(/after 0\.2 s \d+ bytes are still not written/, server.report)
+    client.close
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  def test_a_fault_of_the_servers_own_ends_one_connection_only
+    serve do |server|
+      other = server.client("other")
+      hub = server.server.instance_variable_get(:@hub)
+      victim = server.client("victim")
+      eventually { hub.connections.size == 2 }
+      connection = hub.connections.keys.find { |one| one.to_h[:service] == "victim" }
+      connection.define_singleton_method(:received) { |_bytes| raise "a fault" }
+      victim.write("x")
+      assert_nil victim.gets
+      other.write(frame("other", "info", "alive"))
+      eventually { server.lines.include?("other|info|alive") }
+      assert_match(/127\.0\.0\.1:\d+: .*a fault \(RuntimeError\)/, server.report)
+      [other, victim].each(&:close)
+    end
+  end
+
+  def test_a_committer_that_fails_ends_the_server_with_its_error
+    server = GyreTest::LogServer.new
+    server.server.instance_variable_get(:@routing).outputs.first.define_singleton_method(:write) { |*| raise "it cannot" }
+    client = server.client("web")
+    client.write(frame("web", "info", "hello"))
+    error = assert_raises(RuntimeError) { server.wait }
+    assert_equal "it cannot", error.message
+    client.close
+  ensure
+    FileUtils.rm_rf(server.folder)
+  end
+
+  private
+
+  def serve(**settings, &block)
+    GyreTest::LogServer.open(**settings, &block)
+  end
+
+  def frame(*parts)
+    Gyre::Log::Wire.frame(*parts)
+  end
+
+  def flood(client, over)
+    bytes = frame("flood", "debug", "x" * 100) * 1000
+    client.write(bytes) until over.call
+  ensure
+    client.close
+  end
+
+  def fill(pipe)
+    nil while pipe.write_nonblock("x" * 4096, exception: false) != :wait_writable
+  end
+
+  def status(server)
+    asking = server.client("", words: "authentication/2 status")
+    JSON.parse(asking.read)
+  ensure
+    asking&.close
+  end
+
+  def rss
+    File.read("/proc/self/statm").split[1].to_i * 4096
+  end
+end
