@@ -52,15 +52,22 @@ static VALUE ingest_setup(VALUE self, VALUE services_limit) {
 
 /* --- routes --- */
 
-/* What is asked of Ruby may raise, so it is asked first: an Array of its own that nobody else changes. */
-static VALUE checked_array(VALUE array, bool of_strings) {
+/* A sink's hub must be there as long as the sink is. */
+static struct gyre_log_sink *own_sink(const struct gyre_log_hub *hub, VALUE object) {
+  struct gyre_log_sink *const sink = gyre_log_sink_of(object);
+  if (sink->hub != hub) rb_raise(rb_eArgError, "a sink of another ingest");
+  return sink;
+}
+
+/* What is asked of Ruby may raise, so it is asked first: an Array of its own that nobody else changes. Of strings, or of sinks. */
+static VALUE checked_array(VALUE array, const struct gyre_log_hub *of_sinks) {
   VALUE copy = rb_ary_dup(rb_convert_type(array, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(copy); i++) {
     VALUE item = RARRAY_AREF(copy, i);
-    if (of_strings)
-      rb_ary_store(copy, i, rb_str_to_str(item));
+    if (of_sinks)
+      own_sink(of_sinks, item);
     else
-      gyre_log_sink_of(item);
+      rb_ary_store(copy, i, rb_str_to_str(item));
   }
   return copy;
 }
@@ -91,8 +98,8 @@ static VALUE ingest_route(VALUE self, VALUE service, VALUE severities, VALUE sin
   struct gyre_log_hub *const hub = gyre_log_hub_of(self);
   struct gyre_log_route route;
   if (!NIL_P(service)) StringValue(service);
-  if (!NIL_P(severities)) severities = checked_array(severities, true);
-  sinks = checked_array(sinks, false);
+  if (!NIL_P(severities)) severities = checked_array(severities, NULL);
+  sinks = checked_array(sinks, hub);
   memset(&route, 0, sizeof(route));
   if (fill_route(&route, service, severities, sinks) < 0) {
     gyre_log_route_free(&route);
@@ -106,12 +113,13 @@ static VALUE ingest_route(VALUE self, VALUE service, VALUE severities, VALUE sin
 }
 
 static VALUE ingest_tap(int count, VALUE *arguments, VALUE self) {
+  struct gyre_log_hub *const hub = gyre_log_hub_of(self);
   struct gyre_log_text service = {NULL, 0};
   rb_check_arity(count, 1, 2);
-  struct gyre_log_sink *const sink = gyre_log_sink_of(arguments[0]);
+  struct gyre_log_sink *const sink = own_sink(hub, arguments[0]);
   const bool one = count > 1 && !NIL_P(arguments[1]);
   if (one) service = gyre_log_text_of_string(&arguments[1]);
-  gyre_log_check(gyre_log_hub_tap(gyre_log_hub_of(self), sink, one ? &service : NULL));
+  gyre_log_check(gyre_log_hub_tap(hub, sink, one ? &service : NULL));
   return self;
 }
 

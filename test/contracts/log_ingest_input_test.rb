@@ -11,6 +11,7 @@ LogIngests.test_case("LogIngestInputContract") do
     bytes = frame("hello")
     assert_nil stream.feed(bytes.byteslice(0, 20), LogIngests::TIME_NS)
     assert_equal [20, 20, 0, nil], [stream.bytesize, ingest.bytesize, stream.messages, sink.take]
+    assert_equal bytes.byteslice(0, 20), stream.rest
     assert_nil stream.feed(bytes.byteslice(20, 100) + bytes.byteslice(0, 3), LogIngests::TIME_NS)
     assert_equal [3, 1], [stream.bytesize, stream.messages]
     assert_equal ["web|info|hello"], lines(sink)
@@ -73,6 +74,14 @@ LogIngests.test_case("LogIngestInputContract") do
     assert_nil feed(record(1, message, service: "a:b"), kind: :records)
     assert_includes sink.take.first, %("service":"a:b","severity":"info","message":"é\\n\\u0000xx).b
     assert_equal "max length exceeded", feed(record(2, "x" * 2000), kind: :records, limit: 1000)
+  end
+
+  def test_a_long_message_may_come_in_small_pieces
+    sink = sink()
+    stream = ingest.stream(:records)
+    bytes = record(1, "x" * 1_000_000)
+    (0...bytes.bytesize).step(100) { |position| assert_nil stream.feed(bytes.byteslice(position, 100), LogIngests::TIME_NS) }
+    assert_equal [1, 0, 1_000_030], [stream.messages, stream.bytesize, sink.bytesize]
   end
 
   def test_what_is_cut_off_is_told_at_the_end

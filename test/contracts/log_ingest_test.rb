@@ -147,5 +147,8 @@ LogIngests.test_case("LogIngestContract") do
     assert_raises(ArgumentError) { ingest.session("short") }
     assert_raises(TypeError) { ingest.route(nil, nil, [1]) }
     assert_raises(TypeError) { ingest.tap("sink") }
+    foreign = ingest_class.new.sink
+    assert_raises(ArgumentError) { ingest.route(nil, nil, [foreign]) }
+    assert_raises(ArgumentError) { ingest.tap(foreign) }
   end
 end

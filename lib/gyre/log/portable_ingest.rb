@@ -64,7 +64,7 @@ module Gyre
 
       # @return [PortableSink]
       def sink(format: :text, cull: false, raw: false, limit: nil, key: "gyre")
-        PortableSink.new(format, cull, raw, limit, key, method(:hold))
+        PortableSink.new(self, format, cull, raw, limit, key)
       end
 
       # @param service [String, nil]
@@ -72,7 +72,7 @@ module Gyre
       # @param sinks [Array<PortableSink>]
       # @return [self]
       def route(service, severities, sinks)
-        sinks.each { |sink| raise TypeError, "not a sink: #{sink.inspect}" unless sink.is_a?(PortableSink) }
+        sinks.each { |sink| check_sink(sink) }
         @routes[service&.b] = [severities&.map(&:b), sinks.uniq]
         @channels.clear
         self
@@ -80,8 +80,7 @@ module Gyre
 
       # @return [self]
       def tap(sink, service = nil)
-        raise TypeError, "not a sink: #{sink.inspect}" unless sink.is_a?(PortableSink)
-
+        check_sink(sink)
         @taps[sink] = service&.b
         @channels.clear
         self
@@ -156,6 +155,11 @@ module Gyre
       end
 
       private
+
+      def check_sink(sink)
+        raise TypeError, "not a sink: #{sink.inspect}" unless sink.is_a?(PortableSink)
+        raise ArgumentError, "a sink of another ingest" unless sink.ingest.equal?(self)
+      end
 
       def give(sink, channel, message, logged_at, session, sequence)
         return if session && !session.new_for?(sink, sequence)

@@ -16,11 +16,14 @@ module Gyre
       # @return [Symbol]
       attr_reader :format
 
-      # @param held [#call] told by how many bytes the sink has grown
-      def initialize(format, cull, raw, limit, key, held)
+      # @return [PortableIngest] told by how many bytes the sink has grown
+      attr_reader :ingest
+
+      # @param ingest [PortableIngest]
+      def initialize(ingest, format, cull, raw, limit, key)
         raise ArgumentError, "format: one of #{Line::FORMATS.join(", ")}, not #{format.inspect}" unless Line::FORMATS.include?(format)
 
-        @format, @cull, @raw, @limit, @held = format, cull, raw, limit, held
+        @ingest, @format, @cull, @raw, @limit = ingest, format, cull, raw, limit
         @command = Line.command(key) if format == :redis
         @dropped = 0
         empty
@@ -61,7 +64,7 @@ module Gyre
         return if @bytes.empty? && @clients.empty?
 
         taken = [@bytes, @clients]
-        @held.call(-@bytes.bytesize)
+        @ingest.hold(-@bytes.bytesize)
         empty
         taken
       end
@@ -96,7 +99,7 @@ module Gyre
           @dropped += 1
         else
           @lines += 1
-          @held.call(@bytes.bytesize - before)
+          @ingest.hold(@bytes.bytesize - before)
         end
       end
 

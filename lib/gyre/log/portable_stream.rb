@@ -39,7 +39,7 @@ module Gyre
         before = @rest.bytesize
         all = before.zero? ? bytes.b : @rest << bytes.b
         position = cut(all, time_ns)
-        keep(@wrong ? "".b : all.byteslice(position, all.bytesize), before)
+        keep(left(all, position), before)
         @wrong
       end
 
@@ -72,6 +72,13 @@ module Gyre
           deliver(found, time_ns)
         end
         position
+      end
+
+      # Nothing is copied while a long message comes in small pieces.
+      def left(bytes, position)
+        return "".b if @wrong
+
+        position.zero? ? bytes : bytes.byteslice(position, bytes.bytesize)
       end
 
       # A frame without a message, such as an empty line, is only passed over.
