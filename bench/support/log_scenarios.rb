@@ -128,12 +128,11 @@ module Bench
   class TrickleScenario
     CONNECTIONS = 1000
     RATE = 10
-    SECONDS = 20
+    SECONDS = 30
     SIZE = 100
-    SETTLED_S = 5
     COLUMNS = { noted: ["messages", 0], p50_ms: ["p50, ms", 0], p99_ms: ["p99, ms", 0], max_ms: ["max, ms", 0],
-                cpu_us: ["server CPU, µs a message", 2], rss_settled_mb: ["RSS after #{SETTLED_S} s, MB", 1],
-                rss_mb: ["RSS at the end, MB", 1] }.freeze
+                cpu_us: ["server CPU, µs a message", 2], rss_middle_mb: ["RSS in the second third, MB", 1],
+                rss_late_mb: ["in the last third, MB", 1] }.freeze
     SUBJECTS = { "gyre" => "analogger", "gyre-0.1" => "analogger", "analogger" => "analogger", "rsyslog" => "syslog" }.freeze
 
     def key = "trickle"
@@ -148,42 +147,54 @@ module Bench
         before_s = 0
         watch = -> { resident << (server.tree.rss_kb / 1024.0) }
         load = { port: server.port, wire: SUBJECTS.fetch(subject), size: SIZE, file: server.file, rate: RATE, connections: CONNECTIONS }
-        result = LogLoad.trickle(**load, seconds: [(SECONDS * scale).to_i, 5].max, watch: watch) { before_s = server.tree.cpu_s }
+        result = LogLoad.trickle(**load, seconds: [(SECONDS * scale).to_i, 6].max, watch: watch) { before_s = server.tree.cpu_s }
         cpu_s = server.tree.cpu_s - before_s
         { noted: result[:noted], p50_ms: result[:p50_s] * 1000, p99_ms: result[:p99_s] * 1000, max_ms: result[:max_s] * 1000,
-          cpu_us: cpu_s / result[:noted] * 1e6, rss_settled_mb: resident[SETTLED_S] || resident.last, rss_mb: resident.last }
+          cpu_us: cpu_s / result[:noted] * 1e6, **memory(resident) }
       end
+    end
+
+    private
+
+    # Medians, since a heap breathes.
+    def memory(resident)
+      third = [resident.size / 3, 1].max
+      { rss_middle_mb: Results.median(resident[third, third] || resident), rss_late_mb: Results.median(resident.last(third)) }
     end
   end
 
   # All scenarios, in the order in which they are run and reported.
   module LogScenarios
-    # Messages on Analogger's wire; how many, so that each takes some seconds: the last ones wait for a timer, a second at most.
-    WIRE = { "gyre" => ["gyre", "analogger", 4_000_000], "analogger" => ["analogger", "analogger", 400_000],
-             "rsyslog" => ["rsyslog", "syslog", 2_000_000], "rsyslog-tuned" => ["rsyslog-tuned", "syslog", 2_000_000],
-             "rsyslog-sync" => ["rsyslog-sync", "syslog", 100_000] }.freeze
-    ACKNOWLEDGED = { "gyre" => ["gyre", "analogger", 4_000_000], "gyre-acknowledged" => ["gyre", "records", 4_000_000] }.freeze
+    # How many messages, by their size, so that each takes some seconds: the last ones wait for a timer, a second at most.
+    GYRE = { 10 => 10_000_000, 100 => 5_000_000 }.freeze
+    RSYSLOG = { 10 => 2_000_000, 100 => 2_000_000 }.freeze
+    ANALOGGER = { 10 => 400_000, 100 => 400_000 }.freeze
+    RSYSLOG_SYNC = { 10 => 100_000, 100 => 100_000 }.freeze
     ACKNOWLEDGED_COLUMN = { acknowledged_per_s: ["acknowledged, messages/s", 0] }.freeze
 
     module_function
 
     def wire
       [10, 100].product([1, 200]).map do |size, connections|
+        subjects = { "gyre" => ["gyre", "analogger", GYRE[size]], "analogger" => ["analogger", "analogger", ANALOGGER[size]],
+                     "rsyslog" => ["rsyslog", "syslog", RSYSLOG[size]], "rsyslog-tuned" => ["rsyslog-tuned", "syslog", RSYSLOG[size]],
+                     "rsyslog-sync" => ["rsyslog-sync", "syslog", RSYSLOG_SYNC[size]] }
         FloodScenario.new("wire-#{size}-#{connections}", "Analogger's wire: #{size} bytes, #{counted(connections)}",
-                          size: size, connections: connections, subjects: WIRE)
+                          size: size, connections: connections, subjects: subjects)
       end
     end
 
     def acknowledged
       [10, 100].product([1, 200]).map do |size, connections|
+        subjects = { "gyre" => ["gyre", "analogger", GYRE[size]], "gyre-acknowledged" => ["gyre", "records", GYRE[size]] }
         FloodScenario.new("acknowledged-#{size}-#{connections}", "Acknowledged, group commit of 10 ms: #{size} bytes, #{counted(connections)}",
-                          size: size, connections: connections, subjects: ACKNOWLEDGED, columns: ACKNOWLEDGED_COLUMN)
+                          size: size, connections: connections, subjects: subjects, columns: ACKNOWLEDGED_COLUMN)
       end
     end
 
     def rfc5424
       { "lines" => "rfc5424", "octets" => "rfc5424-octet" }.map do |framing, wire|
-        subjects = { "gyre" => 4, "rsyslog" => 2, "rsyslog-tuned" => 2 }.to_h { |name, millions| [name, [name, wire, millions * 1_000_000]] }
+        subjects = { "gyre" => GYRE, "rsyslog" => RSYSLOG, "rsyslog-tuned" => RSYSLOG }.to_h { |name, counts| [name, [name, wire, counts[100]]] }
         FloodScenario.new("rfc5424-#{framing}", "RFC 5424: 100 bytes, 1 connection, #{framing == 'lines' ? 'a line each' : 'octets counted'}",
                           size: 100, connections: 1, subjects: subjects)
       end
