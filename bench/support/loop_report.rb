@@ -5,11 +5,14 @@
 
 require_relative "loop_run"
 require_relative "machine"
+require_relative "report_parts"
 require_relative "target"
 
 module Bench
   # One results file.
   class LoopReport
+    include ReportParts
+
     NOTES = File.join(ROOT, "bench/notes/loop.md")
 
     # Ahead of the others' single-threaded servers in each column, with the same program and at best.
@@ -31,29 +34,17 @@ module Bench
 
     # @return [String]
     def text
-      [head, *@loads.map { |load| table(load) }, problems, "## Targets\n\n#{Target.table(TARGETS, @results, only_measured: !@settings[:whole])}", notes]
-        .compact.join("\n\n") << "\n"
-    end
-
-    # @return [Boolean] whether Gyre could not be measured somewhere
-    def broken?
-      @results.problems.any? { |_load, name, _text| name.start_with?("gyre") }
+      targets = "## Targets\n\n#{Target.table(TARGETS, @results, only_measured: !@settings[:whole])}"
+      [opening, *@loads.map { |load| table(load) }, problems(@loads, @servers), targets, notes].compact.join("\n\n") << "\n"
     end
 
     private
 
-    def head
-      versions = @settings[:versions].map { |name, version| "#{name} #{version}" }.join(" · ")
-      <<~MARKDOWN.chomp
-        # Keyed loops: Gyre, Ever and nio4r
-
-        Written by `bench/loop` on #{@settings[:date]}; how it measures and how to read it: [bench/README.md](../README.md).
-
-        - Machine: #{@settings[:machine]}; load average before the run #{@settings[:load_average]}. The server on one core, wrk on the other.
-        - #{@settings[:ruby]} · #{versions}
-        - #{@settings[:rounds]} rounds of #{@settings[:seconds]} s, servers taking turns, a fresh process each time; cells are medians (lowest–highest round).
-        - All read, parse and write by the same code. "One thread" is the same program on Gyre and on Ever.
-      MARKDOWN
+    def opening
+      head("Keyed loops: Gyre, Ever and nio4r", "bench/loop", "The server on one core, wrk on the other.",
+        "#{@settings[:rounds]} rounds of #{@settings[:seconds]} s, servers taking turns, a fresh process each time; " \
+        "cells are medians (lowest–highest round).",
+        'All read, parse and write by the same code. "One thread" is the same program on Gyre and on Ever.')
     end
 
     def table(load)
@@ -64,18 +55,6 @@ module Bench
       end
       headings = ["server", "requests/s", "CPU, µs a request", "p50, ms", "p99, ms"]
       "## wrk -t#{threads} -c#{connections}\n\n#{Markdown.table(headings, rows)}"
-    end
-
-    def problems
-      errors = @loads.product(@servers).flat_map do |load, name|
-        @results.values(load, name, :errors).uniq.map { |text| "- #{load}, #{name}: #{text}" }
-      end
-      lines = errors + @results.problems.map { |load, name, text| "- #{load}, #{name}, not measured: #{text}" }
-      "## Problems\n\n#{lines.join("\n")}" unless lines.empty?
-    end
-
-    def notes
-      File.read(NOTES).strip if File.exist?(NOTES)
     end
   end
 end

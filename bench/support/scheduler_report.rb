@@ -4,12 +4,15 @@
 # raw socket server, the targets. Text from bench/notes/scheduler.md is put at the end.
 
 require_relative "machine"
+require_relative "report_parts"
 require_relative "scheduler_run"
 require_relative "target"
 
 module Bench
   # One results file.
   class SchedulerReport
+    include ReportParts
+
     NOTES = File.join(ROOT, "bench/notes/scheduler.md")
 
     # Gyre's CPU time against that of the best other scheduler.
@@ -56,27 +59,14 @@ module Bench
 
     # @return [String]
     def text
-      [head, micro, *raw, problems, targets, notes].compact.join("\n\n") << "\n"
-    end
-
-    # @return [Boolean] whether Gyre could not be measured somewhere
-    def broken?
-      @results.problems.any? { |_benchmark, subject, _text| subject.start_with?("gyre") }
+      [opening, micro, *raw, problems(@benchmarks, [*@schedulers, SchedulerRun::NGINX]), targets, notes].compact.join("\n\n") << "\n"
     end
 
     private
 
-    def head
-      versions = @settings[:versions].map { |name, version| "#{name} #{version}" }.join(" · ")
-      <<~MARKDOWN.chomp
-        # Fiber schedulers: Gyre, Async and carbon_fiber
-
-        Written by `bench/scheduler` on #{@settings[:date]}; how it measures and how to read it: [bench/README.md](../README.md).
-
-        - Machine: #{@settings[:machine]}; load average before the run #{@settings[:load_average]}. Each process on one core, wrk on the other.
-        - #{@settings[:ruby]} · #{versions}
-        - #{@settings[:rounds]} rounds, schedulers taking turns, a fresh process each time; cells are medians (lowest–highest round).
-      MARKDOWN
+    def opening
+      head("Fiber schedulers: Gyre, Async and carbon_fiber", "bench/scheduler", "Each process on one core, wrk on the other.",
+        "#{@settings[:rounds]} rounds, schedulers taking turns, a fresh process each time; cells are medians (lowest–highest round).")
     end
 
     def micro
@@ -111,20 +101,8 @@ module Bench
       end
     end
 
-    def problems
-      errors = @benchmarks.product([*@schedulers, SchedulerRun::NGINX]).flat_map do |benchmark, name|
-        @results.values(benchmark, name, :errors).uniq.map { |text| "- #{benchmark}, #{name}: #{text}" }
-      end
-      lines = errors + @results.problems.map { |benchmark, name, text| "- #{benchmark}, #{name}, not measured: #{text}" }
-      "## Problems\n\n#{lines.join("\n")}" unless lines.empty?
-    end
-
     def targets
       "## Targets\n\n" + Target.table(TARGETS, @results, only_measured: !@settings[:whole])
-    end
-
-    def notes
-      File.read(NOTES).strip if File.exist?(NOTES)
     end
   end
 end
