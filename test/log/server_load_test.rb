@@ -100,6 +100,27 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     [reader, writer].each(&:close)
   end
 
+  def test_without_descriptors_it_rests_and_goes_on
+    skip "its limit would be that of select(2)" if backend == "select"
+    serve do |server|
+      client = server.client("before")
+      limits = Process.getrlimit(:NOFILE)
+      begin
+        waiting = [server.connect]
+        Process.setrlimit(:NOFILE, IO.for_fd(waiting.last.fileno, autoclose: false).fileno + 20, limits.last)
+        waiting.concat(Array.new(30) { server.connect })
+      rescue Errno::EMFILE
+        eventually { server.lines.grep(/\Agyre\|error\|tcp:.*no connection can be accepted/).any? }
+        client.write(frame("before", "info", "alive"))
+        eventually { server.lines.include?("before|info|alive") }
+      ensure
+        Process.setrlimit(:NOFILE, *limits)
+      end
+      server.client("after").close
+      [client, *waiting].each(&:close)
+    end
+  end
+
   def test_a_fault_of_the_servers_own_ends_one_connection_only
     serve do |server|
       other = server.client("other")

@@ -8,6 +8,8 @@ require "socket"
 require "tmpdir"
 require "gyre/log/records"
 require "gyre/log/wire"
+require "gyre/tls"
+require "support/certificates"
 require "support/engines"
 
 GyreTest::Engines.test_case("LogServerSignalsTest") do
@@ -121,6 +123,23 @@ GyreTest::Engines.test_case("LogServerSignalsTest") do
     end
   end
 
+  def test_connections_with_tls_are_closed_in_order_at_a_restart
+    Dir.mktmpdir do |folder|
+      certificate, key = GyreTest::Certificates.new(folder).issue("server")
+      serve(tls: { certificate: certificate, key: key }) do |server|
+        former = secure(server)
+        former.write(frame("web", "authentication", "") + frame("web", "info", "before"))
+        assert_equal "accepted\n", former.gets
+        server.restart
+        assert_nil former.gets # an end without a farewell would be an error
+        later = secure(server)
+        later.write(frame("web", "authentication", "") + frame("web", "info", "after"))
+        eventually { server.messages == %w[web|info|before web|info|after] }
+        [former, later].each(&:close)
+      end
+    end
+  end
+
   def test_a_restart_that_would_fail_is_called_off
     serve(check: "the configuration is wrong") do |server|
       client = server.client("web")
@@ -141,6 +160,12 @@ GyreTest::Engines.test_case("LogServerSignalsTest") do
     ensure
       server&.close { |pid| finish_process(pid) }
     end
+  end
+
+  def secure(server)
+    client = OpenSSL::SSL::SSLSocket.new(server.connect, Gyre::TLS.client(verify: false))
+    client.sync_close = true
+    client.connect
   end
 
   def frame(*parts)

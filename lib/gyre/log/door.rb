@@ -26,10 +26,14 @@ module Gyre
       # @param input [Input]
       def initialize(hub, listener, input)
         @hub, @listener, @input = hub, listener, input
+        @open = false
       end
 
       # @return [void]
       def open
+        return if @open || @listener.closed?
+
+        @open = true
         @hub.loop.watch_io(self, @listener.socket)
       end
 
@@ -37,6 +41,7 @@ module Gyre
       #
       # @return [void]
       def shut
+        @open = false
         @hub.loop.unwatch(self)
       end
 
@@ -45,6 +50,7 @@ module Gyre
 
       # @return [void]
       def ready
+        return unless @open
         return @hub.brake.park(tap { shut }) if @hub.held?
 
         @hub.look_at_clock
@@ -122,6 +128,7 @@ module Gyre
 
       # @return [void]
       def ready
+        return unless @open
         return @hub.brake.park(tap { shut }) if @hub.paused?
 
         READS.times do
