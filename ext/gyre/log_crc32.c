@@ -28,8 +28,9 @@ uint32_t gyre_log_crc32(uint32_t crc, const char *bytes, size_t length) {
   crc = ~crc;
   for (; length >= 8; length -= 8, at += 8) {
     const uint32_t one = little_endian(at) ^ crc, two = little_endian(at + 4);
-    crc = tables[7][one & 0xff] ^ tables[6][one >> 8 & 0xff] ^ tables[5][one >> 16 & 0xff] ^ tables[4][one >> 24] ^
-          tables[3][two & 0xff] ^ tables[2][two >> 8 & 0xff] ^ tables[1][two >> 16 & 0xff] ^ tables[0][two >> 24];
+    crc = tables[7][one & 0xff] ^ tables[6][one >> 8 & 0xff] ^ tables[5][one >> 16 & 0xff] ^
+          tables[4][one >> 24] ^ tables[3][two & 0xff] ^ tables[2][two >> 8 & 0xff] ^
+          tables[1][two >> 16 & 0xff] ^ tables[0][two >> 24];
   }
   for (; length > 0; length--) crc = crc >> 8 ^ tables[0][(crc ^ *at++) & 0xff];
   return ~crc;

@@ -7,12 +7,12 @@
 
 const char *gyre_log_wrong_text(int wrong) {
   switch (wrong) {
-    case GYRE_LOG_CHECKSUM_FAILED: return "checksum failed";
-    case GYRE_LOG_TOO_LONG: return "max length exceeded";
-    case GYRE_LOG_MALFORMED_FRAME: return "malformed frame";
-    case GYRE_LOG_MALFORMED_RECORD: return "malformed record";
-    case GYRE_LOG_WRONG_SEQUENCE: return "sequence number 0";
-    default: return "frame cut off";
+  case GYRE_LOG_CHECKSUM_FAILED: return "checksum failed";
+  case GYRE_LOG_TOO_LONG: return "max length exceeded";
+  case GYRE_LOG_MALFORMED_FRAME: return "malformed frame";
+  case GYRE_LOG_MALFORMED_RECORD: return "malformed record";
+  case GYRE_LOG_WRONG_SEQUENCE: return "sequence number 0";
+  default: return "frame cut off";
   }
 }
 
@@ -27,7 +27,8 @@ static size_t frame_length(const char *bytes) {
   return length;
 }
 
-static long frame_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message) {
+static long frame_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                      struct gyre_log_message *message) {
   cutter->wanted = GYRE_LOG_FRAME_HEADER;
   if (length < GYRE_LOG_FRAME_HEADER) return 0;
   const size_t frame = frame_length(bytes);
@@ -40,7 +41,8 @@ static long frame_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t 
   if (service[-1] != ':') return -GYRE_LOG_MALFORMED_FRAME;
   const char *const service_end = memchr(service, ':', (size_t)(end - service));
   if (!service_end) return -GYRE_LOG_MALFORMED_FRAME;
-  const char *const severity = service_end + 1, *const severity_end = memchr(severity, ':', (size_t)(end - severity));
+  const char *const severity = service_end + 1, *const severity_end =
+                                                    memchr(severity, ':', (size_t)(end - severity));
   if (!severity_end) return -GYRE_LOG_MALFORMED_FRAME;
 
   message->service = (struct gyre_log_text){service, (size_t)(service_end - service)};
@@ -50,18 +52,21 @@ static long frame_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t 
   return (long)frame;
 }
 
-long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message) {
+long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                  struct gyre_log_message *message) {
   message->sequence = 0;
   message->present = message->has_time = false;
   switch (cutter->kind) {
-    case GYRE_LOG_FRAMES: return frame_cut(cutter, bytes, length, message);
-    case GYRE_LOG_RECORDS: return gyre_log_record_cut(cutter, bytes, length, message);
-    default: return gyre_log_syslog_cut(cutter, bytes, length, message);
+  case GYRE_LOG_FRAMES: return frame_cut(cutter, bytes, length, message);
+  case GYRE_LOG_RECORDS: return gyre_log_record_cut(cutter, bytes, length, message);
+  default: return gyre_log_syslog_cut(cutter, bytes, length, message);
   }
 }
 
-long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message) {
+long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                       struct gyre_log_message *message) {
   message->sequence = 0;
   message->present = message->has_time = false;
-  return cutter->kind == GYRE_LOG_SYSLOG ? gyre_log_syslog_cut_last(cutter, bytes, length, message) : -GYRE_LOG_CUT_OFF;
+  return cutter->kind == GYRE_LOG_SYSLOG ? gyre_log_syslog_cut_last(cutter, bytes, length, message)
+                                         : -GYRE_LOG_CUT_OFF;
 }

@@ -53,9 +53,11 @@ const char *gyre_log_wrong_text(int wrong);
  * again with the same bytes and more behind them), minus an enum gyre_log_wrong, or GYRE_LOG_NO_MEMORY.
  */
 #define GYRE_LOG_NO_MEMORY (-1000)
-long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message);
+long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                  struct gyre_log_message *message);
 /* What was left at the end: 0 and a message (or none), or minus an enum gyre_log_wrong. */
-long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message);
+long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                       struct gyre_log_message *message);
 
 /* The parts of gyre_log_cut. */
 long gyre_log_record_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,

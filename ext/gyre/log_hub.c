@@ -78,7 +78,8 @@ int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route) {
   return 0;
 }
 
-int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const struct gyre_log_text *service) {
+int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink,
+                     const struct gyre_log_text *service) {
   struct gyre_log_tap tap = {sink, service == NULL, {NULL, 0, 0}};
   struct gyre_log_tap *const taps = realloc(hub->taps, (hub->taps_count + 1) * sizeof(*taps));
   if (!taps) return -ENOMEM;
@@ -106,7 +107,8 @@ static uint32_t *table_slot(const struct gyre_log_hub *hub, struct gyre_log_text
   size_t slot = gyre_log_hash(service, 0);
   for (;; slot++) {
     uint32_t *const number = &hub->counters_table[slot & (hub->counters_table_size - 1)];
-    if (*number == 0 || gyre_log_same(gyre_log_text_of(&hub->counters[*number].service), service)) return number;
+    if (*number == 0 || gyre_log_same(gyre_log_text_of(&hub->counters[*number].service), service))
+      return number;
   }
 }
 
@@ -146,8 +148,9 @@ size_t gyre_log_hub_counter(struct gyre_log_hub *hub, struct gyre_log_text servi
 }
 
 /* A record that the sink has had is not given to it again. */
-static int give(struct gyre_log_sink *sink, struct gyre_log_channel *channel, const struct gyre_log_message *message,
-                const struct gyre_log_time *logged_at, struct gyre_log_session *session) {
+static int give(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
+                const struct gyre_log_message *message, const struct gyre_log_time *logged_at,
+                struct gyre_log_session *session) {
   if (!session) return gyre_log_sink_add(sink, channel, message->text, logged_at);
   struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink->number);
   if (!mark) return -ENOMEM;
@@ -170,7 +173,8 @@ int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message
   }
   const bool logged = message->has_time && gyre_log_time_at_us(&hub->logged_at, message->time_us);
   for (size_t i = 0; i < channel->sinks_count; i++) {
-    if (give(channel->sinks[i], channel, message, logged ? &hub->logged_at : NULL, session) < 0) return -ENOMEM;
+    if (give(channel->sinks[i], channel, message, logged ? &hub->logged_at : NULL, session) < 0)
+      return -ENOMEM;
   }
   return 0;
 }

@@ -3,9 +3,9 @@
  * keyword arguments). All work is done by the hub (log_hub.h), which knows no Ruby; the objects hold references to its structures
  * and no other Ruby objects, so the collector has nothing to mark, and may free them in any order.
  */
+#include "log_ingest.h"
 #include "gyre.h"
 #include "log_crc32.h"
-#include "log_ingest.h"
 
 static void ingest_free(void *pointer) {
   gyre_log_hub_release(pointer);
@@ -73,18 +73,21 @@ static VALUE checked_array(VALUE array, const struct gyre_log_hub *of_sinks) {
 }
 
 static int fill_route(struct gyre_log_route *route, VALUE service, VALUE severities, VALUE sinks) {
-  const size_t wanted = NIL_P(severities) ? 0 : (size_t)RARRAY_LEN(severities), given = (size_t)RARRAY_LEN(sinks);
+  const size_t wanted = NIL_P(severities) ? 0 : (size_t)RARRAY_LEN(severities),
+               given = (size_t)RARRAY_LEN(sinks);
   route->for_all = NIL_P(service);
   route->every_severity = NIL_P(severities);
   route->severities = calloc(wanted + 1, sizeof(*route->severities));
   route->sinks = calloc(given + 1, sizeof(struct gyre_log_sink *));
   if (!route->severities || !route->sinks) return -ENOMEM;
-  if (!NIL_P(service) && gyre_log_buffer_append(&route->service, RSTRING_PTR(service), (size_t)RSTRING_LEN(service)) < 0)
+  if (!NIL_P(service) &&
+      gyre_log_buffer_append(&route->service, RSTRING_PTR(service), (size_t)RSTRING_LEN(service)) < 0)
     return -ENOMEM;
   for (size_t i = 0; i < wanted; i++) {
     VALUE severity = RARRAY_AREF(severities, (long)i);
     struct gyre_log_buffer *const buffer = &route->severities[route->severities_count++];
-    if (gyre_log_buffer_append(buffer, RSTRING_PTR(severity), (size_t)RSTRING_LEN(severity)) < 0) return -ENOMEM;
+    if (gyre_log_buffer_append(buffer, RSTRING_PTR(severity), (size_t)RSTRING_LEN(severity)) < 0)
+      return -ENOMEM;
   }
   for (size_t i = 0; i < given; i++) {
     struct gyre_log_sink *const sink = gyre_log_sink_of(RARRAY_AREF(sinks, (long)i));

@@ -19,7 +19,8 @@ static void sink_free(void *pointer) {
 static size_t sink_size(const void *pointer) {
   const struct gyre_log_sink *const sink = pointer;
   if (!sink) return 0;
-  return sizeof(*sink) + sink->bytes.capacity + sink->last.capacity + sink->clients_capacity * sizeof(*sink->clients);
+  return sizeof(*sink) + sink->bytes.capacity + sink->last.capacity +
+         sink->clients_capacity * sizeof(*sink->clients);
 }
 
 static const rb_data_type_t sink_type = {

@@ -45,9 +45,9 @@ static int write_line(struct gyre_log_sink *sink, const struct gyre_log_line *li
   const size_t before = bytes->length;
   int result;
   switch (sink->format) {
-    case GYRE_LOG_TEXT: result = gyre_log_line_text(bytes, line, sink->raw); break;
-    case GYRE_LOG_JSON: result = gyre_log_line_json(bytes, line); break;
-    default: result = gyre_log_line_redis(bytes, line, gyre_log_text_of(&sink->command)); break;
+  case GYRE_LOG_TEXT: result = gyre_log_line_text(bytes, line, sink->raw); break;
+  case GYRE_LOG_JSON: result = gyre_log_line_json(bytes, line); break;
+  default: result = gyre_log_line_redis(bytes, line, gyre_log_text_of(&sink->command)); break;
   }
   if (result < 0 || bytes->length > sink->limit) {
     bytes->length = before;
@@ -67,7 +67,8 @@ static struct gyre_log_text last_severity(const struct gyre_log_sink *sink) {
   return (struct gyre_log_text){sink->last.bytes + sink->last_service, sink->last_severity};
 }
 
-static bool is_last(const struct gyre_log_sink *sink, const struct gyre_log_channel *channel, struct gyre_log_text text) {
+static bool is_last(const struct gyre_log_sink *sink, const struct gyre_log_channel *channel,
+                    struct gyre_log_text text) {
   const size_t names = sink->last_service + sink->last_severity;
   return sink->has_last && sink->last_service == channel->service_length &&
          sink->last_severity == channel->severity_length && sink->last.length - names == text.length &&
@@ -75,7 +76,8 @@ static bool is_last(const struct gyre_log_sink *sink, const struct gyre_log_chan
          (text.length == 0 || memcmp(sink->last.bytes + names, text.bytes, text.length) == 0);
 }
 
-static int remember(struct gyre_log_sink *sink, const struct gyre_log_channel *channel, struct gyre_log_text text) {
+static int remember(struct gyre_log_sink *sink, const struct gyre_log_channel *channel,
+                    struct gyre_log_text text) {
   const size_t names = channel->service_length + channel->severity_length;
   sink->has_last = false;
   sink->last.length = 0;
@@ -99,7 +101,8 @@ static int write_repeated(struct gyre_log_sink *sink) {
   char text[64];
   struct gyre_log_buffer middle = {NULL, 0, 0};
   if (sink->repeats == 0) return 0;
-  const int length = snprintf(text, sizeof(text), "Last message repeated %llu times", (unsigned long long)sink->repeats);
+  const int length =
+      snprintf(text, sizeof(text), "Last message repeated %llu times", (unsigned long long)sink->repeats);
   int result = gyre_log_line_middle(&middle, sink->format, last_service(sink), last_severity(sink));
   if (result == 0) {
     const struct gyre_log_line line = {gyre_log_text_of(&middle),
@@ -125,16 +128,19 @@ int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *chann
   }
   if (middle->length == 0) {
     const struct gyre_log_text service = {channel->names, channel->service_length};
-    const struct gyre_log_text severity = {channel->names + channel->service_length, channel->severity_length};
+    const struct gyre_log_text severity = {channel->names + channel->service_length,
+                                           channel->severity_length};
     if (gyre_log_line_middle(middle, sink->format, service, severity) < 0) {
       middle->length = 0;
       return -ENOMEM;
     }
   }
-  return write_line(sink, &(struct gyre_log_line){gyre_log_text_of(middle), text, &sink->hub->time, logged_at});
+  return write_line(sink,
+                    &(struct gyre_log_line){gyre_log_text_of(middle), text, &sink->hub->time, logged_at});
 }
 
-int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark) {
+int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session,
+                       struct gyre_log_mark *mark) {
   if (mark->turn == sink->turn) {
     sink->clients[mark->client].last = mark->last;
     return 0;

@@ -9,8 +9,8 @@
 enum head { MORE, LINE, COUNTED, WRONG };
 
 /* What kind of message begins here; for a counted one how long its head and its message are. */
-static enum head read_head(const struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t *start,
-                           size_t *count) {
+static enum head read_head(const struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                           size_t *start, size_t *count) {
   const bool strict = cutter->framing == GYRE_LOG_OCTET_COUNTING;
   const enum head other = strict ? WRONG : LINE;
   size_t at = 0;
@@ -29,8 +29,8 @@ static enum head read_head(const struct gyre_log_cutter *cutter, const char *byt
   return bytes[at] == '<' ? COUNTED : LINE; /* a line may begin with a number, too */
 }
 
-static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t start, size_t count,
-                        struct gyre_log_message *message) {
+static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t start,
+                        size_t count, struct gyre_log_message *message) {
   if (count > cutter->limit) return -GYRE_LOG_TOO_LONG;
   cutter->wanted = start + count;
   if (length - start < count) return 0;
@@ -38,7 +38,8 @@ static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_
   return wrong < 0 ? wrong : (long)(start + count);
 }
 
-static long line_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message) {
+static long line_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                     struct gyre_log_message *message) {
   const char *const from = bytes + cutter->scanned;
   const char *const end = length > cutter->scanned ? memchr(from, '\n', length - cutter->scanned) : NULL;
   const size_t line = end ? (size_t)(end - bytes) : length;
@@ -55,10 +56,10 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   size_t start = 0, count = 0;
   if (cutter->scanned > 0) return line_cut(cutter, bytes, length, message);
   switch (read_head(cutter, bytes, length, &start, &count)) {
-    case MORE: cutter->wanted = length + 1; return 0;
-    case WRONG: return -GYRE_LOG_MALFORMED_FRAME;
-    case COUNTED: return counted_cut(cutter, bytes, length, start, count, message);
-    default: return line_cut(cutter, bytes, length, message);
+  case MORE: cutter->wanted = length + 1; return 0;
+  case WRONG: return -GYRE_LOG_MALFORMED_FRAME;
+  case COUNTED: return counted_cut(cutter, bytes, length, start, count, message);
+  default: return line_cut(cutter, bytes, length, message);
   }
 }
 
