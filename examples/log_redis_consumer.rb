@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Reads the log lines that one or more `gyre log` servers put into a Redis Stream, as one consumer of a group: each line goes to one
-# of the group's consumers, and is acknowledged when it is printed. What a consumer had read when it died is taken over by another.
+# Reads the log lines that one or more `gyre log` servers put into a Redis Stream, as one consumer of a group: each line goes
+# to one of the group's consumers, and is acknowledged when it is printed. What a consumer had read when it died is taken over
+# by another.
 #
 #   ruby examples/log_redis_consumer.rb GROUP CONSUMER [STREAM]      REDIS=host:port or the path of a Unix socket
 #
@@ -71,7 +72,8 @@ Gyre.run do
   end
 
   while left.positive?
-    _, entries = redis.call("XREADGROUP", "GROUP", group, consumer, "COUNT", [left, 100].min, "BLOCK", 1000, "STREAMS", stream, ">")&.first
+    count = [left, 100].min
+    _, entries = redis.call("XREADGROUP", "GROUP", group, consumer, "COUNT", count, "BLOCK", 1000, "STREAMS", stream, ">")&.first
     read.call(entries) if entries
   end
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Takes what the ingest has put into the sinks to the outputs: when, in which order, and who hears of it. Made by the server, which
-# runs it in a task and calls `commit_soon`, `flush`, `reopen` and `bytes`. Knows nothing of formats, files or sockets.
+# Takes what the ingest has put into the sinks to the outputs: when, in which order, and who hears of it. Made by the server,
+# which runs it in a task and calls `commit_soon`, `flush`, `reopen` and `bytes`. Knows nothing of formats, files or sockets.
 #
 #   sinks ──pass──► lanes' queues ──► write ──► sync ──► the sessions' acknowledge
 #         every interval;            one task an output (Committer::Lane): one that stands
@@ -46,7 +46,6 @@ module Gyre
         barrier.async("log committer") { keep_time }
         barrier.wait
       ensure
-        @stopped = true
         barrier.stop
       end
 

@@ -73,11 +73,12 @@ module Gyre
 
       # Writes an entry and syncs: the batch may be written when this returns.
       # @param batch [Batch]
-      def append(batch)
+      # @yield before each try to write; may throw, {#compact} mends that
+      def append(batch, &trying)
         compact(batch.time) unless @io
         bytes = Entry.encode_batch(batch)
         @open_batch = batch
-        Output::Writing.put(@io, bytes, @trouble)
+        Output::Writing.put(@io, bytes, @trouble, &trying)
         @trouble.overcome("sync #{@path}") { Output::Writing.beside { @io.fdatasync } }
         @bytesize += bytes.bytesize
       end

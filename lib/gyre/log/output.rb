@@ -15,7 +15,7 @@ module Gyre
     #
     #   write(data, clients)  writes all of it, however long that takes; clients: {client id => last sequence number in data}
     #   sync                  returns when all that was written is durable; never holds up the loop
-    #   reopen  close         HUP; the end
+    #   reopen  close         HUP; the end. A file also has reopen_soon, for a HUP in the middle of a write
     #   stored                {client id => last sequence number that is stored}: what clients need not send again
     #   stored_by(client id)  the same for one, as it is now; raises Unavailable when that cannot be asked
     #   shared?               whether clients may have stored something through other servers meanwhile
@@ -54,7 +54,9 @@ module Gyre
 
         def type(settings, target, key)
           given = settings[:type].to_s.downcase
-          raise ArgumentError, "#{key}: type #{given.inspect} is unknown: #{TYPES.join(", ")}" unless given.empty? || TYPES.include?(given)
+          unless given.empty? || TYPES.include?(given)
+            raise ArgumentError, "#{key}: type #{given.inspect} is unknown: #{TYPES.join(", ")}"
+          end
           return given if given.start_with?("std")
           return target.downcase if target.match?(STANDARD)
           return given unless given.empty?

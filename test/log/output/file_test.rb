@@ -125,6 +125,40 @@ class LogOutputFileTest < Minitest::Test
     assert_equal 5, out.out.lines.size
   end
 
+  # Somebody removes the log or renames it, and sends HUP: only that makes room.
+  def test_a_full_disk_and_a_file_that_is_opened_anew
+    [true, false].each do |acknowledged|
+      code = <<~RUBY
+        require "gyre"
+        require "gyre/log/output/file"
+        trap("XFSZ", "IGNORE")
+        path, acknowledged = ARGV
+        said = []
+        _, hard = Process.getrlimit(:FSIZE)
+        Process.setrlimit(:FSIZE, 1000, hard)
+        output = Gyre::Log::Output::File.new(path, report: said.method(:push), longest_pause_s: 0.01)
+        Gyre.run do |task|
+          task.async do
+            sleep 0.001 until output.trouble
+            File.rename(path, path + ".1")
+            output.reopen_soon
+          end
+          %w[a b c].each.with_index(1) { |name, seq| output.write("\#{name * 399}\n", acknowledged == "true" ? { "0" * 32 => seq } : {}) }
+          output.sync
+        end
+        Process.setrlimit(:FSIZE, hard, hard)
+        STDOUT.sync = true
+        STDOUT.write(said.size, " ", output.stored.values.inspect)
+        Process.kill(:KILL, Process.pid)
+      RUBY
+      out = ruby("-e", code, @path, acknowledged.to_s)
+      assert_equal ["", "2 #{acknowledged ? [3] : []}"], [out.err, out.out]
+      assert_equal ["#{"a" * 399}\n#{"b" * 399}\n", "#{"c" * 399}\n"], ["#{@path}.1", @path].map { |path| File.read(path) }
+      assert_equal acknowledged ? [3] : [], open_output.tap(&:close).stored.values
+      FileUtils.rm(Dir["#{@path}*"])
+    end
+  end
+
   def test_a_disk_that_is_full_in_the_middle_of_a_commit
     folder = File.join(@folder, "small")
     Dir.mkdir(folder)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One output and the task that writes to it: a queue of what the passes took, written and synced in order. Made by the Committer, of
-# which it knows only whom to tell when a batch is stored. Only `run` waits for the output.
+# One output and the task that writes to it: a queue of what the passes took, written and synced in order. Made by the Committer,
+# of which it knows only whom to tell when a batch is stored. Only `run` waits for the output.
 
 require "gyre/clock"
 require "gyre/condition"
@@ -78,6 +78,7 @@ module Gyre
         # Has the output opened anew after what is queued now.
         def order_reopen
           @reopen_at = @taken
+          @output.reopen_soon if @writing && @output.respond_to?(:reopen_soon)
           @work.signal
         end
 

@@ -52,7 +52,9 @@ module Gyre
         # @return [String] one or more entries; none for nobody
         def encode_snapshot(clients)
           clients.each_slice(SNAPSHOT_CLIENTS).map do |slice|
-            frame(slice.each_with_object("\x02".b) { |(id, (seq, seen)), payload| [id, seq, seen].pack("H32Q>Q>", buffer: payload) })
+            payload = "\x02".b
+            slice.each { |id, (seq, seen)| [id, seq, seen].pack("H32Q>Q>", buffer: payload) }
+            frame(payload)
           end.join
         end
 

@@ -21,6 +21,7 @@ module Gyre
         # A device that has no fdatasync.
         UNSYNCABLE = [Errno::EINVAL, Errno::ENOTSUP, Errno::ENOSYS].freeze
         NOBODY = {}.freeze
+        IF_THE_MACHINE_FAILS = "a crash of the machine may lose lines since the last sync, no acknowledged ones"
 
         # A batch with acknowledged records that is written, not synced: the journal's entry, its bytes, and whether they went
         # elsewhere.
@@ -64,7 +65,7 @@ module Gyre
 
           @rotation&.pack_rest
           rotate if @rotation&.due?(@io.stat, data.bytesize, @clock.call)
-          clients.nil? || clients.empty? ? append(data) : commit(data, clients)
+          start_over(data.bytesize) until catch(:anew) { clients.nil? || clients.empty? ? append(data) : commit(data, clients) }
         end
 
         # Returns when all that was written is durable, after a failed sync by writing the commit once more: the kernel may
@@ -72,7 +73,7 @@ module Gyre
         def sync
           return unless @unsynced || @commit
 
-          @trouble.overcome("sync", meanwhile: "a crash of the machine may lose lines since the last sync, no acknowledged ones") do
+          @trouble.overcome("sync", meanwhile: IF_THE_MACHINE_FAILS) do
             Writing.beside { fdatasync }
           rescue SystemCallError
             rewrite if @commit
@@ -89,6 +90,13 @@ module Gyre
           replace(open_locked(0)) unless same?
         rescue SystemCallError, ArgumentError => error
           @trouble.say("cannot be opened again, the old file is kept: #{error.message}")
+        end
+
+        # The same in the middle of a write that finds no room: when the log was renamed or removed to make some, the room is
+        # there only after it is closed. The batch then goes into the new file as a whole. For another task than the one that
+        # writes.
+        def reopen_soon
+          @reopen_soon = true if @trouble.text
         end
 
         # Syncs and closes. A commit that was interrupted is left to the next start's recovery.
@@ -170,16 +178,37 @@ module Gyre
           # Somebody has cut the file (copytruncate): the journal's last entry speaks of bytes that are gone, and would be
           # compared with others after a crash.
           @journal.compact(seconds) if @journal.exist? && @io.size < @end
-          Writing.put(@io, data, @trouble)
+          @start = @io.size
+          put(data)
           @unsynced = true
           @end = @io.size
+        end
+
+        def put(data)
+          Writing.put(@io, data, @trouble) { reopen_instead }
+        end
+
+        def reopen_instead
+          throw :anew, false if @reopen_soon
+        end
+
+        # A part of a batch is taken back, and the journal's entry for it, if there is one.
+        def start_over(bytes)
+          @reopen_soon = false
+          @io.truncate(@start) if @io.size.between?(@start, @start + bytes)
+          @journal.settle(false)
+          replace(open_locked(0)) unless same?
+          @journal.compact(seconds) if @journal.exist?
+        rescue SystemCallError, ArgumentError => error
+          @trouble.say("cannot be opened again, the old file is kept: #{error.message}")
         end
 
         def commit(data, clients)
           stat = @io.stat
           entry = Journal::Batch.new(seconds, stat.dev, stat.ino, stat.size, data.bytesize, Zlib.crc32(data), clients)
-          @journal.append(entry)
-          Writing.put(@io, data, @trouble)
+          @start = entry.offset
+          @journal.append(entry) { reopen_instead }
+          put(data)
           @end = @io.size
           @commit = Commit.new(entry, data, @end != entry.offset + entry.length)
         end

@@ -10,9 +10,9 @@
 #     SET {stream}:writer:<ours> n EX …      which of our batches this was
 #   EXEC
 #
-# So a batch, its clients' sequence numbers and its own number are in Redis together or not at all. When the connection broke before
-# the answer, the number tells on the next one whether the batch is there. Redis keeps what its own configuration promises:
-# `appendonly yes` and `appendfsync always` for acknowledgements that outlive its machine.
+# So a batch, its clients' sequence numbers and its own number are in Redis together or not at all. When the connection broke
+# before the answer, the number tells on the next one whether the batch is there. Redis keeps what its own configuration
+# promises: `appendonly yes` and `appendfsync always` for acknowledgements that outlive its machine.
 
 require "gyre/log/output/redis_link"
 require "gyre/log/output/trouble"
@@ -131,7 +131,8 @@ module Gyre
             time = @clock.call.to_i
             bytes << Resp.command("HSET", @clients_key, *clients.flat_map { |id, seq| [id, "#{seq} #{time}"] })
           end
-          bytes << Resp.command("SET", @writer_key, number, "EX", WRITER_KEPT_S) << Resp.command("EXEC") << Resp.command("ECHO", "end of #{number}")
+          bytes << Resp.command("SET", @writer_key, number, "EX", WRITER_KEPT_S) << Resp.command("EXEC") <<
+            Resp.command("ECHO", "end of #{number}")
         end
 
         # A command that fails inside of EXEC does not stop the others: nothing may be wrong beforehand.

@@ -101,7 +101,10 @@ module Gyre
         # The first on each connection.
         def greet(io)
           @replies = Resp::Reader.new { more(io) }
-          [(["AUTH", *@login] if @login.any?), (["SELECT", @database] unless ["", "0"].include?(@database))].compact.each do |words|
+          greetings = []
+          greetings << ["AUTH", *@login] if @login.any?
+          greetings << ["SELECT", @database] unless ["", "0"].include?(@database)
+          greetings.each do |words|
             io.write(Resp.command(*words))
             checked(@replies.read)
           end

@@ -84,7 +84,8 @@ module Gyre
         def place(address)
           case address
           when %r{\Aunix://(.+)\z} then { path: Regexp.last_match(1) }
-          when %r{\Atcp://\[(.+)\]:(\d+)\z}, %r{\Atcp://([^:/]+):(\d+)\z} then { host: Regexp.last_match(1), port: Regexp.last_match(2).to_i }
+          when %r{\Atcp://\[(.+)\]:(\d+)\z}, %r{\Atcp://([^:/]+):(\d+)\z}
+            { host: Regexp.last_match(1), port: Regexp.last_match(2).to_i }
           else raise ArgumentError, "#{address.inspect} is no address: write tcp://host:port or unix:///path"
           end
         end

@@ -5,7 +5,7 @@
 # of Gyre::Offload writes, and a reader that stands still holds up that thread only. It cannot sync: written is durable.
 
 require "gyre/log/output/trouble"
-require "gyre/offload"
+require "gyre/log/output/writing"
 require "io/wait"
 
 module Gyre
@@ -14,7 +14,7 @@ module Gyre
       # Lines to a stream.
       class Stream
         # How much is written by one call: a reader that is slow then shows how far it is.
-        PIECE_BYTES = 64 * 1024
+        PIECE_BYTES = 256 * 1024
 
         # @return [Symbol] :text or :json
         attr_reader :format
@@ -49,7 +49,7 @@ module Gyre
           at = 0
           while at < data.bytesize
             piece = data.byteslice(at, PIECE_BYTES)
-            at += @trouble.overcome("write") { Offload.call { write_some(piece) } }
+            at += @trouble.overcome("write") { Writing.beside(abandon: true) { write_some(piece) } }
           end
         end
 

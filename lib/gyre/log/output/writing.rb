@@ -23,19 +23,24 @@ module Gyre
         # @param io [IO] a file opened for appending
         # @param data [String]
         # @param trouble [Trouble]
+        # @yield before each try; may throw
         def put(io, data, trouble)
           at = 0
           while at < data.bytesize
             piece = at.zero? && data.bytesize <= PIECE_BYTES ? data : data.byteslice(at, PIECE_BYTES)
-            at += trouble.overcome("write") { io.write_nonblock(piece) }
+            at += trouble.overcome("write") do
+              yield if block_given?
+              io.write_nonblock(piece)
+            end
             sleep 0 if at < data.bytesize # others' turn
           end
         end
 
-        # Runs the block in a thread, to its end, while the loop goes on. A loop with much to do never sleeps, and Ruby would give the
-        # thread its turn after 100 ms only, at its beginning and again at its end: a sync of 1 ms took 200 (12 this way).
+        # Runs the block in a thread while the loop goes on. A loop with much to do never sleeps, and Ruby would give the thread
+        # its turn after 100 ms only, at its beginning and again at its end: a sync of 1 ms took 200 (12 this way).
+        # @param abandon [Boolean] as for Offload.call
         # @return the block's value
-        def beside(&work)
+        def beside(abandon: false, &work)
           task = Task.current?
           passing = task&.async("log sync", transient: true) do
             loop do
@@ -43,7 +48,7 @@ module Gyre
               Thread.pass
             end
           end
-          Offload.call(abandon: false, &work)
+          Offload.call(abandon: abandon, &work)
         ensure
           passing&.stop
         end

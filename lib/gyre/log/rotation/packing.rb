@@ -11,7 +11,8 @@ module Gyre
       # Functions without state.
       module Packing
         SUFFIXES = { gzip: ".gz", zstd: ".zst" }.freeze
-        PIECE_BYTES = 256 * 1024
+        # Ruby's lock is given up for the time of one piece; a busy loop lets go of it rarely.
+        PIECE_BYTES = 4 * 1024 * 1024
 
         # The program did not do it.
         class Failed < StandardError; end
