@@ -35,7 +35,6 @@ class TidyTest < Minitest::Test
          scheduler/portable/callback scheduler/portable/fibers scheduler/portable/waiter scheduler/portable/worker
          scheduler/portable/sight scheduler/fork].to_h { |name| ["lib/gyre/#{name}.rb", "test/scheduler_test.rb"] },
     "lib/gyre/log_command/daemon.rb" => "test/log_command/serve_test.rb",
-    "lib/gyre/log_command/send.rb" => "test/log_command_test.rb",
     # Parts of the log server: what its clients meet.
     **%w[brake connection conversation door feed handover hub link routing status tail transport]
       .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/server_test.rb"] },

@@ -3,6 +3,7 @@
 # `gyre log send`: one message, or a message for each line of standard input, from a shell. Gyre::LogCommand starts it. It says by
 # its exit status whether the server has everything safe; it keeps nothing for later unless it is told where.
 
+require "gyre/log/client"
 require "gyre/log_command/target"
 
 module Gyre
@@ -15,8 +16,8 @@ module Gyre
         Usage: gyre log send [options] SERVICE SEVERITY [MESSAGE]
                program | gyre log send [options] SERVICE SEVERITY
 
-        Without MESSAGE it is each line of standard input. The exit status is 0 when the
-        server has stored everything, and 1 otherwise.
+        Without MESSAGE it is each line of standard input. The exit status is 0 when
+        the server has stored everything, and 1 otherwise.
       TEXT
       WITHIN_S = 10
 
@@ -50,6 +51,8 @@ module Gyre
         @target.declare(flags)
         flags.separator "\nHow:"
         flags.on("--within SECONDS", Float, "how long to wait for the server (#{WITHIN_S})") { |value| @within_s = value }
+        flags.on("--spool FOLDER", "keep there what the server has not taken; the", "next one with this service sends it") { |value| @spool = value }
+        flags.on("--unacknowledged", "to a server of Analogger's: nobody says what", "was stored") { @unacknowledged = true }
         flags.on("--help", "print this text") { @help = true }
       end
 
@@ -58,8 +61,46 @@ module Gyre
         DONE
       end
 
-      def deliver(_service, _severity, _words)
-        raise StartError, "the client is not there yet"
+      def deliver(service, severity, words)
+        client = client(service)
+        raise StartError, unreached unless client.connect(@within_s)
+
+        words.empty? ? each_line { |line| client.log(severity, line) } : client.log(severity, words.join(" "))
+        client.flush(@within_s) ? DONE : complain(client)
+      rescue Log::Denied, Log::Incompatible => error
+        raise StartError, @target.explain(error)
+      rescue ArgumentError => error
+        raise UsageError, error.message
+      ensure
+        client&.close(0)
+      end
+
+      def client(service)
+        endpoint = @target.endpoint
+        raise UsageError, "messages are sent over TCP, not to #{endpoint}" if endpoint.path
+
+        Log::Client.new(service, host: endpoint.host, port: endpoint.port, key: @target.key, tls: @target.tls, spool: @spool || false,
+                                 acknowledged: !@unacknowledged, connect_timeout: @within_s,
+                                 report: ->(text) { @trouble = text })
+      end
+
+      def each_line(&block)
+        @input.binmode.each_line(chomp: true, &block)
+      end
+
+      # The client goes on trying and says nothing yet; once more, for the reason.
+      def unreached
+        Socket.tcp(@target.endpoint.host, @target.endpoint.port, connect_timeout: 1, &:close)
+        @trouble || "#{@target.endpoint} does not answer"
+      rescue SystemCallError, SocketError => error
+        @target.explain(error)
+      end
+
+      def complain(client)
+        waiting = client.stats[:queue_bytes]
+        @err.puts("gyre log send: after #{@within_s} s the server has not said that it has everything; #{waiting} bytes " \
+                  "#{@spool ? "are kept in #{@spool}" : "may be lost"}")
+        FAILED
       end
     end
   end

@@ -71,7 +71,7 @@ module Gyre
         case error
         when Errno::ECONNREFUSED, Errno::ENOENT then "nobody listens on #{endpoint}. Start a server there with `gyre log`, or name another with -h and -p"
         when Errno::ETIMEDOUT then "#{endpoint} does not answer"
-        when Log::Denied then "#{error.message}. Put it into GYRE_LOG_KEY, or name the file that holds it with --key-file"
+        when Log::Denied then "#{endpoint} does not accept the key. Put it into GYRE_LOG_KEY, or name the file that holds it with --key-file"
         else error.message
         end
       end
