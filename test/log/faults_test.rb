@@ -99,8 +99,9 @@ class LogFaultsTest < Minitest::Test
       server = log_server(peer, { "key" => "sesame" })
       run_client(peer, server.folder, <<~'RUBY', server.port).out
         begin
-          client = Swiftcore::Analogger::Client.new("a", "127.0.0.1", Integer(ARGV[0]), "wrong")
+          client = new_client(ARGV[0], "wrong")
           client.log("info", "lost")
+          client.respond_to?(:flush) ? client.flush : sleep(0.2)
           print "no error"
         rescue StandardError => error
           print error.class
@@ -117,7 +118,7 @@ class LogFaultsTest < Minitest::Test
     theirs, ours = both do |peer|
       server = log_server(peer)
       run_client(peer, server.folder, <<~'RUBY', server.port).out
-        client = Swiftcore::Analogger::Client.new("a", "127.0.0.1", Integer(ARGV[0]))
+        client = new_client(ARGV[0])
         begin
           client.reconnect
           client.log("info", "again")
@@ -138,12 +139,12 @@ class LogFaultsTest < Minitest::Test
     theirs, ours = both do |peer|
       server = log_server(peer, { "interval" => 30 })
       client = run_client(peer, server.folder, <<~'RUBY', server.port)
-        client = Swiftcore::Analogger::Client.new("a", "127.0.0.1", Integer(ARGV[0]))
+        client = new_client(ARGV[0])
         100.times { |number| client.log("info", "message #{number}") }
-        client.close
-        print client.total_count
+        # What each has to say that all is well.
+        client.respond_to?(:flush) ? print(client.flush) : print(client.authenticated? && client.total_count)
       RUBY
-      assert_includes %w[100 101], client.out, client.err # Analogger counts its authentication
+      assert_includes %w[true 101], client.out, client.err # Analogger counts its authentication
       server.stop(:KILL)
       server.messages
     end
@@ -237,7 +238,7 @@ class LogFaultsTest < Minitest::Test
       answer = server.connect { |socket| flood(socket, "00000000") }
       [answer, (server.memory - before) >> 20]
     end
-    assert_equal nil, theirs[0]
+    assert_nil theirs[0]
     assert_operator theirs[1], :>=, FLOOD_MB / 2
     assert_match(/\Aerror: /, ours[0])
     assert_operator ours[1], :<, FLOOD_MB / 2

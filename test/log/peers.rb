@@ -14,8 +14,8 @@ module GyreTest
   module LogPeers
     ROOT = File.expand_path("../..", __dir__)
 
-    # One of the two: how its server and its client are started.
-    Peer = Struct.new(:name, :server, :client) do
+    # One of the two: how its server is started, and its client made by a program.
+    Peer = Struct.new(:name, :server, :client, :new_client) do
       def to_s
         name.to_s
       end
@@ -26,9 +26,19 @@ module GyreTest
     THEIR_RUBY = [RbConfig.ruby, "-W0", *GEM_PATHS.map { |path| "-I#{path}" }].freeze
     OUR_RUBY = [RbConfig.ruby, "-w", "-I#{File.join(ROOT, "lib")}"].freeze
 
+    # Makes a client of service "a" out of a port and a key.
+    THEIR_CLIENT = 'def new_client(port, key = nil) = Swiftcore::Analogger::Client.new("a", "127.0.0.1", port.to_i, key)'
+    OUR_CLIENT = <<~'RUBY'
+      def new_client(port, key = nil)
+        Gyre::Log::Client.new("a", port: port, key: key, spool: File.join(ENV["TMPDIR"], "spool"), retry_interval: 0.05..0.1, report: ->(_) {})
+      end
+    RUBY
+
     ANALOGGER = Peer.new(:analogger, [*THEIR_RUBY, Gem::Specification.find_by_name("analogger").bin_file("analogger")],
-                         [*THEIR_RUBY, "-rswiftcore/Analogger/Client"]).freeze
-    GYRE = Peer.new(:gyre, [*OUR_RUBY, File.join(ROOT, "exe", "gyre"), "log"], [*OUR_RUBY, "-rgyre/log/analogger"]).freeze
+                         [*THEIR_RUBY, "-rswiftcore/Analogger/Client"], THEIR_CLIENT).freeze
+    GYRE = Peer.new(:gyre, [*OUR_RUBY, File.join(ROOT, "exe", "gyre"), "log"], [*OUR_RUBY, "-rgyre/log/client"], OUR_CLIENT).freeze
+    # Our client under the original's names, over the old protocol.
+    NAMESAKE = Peer.new(:namesake, GYRE.server, [*OUR_RUBY, "-rgyre/log/analogger"], THEIR_CLIENT).freeze
 
     # A server with a folder of its own; its files are there, also what it prints.
     class Server
@@ -127,7 +137,7 @@ module GyreTest
     class Client
       PROGRAM = <<~'RUBY'
         $stdout.sync = true
-        client = Swiftcore::Analogger::Client.new("a", "127.0.0.1", Integer(ARGV[0]), ARGV[1])
+        client = new_client(*ARGV)
         puts "ready"
         $stdin.each_line(chomp: true) do |line|
           client.log("info", line)
@@ -140,7 +150,7 @@ module GyreTest
         @input, input = IO.pipe
         out, @out = IO.pipe
         @err = File.join(folder, "client.err")
-        command = [{ "TMPDIR" => folder, "XDG_STATE_HOME" => folder }, *peer.client, "-e", PROGRAM, port.to_s, *key]
+        command = [{ "TMPDIR" => folder }, *peer.client, "-e", peer.new_client, "-e", PROGRAM, port.to_s, *key]
         @pid = Process.spawn(*command, in: @input, out: @out, err: [@err, "a"], pgroup: true)
         [@input, @out].each(&:close)
         @input = input
@@ -263,8 +273,8 @@ module GyreTest
     # Runs a program with a peer's client to its end.
     # @return [GyreTest::Helpers::Output]
     def run_client(peer, folder, code, *arguments)
-      env = without_bundle.merge("TMPDIR" => folder, "XDG_STATE_HOME" => folder)
-      run_program(env, *peer.client, "-e", code, *arguments.map(&:to_s))
+      env = without_bundle.merge("TMPDIR" => folder)
+      run_program(env, *peer.client, "-e", peer.new_client, "-e", code, *arguments.map(&:to_s))
     end
   end
 end
