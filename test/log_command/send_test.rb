@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+# Messages from a shell, and what the exit status says.
+
+require "test_helper"
+require_relative "../log/peers"
+
+class LogCommandSendTest < Minitest::Test
+  include GyreTest::LogPeers
+
+  GYRE = GyreTest::LogPeers::GYRE
+  ENVIRONMENT = { "GYRE_LOG_KEY" => nil }.freeze
+
+  def send_to(port, *arguments, stdin: "")
+    run_program(ENVIRONMENT, *GYRE.server, "send", "-p", port.to_s, *arguments, stdin: stdin)
+  end
+
+  def test_a_message_is_stored_when_it_returns
+    server = log_server(GYRE, { "interval" => 30 })
+    output = send_to(server.port, "backup", "info", "all", "is well")
+    assert_equal [0, "", ""], [output.status.exitstatus, output.out, output.err]
+    assert_equal ["all is well"], server.messages(service: "backup")
+  end
+
+  def test_each_line_of_standard_input
+    server = log_server(GYRE)
+    lines = ["one", "", "d\xC3\xA9j\xC3\xA0 \xFF".b, "x" * 100_000, *Array.new(5000, &:to_s), "no newline"]
+    output = send_to(server.port, "backup", "warn", stdin: lines.join("\n").b)
+    assert_equal [0, ""], [output.status.exitstatus, output.err]
+    assert_equal lines.map(&:b), server.messages(service: "backup")
+  end
+
+  def test_what_is_not_acknowledged_in_time_is_told
+    server = log_server(GYRE)
+    Process.kill(:STOP, server.pid)
+    output = send_to(server.port, "--within", "0.2", "backup", "info", "x")
+    Process.kill(:CONT, server.pid)
+    assert_equal [1, "gyre log send: tcp://127.0.0.1:#{server.port} does not answer\n"], [output.status.exitstatus, output.err]
+  end
+
+  def test_nobody_there
+    output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "backup", "info", "x")
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre log send: nobody listens on tcp.*\n\z/, output.err)
+  end
+
+  def test_a_wrong_key
+    server = log_server(GYRE, { "key" => "sesame" })
+    output = send_to(server.port, "backup", "info", "x")
+    assert_equal 1, output.status.exitstatus
+    assert_match(/does not accept the key\. Put it into GYRE_LOG_KEY/, output.err)
+  end
+
+  def test_to_analogger
+    server = log_server(GyreTest::LogPeers::ANALOGGER)
+    assert_match(/does not know acknowledged logging/, send_to(server.port, "a", "info", "x").err)
+    assert_equal 0, send_to(server.port, "--unacknowledged", "a", "info", "x").status.exitstatus
+    eventually { server.messages == ["x"] }
+  end
+
+  def test_misuse
+    output = send_to(1, "backup")
+    assert_equal [2, "gyre log send: say the service and the severity, as in: gyre log send backup info done\n" \
+                     "Run `gyre log send --help` for the flags.\n"], [output.status.exitstatus, output.err]
+  end
+end
