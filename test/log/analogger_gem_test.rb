@@ -130,10 +130,10 @@ class LogAnaloggerGemTest < Minitest::Test
         client.log("info", "x")
         client.flush
       rescue Gyre::Log::Incompatible => error
-        print error.message
+        $stdout.syswrite(error.message)
       end
       exit!
     RUBY
-    assert_match(/does not know acknowledged logging; `acknowledged: false`/, run.out)
+    assert_match(/does not know acknowledged logging; `acknowledged: false`/, run.out, run.err)
   end
 end
