@@ -150,7 +150,7 @@ module GyreTest
         @input, input = IO.pipe
         out, @out = IO.pipe
         @err = File.join(folder, "client.err")
-        command = [{ "TMPDIR" => folder }, *peer.client, "-e", peer.new_client, "-e", PROGRAM, port.to_s, *key]
+        command = [{ "TMPDIR" => folder, "LC_ALL" => "C.UTF-8" }, *peer.client, "-e", peer.new_client, "-e", PROGRAM, port.to_s, *key]
         @pid = Process.spawn(*command, in: @input, out: @out, err: [@err, "a"], pgroup: true)
         [@input, @out].each(&:close)
         @input = input
@@ -273,7 +273,7 @@ module GyreTest
     # Runs a program with a peer's client to its end.
     # @return [GyreTest::Helpers::Output]
     def run_client(peer, folder, code, *arguments)
-      env = without_bundle.merge("TMPDIR" => folder)
+      env = without_bundle.merge("TMPDIR" => folder, "LC_ALL" => "C.UTF-8")
       run_program(env, *peer.client, "-e", peer.new_client, "-e", code, *arguments.map(&:to_s))
     end
   end
