@@ -20,7 +20,7 @@ class ExamplesTest < Minitest::Test
   ].freeze
   SERVERS = [*LOOP_SERVERS, "ractor_server", "raw_http_server"].freeze
   # Tested in test/log, with the server that they need.
-  LOG = %w[log_redis_consumer].freeze
+  LOG = %w[log_from_analogger log_from_logger log_from_syslog log_redis_consumer].freeze
   AT_ONCE = 6
 
   def self.time_limit_s = 120

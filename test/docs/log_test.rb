@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+# docs/log.md: its programs print what the guide says, on every engine; its configuration and its tables are those of the code.
+
+require "test_helper"
+require "support/engines"
+require "support/guide"
+require "gyre/log/configuration"
+
+GyreTest::Guide.test_case("DocsLogTest", "log.md", least: 3)
+
+class DocsLogTablesTest < Minitest::Test
+  GUIDE = File.read(File.join(GyreTest::Guide::FOLDER, "log.md"), encoding: "UTF-8").freeze
+  Configuration = Gyre::Log::Configuration
+
+  def test_every_limit_is_in_the_table_with_its_default
+    Gyre::Log::Limits::TABLE.each do |row|
+      assert_match(/^\| `#{row.name.to_s.delete_suffix("_s")}` \| #{Regexp.escape(shown(row))} \|/, GUIDE)
+    end
+  end
+
+  def shown(row)
+    return "none" if row.default.nil?
+    return "#{row.default} s" if row.unit == :seconds
+    return row.default.to_s unless row.unit == :bytes
+
+    size = row.default
+    (size % (1 << 20)).zero? ? "#{size >> 20}M" : "#{size >> 10}k"
+  end
+
+  def test_every_key_is_named
+    keys = [Configuration::Keys::TOP, Configuration::Keys::LOG, Configuration::Keys::INPUT, Configuration::Keys::TLS, Configuration::Keys::ROTATE]
+    missing = keys.flatten.map(&:name).uniq.reject { |name| GUIDE.match?(/\b#{name}\b/) }
+    assert_empty missing
+  end
+
+  def test_its_configurations_are_right
+    configurations = GUIDE.scan(/^```yaml\n(.*?)^```$/m).flatten
+    assert_operator configurations.size, :>, 2
+    configurations.each { |text| Configuration.parse(text, "docs/log.md") }
+  end
+end
