@@ -89,8 +89,15 @@ module Gyre
         answer = read_line(socket, bytes)
         check(answer)
         yield socket, bytes
+      rescue *secure_errors => error
+        raise ProtocolError, "#{self}: TLS: #{error.message}"
       ensure
         socket&.close
+      end
+
+      # Without TLS its library need not be loaded.
+      def secure_errors
+        @tls ? [OpenSSL::SSL::SSLError] : []
       end
 
       def connect

@@ -91,7 +91,7 @@ module Gyre
       # The client goes on trying and says nothing yet; once more, for the reason.
       def unreached
         Socket.tcp(@target.endpoint.host, @target.endpoint.port, connect_timeout: 1, &:close)
-        @trouble || "#{@target.endpoint} does not answer"
+        @trouble || "#{@target.endpoint} does not answer#{"; if it wants TLS, say --tls" unless @target.tls}"
       rescue SystemCallError, SocketError => error
         @target.explain(error)
       end

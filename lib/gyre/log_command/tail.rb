@@ -109,7 +109,7 @@ module Gyre
         colour = @paint.severity(entry.severity)
         service, severity, message = entry.to_a.drop(1).map { |field| @paint.harmless(field) }
         message = @paint.call(message, colour) if %i[dim red alarm].include?(colour)
-        "#{@paint.call(entry.time[-8..], :dim)} #{@paint.call(service, :cyan)} #{@paint.call(severity, colour)} #{message}"
+        "#{@paint.call(entry.time[-8..], :dim)} #{@paint.call(service, :cyan)} #{@paint.call(severity.ljust(5), colour)} #{message}"
       end
     end
   end
