@@ -302,4 +302,19 @@ class LogFaultsTest < Minitest::Test
     assert_equal 1, ours[0]
     assert_match(%r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\z}, ours[1])
   end
+
+  # Of Analogger's repository only, which no gem holds and whose libraries are gone; so there is nothing to run it against. There, what
+  # should refuse a bad frame calls a method that does not exist.
+  def test_15_a_bad_frame_is_refused_with_the_protocols_line_and_ends_nothing_else
+    server = log_server(GYRE)
+    said = ["00100011:a:b:c", "90009000:a:b:c", "00000000", "garbage!"].map do |bytes|
+      server.connect do |socket|
+        socket.write(bytes)
+        socket.read
+      end
+    end
+    assert_equal ["error: checksum failed\n", "error: max length exceeded\n", "error: checksum failed\n", "error: checksum failed\n"], said
+    log_raw(server, ["a", "info", "still here"])
+    eventually { server.messages(service: "a") == ["still here"] }
+  end
 end
