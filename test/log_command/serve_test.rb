@@ -175,6 +175,13 @@ class LogCommandServeTest < Minitest::Test
     assert_equal [1, "gyre log: tls: the certificate log.yml holds no PEM certificate\n"], [output.status.exitstatus, output.err]
   end
 
+  def test_a_backend_that_is_not_there_is_told
+    output = refused("-p", "0", env: { "GYRE_BACKEND" => "carrier_pigeon" })
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre log: GYRE_BACKEND: .*carrier_pigeon/, output.err)
+    assert_equal 1, output.err.lines.size
+  end
+
   def test_the_key_of_the_environment_wins_over_the_file
     server = start_server({ "key" => "other" }, start: false).start(env: { "GYRE_LOG_KEY" => "sesame" })
     log(server, "in", key: "sesame")

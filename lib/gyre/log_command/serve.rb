@@ -64,6 +64,7 @@ module Gyre
       def serve(configuration, restart)
         require "gyre/log/handover" # what follows takes longer to load than a mistake to tell
         require "gyre/log/server"
+        check_backend
         pidfile = configuration.pidfile && Pidfile.new(configuration.pidfile)
         pidfile&.check
         raise_descriptor_limit
@@ -76,6 +77,12 @@ module Gyre
           @err.puts("gyre log: #{error.message}")
           FAILED
         end
+      end
+
+      def check_backend
+        Loop.backend
+      rescue ArgumentError, RuntimeError => error
+        raise StartError, "GYRE_BACKEND: #{error.message}"
       end
 
       def run(configuration, restart, pidfile)
