@@ -98,7 +98,10 @@ class ShareableTest < Minitest::Test
   MAIN_RACTORS_OWN = /\AGyre::(?:Web|Signals|Loop::Traps)\b/.freeze
 
   def test_a_ractor_may_use_every_constant_and_class
-    modules = ObjectSpace.each_object(Module).select { |each| each.name.to_s.match?(/\AGyre(?:::|\z)/) && !each.name.match?(MAIN_RACTORS_OWN) }
+    name = Module.instance_method(:name) # a module may have a method of that name
+    modules = ObjectSpace.each_object(Module).select do |each|
+      name.bind_call(each).to_s.then { |text| text.match?(/\AGyre(?:::|\z)/) && !text.match?(MAIN_RACTORS_OWN) }
+    end
     wrong = modules.flat_map do |owner|
       constants_of(owner).reject { |name| Ractor.shareable?(owner.const_get(name, false)) }.map { |name| "#{owner}::#{name}" } +
         owner.instance_variables.reject { |name| Ractor.shareable?(owner.instance_variable_get(name)) }.map { |name| "#{owner} #{name}" }
