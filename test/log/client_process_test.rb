@@ -1,0 +1,226 @@
+# frozen_string_literal: true
+
+# What becomes of messages when the client's process ends, is killed, forks or becomes a daemon.
+require "test_helper"
+require "gyre/log/client"
+require_relative "fake_server"
+require_relative "../support/engines"
+require "tmpdir"
+
+GyreTest::Engines.test_case("LogClientProcessTest") do
+  def setup
+    @spool = Dir.mktmpdir
+  end
+
+  def teardown
+    FileUtils.rm_rf(@spool)
+  end
+
+  # Starts with a client in `log`.
+  def program(server, code, **options)
+    settings = { port: server.port, spool: @spool, retry_interval: [0.02, 0.1], exit_timeout: 3 }.merge(options)
+    ["-e", <<~RUBY]
+      require "gyre/log/client"
+      log = Gyre::Log::Client.new("app", **#{settings})
+      #{code}
+    RUBY
+  end
+
+  def run_client(server, code, **options)
+    output = ruby(*program(server, code, **options))
+    assert_equal ["", true], [output.err, output.status.success?]
+    output.out
+  end
+
+  def adopted_by_a_client(server)
+    client = Gyre::Log::Client.new("app", port: server.port, spool: @spool, retry_interval: 0.02..0.1)
+    eventually(within_s: 10, what: "the spools' end") { Dir.empty?(@spool) }
+  ensure
+    client&.close
+  end
+
+  def test_a_process_that_just_ends_has_sent_everything
+    GyreTest::FakeLogServer.open do |server|
+      run_client(server, '1000.times { |number| log.info("m#{number}") }')
+      assert_equal (0...1000).map { |number| "m#{number}" }, server.messages
+      assert_empty Dir.children(@spool)
+    end
+  end
+
+  def test_handlers_that_run_at_exit_may_log_too
+    GyreTest::FakeLogServer.open do |server|
+      output = ruby("-e", 'at_exit { $log.info("last") }; ' + program(server, '$log = log; log.info("first"); exit 3').last)
+      assert_equal [3, ""], [output.status.exitstatus, output.err]
+      eventually { server.messages == %w[first last] || Dir.children(@spool).any? }
+      adopted_by_a_client(server)
+      assert_equal %w[first last], server.messages
+    end
+  end
+
+  def test_an_end_while_the_server_is_away_is_quick_and_the_next_process_sends
+    GyreTest::FakeLogServer.open(start: false) do |server|
+      took = duration_s { run_client(server, '3.times { |number| log.info("m#{number}") }', exit_timeout: 30) }
+      assert_operator took, :<, 20
+      assert_equal 1, Dir.children(@spool).size
+      server.start
+      run_client(server, 'log.info("next"); log.flush; sleep 0.01 until Dir.empty?(%s)' % @spool.dump)
+      assert_equal %w[m0 m1 m2 next], server.messages.sort
+      assert_equal 2, server.records.map(&:client).uniq.size
+    end
+  end
+
+  def test_an_end_is_held_up_by_a_silent_server_only_so_long
+    GyreTest::FakeLogServer.open(acknowledge: :never) do |server|
+      took = duration_s { run_client(server, 'log.info("m0")', exit_timeout: 0.3) }
+      assert_operator took, :>, 0.3
+      assert_equal ["m0"], server.messages
+      server.acknowledge = :each
+      adopted_by_a_client(server)
+      assert_equal [["m0"], 2], [server.messages, server.raw.size]
+    end
+  end
+
+  def test_a_process_that_is_killed_leaves_what_the_server_had_not_taken
+    GyreTest::FakeLogServer.open(start: false) do |server|
+      code = '500.times { |number| log.info("m#{number}") }; sleep 0.01 until log.stats[:spooled] == 500; puts "ready"; $stdout.flush; sleep'
+      with_subprocess(*ruby_command(*program(server, code))) do |pid, out, _|
+        assert_equal "ready\n", out.gets
+        Process.kill(:KILL, pid)
+      end
+      server.start
+      adopted_by_a_client(server)
+      assert_equal (0...500).map { |number| "m#{number}" }, server.messages
+    end
+  end
+
+  def test_a_process_that_is_killed_while_it_sends_its_spool_stores_nothing_twice
+    GyreTest::FakeLogServer.open(start: false, acknowledge: 0.001) do |server|
+      code = '500.times { |number| log.info("m#{number}") }; puts "ready"; $stdout.flush; sleep'
+      with_subprocess(*ruby_command(*program(server, code))) do |pid, out, _|
+        assert_equal "ready\n", out.gets
+        eventually { spooled_bytes > 18_000 }
+        server.start
+        eventually(within_s: 20) { server.records.size > 100 }
+        Process.kill(:KILL, pid)
+      end
+      adopted_by_a_client(server)
+      assert_equal (0...500).map { |number| "m#{number}" }, server.messages
+    end
+  end
+
+  def spooled_bytes
+    Dir["#{@spool}/*/*.records"].sum { |path| File.size(path) }
+  end
+
+  def test_a_child_has_its_own_numbers_and_does_not_send_the_parents
+    GyreTest::FakeLogServer.open do |server|
+      run_client(server, <<~'RUBY')
+        log.info("before")
+        pids = 3.times.map { |child| fork { 10.times { |number| log.info("child #{child} #{number}") } } }
+        10.times { |number| log.info("parent #{number}") }
+        pids.each { |pid| Process.wait(pid) }
+      RUBY
+      records = server.records.group_by(&:client).values.map { |group| group.map { |record| [record.sequence, record.message] } }
+      expected = 3.times.map { |child| 10.times.map { |number| [number + 1, "child #{child} #{number}"] } }
+      expected << ["before", *10.times.map { |number| "parent #{number}" }].each_with_index.map { |text, index| [index + 1, text] }
+      assert_equal expected.sort, records.sort
+      assert_equal server.records.size, server.raw.size
+    end
+  end
+
+  def test_a_child_has_its_own_spool_and_does_not_keep_the_parents
+    GyreTest::FakeLogServer.open(start: false) do |server|
+      code = <<~'RUBY'
+        log.info("parent")
+        sleep 0.01 until log.stats[:spooled] == 1
+        child = fork do
+          log.info("child")
+          sleep 0.01 until log.stats[:spooled] == 1
+          puts "ready"
+          $stdout.flush
+          sleep
+        end
+        sleep
+      RUBY
+      with_subprocess(*ruby_command(*program(server, code))) do |pid, out, _|
+        out.gets
+        assert_equal 2, Dir.children(@spool).size
+        Process.kill(:KILL, pid)
+        Process.wait(pid)
+        server.start
+        # The child lives and sends what is its own; the parent's lock went with the parent.
+        eventually(within_s: 10) { server.messages.sort == %w[child parent] && Dir.empty?(@spool) }
+        assert_equal 2, server.records.map(&:client).uniq.size
+      end
+    end
+  end
+
+  def test_a_fork_in_the_middle_of_a_storm
+    GyreTest::FakeLogServer.open do |server|
+      run_client(server, <<~'RUBY')
+        writer = Thread.new { 3000.times { |number| log.info("thread #{number}") } }
+        pids = 5.times.map { |child| sleep 0.002; fork { 20.times { |number| log.info("child #{child} #{number}") } } }
+        writer.join
+        pids.each { |pid| Process.wait(pid) }
+      RUBY
+      expected = 3000.times.map { |number| "thread #{number}" } + 5.times.flat_map { |child| 20.times.map { |number| "child #{child} #{number}" } }
+      assert_equal expected.sort, server.messages.sort
+    end
+  end
+
+  def test_a_daemon_goes_on
+    GyreTest::FakeLogServer.open do |server|
+      run_client(server, 'log.info("before"); Process.daemon(true, true); log.info("after")')
+      eventually(within_s: 10) { server.messages == %w[before after] }
+      eventually { Dir.empty?(@spool) }
+    end
+  end
+
+  def test_a_signal_handler_may_log
+    GyreTest::FakeLogServer.open do |server|
+      run_client(server, <<~'RUBY')
+        trap(:USR1) { 3.times { |number| log.info("trap #{number}") } }
+        log.connect
+        10.times { Process.kill(:USR1, Process.pid); 50.times { log.info("main") } }
+        sleep 0.01 until log.stats[:logged] >= 503
+        log.flush
+      RUBY
+      assert_equal 500, server.messages.count("main")
+      assert_operator server.messages.count { |message| message.start_with?("trap") }, :>=, 3
+    end
+  end
+
+  def test_a_signal_handler_does_not_wait_when_there_is_no_room
+    GyreTest::FakeLogServer.open(start: false) do |server|
+      out = run_client(server, <<~'RUBY', spool: false, memory_limit: 8192, exit_timeout: 0)
+        done = false
+        log.info("x" * 100) until log.stats[:queue_bytes] > 8000
+        trap(:USR1) { 3.times { log.info("y" * 500) }; done = true }
+        Process.kill(:USR1, Process.pid)
+        sleep 0.01 until done
+        print log.stats[:queue_bytes] > 8000
+        log.instance_variable_get(:@settings).report.define_singleton_method(:call) { |_| nil } # lost, and it says so
+      RUBY
+      assert_equal "true", out
+    end
+  end
+
+  def test_a_client_that_nobody_has_any_more_sends_and_ends
+    GyreTest::FakeLogServer.open do |server|
+      out = run_client(server, <<~'RUBY')
+        log.info("kept")
+        def forgotten(options) = Gyre::Log::Client.new("app", **options).info("forgotten")
+        options = { port: log.instance_variable_get(:@settings).address.port, spool: false }
+        Thread.new { 5.times { forgotten(options) } }.join
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 10
+        until Thread.list.count { |thread| thread.name == "gyre log" } < 4 || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          GC.start
+          sleep 0.01
+        end
+        print Thread.list.count { |thread| thread.name == "gyre log" } < 4
+      RUBY
+      assert_equal "true", out
+      assert_equal 5, server.messages.count("forgotten")
+    end
+  end
+end
