@@ -224,6 +224,13 @@ static VALUE outbox_sequence(VALUE self) { return ULL2NUM(get(self)->sequence); 
 static VALUE outbox_held(VALUE self) { return SIZET2NUM(get(self)->held); }
 static VALUE outbox_attention(VALUE self) { return get(self)->attention ? Qtrue : Qfalse; }
 
+static VALUE outbox_framed(VALUE self) { return get(self)->framed ? Qtrue : Qfalse; }
+
+static VALUE outbox_set_framed(VALUE self, VALUE framed) {
+  get(self)->framed = RTEST(framed);
+  return framed;
+}
+
 static VALUE outbox_set_held(VALUE self, VALUE bytes) {
   get(self)->held = NUM2SIZET(bytes);
   return bytes;
@@ -285,6 +292,8 @@ void gyre_init_log_outbox(void) {
   rb_define_method(klass, "sequence", outbox_sequence, 0);
   rb_define_method(klass, "held", outbox_held, 0);
   rb_define_method(klass, "held=", outbox_set_held, 1);
+  rb_define_method(klass, "framed", outbox_framed, 0);
+  rb_define_method(klass, "framed=", outbox_set_framed, 1);
   rb_define_method(klass, "attention", outbox_attention, 0);
   rb_define_method(klass, "attention=", outbox_set_attention, 1);
   rb_define_singleton_method(klass, "measure", batch_measure, 2);

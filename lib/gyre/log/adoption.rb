@@ -49,7 +49,7 @@ module Gyre
       def run
         @spools = @settings.orphans
         until @spools.empty?
-          outbox = @implementation.new(@settings.address.service, EMPTY_BYTES, @settings.record_limit, !@settings.acknowledged)
+          outbox = @implementation.new(@settings.address.service, EMPTY_BYTES, @settings.record_limit, @settings.acknowledged != true)
           @sender = Sender.new(@settings, outbox, spool: @spools.shift)
           @sender.close(Float::INFINITY)
           @sender.run

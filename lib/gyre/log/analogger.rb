@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # `require "gyre/log/analogger"`: Swiftcore::Analogger::Client with the original's names, for programs that used the analogger gem's
-# client. It speaks the old protocol to any Analogger server, and is a Gyre::Log::Client otherwise. Do not load the gem beside it.
+# client. It logs to any Analogger server, acknowledged where the server can do that, and is a Gyre::Log::Client otherwise. Do not load
+# the gem beside it.
 
 require "gyre/log/client"
 
@@ -44,7 +45,7 @@ module Swiftcore
       def initialize(service = "default", host = "127.0.0.1", port = 6766, key = nil)
         @originals = DEFAULTS.keys.to_h { |name| [name, self.class.public_send(name)] }
         pause = [reconnect_throttle_interval.to_f, 0.001].max
-        super(service, host: host, port: port, key: key, acknowledged: false, spool: tmplog ? File.dirname(tmplog) : true,
+        super(service, host: host, port: port, key: key, acknowledged: :if_possible, spool: tmplog ? File.dirname(tmplog) : true,
                        spool_limit: persistent_queue_limit, memory_limit: ram_queue_limit, retry_interval: (pause..[pause, 5.0].max))
         @began = Gyre::Log::Uplink.now
         connect

@@ -32,7 +32,8 @@ module Gyre
       # @param host [String]
       # @param port [Integer]
       # @param key [String, nil] what the server asks for
-      # @param acknowledged [Boolean] false: the protocol of Analogger, for its servers
+      # @param acknowledged [Boolean, :if_possible] false: the protocol of Analogger, for its servers; :if_possible: that one only where
+      #   the server knows no other, so that what it cannot carry is refused until the server has shown that it does
       # @param level [Integer, String, Symbol] as Logger's
       # @param progname [Object, nil] as Logger's, for a formatter
       # @param formatter [#call, nil] as Logger's; nil sends messages as they are
@@ -55,7 +56,7 @@ module Gyre
         @service = service.to_s
         address = Address.new(@service, host: host, port: port, key: key, tls: tls, connect_timeout: connect_timeout)
         @settings = Settings.new(address, acknowledged: acknowledged, **options)
-        @outbox = Outbox.new(@service, @settings.memory_limit, @settings.record_limit, !acknowledged)
+        @outbox = Outbox.new(@service, @settings.memory_limit, @settings.record_limit, acknowledged != true)
         @sender = Sender.new(@settings, @outbox)
         @sender.start
         # A clone (ActiveSupport::TaggedLogging makes one) shares it, so the last of them to go ends the thread.
@@ -180,7 +181,7 @@ module Gyre
 
       def check(severity, message)
         name = severity.is_a?(Integer) ? "unknown" : severity
-        Wire.frame(@service, name, message) unless @settings.acknowledged
+        Wire.frame(@service, name, message) if @outbox.framed
         raise ArgumentError, "a severity has at most 255 bytes, not #{name.bytesize}" if name.bytesize > 255
 
         bytes = 26 + @service.bytesize + name.bytesize + message.bytesize

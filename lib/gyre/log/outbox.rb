@@ -14,6 +14,7 @@
 #       a Symbol or a number of Logger's (with UNKNOWN as "fatal", since servers drop severities that they do not know)
 #   store(severity, message, beyond_limit) → as append, whatever attention says and perhaps the limit
 #   attention, attention=   while true, append refuses everything: somebody has to look
+#   framed, framed=         whether what a frame cannot carry is refused
 #   take → [String of whole records, last sequence number, count], or nil
 #   await → true: nothing is in, and the next append answers nil;  false: something is
 #   awake            the next append need wake nobody

@@ -91,7 +91,7 @@ module Gyre
         end
       end
 
-      attr_accessor :attention, :held
+      attr_accessor :attention, :held, :framed
       attr_reader :sequence
 
       def initialize(service, limit, record_limit, framed)

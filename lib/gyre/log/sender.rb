@@ -14,6 +14,7 @@ require "gyre/log/adoption"
 require "gyre/log/backlog"
 require "gyre/log/uplink"
 require "gyre/log/process_hooks"
+require "gyre/log/records"
 require "gyre/log/sender/away"
 require "gyre/log/sender/lifetime"
 require "gyre/log/sender/serving"
@@ -243,8 +244,8 @@ module Gyre
       def drop_link
         return unless @link
 
-        if @writing && !@settings.acknowledged
-          @backlog.rewind(@writing.batch, @outbox.class.framed(@writing.batch.bytes, @writing.written))
+        if @writing && !@link.acknowledges?
+          @backlog.rewind(@writing.batch, @writing.all ? @outbox.class.framed(@writing.batch.bytes, @writing.written) : 0)
         else
           @backlog.rewind
         end

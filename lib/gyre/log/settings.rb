@@ -25,7 +25,7 @@ module Gyre
 
       # @return [Address]
       attr_reader :address
-      # @return [Boolean]
+      # @return [Boolean, :if_possible]
       attr_reader :acknowledged
       # @return [String, nil] folder
       attr_reader :spool
@@ -41,8 +41,11 @@ module Gyre
       attr_reader :report
 
       # Where spools are unless somebody says otherwise: a place that outlives a restart of the machine.
-      # @return [String]
+      # @return [String] in XDG_STATE_HOME, if that is set (XDG Base Directory Specification), or /var/tmp
       def self.default_spool
+        state = ENV["XDG_STATE_HOME"]
+        return File.join(state, "gyre-log") if state&.start_with?("/")
+
         folder = ["/var/tmp", Dir.tmpdir].find { |path| File.directory?(path) && File.writable?(path) } || "."
         File.join(folder, "gyre-log-#{Process.uid}")
       end
@@ -51,6 +54,9 @@ module Gyre
       def initialize(address, acknowledged:, spool: true, spool_limit: SPOOL_LIMIT, memory_limit: MEMORY_LIMIT, when_full: :block,
                      stall_timeout: 10, exit_timeout: 5, retry_interval: (0.1..5.0), report: TELL)
         raise ArgumentError, "when_full is one of #{WHEN_FULL.map(&:inspect).join(", ")}" unless WHEN_FULL.include?(when_full)
+        unless [true, false, :if_possible].include?(acknowledged)
+          raise ArgumentError, "acknowledged is true, false or :if_possible, not #{acknowledged.inspect}"
+        end
         raise ArgumentError, "memory_limit is at least #{MEMORY_LEAST} bytes" if memory_limit < MEMORY_LEAST
 
         @address = address

@@ -20,15 +20,16 @@ module Gyre
         #
         # @param address [Address] where, as whom
         # @param client_id [String, nil] 32 hexadecimal digits; nil for the old wire
+        # @param old [Boolean] whether a server is good that knows the old one only
         # @return [Uplink]
         # @raise [Denied, Incompatible, ProtocolError, SystemCallError, SocketError, IOError, OpenSSL::SSL::SSLError]
-        def open(address, client_id)
+        def open(address, client_id, old: client_id.nil?)
           deadline = now + address.connect_timeout
           socket = Socket.tcp(address.host, address.port, connect_timeout: address.connect_timeout)
           socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1)
           socket.setsockopt(Socket::SOL_SOCKET, Socket::SO_KEEPALIVE, 1)
           link = new(address.tls ? secure(socket, address, deadline) : socket, address)
-          link.authenticate(client_id, deadline)
+          link.authenticate(client_id, old, deadline)
           opened = link
         ensure # also when the thread is killed
           socket&.close unless opened
@@ -65,6 +66,12 @@ module Gyre
         @socket = socket
         @address = address
         @lines = String.new(encoding: Encoding::BINARY)
+        @acknowledges = false
+      end
+
+      # @return [Boolean] whether the server acknowledges; otherwise it wants frames
+      def acknowledges?
+        @acknowledges
       end
 
       # @return [Socket] to wait for
@@ -100,9 +107,10 @@ module Gyre
 
       # Sends the first frame and waits for its answer.
       # @param client_id [String, nil]
+      # @param old [Boolean]
       # @param deadline [Float]
       # @return [void]
-      def authenticate(client_id, deadline)
+      def authenticate(client_id, old, deadline)
         frame = @address.authentication(client_id)
         until frame.empty?
           count = @socket.write_nonblock(frame, exception: false)
@@ -112,7 +120,7 @@ module Gyre
           wanted = fill
           Uplink.wait(to_io, wanted, deadline) if wanted && !@lines.include?("\n")
         end
-        check(@lines.slice!(/\A[^\n]*\n/n), client_id)
+        check(@lines.slice!(/\A[^\n]*\n/n), client_id, old)
       end
 
       # @return [void]
@@ -144,10 +152,13 @@ module Gyre
         end
       end
 
-      def check(line, client_id)
+      def check(line, client_id, old)
         case line
-        when "accepted 2\n" then raise ProtocolError, "#{@address} answers what was not asked" unless client_id
-        when "accepted\n" then raise Incompatible, old_server if client_id
+        when "accepted 2\n"
+          raise ProtocolError, "#{@address} answers what was not asked" unless client_id
+
+          @acknowledges = true
+        when "accepted\n" then raise Incompatible, old_server unless old
         when "denied\n" then raise Denied, "#{@address} refuses the key of service #{@address.service.inspect}"
         when nil then raise EOFError, "#{@address} closed the connection without an answer"
         else raise ProtocolError, "#{@address} says #{line.chomp.inspect}"

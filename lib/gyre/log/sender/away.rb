@@ -48,9 +48,9 @@ module Gyre
 
         def attempt
           @hurry = false
-          address, client_id, results = @settings.address, (@client_id if @settings.acknowledged), @results
+          settings, client_id, results = @settings, (@client_id if @settings.acknowledged), @results
           @attempt = Thread.new do
-            results << Uplink.open(address, client_id)
+            results << Uplink.open(settings.address, client_id, old: settings.acknowledged != true)
           rescue StandardError => error
             results << error
           ensure
@@ -67,7 +67,8 @@ module Gyre
           @full = false
           @outbox.attention = false unless @closing_at
           @stalled_from = Uplink.now
-          @failures = 0 unless @settings.acknowledged && @backlog.any?
+          @failures = 0 unless link.acknowledges? && @backlog.any?
+          @outbox.framed = !link.acknowledges?
           @state = :connected
           @adoption = Adoption.start(@settings, @outbox.class) if @settings.spool && !@adopting && !@adoption&.running?
         end

@@ -10,8 +10,8 @@ module Gyre
       module Serving
         # Batches that are sent before the others are heard.
         BATCHES_A_TURN = 8
-        # What is being written: a batch, its bytes for the wire, how many of them the socket has.
-        Writing = Struct.new(:batch, :bytes, :written)
+        # What is being written: a batch, its bytes for the wire, how many of them the socket has, whether all records are in them.
+        Writing = Struct.new(:batch, :bytes, :written, :all)
         private_constant :BATCHES_A_TURN, :Writing
 
         private
@@ -38,10 +38,22 @@ module Gyre
         def next_writing
           @stalled_from = Uplink.now unless @backlog.flying?
           batch = @backlog.give or return
-          bytes = @settings.acknowledged ? batch.bytes : @outbox.class.frames(batch.bytes)
-          raise ProtocolError, "the spool holds what the old protocol cannot carry" unless bytes
+          return Writing.new(batch, batch.bytes, 0, true) if @link.acknowledges?
 
-          Writing.new(batch, bytes, 0)
+          bytes = @outbox.class.frames(batch.bytes)
+          Writing.new(batch, bytes || frames_that_fit(batch.bytes), 0, !bytes.nil?)
+        end
+
+        # A server that knew the acknowledged protocol was replaced by one that does not.
+        def frames_that_fit(bytes)
+          frames = String.new(encoding: Encoding::BINARY)
+          Records.each(bytes) do |_, _, *texts|
+            frames << Wire.frame(*texts)
+          rescue ArgumentError => error
+            @dropped += 1
+            @settings.report.call("a message is dropped, for #{@settings.address} speaks the old protocol: #{error.message}")
+          end
+          frames
         end
 
         # @return [Boolean] whether all of it is written
@@ -50,10 +62,10 @@ module Gyre
             rest = @writing.written.zero? ? @writing.bytes : @writing.bytes.byteslice(@writing.written..)
             count = @link.write(rest) or return false
             @writing.written += count
-            note_progress
+            @stalled_from = Uplink.now
           end
           @sent += @writing.batch.count
-          @backlog.acknowledge(@writing.batch.last) unless @settings.acknowledged
+          note_progress if !@link.acknowledges? && @backlog.acknowledge(@writing.batch.last)
           @writing = nil
           true
         end
