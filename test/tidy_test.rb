@@ -39,9 +39,10 @@ class TidyTest < Minitest::Test
     **%w[brake connection conversation door feed handover hub link routing status tail transport]
       .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/server_test.rb"] },
     # Parts of the log's client: what its callers and its server see of them.
-    **%w[adoption backlog errors process_hooks sender sender/away sender/lifetime sender/serving sender/waiting uplink]
+    "lib/gyre/log/process_hooks.rb" => "test/log/client_process_test.rb",
+    **%w[adoption backlog errors sender sender/away sender/lifetime sender/serving sender/waiting uplink]
       .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_outage_test.rb"] },
-    **%w[address analogger logger_face settings text].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_test.rb"] },
+    **%w[address settings].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_test.rb"] },
     **%w[spool/folders spool/segment].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/spool_test.rb"] },
     "lib/gyre/log/portable_outbox.rb" => "test/log/outbox_test.rb",
     # Parts of the log's outputs and of what drives them.

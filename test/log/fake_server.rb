@@ -2,6 +2,7 @@
 
 # A log server for the tests of clients: both protocols, in threads of the test's process, with faults on order. It shares no code
 # with the clients: a mistake there shall not hide here.
+require "openssl"
 require "socket"
 require "zlib"
 
@@ -88,7 +89,7 @@ module GyreTest
       socket.write(reply || (client ? "accepted 2\n" : "accepted\n"))
       return socket.close if reply && !reply.start_with?("accepted")
 
-      client ? read_records(socket, client) : read_frames(socket)
+      client && reply != "accepted\n" ? read_records(socket, client) : read_frames(socket)
     rescue IOError, SystemCallError, OpenSSL::SSL::SSLError, TypeError
       nil # the client is gone, or the test cut it off
     rescue StandardError => error

@@ -29,12 +29,14 @@ module Gyre
 
       # @return [Boolean]
       def running?
-        @thread&.alive? || false
+        @thread.alive?
       end
 
       # @return [void]
       def stop
-        @thread&.kill&.join
+        @stopped = true
+        @sender&.close(0)
+        @thread.join
       end
 
       # In a forked child: the thread is the parent's, and so are the spools.
@@ -48,10 +50,10 @@ module Gyre
 
       def run
         @spools = @settings.orphans
-        until @spools.empty?
+        until @spools.empty? || @stopped
           outbox = @implementation.new(@settings.address.service, EMPTY_BYTES, @settings.record_limit, @settings.acknowledged != true)
           @sender = Sender.new(@settings, outbox, spool: @spools.shift)
-          @sender.close(Float::INFINITY)
+          @sender.close(@stopped ? 0 : Float::INFINITY)
           @sender.run
           break unless @sender.done?
         end

@@ -88,7 +88,7 @@ module Gyre
       # @param timeout_s [Numeric]
       # @return [void]
       def close(timeout_s)
-        @closing_at ||= Uplink.now + timeout_s
+        @closing_at = [@closing_at, Uplink.now + timeout_s].compact.min
         wake
       end
 

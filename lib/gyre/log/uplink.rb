@@ -53,7 +53,7 @@ module Gyre
         def secure(socket, address, deadline)
           tls = OpenSSL::SSL::SSLSocket.new(socket, address.tls)
           tls.sync_close = true
-          tls.hostname = address.host unless address.host.match?(/\A[\d.]+\z|:/) # RFC 6066: a name, no address
+          tls.hostname = address.host # also when it is an address: it is what the certificate is checked for
           while (wanted = tls.connect_nonblock(exception: false)).is_a?(Symbol)
             wait(socket, wanted, deadline)
           end
