@@ -29,7 +29,7 @@ class LogAnaloggerTest < Minitest::Test
     GyreTest::FakeLogServer.open(reply: "accepted\n") do |server|
       out = with_names(server.port, <<~'RUBY')
         client.log(:info, "one")
-        client.log("debug", "two: ü")
+        client.log("debug", "two: \u00fc")
         p [client.authenticated?, client.closed?, client.total_count]
         client.close
         p [client.authenticated?, client.closed?]
