@@ -40,7 +40,7 @@ class TidyTest < Minitest::Test
       .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/server_test.rb"] },
     # Parts of the log's client: what its callers and its server see of them.
     "lib/gyre/log/process_hooks.rb" => "test/log/client_process_test.rb",
-    **%w[adoption backlog errors sender sender/away sender/lifetime sender/serving sender/waiting uplink]
+    **%w[adoption errors sender sender/away sender/lifetime sender/serving sender/waiting uplink]
       .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_outage_test.rb"] },
     **%w[address settings].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_test.rb"] },
     **%w[spool/folders spool/segment].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/spool_test.rb"] },

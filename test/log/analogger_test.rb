@@ -10,12 +10,12 @@ require_relative "peers"
 class LogAnaloggerTest < Minitest::Test
   include GyreTest::LogPeers
 
-  GYRE = GyreTest::LogPeers::GYRE
+  NAMESAKE = GyreTest::LogPeers::NAMESAKE
 
   # Runs a program that has `client`, which logs to the port.
   def with_names(port, code, *arguments)
     folder = log_folder
-    output = run_client(GYRE, folder, <<~RUBY, port, *arguments)
+    output = run_client(NAMESAKE, folder, <<~RUBY, port, *arguments)
       $stdout.sync = true
       Names = Swiftcore::Analogger::Client
       client = Names.new("app", "127.0.0.1", Integer(ARGV[0]), ARGV[1])
@@ -67,7 +67,7 @@ class LogAnaloggerTest < Minitest::Test
 
   def test_a_wrong_key_is_raised_by_new
     GyreTest::FakeLogServer.open(reply: "denied\n") do |server|
-      output = run_client(GYRE, log_folder, <<~'RUBY', server.port)
+      output = run_client(NAMESAKE, log_folder, <<~'RUBY', server.port)
         begin
           Swiftcore::Analogger::Client.new("app", "127.0.0.1", Integer(ARGV[0]), "wrong")
         rescue Swiftcore::Analogger::Client::FailedToAuthenticate => error

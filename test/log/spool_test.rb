@@ -294,4 +294,14 @@ class LogSpoolTest < Minitest::Test
     File.write(File.join(@folder, "file"), "")
     assert_raises(SystemCallError) { Gyre::Log::Spool.create(File.join(@folder, "file"), "app", ID, **options) }
   end
+
+  def test_what_killed_processes_left_of_their_folders_is_removed
+    Dir.mkdir(File.join(@folder, "app.#{ID}")) # killed while it deleted it
+    unfinished = File.join(@folder, ".#{OTHER}.123") # killed while it made it
+    Dir.mkdir(unfinished)
+    File.utime(Time.now, Time.now - 3600, unfinished)
+    Dir.mkdir(File.join(@folder, ".#{ID}.124")) # somebody is making it
+    assert_empty orphans
+    assert_equal [".#{ID}.124"], Dir.children(@folder)
+  end
 end

@@ -40,6 +40,7 @@ module Gyre
         @drop = drop
         @make_spool = make_spool
         @spool = spool
+        @adopted = !spool.nil? # its dead owner may have sent more than what is in it, and the server knows
         @memory = []
         @flying = []
         @flying_bytes = 0
@@ -52,19 +53,20 @@ module Gyre
       def give
         return if @flying_bytes >= @window && @flying.any?
 
-        batch = read_spool || @memory.shift || taken
-        return unless batch
+        while (batch = read_spool || @memory.shift || taken)
+          @given = batch.last if batch.last > @given
+          @flying << batch
+          @flying_bytes += batch.bytes.bytesize
+          return batch if batch.last > @acknowledged
 
-        @given = batch.last
-        @flying << batch
-        @flying_bytes += batch.bytes.bytesize
-        batch
+          acknowledge(@acknowledged) # the server said so before it was asked
+        end
       end
 
       # @param number [Integer] the server has everything up to it
       # @return [Integer] batches that are done
       def acknowledge(number)
-        raise ProtocolError, "#{number} was acknowledged, but never sent" if number > @given
+        raise ProtocolError, "#{number} was acknowledged, but never sent" if number > @given && !@adopted
 
         @acknowledged = number if number > @acknowledged
         done = 0

@@ -22,7 +22,7 @@ module Gyre
           @backlog.overflow
           more = send_some
           tell
-          wait_connected unless more
+          wait_connected unless more || finished?
           check_stall
         end
 
@@ -72,7 +72,7 @@ module Gyre
 
         def wait_connected
           idle = !@writing && !@backlog.any?
-          return if finished? || (idle && !@outbox.await)
+          return if idle && !@outbox.await
 
           left = [@backlog.flying? ? @stalled_from + @settings.stall_timeout - Uplink.now : nil, closing_left].compact.min
           IO.select([@pipe, @link], @writing ? [@link] : nil, nil, left && [left, 0].max)

@@ -12,7 +12,10 @@ module Gyre
       module Folders
         # A file's name has 255; a client's id follows.
         NAME_BYTES_LIMIT = 200
-        private_constant :NAME_BYTES_LIMIT
+        # What {create} makes before it has its name, and how long that may take at most.
+        UNFINISHED = /\A\.\h{32}\.\d+\z/.freeze
+        MAKING_S = 60
+        private_constant :NAME_BYTES_LIMIT, :UNFINISHED, :MAKING_S
 
         # Makes one, and owns it.
         #
@@ -47,6 +50,7 @@ module Gyre
           return [] unless File.directory?(folder)
 
           Dir.children(folder).sort.filter_map do |entry|
+            remove_unfinished(File.join(folder, entry)) if UNFINISHED.match?(entry)
             id = entry[/\A#{Regexp.escape(name)}\.(\h{32})\z/, 1]
             adopt(File.join(folder, entry), id, **options) if id
           end
@@ -76,7 +80,24 @@ module Gyre
           new(path, client_id, lock, segments, **options)
         rescue Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES
           lock&.close
-          nil # deleted meanwhile, or somebody else's
+          remove_rest(path) # deleted meanwhile, or somebody else's
+        end
+
+        # Whoever deleted it may have been killed before the folder was gone. There is never one without a lock otherwise.
+        # @return [nil]
+        def remove_rest(path)
+          Dir.rmdir(path) && nil
+        rescue SystemCallError
+          nil
+        end
+
+        # Whoever made it was killed before it had its name: nothing is in it.
+        # @return [nil]
+        def remove_unfinished(path)
+          FileUtils.rm_rf(path) if File.mtime(path) < Time.now - MAKING_S
+          nil
+        rescue SystemCallError
+          nil # somebody else was faster
         end
       end
     end
