@@ -70,6 +70,7 @@ static int find_sinks(const struct gyre_log_hub *hub, struct gyre_log_channel *c
   channel->sinks = calloc(route->sinks_count + hub->taps_count + 1, sizeof(*channel->sinks));
   if (!channel->sinks) return -ENOMEM;
   for (size_t i = 0; i < route->sinks_count; i++) add_sink(channel, route->sinks[i]);
+  channel->routed = channel->sinks_count;
   for (size_t i = 0; i < hub->taps_count; i++) {
     const struct gyre_log_tap *const tap = &hub->taps[i];
     if (tap->every_service || gyre_log_same(gyre_log_text_of(&tap->service), service))

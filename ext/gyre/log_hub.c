@@ -147,17 +147,32 @@ size_t gyre_log_hub_counter(struct gyre_log_hub *hub, struct gyre_log_text servi
   return hub->counters_count++;
 }
 
-/* A record that the sink has had is not given to it again. */
+/* A record that the sink has had is not given to it again. Returns whether it was new, or -ENOMEM. */
 static int give(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
                 const struct gyre_log_message *message, const struct gyre_log_time *logged_at,
                 struct gyre_log_session *session) {
-  if (!session) return gyre_log_sink_add(sink, channel, message->text, logged_at);
   struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink->number);
   if (!mark) return -ENOMEM;
   if (message->sequence <= mark->last) return 0;
   if (gyre_log_sink_add(sink, channel, message->text, logged_at) < 0) return -ENOMEM;
   mark->last = message->sequence;
-  return gyre_log_sink_note(sink, session, mark);
+  return gyre_log_sink_note(sink, session, mark) < 0 ? -ENOMEM : 1;
+}
+
+/* Sinks of taps come and go: no session remembers them. They get what is new for one of the others. */
+static int give_all(struct gyre_log_channel *channel, const struct gyre_log_message *message,
+                    const struct gyre_log_time *logged_at, struct gyre_log_session *session) {
+  bool fresh = !session;
+  size_t i = 0;
+  for (; session && i < channel->routed; i++) {
+    const int result = give(channel->sinks[i], channel, message, logged_at, session);
+    if (result < 0) return -ENOMEM;
+    fresh |= result > 0;
+  }
+  for (; fresh && i < channel->sinks_count; i++) {
+    if (gyre_log_sink_add(channel->sinks[i], channel, message->text, logged_at) < 0) return -ENOMEM;
+  }
+  return 0;
 }
 
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
@@ -166,15 +181,12 @@ int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message
   if (!channel) return -ENOMEM;
   hub->messages++;
   hub->counters[channel->counter].count++;
-  if (session && message->sequence > session->received) session->received = message->sequence;
-  if (!channel->wanted) {
+  if (channel->wanted) {
+    const bool logged = message->has_time && gyre_log_time_at_us(&hub->logged_at, message->time_us);
+    if (give_all(channel, message, logged ? &hub->logged_at : NULL, session) < 0) return -ENOMEM;
+  } else {
     hub->filtered++;
-    return 0;
   }
-  const bool logged = message->has_time && gyre_log_time_at_us(&hub->logged_at, message->time_us);
-  for (size_t i = 0; i < channel->sinks_count; i++) {
-    if (give(channel->sinks[i], channel, message, logged ? &hub->logged_at : NULL, session) < 0)
-      return -ENOMEM;
-  }
+  if (session && message->sequence > session->received) session->received = message->sequence;
   return 0;
 }

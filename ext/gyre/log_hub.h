@@ -55,7 +55,7 @@ struct gyre_log_channel {
   size_t service_length, severity_length;
   size_t counter;
   bool wanted;
-  size_t sinks_count;
+  size_t routed, sinks_count; /* the routed ones come first, then those of taps */
   struct gyre_log_sink **sinks;
   struct gyre_log_buffer middles[GYRE_LOG_FORMATS]; /* made when needed */
   char names[];                                     /* service, severity */

@@ -2,6 +2,7 @@
 
 # What both twins of the log's ingest do with messages that have been cut: routes, counts, sinks, sessions.
 require "test_helper"
+require "objspace"
 require_relative "../log/ingests"
 
 LogIngests.test_case("LogIngestContract") do
@@ -127,6 +128,21 @@ LogIngests.test_case("LogIngestContract") do
     assert_equal 4, session.received
   end
 
+  def test_a_tap_leaves_nothing_behind_in_a_session
+    sink = sink()
+    session = ingest.session("a" * 32)
+    feed(record(1), kind: :records, session: session)
+    before = kept(session)
+    2.upto(20) do |sequence|
+      ingest.tap(tap = ingest.sink)
+      2.times { feed(record(sequence), kind: :records, session: session) }
+      assert_equal ["web|info|m#{sequence}"], lines(tap), "once, as in the log"
+      ingest.untap(tap)
+    end
+    assert_equal 20, lines(sink).size
+    assert_equal before, kept(session)
+  end
+
   def test_each_client_has_its_own_sequence
     sink = sink()
     %w[a b].each { |name| feed(record(5, name), kind: :records, session: ingest.session(name * 32)) }
@@ -150,5 +166,13 @@ LogIngests.test_case("LogIngestContract") do
     foreign = ingest_class.new.sink
     assert_raises(ArgumentError) { ingest.route(nil, nil, [foreign]) }
     assert_raises(ArgumentError) { ingest.tap(foreign) }
+  end
+
+  private
+
+  # What a session holds, in a measure of the twin's own.
+  def kept(session)
+    marks = session.instance_variable_get(:@last)
+    marks ? marks.size : ObjectSpace.memsize_of(session)
   end
 end

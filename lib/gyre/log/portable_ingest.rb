@@ -24,12 +24,12 @@ module Gyre
       CHANNELS_LIMIT = 4096
       private_constant :CHANNELS_LIMIT
 
-      # A service and a severity, where their messages go (nil: nowhere), and their texts.
+      # A service and a severity, where their messages go (nil: nowhere) and where taps have them, too, and their texts.
       class Channel
-        attr_reader :sinks, :counted_as
+        attr_reader :sinks, :taps, :counted_as
 
-        def initialize(service, severity, sinks, counted_as)
-          @service, @severity, @sinks, @counted_as = service, severity, sinks, counted_as
+        def initialize(service, severity, sinks, taps, counted_as)
+          @service, @severity, @sinks, @taps, @counted_as = service, severity, sinks, taps, counted_as
           @middles = {}
         end
 
@@ -136,14 +136,13 @@ module Gyre
         @messages += 1
         channel = channel(service, severity)
         @services[channel.counted_as] += 1
-        session&.receive(sequence)
         if channel.sinks
           logged_at = @logged_at.at(time_us * 1000) if time_us && LineTime.possible?(time_us)
-          @time.at(time_ns)
-          channel.sinks.each { |sink| give(sink, channel, message, logged_at, session, sequence) }
+          give(channel, message, @time.at(time_ns), logged_at, session, sequence)
         else
           @filtered += 1
         end
+        session&.receive(sequence)
         nil
       end
 
@@ -161,26 +160,30 @@ module Gyre
         raise ArgumentError, "a sink of another ingest" unless sink.ingest.equal?(self)
       end
 
-      def give(sink, channel, message, logged_at, session, sequence)
-        return if session && !session.new_for?(sink, sequence)
-
-        sink.add(channel, message, @time, logged_at)
-        sink.note(session.client_id, sequence) if session
+      # Sinks of taps come and go: no session remembers them. They get what is new for one of the others.
+      def give(channel, message, time, logged_at, session, sequence)
+        sinks = channel.sinks
+        sinks = sinks.select { |sink| session.new_for?(sink, sequence) } if session
+        sinks.each do |sink|
+          sink.add(channel, message, time, logged_at)
+          sink.note(session.client_id, sequence) if session
+        end
+        channel.taps.each { |sink| sink.add(channel, message, time, logged_at) } unless session && sinks.empty?
       end
 
       def channel(service, severity)
         key = [service, severity]
         @channels[key] || begin
           @channels.clear if @channels.size >= CHANNELS_LIMIT
-          @channels[key] = Channel.new(service, severity, sinks_for(service, severity), counted_as(service))
+          @channels[key] = Channel.new(service, severity, *sinks_for(service, severity), counted_as(service))
         end
       end
 
       def sinks_for(service, severity)
         severities, sinks = @routes.fetch(service) { @routes[nil] }
-        return if sinks.nil? || (severities && !severities.include?(severity))
+        return [nil, nil] if sinks.nil? || (severities && !severities.include?(severity))
 
-        sinks | @taps.select { |_, wanted| wanted.nil? || wanted == service }.keys
+        [sinks, @taps.select { |_, wanted| wanted.nil? || wanted == service }.keys - sinks]
       end
 
       def counted_as(service)
