@@ -140,7 +140,8 @@ struct gyre_log_counter {
 struct gyre_log_hub {
   unsigned references;
   uint64_t messages, filtered;
-  size_t bytes; /* in sinks and incomplete messages */
+  size_t bytes;      /* in incomplete messages and in sinks without a limit: those with one bound themselves */
+  size_t incomplete; /* of these, the former */
   uint64_t sinks_opened;
   struct gyre_log_time time, logged_at;
   struct gyre_log_buffer scratch;

@@ -169,6 +169,10 @@ static VALUE ingest_bytesize(VALUE self) {
   return SIZET2NUM(gyre_log_hub_of(self)->bytes);
 }
 
+static VALUE ingest_incomplete(VALUE self) {
+  return SIZET2NUM(gyre_log_hub_of(self)->incomplete);
+}
+
 static VALUE ingest_messages(VALUE self) {
   return ULL2NUM(gyre_log_hub_of(self)->messages);
 }
@@ -189,9 +193,12 @@ static VALUE ingest_services(VALUE self) {
   return services;
 }
 
-/* For streams that are Ruby: they have grown by so many bytes. */
-static VALUE ingest_hold(VALUE self, VALUE bytes) {
-  gyre_log_hub_of(self)->bytes += (size_t)NUM2SSIZET(bytes);
+/* For streams that are Ruby: their incomplete messages have grown by so many bytes. */
+static VALUE ingest_keep(VALUE self, VALUE bytes) {
+  struct gyre_log_hub *const hub = gyre_log_hub_of(self);
+  const size_t more = (size_t)NUM2SSIZET(bytes);
+  hub->bytes += more;
+  hub->incomplete += more;
   return Qnil;
 }
 
@@ -210,10 +217,11 @@ void gyre_init_log_ingest(void) {
   rb_define_method(class, "untap", ingest_untap, 1);
   rb_define_method(class, "log", ingest_log, 4);
   rb_define_method(class, "bytesize", ingest_bytesize, 0);
+  rb_define_method(class, "incomplete", ingest_incomplete, 0);
   rb_define_method(class, "messages", ingest_messages, 0);
   rb_define_method(class, "filtered", ingest_filtered, 0);
   rb_define_method(class, "services", ingest_services, 0);
-  rb_define_method(class, "hold", ingest_hold, 1);
+  rb_define_method(class, "keep", ingest_keep, 1);
   gyre_init_log_sink(log);
   gyre_init_log_stream(log);
 }

@@ -29,9 +29,13 @@ void gyre_log_sink_retain(struct gyre_log_sink *sink) {
   sink->references++;
 }
 
+static void count(struct gyre_log_sink *sink, size_t before, size_t after) {
+  if (sink->limit == SIZE_MAX) sink->hub->bytes += after - before;
+}
+
 void gyre_log_sink_release(struct gyre_log_sink *sink) {
   if (!sink || --sink->references > 0) return;
-  sink->hub->bytes -= sink->bytes.length;
+  count(sink, sink->bytes.length, 0);
   gyre_log_buffer_free(&sink->command);
   gyre_log_buffer_free(&sink->bytes);
   gyre_log_buffer_free(&sink->last);
@@ -55,7 +59,7 @@ static int write_line(struct gyre_log_sink *sink, const struct gyre_log_line *li
     return result;
   }
   sink->lines++;
-  sink->hub->bytes += bytes->length - before;
+  count(sink, before, bytes->length);
   return 0;
 }
 
@@ -165,7 +169,7 @@ int gyre_log_sink_finish(struct gyre_log_sink *sink) {
 }
 
 void gyre_log_sink_clear(struct gyre_log_sink *sink) {
-  sink->hub->bytes -= sink->bytes.length;
+  count(sink, sink->bytes.length, 0);
   sink->bytes.length = 0;
   if (sink->bytes.capacity > CAPACITY_KEPT) gyre_log_buffer_free(&sink->bytes);
   sink->lines = sink->repeats = 0;

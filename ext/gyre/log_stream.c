@@ -20,6 +20,7 @@ void gyre_log_stream_open(struct gyre_log_stream *stream, struct gyre_log_hub *h
 
 static void drop_rest(struct gyre_log_stream *stream) {
   stream->hub->bytes -= stream->rest.length;
+  stream->hub->incomplete -= stream->rest.length;
   gyre_log_buffer_free(&stream->rest);
 }
 
@@ -34,6 +35,7 @@ void gyre_log_stream_close(struct gyre_log_stream *stream) {
 static int keep(struct gyre_log_stream *stream, const char *bytes, size_t length) {
   if (gyre_log_buffer_append(&stream->rest, bytes, length) < 0) return -ENOMEM;
   stream->hub->bytes += length;
+  stream->hub->incomplete += length;
   return 0;
 }
 

@@ -92,6 +92,28 @@ LogIngests.test_case("LogIngestContract") do
     assert_equal [["web|info|4"], 2], [lines(sink), sink.dropped]
   end
 
+  # It bounds itself: one who follows the log and does not read must not hold up those who write.
+  def test_a_sink_with_a_limit_does_not_count_as_memory
+    tap = ingest.sink(limit: 1000)
+    ingest.tap(tap)
+    sink = sink()
+    feed(frame("1"))
+    assert_equal [sink.bytesize, sink.bytesize], [tap.bytesize, ingest.bytesize]
+    [sink, tap].each(&:take)
+    assert_equal 0, ingest.bytesize
+  end
+
+  def test_what_is_incomplete_is_counted_of_its_own
+    sink = sink()
+    half = { analogger: frame("2")[0..-2], records: record(2)[0..-2], syslog: "<13>2", json: '{"message":"2"' }
+    streams = half.map { |kind, bytes| ingest.stream(kind).tap { |stream| stream.feed(bytes, LogIngests::TIME_NS) } }
+    feed(frame("1"))
+    assert_equal half.values.sum(&:bytesize), ingest.incomplete
+    assert_equal ingest.incomplete + sink.bytesize, ingest.bytesize
+    streams.each { |stream| stream.finish(LogIngests::TIME_NS) }
+    assert_equal [0, sink.bytesize], [ingest.incomplete, ingest.bytesize]
+  end
+
   def test_equal_messages_in_a_row_are_culled
     sink = sink(cull: true)
     feed([frame("a")] * 3 * "" + frame("b") + frame("b", severity: "warn") + frame("a") + frame("a"))

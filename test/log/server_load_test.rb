@@ -64,6 +64,27 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     end
   end
 
+  # What stays incomplete is never written: it would stop reading for ever.
+  def test_messages_that_do_not_end_do_not_stop_the_others
+    serve(limits: { memory_bytes_limit: 1_000_000, linger_timeout_s: 0.2 }, inputs: [{ type: "json", bind: "tcp://127.0.0.1:0" }]) do |server|
+      small = server.client("small", words: "authentication/2 client=#{"0" * 32}")
+      small.write(record(1, "x" * 1000)[0..-2])
+      many = 1.upto(6).map { |number| server.client("records", words: "authentication/2 client=#{number.to_s * 32}") }
+      many.each { |client| client.write(record(1, "x" * 150_000)[0..-2]) }
+      many.concat(Array.new(6) { server.connect(server.server.endpoints.last) })
+      many.last(6).each { |client| client.write("x" * 100_000) }
+      eventually(within_s: 20) { server.server.status[:pauses].positive? }
+      late = server.client("late")
+      late.write(frame("late", "info", "hello"))
+      eventually(within_s: 20) { server.lines.include?("late|info|hello") }
+      small.write(record(1, "x" * 1000)[-1])
+      assert_equal "ack 1\n", small.gets, "who holds little stays"
+      refute server.server.status[:paused]
+      assert_match(/\Agyre\|warn\|127\.0\.0\.1:\d+: messages that have not ended take too much memory/, server.lines.find { |line| line.start_with?("gyre") })
+      [small, late, *many].each(&:close)
+    end
+  end
+
   def test_an_output_in_trouble_stops_reading_but_not_the_status
     reader, writer = IO.pipe
     fill(writer)
@@ -158,6 +179,10 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
 
   def frame(*parts)
     Gyre::Log::Wire.frame(*parts)
+  end
+
+  def record(sequence, message)
+    Gyre::Log::Records.encode(seq: sequence, time_us: 1, service: "records", severity: "info", message: message)
   end
 
   def flood(client, over)

@@ -47,13 +47,14 @@ module Gyre
 
       # The key :brake has come.
       #
-      # @return [void]
+      # @return [Boolean] whether it was let go
       def look
-        return if crowded?(@limit / 2)
+        return false if crowded?(@limit / 2)
 
         @loop.unwatch(:brake)
         @on = false
         resume_all
+        true
       end
 
       # @return [Boolean]

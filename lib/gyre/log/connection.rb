@@ -112,6 +112,18 @@ module Gyre
         act { refuse("replaced by a newer connection of the same client") }
       end
 
+      # @return [Integer] bytes of a message that has not ended
+      def incomplete
+        @state == :serving ? @work.incomplete : 0
+      end
+
+      # Goes, for others need the memory.
+      #
+      # @return [void]
+      def give_way
+        act { refuse("messages that have not ended take too much memory") }
+      end
+
       # Reads once more what has come already, for the server is about to end.
       #
       # @return [Boolean] whether there may be more

@@ -62,6 +62,11 @@ module Gyre
         @stream.messages
       end
 
+      # @return [Integer] bytes of a message that has not ended
+      def incomplete
+        @stream.bytesize
+      end
+
       # @return [Hash{Symbol => Object}] what a fresh process needs to go on
       def to_h
         { rest: Handover.pack(@stream.rest), client_id: @session&.client_id, told: @told, acknowledged: @session&.acknowledged.to_i }

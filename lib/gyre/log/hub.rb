@@ -168,7 +168,7 @@ module Gyre
       # @param session [Session, nil] of an acknowledged client
       # @return [void]
       def fed(session)
-        @committer.commit_soon(session) if session || @ingest.bytesize > HASTE_BYTES
+        @committer.commit_soon(session) if session || @ingest.bytesize - @ingest.incomplete > HASTE_BYTES
         @committer.commit_soon if @brake.press
       end
 
@@ -242,11 +242,24 @@ module Gyre
         when :tick   then tick
         when :speak  then speak
         when :tails  then @tails.each_key(&:speak)
-        when :brake  then @brake.look
+        when :brake  then @brake.look || make_room
         else block.call(key)
         end
       rescue StandardError => error
         report(error.full_message(highlight: false))
+      end
+
+      # What stays incomplete is never written: too much of that would keep the brake on for ever. Those who hold most go.
+      def make_room
+        excess = @ingest.incomplete - (@limits.memory_bytes_limit / 2)
+        return unless excess.positive?
+
+        @connections.keys.sort_by { |connection| -connection.incomplete }.each do |connection|
+          break unless excess.positive?
+
+          excess -= connection.incomplete
+          connection.give_way
+        end
       end
 
       def tick

@@ -10,10 +10,10 @@
 #       format  :text, :json or :redis (see Gyre::Log::Line); key: the stream's name for :redis
 #       cull    a message that equals the one before becomes "Last message repeated N times"
 #       raw     a text line has the message's bytes as they came, also a line's end
-#       limit   bytes; a line that would go beyond it is dropped and counted
+#       limit   bytes; a line that would go beyond it is dropped and counted. For a tap: no client waits for what is in it
 #   route(service, severities, sinks)   nil for service: all that have no route of their own; nil for severities: all of them.
 #       What no route wants is counted as filtered. A second call for a service replaces the first
-#   tap(sink, service = nil), untap(sink)   the sink also gets what is routed, of one service or of all
+#   tap(sink, service = nil), untap(sink)   the sink also gets what is routed, of one service or of all, and names no clients
 #   stream(kind, session: nil, limit: nil, framing: :auto) → stream     one for a connection
 #       kind     :analogger (frames after the first), :records, :syslog, :json
 #       limit    bytes of a message; of a whole frame for :analogger, which has fewer
@@ -21,7 +21,8 @@
 #   datagram(kind, bytes, time_ns)      a message of :syslog or :json without a stream
 #   log(service, severity, message, time_ns)
 #   session(client_id, {sink => sequence}) → session     what each sink's output has stored of a client's records
-#   bytesize    in sinks and in incomplete messages         messages, filtered    counts since the beginning
+#   bytesize    in incomplete messages, and in sinks without a limit, which bound nothing themselves
+#   incomplete  of these, in incomplete messages            messages, filtered    counts since the beginning
 #   services    {name => count}; beyond services_limit names, messages are counted under "(others)"
 #
 #   sink:    bytesize, lines: what take would give; dropped: since the beginning

@@ -51,15 +51,17 @@ module Gyre
       attr_reader :messages
       # @return [Integer] how many no route wanted
       attr_reader :filtered
-      # @return [Integer] bytes in sinks and in incomplete messages
+      # @return [Integer] bytes in incomplete messages and in sinks without a limit: those with one bound themselves
       attr_reader :bytesize
+      # @return [Integer] of these, the former
+      attr_reader :incomplete
 
       # @param services_limit [Integer] names that are counted
       def initialize(services_limit: 1000)
         @services_limit = services_limit
         @routes, @taps, @channels, @services = {}, {}.compare_by_identity, {}, {}
         @time, @logged_at = LineTime.new, LineTime.new
-        @messages = @filtered = @bytesize = 0
+        @messages = @filtered = @bytesize = @incomplete = 0
       end
 
       # @return [PortableSink]
@@ -146,11 +148,19 @@ module Gyre
         nil
       end
 
-      # For streams and sinks: they have grown by so many bytes.
+      # For sinks: they have grown by so many bytes.
       #
       # @return [void]
       def hold(bytes)
         @bytesize += bytes
+      end
+
+      # For streams: their incomplete messages have grown by so many bytes.
+      #
+      # @return [void]
+      def keep(bytes)
+        @bytesize += bytes
+        @incomplete += bytes
       end
 
       private

@@ -64,7 +64,7 @@ module Gyre
         return if @bytes.empty? && @clients.empty?
 
         taken = [@bytes, @clients]
-        @ingest.hold(-@bytes.bytesize)
+        hold(-@bytes.bytesize)
         empty
         taken
       end
@@ -76,6 +76,10 @@ module Gyre
         @clients = {}
         @lines = @repeats = 0
         @channel = @message = nil
+      end
+
+      def hold(bytes)
+        @ingest.hold(bytes) unless @limit
       end
 
       def repeat(time, logged_at)
@@ -99,7 +103,7 @@ module Gyre
           @dropped += 1
         else
           @lines += 1
-          @ingest.hold(@bytes.bytesize - before)
+          hold(@bytes.bytesize - before)
         end
       end
 

@@ -91,7 +91,7 @@ module Gyre
 
       def keep(rest, before)
         @rest = rest
-        @ingest.hold(rest.bytesize - before)
+        @ingest.keep(rest.bytesize - before)
       end
     end
   end

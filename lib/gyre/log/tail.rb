@@ -53,6 +53,11 @@ module Gyre
         @lines
       end
 
+      # @return [Integer]
+      def incomplete
+        0
+      end
+
       # @return [Hash{Symbol => Object}] what a fresh process needs to go on
       def to_h
         { rest: Handover.pack(due.to_s) }
