@@ -68,7 +68,11 @@ module Gyre
         @stall_timeout = stall_timeout
         @exit_timeout = exit_timeout
         @retry_interval = retry_interval
-        @report = report
+        @report = lambda do |text|
+          report.call(text)
+        rescue StandardError
+          nil # nobody is there to hear it (standard error is a closed pipe, say), and records are not to suffer from that
+        end
         @record_limit = [RECORD_LIMIT, memory_limit, (spool_limit if @spool)].compact.min
         check_spool
       end
@@ -92,7 +96,8 @@ module Gyre
       end
 
       def spool_options
-        { limit: @spool_limit, record_limit: @record_limit, codec: Outbox.implementation, report: @report }
+        # One that was left behind may hold longer records than this client takes.
+        { limit: @spool_limit, record_limit: RECORD_LIMIT, codec: Outbox.implementation, report: @report }
       end
 
       # In a folder that everybody may write to, somebody else could have made it.
