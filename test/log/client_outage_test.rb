@@ -393,9 +393,38 @@ GyreTest::Engines.test_case("LogClientOutageTest") do
         client.info("m0")
         assert client.flush
         client.instance_variable_get(:@sender).instance_variable_get(:@thread).kill.join
+        assert client.connect
+        assert client.flush, "the server has everything"
         client.info("m1")
         assert client.flush
         assert_equal messages(0...2), server.messages
+      end
+    end
+  end
+
+  def test_records_that_are_too_long_for_a_later_client_are_sent_all_the_same
+    server(start: false) do |server|
+      first = client(server)
+      texts = ["m0", "m" * 100_000, "m2"]
+      texts.each { |text| first.info(text) }
+      first.close
+      server.start
+      client(server, memory_limit: 65_536) { eventually { server.messages.size == 3 } }
+      assert_equal texts, server.messages
+      assert_empty @reports
+    end
+  end
+
+  def test_a_report_that_fails_changes_nothing
+    @reports = Class.new { def <<(_text) = raise(Errno::EPIPE) }.new
+    server(reply: "denied\n") do |server|
+      client(server) do |client|
+        assert_raises(Gyre::Log::Denied) { client.connect }
+        assert_raises(Gyre::Log::Denied) { client.info("m0") }
+        server.reply = nil
+        eventually { client.stats[:state] == :connected }
+        assert client.flush
+        assert_equal messages(0...1), server.messages
       end
     end
   end

@@ -31,9 +31,10 @@ module Gyre
       # @param window [Integer] bytes in flight
       # @param memory [Integer] bytes in memory
       # @param spool [Spool, nil] one to begin with
+      # @param acknowledged [Integer] the last number that needs no care any more
       # @param drop [Boolean] whether old records make room for new ones
       # @yieldreturn [Spool, nil] a new spool, asked for when one is needed
-      def initialize(outbox, window:, memory:, drop: false, spool: nil, &make_spool)
+      def initialize(outbox, window:, memory:, drop: false, spool: nil, acknowledged: 0, &make_spool)
         @outbox = outbox
         @window = window
         @memory_limit = memory
@@ -44,7 +45,8 @@ module Gyre
         @memory = []
         @flying = []
         @flying_bytes = 0
-        @acknowledged = @given = @dropped = @spooled = 0
+        @acknowledged = @given = acknowledged
+        @dropped = @spooled = 0
         finish_spool
       end
 

@@ -156,9 +156,9 @@ module Gyre
 
       private
 
-      def set_up(spool)
+      def set_up(spool, acknowledged = 0)
         @client_id = SecureRandom.hex(16) unless spool
-        @backlog = new_backlog(spool)
+        @backlog = new_backlog(spool, acknowledged)
         @pipe, @waker = IO.pipe
         @results = Thread::Queue.new
         @link = @writing = @refusal = @error = @connected_at = nil
@@ -168,17 +168,17 @@ module Gyre
         @graceful_until = Uplink.now + GRACE_S
       end
 
-      # The thread was killed: what it left is in a spool with its id, and will be adopted.
+      # The thread was killed, or had ended: what it left is in a spool with its id, and will be adopted.
       def set_up_again
         @spooled += @backlog.spooled
         @dropped += @backlog.dropped
-        set_up(nil)
+        set_up(nil, @done ? @backlog.acknowledged : 0)
       end
 
-      def new_backlog(spool)
+      def new_backlog(spool, acknowledged)
         make = -> { @settings.new_spool(@client_id) } if @settings.spool && !spool
         Backlog.new(@outbox, window: @settings.memory_limit / 2, memory: @settings.memory_limit,
-                             drop: @settings.when_full == :drop_oldest, spool: spool, &make)
+                             drop: @settings.when_full == :drop_oldest, spool: spool, acknowledged: acknowledged, &make)
       end
 
       def turn
