@@ -1,0 +1,142 @@
+# frozen_string_literal: true
+
+# The crash test's messages and its bookkeeping: what a writer logs as its n-th message, and whether a server's log files hold what was
+# acknowledged, once and in order. Used by GyreTest::LogCrash. It starts nothing, and has its own idea of how a line is escaped.
+
+require "zlib"
+
+module GyreTest
+  module LogCrash
+    # The n-th message of a writer, always the same. They are told apart by their first two words.
+    module Message
+      ODD = ["|info|", "\n2026/11/21 19:00:00|a|info|forged", "\r\n", "\\n \\\\ \\x00", "\0\x01\x7f\t", "Grüße, 日本語 🦀", "\xff\xfe".b, ":", ""].freeze
+      LONG_BYTES = 100_000
+
+      module_function
+
+      # @param writer [String]
+      # @param number [Integer]
+      # @return [String] BINARY
+      def text(writer, number)
+        draw = Zlib.crc32("#{writer} #{number}")
+        "#{writer} #{number} ".b << body(draw, number).b
+      end
+
+      # As it has to stand in a text log.
+      #
+      # @return [String] BINARY
+      def line(writer, number)
+        text(writer, number).gsub(/[\x00-\x08\x0a-\x1f\x7f\\]/n) do |byte|
+          { "\n" => "\\n", "\r" => "\\r", "\\" => "\\\\" }.fetch(byte) { format("\\x%02x", byte.ord) }
+        end
+      end
+
+      def body(draw, number)
+        case draw % 400
+        when 0 then draw.to_s * (LONG_BYTES / draw.to_s.bytesize)
+        when 1..20 then draw.to_s(36) * (draw % 700)
+        when 21..90 then ODD[number % ODD.size]
+        else draw.to_s(2)
+        end
+      end
+    end
+
+    # What was acknowledged to whom, held against what is in the files.
+    class Books
+      LINE = %r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|[^|]*\|[^|]*\|((\S+) (\d+) .*)\n\z}mn.freeze
+      SERVERS_OWN = %r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|gyre\|}n.freeze
+
+      # @return [Array<String>] what is wrong
+      attr_reader :faults
+      # @return [Integer] records found in the files
+      attr_reader :stored
+
+      def initialize
+        @acknowledged = Hash.new(0)
+        @logged = {}
+        @unsure = {}
+        @found = Hash.new { |found, writer| found[writer] = [] }
+        @faults = []
+        @stored = 0
+      end
+
+      # The library told this writer that all up to its n-th message is acknowledged.
+      def acknowledged(writer, number)
+        @acknowledged[writer] = number if number > @acknowledged[writer]
+      end
+
+      # The writer closed its client in order after that many: the last one to come has to bring all of them.
+      def closed(writer, number)
+        @logged[writer] = number
+      end
+
+      # A writer on the old wire: what a crash takes with it is lost, but nothing comes twice or changed.
+      def unsure(writer)
+        @unsure[writer] = true
+      end
+
+      # @return [Integer] records that were acknowledged
+      def promised
+        @acknowledged.sum { |writer, number| [number, @logged.fetch(writer, 0)].max }
+      end
+
+      # Reads one log's files, the oldest first.
+      #
+      # @param paths [Array<String>]
+      def read(paths)
+        paths.each do |path|
+          io = File.open(path, "rb")
+          io = Zlib::GzipReader.new(io) if path.end_with?(".gz")
+          begin
+            io.each_line("\n") { |line| take(line, path) }
+          rescue Zlib::Error => error
+            @faults << "#{path} is damaged: #{error.message}"
+          ensure
+            io.close
+          end
+        end
+      end
+
+      # @return [Array<String>] what is wrong, nothing when the promise was kept
+      def audit
+        (@acknowledged.keys | @logged.keys | @found.keys).each { |writer| audit_writer(writer) }
+        @faults
+      end
+
+      private
+
+      def take(line, path)
+        return if SERVERS_OWN.match?(line)
+
+        match = LINE.match(line) or return @faults << "#{path} has a line that nobody wrote: #{shown(line)}"
+        _, message, writer, number = *match
+        number = number.to_i
+        @faults << "#{path} has a message that was changed: #{shown(line)}" unless message == Message.line(writer, number)
+        @found[writer] << number
+        @stored += 1
+      end
+
+      def audit_writer(writer)
+        numbers = @found[writer]
+        unless numbers.uniq.size == numbers.size
+          @faults << "#{writer}: stored more than once: #{runs(numbers.tally.select { |_, times| times > 1 }.keys)}"
+        end
+        @faults << "#{writer}: out of order: #{numbers.each_cons(2).find { |one, next_one| next_one < one }.inspect}" unless numbers.sort == numbers
+        return if @unsure[writer]
+
+        promised = [@acknowledged[writer], @logged.fetch(writer, 0)].max
+        # A client's records are stored in their order, so there is never a hole before the last one.
+        lost = (1..[promised, numbers.max.to_i].max).to_a - numbers
+        @faults << "#{writer}: lost: #{runs(lost)}; #{@acknowledged[writer]} were acknowledged, #{@logged.fetch(writer, "-")} logged" if lost.any?
+      end
+
+      def runs(numbers)
+        numbers.sort.slice_when { |one, next_one| next_one != one + 1 }.first(5).map { |run| run.one? ? run[0] : "#{run[0]}-#{run[-1]}" }.join(", ")
+      end
+
+      def shown(line)
+        line.bytesize > 160 ? "#{line.byteslice(0, 160).inspect}… (#{line.bytesize} bytes)" : line.inspect
+      end
+    end
+  end
+end

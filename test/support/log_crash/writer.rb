@@ -1,0 +1,100 @@
+# frozen_string_literal: true
+
+# A program that logs, in a forked process, with threads and forks of its own: it writes numbered messages through one acknowledged client
+# and tells through a pipe what the client says is acknowledged. Used by GyreTest::LogCrash::World, which kills it. It knows nothing of
+# the server.
+
+module GyreTest
+  module LogCrash
+    # One process. What it tells, a line each (below PIPE_BUF, so whole):
+    #
+    #   pid 123             a fork of it
+    #   ack w1.0 17         all up to the 17th of this writer is acknowledged
+    #   closed w1.0 20      its client was closed after the 20th
+    class Writer
+      # @param name [String]
+      # @param settings [Hash] service:, port:, spool:, seed:, messages:, threads:, forks:, pause_s:, mine:
+      # @param pipe [IO]
+      # @param stop [String] a file; when it is there, no more is logged
+      def initialize(name, settings, pipe, stop)
+        @name, @settings, @pipe, @stop = name, settings, pipe, stop
+        @random = Random.new(settings.fetch(:seed))
+        @counts = Hash.new(0)
+      end
+
+      # @return [Integer] exit status
+      def run
+        Mines.lay(@settings[:mine], @random) if @settings[:mine]
+        @client = Gyre::Log::Client.new(@settings.fetch(:service), port: @settings.fetch(:port), spool: @settings.fetch(:spool),
+                                        memory_limit: 1 << 20, stall_timeout: 0.4, connect_timeout: 0.5, retry_interval: 0.005..0.06,
+                                        report: method(:report))
+        threads = Array.new(@settings.fetch(:threads)) { |index| Thread.new { log("#{@name}.#{index}", @random.rand(1 << 30)) } }
+        forks = Array.new(@settings.fetch(:forks)) { |index| fork_writer("#{@name}f#{index}") }
+        watch(threads)
+        threads.each(&:value)
+        finish
+        forks.each { |pid| Process.wait(pid) }
+        0
+      end
+
+      private
+
+      # The same client goes on in the child.
+      def fork_writer(name)
+        sleep(@random.rand * 0.03)
+        seed = @random.rand(1 << 30)
+        pid = fork do
+          status = 1
+          @name, @random, @counts = name, Random.new(seed), Hash.new(0)
+          thread = Thread.new { log("#{name}.0", seed) }
+          watch([thread])
+          thread.value
+          finish
+          status = 0
+        ensure
+          exit!(status)
+        end
+        tell("pid #{pid}")
+        pid
+      end
+
+      def log(writer, seed)
+        random = Random.new(seed)
+        (1..@settings.fetch(:messages)).each do |number|
+          break if number % 16 == 1 && File.exist?(@stop)
+
+          # Nobody wants these; their numbers are acknowledged all the same.
+          @client.log("trace", "nobody reads this") if random.rand(50).zero?
+          @client.log("info", Message.text(writer, number))
+          @counts[writer] = number
+          sleep(random.rand * @settings.fetch(:pause_s)) if random.rand(12).zero?
+        end
+      end
+
+      # Asks again and again what is acknowledged; counts are taken before.
+      def watch(threads)
+        while threads.any?(&:alive?)
+          counts = @counts.dup
+          counts.each { |writer, number| tell("ack #{writer} #{number}") } if @client.flush(0.02)
+          sleep 0.002
+        end
+      end
+
+      # What is left after that is in the spool.
+      def finish
+        counts = @counts.dup
+        counts.each { |writer, number| tell("ack #{writer} #{number}") } if @client.flush(0.05)
+        @client.close(@random.rand * 0.1)
+        counts.each { |writer, number| tell("closed #{writer} #{number}") }
+      end
+
+      def tell(line)
+        @pipe.syswrite("#{line}\n")
+      end
+
+      def report(text)
+        tell("say #{@name}: #{text.tr("\n", " ")[0, 400]}")
+      end
+    end
+  end
+end
