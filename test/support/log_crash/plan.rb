@@ -6,6 +6,9 @@ module GyreTest
   module LogCrash
     # actions: {a method of World's => its weight}
     Plan = Struct.new(:name, :actions, :writers, :server, :writer_options, :network, keyword_init: true) do
+      self::SERVICES = %w[apart shared].freeze
+      self::LAST_WRITER = { messages: 3, threads: 1, forks: 0, pause_s: 0.0, mine: nil, adopts: true }.freeze
+
       # @return [Symbol] an action
       def draw(random)
         at = random.rand(actions.values.sum)
@@ -20,7 +23,7 @@ module GyreTest
 
       # @return [Hash{Symbol => Object}] of a writer
       def writer(random)
-        { service: random.rand(3).zero? ? "apart" : "shared", messages: 20 + random.rand(2000), threads: 1, forks: 0,
+        { service: self.class::SERVICES.sample(random: random), messages: 20 + random.rand(2000), threads: 1, forks: 0,
           pause_s: [0.0, 0.002, 0.02].sample(random: random), mine: nil }.merge(writer_options ? writer_options.call(random) : {})
       end
     end

@@ -206,18 +206,13 @@ module GyreTest
         @serves ||= @served.read_nonblock(1, exception: false).then { |byte| byte == "!" }
       end
 
-      def start_writer(final: false)
-        name = "#{final ? "last" : "w"}#{@counts[:writers] += 1}"
-        settings = final ? last_writer : @plan.writer(@random)
-        settings = settings.merge(port: @port, spool: @spool, seed: draw(1 << 30))
+      def start_writer(settings = @plan.writer(@random))
+        name = "w#{@counts[:writers] += 1}"
+        settings = settings.merge(port: @port, spool: @spool, seed: draw(1 << 30), stop: @stop)
         reader, writer = IO.pipe
-        pid = child(group: true) { Writer.new(name, settings, writer, final ? "#{@stop}.never" : @stop).run }
+        pid = child(group: true) { Writer.new(name, settings, writer).run }
         writer.close
         @families[pid] = Family.new(name, pid, reader, +"", [], false)
-      end
-
-      def last_writer
-        { service: "apart", messages: 3, threads: 1, forks: 0, pause_s: 0.0, mine: nil }
       end
 
       def child(group: false)
@@ -319,20 +314,21 @@ module GyreTest
         bury_server(kill(@server)) if @server
         File.write(@stop, "")
         start_server
-        all_ended = wait_for(PATIENCE_S) { hear || bury || @families.empty? }
-        @books.faults << "writers do not end: #{@families.values.map(&:name).join(" ")}" unless all_ended
-        adopt_all
+        await_writers
+        # Whoever comes last brings what the dead have left.
+        Plan::SERVICES.each { |service| start_writer(Plan::LAST_WRITER.merge(service: service)) }
+        await_writers
+        @books.faults << "nobody has adopted #{spools.join(", ")}" unless spools.empty?
         end_server
       end
 
-      # Whoever comes last brings what the dead have left.
-      def adopt_all
-        wait_for(PATIENCE_S) do
-          start_writer(final: true)
-          wait_for(PATIENCE_S) { hear || bury || @families.empty? }
-          spools.empty?
+      def await_writers
+        all_ended = wait_for(PATIENCE_S) do
+          hear
+          bury
+          @families.empty?
         end
-        @books.faults << "nobody has adopted #{spools.join(", ")}" unless spools.empty?
+        @books.faults << "writers do not end: #{@families.values.map(&:name).join(" ")}" unless all_ended
       end
 
       def spools

@@ -12,12 +12,14 @@ module GyreTest
     #   ack w1.0 17         all up to the 17th of this writer is acknowledged
     #   closed w1.0 20      its client was closed after the 20th
     class Writer
+      ADOPTION_S = 20
+
       # @param name [String]
-      # @param settings [Hash] service:, port:, spool:, seed:, messages:, threads:, forks:, pause_s:, mine:
+      # @param settings [Hash] service:, port:, spool:, seed:, messages:, threads:, forks:, pause_s:, mine:; stop: a file: when it is
+      #   there, no more is logged; adopts: whether it stays until nothing of its service is left
       # @param pipe [IO]
-      # @param stop [String] a file; when it is there, no more is logged
-      def initialize(name, settings, pipe, stop)
-        @name, @settings, @pipe, @stop = name, settings, pipe, stop
+      def initialize(name, settings, pipe)
+        @name, @settings, @pipe = name, settings, pipe
         @random = Random.new(settings.fetch(:seed))
         @counts = Hash.new(0)
       end
@@ -32,6 +34,7 @@ module GyreTest
         forks = Array.new(@settings.fetch(:forks)) { |index| fork_writer("#{@name}f#{index}") }
         watch(threads)
         threads.each(&:value)
+        adopt if @settings[:adopts]
         finish
         forks.each { |pid| Process.wait(pid) }
         0
@@ -61,7 +64,7 @@ module GyreTest
       def log(writer, seed)
         random = Random.new(seed)
         (1..@settings.fetch(:messages)).each do |number|
-          break if number % 16 == 1 && File.exist?(@stop)
+          break if number % 16 == 1 && File.exist?(@settings.fetch(:stop)) && !@settings[:adopts]
 
           # Nobody wants these; their numbers are acknowledged all the same.
           @client.log("trace", "nobody reads this") if random.rand(50).zero?
@@ -78,6 +81,11 @@ module GyreTest
           counts.each { |writer, number| tell("ack #{writer} #{number}") } if @client.flush(0.02)
           sleep 0.002
         end
+      end
+
+      def adopt
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + ADOPTION_S
+        sleep 0.005 until Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline || Dir["#{@settings.fetch(:spool)}/#{@settings.fetch(:service)}*"].empty?
       end
 
       # What is left after that is in the spool.
