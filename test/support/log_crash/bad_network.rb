@@ -8,7 +8,7 @@ require "socket"
 
 module GyreTest
   module LogCrash
-    # One proxy. After USR1 it is a good network.
+    # One proxy. After USR1 it is a good network. It cuts, but it changes nothing.
     class BadNetwork
       READ_BYTES = 65_536
 
@@ -42,6 +42,7 @@ module GyreTest
 
       def serve(client, random)
         server = Socket.tcp("127.0.0.1", @port)
+        [client, server].each { |socket| socket.setsockopt(:TCP, :NODELAY, true) }
         @open[client] = @open[server] = true
         up = Thread.new { carry(client, server, random.rand(1 << 30)) }
         carry(server, client, random.rand(1 << 30))
@@ -72,8 +73,8 @@ module GyreTest
         to.write(bytes.byteslice(0, left))
         rest = bytes.byteslice(left..)
         case random.rand(4)
-        when 0 then nil # cut
-        when 1 then rest.byteslice(0, 300).each_byte { |byte| to.write(byte.chr) }
+        when 0 then return # cut
+        when 1 then rest.slice!(0, 300).each_byte { |byte| to.write(byte.chr) }
         when 2 then sleep(random.rand * 0.2)
         else sleep(random.rand) # longer than the writers' patience
         end

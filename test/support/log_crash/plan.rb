@@ -7,7 +7,7 @@ module GyreTest
     # actions: {a method of World's => its weight}
     Plan = Struct.new(:name, :actions, :writers, :server, :writer_options, :network, keyword_init: true) do
       self::SERVICES = %w[apart shared].freeze
-      self::LAST_WRITER = { messages: 3, threads: 1, forks: 0, pause_s: 0.0, mine: nil, adopts: true }.freeze
+      self::LAST_WRITER = { messages: 30, threads: 1, forks: 0, pause_s: 0.0, mine: nil, old: false, last: true }.freeze
 
       # @return [Symbol] an action
       def draw(random)
@@ -24,7 +24,7 @@ module GyreTest
       # @return [Hash{Symbol => Object}] of a writer
       def writer(random)
         { service: self.class::SERVICES.sample(random: random), messages: 20 + random.rand(2000), threads: 1, forks: 0,
-          pause_s: [0.0, 0.002, 0.02].sample(random: random), mine: nil }.merge(writer_options ? writer_options.call(random) : {})
+          pause_s: [0.0, 0.002, 0.02].sample(random: random), mine: nil, old: random.rand(6).zero? }.merge(writer_options ? writer_options.call(random) : {})
       end
     end
 

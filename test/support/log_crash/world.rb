@@ -141,14 +141,13 @@ module GyreTest
           File.rename(path, format("%<path>s.renamed%<number>05d", path: path, number: @renamed)) if File.exist?(path)
         end
         sleep(@random.rand * 0.03)
-        signal(:HUP, @server)
+        signal(:HUP, @server) if wait_for(2) { served? }
       end
 
       def hand_over
         return unless @server
 
-        wait_for(2) { served? }
-        signal(:USR2, @server)
+        signal(:USR2, @server) if wait_for(2) { served? }
         sleep(@random.rand * 0.8)
       end
 
@@ -203,11 +202,12 @@ module GyreTest
       def served?
         return false unless @served
 
-        @serves ||= @served.read_nonblock(1, exception: false).then { |byte| byte == "!" }
+        @serves ||= @served.read_nonblock(1, exception: false) == "!"
       end
 
       def start_writer(settings = @plan.writer(@random))
-        name = "w#{@counts[:writers] += 1}"
+        name = "#{settings[:old] ? "old" : "w"}#{@counts[:writers] += 1}"
+        @last_old = "#{name}.0" if settings[:old] && settings[:last]
         settings = settings.merge(port: @port, spool: @spool, seed: draw(1 << 30), stop: @stop)
         reader, writer = IO.pipe
         pid = child(group: true) { Writer.new(name, settings, writer).run }
@@ -219,7 +219,7 @@ module GyreTest
         pid = fork do
           status = 1
           Process.setpgid(0, 0) if group
-          $stderr.reopen(File.join(@folder, "children.err"), "a")
+          $stderr.reopen(File.join(@folder, "children.err"), "a").sync = true
           status = yield
         rescue Exception => error # rubocop:disable Lint/RescueException -- nothing must run on into the parent's program
           $stderr.puts(error.full_message(highlight: false))
@@ -288,6 +288,7 @@ module GyreTest
         case word
         when "ack" then @books.acknowledged(name, Integer(number))
         when "closed" then @books.closed(name, Integer(number))
+        when "sent" then @books.closed(name, Integer(number)) if name == @last_old
         when "pid" then family.children << Integer(name)
         else @said << line
         end
@@ -317,6 +318,7 @@ module GyreTest
         await_writers
         # Whoever comes last brings what the dead have left.
         Plan::SERVICES.each { |service| start_writer(Plan::LAST_WRITER.merge(service: service)) }
+        start_writer(Plan::LAST_WRITER.merge(service: "old", old: true))
         await_writers
         @books.faults << "nobody has adopted #{spools.join(", ")}" unless spools.empty?
         end_server
@@ -336,6 +338,7 @@ module GyreTest
       end
 
       def read_books
+        @counts[:"torn commits"] = File.read(File.join(@folder, "server.err")).scan("a commit was cut off").size
         %w[all.log apart.log].each { |name| @books.read(parts(File.join(@folder, name))) }
       end
 

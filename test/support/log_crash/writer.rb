@@ -11,12 +11,13 @@ module GyreTest
     #   pid 123             a fork of it
     #   ack w1.0 17         all up to the 17th of this writer is acknowledged
     #   closed w1.0 20      its client was closed after the 20th
+    #   sent old1.0 20      the same on the old wire, where nobody acknowledges anything
     class Writer
       ADOPTION_S = 20
 
       # @param name [String]
-      # @param settings [Hash] service:, port:, spool:, seed:, messages:, threads:, forks:, pause_s:, mine:; stop: a file: when it is
-      #   there, no more is logged; adopts: whether it stays until nothing of its service is left
+      # @param settings [Hash] service:, port:, spool:, seed:, messages:, threads:, forks:, pause_s:, mine:; old: on the old wire; stop: a
+      #   file: when it is there, no more is logged; last: it logs all the same, and stays until nothing of its service is left
       # @param pipe [IO]
       def initialize(name, settings, pipe)
         @name, @settings, @pipe = name, settings, pipe
@@ -27,20 +28,25 @@ module GyreTest
       # @return [Integer] exit status
       def run
         Mines.lay(@settings[:mine], @random) if @settings[:mine]
-        @client = Gyre::Log::Client.new(@settings.fetch(:service), port: @settings.fetch(:port), spool: @settings.fetch(:spool),
-                                        memory_limit: 1 << 20, stall_timeout: 0.4, connect_timeout: 0.5, retry_interval: 0.005..0.06,
-                                        report: method(:report))
+        @client = new_client
         threads = Array.new(@settings.fetch(:threads)) { |index| Thread.new { log("#{@name}.#{index}", @random.rand(1 << 30)) } }
         forks = Array.new(@settings.fetch(:forks)) { |index| fork_writer("#{@name}f#{index}") }
         watch(threads)
         threads.each(&:value)
-        adopt if @settings[:adopts]
+        adopt if @settings[:last] && !@settings[:old]
         finish
         forks.each { |pid| Process.wait(pid) }
         0
       end
 
       private
+
+      def new_client
+        Gyre::Log::Client.new(@settings.fetch(:service), port: @settings.fetch(:port), acknowledged: !@settings[:old],
+                              spool: !@settings[:old] && @settings.fetch(:spool),
+                              memory_limit: 1 << 20, stall_timeout: 0.4, connect_timeout: 0.5, retry_interval: 0.005..0.06,
+                              report: method(:report))
+      end
 
       # The same client goes on in the child.
       def fork_writer(name)
@@ -64,7 +70,7 @@ module GyreTest
       def log(writer, seed)
         random = Random.new(seed)
         (1..@settings.fetch(:messages)).each do |number|
-          break if number % 16 == 1 && File.exist?(@settings.fetch(:stop)) && !@settings[:adopts]
+          break if number % 16 == 1 && File.exist?(@settings.fetch(:stop)) && !@settings[:last]
 
           # Nobody wants these; their numbers are acknowledged all the same.
           @client.log("trace", "nobody reads this") if random.rand(50).zero?
@@ -78,22 +84,32 @@ module GyreTest
       def watch(threads)
         while threads.any?(&:alive?)
           counts = @counts.dup
-          counts.each { |writer, number| tell("ack #{writer} #{number}") } if @client.flush(0.02)
+          acknowledged(counts) if @client.flush(0.02)
           sleep 0.002
         end
       end
 
+      # Adoption begins with each connection, and gives up with its own.
       def adopt
         deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + ADOPTION_S
-        sleep 0.005 until Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline || Dir["#{@settings.fetch(:spool)}/#{@settings.fetch(:service)}*"].empty?
+        until Dir["#{@settings.fetch(:spool)}/#{@settings.fetch(:service)}@*"].empty? || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          client = new_client
+          client.connect(1)
+          sleep 0.3
+          client.close
+        end
       end
 
       # What is left after that is in the spool.
       def finish
         counts = @counts.dup
-        counts.each { |writer, number| tell("ack #{writer} #{number}") } if @client.flush(0.05)
+        acknowledged(counts) if @client.flush(@settings[:last] ? 5 : 0.05)
         @client.close(@random.rand * 0.1)
-        counts.each { |writer, number| tell("closed #{writer} #{number}") }
+        counts.each { |writer, number| tell("#{@settings[:old] ? "sent" : "closed"} #{writer} #{number}") }
+      end
+
+      def acknowledged(counts)
+        counts.each { |writer, number| tell("ack #{writer} #{number}") } unless @settings[:old]
       end
 
       def tell(line)

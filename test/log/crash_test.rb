@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "json"
+require "tmpdir"
+
+# The promise of acknowledged logging: nothing that was acknowledged is lost, and nothing is stored twice, whatever is killed and whenever.
+# Each test is a program of its own (test/support/log_crash.rb), which kills servers and writers with kill -9 and then counts the records
+# in all log files; together at least 200 times. GYRE_SEED repeats a run's draws (not its times), GYRE_LOG_KILLS multiplies the kills.
+class LogCrashTest < Minitest::Test
+  PROGRAM = File.expand_path("../support/log_crash.rb", __dir__)
+  KILLS = { "servers" => 50, "rotation" => 35, "renaming" => 25, "writers" => 45, "network" => 25, "handover" => 12, "disk" => 20 }.freeze
+
+  def self.time_limit_s
+    240 * FACTOR
+  end
+
+  FACTOR = Integer(ENV.fetch("GYRE_LOG_KILLS", "1"))
+  SEED = Integer(ENV.fetch("GYRE_SEED") { Random.new_seed & 0xffff_ffff })
+
+  KILLS.each do |plan, kills|
+    define_method("test_kills_of_#{plan}_lose_nothing_and_repeat_nothing") do
+      Dir.mktmpdir do |folder|
+        run = ruby(PROGRAM, plan, (kills * FACTOR).to_s, SEED.to_s, folder, within_s: 230 * FACTOR)
+        assert run.status.success?, "GYRE_SEED=#{SEED}: #{run.out}#{run.err}"
+        killed = run.out[/(\d+) kills/, 1].to_i
+        assert_operator killed, :>=, kills, run.out
+      end
+    end
+  end
+
+  def test_these_are_200_kills
+    assert_operator KILLS.values.sum, :>=, 200
+  end
+end
