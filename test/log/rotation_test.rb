@@ -95,7 +95,7 @@ class LogRotationTest < Minitest::Test
       eventually { files.key?("a.log.1.gz") }
       eventually { !rotation.instance_variable_get(:@packing) }
       output.write("four\n")
-      eventually { files.key?("a.log.2.gz") && files.key?("a.log.1.gz") }
+      eventually { files.key?("a.log.2.gz") && files.key?("a.log.1.gz") && !files.key?("a.log.1") }
       assert_equal({ "a.log" => "four\n", "a.log.1.gz" => "two\nthree\n", "a.log.2.gz" => "one\n" }, files)
     end
   end

@@ -75,7 +75,7 @@ module Gyre
       # @param batch [Batch]
       # @yield before each try to write; may throw, {#compact} mends that
       def append(batch, &trying)
-        compact(batch.time) unless @io
+        compact(batch.time) if @io.nil? || @io.stat.nlink.zero? # somebody has deleted it
         bytes = Entry.encode_batch(batch)
         @open_batch = batch
         Output::Writing.put(@io, bytes, @trouble, &trying)

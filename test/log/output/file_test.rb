@@ -26,6 +26,26 @@ class LogOutputFileTest < Minitest::Test
     Gyre::Log::Output::File.new(@path, report: @said.method(:push), longest_pause_s: 0.01, **options).tap { |output| @outputs << output }
   end
 
+  def before_recovery(action)
+    recovery = Gyre::Log::Recovery
+    run = recovery.method(:run)
+    replaced = lambda do |*arguments|
+      action.call
+      run.call(*arguments)
+    end
+    replace_run(recovery, replaced)
+    yield
+  ensure
+    replace_run(recovery, run)
+  end
+
+  def replace_run(recovery, body)
+    verbose, $VERBOSE = $VERBOSE, nil
+    recovery.define_singleton_method(:run, &body)
+  ensure
+    $VERBOSE = verbose
+  end
+
   def content
     File.binread(@path)
   end
@@ -296,6 +316,43 @@ class LogOutputFileTest < Minitest::Test
     File.rename("#{@path}.kept", "#{@path}.journal")
     assert_equal({ ID => 1 }, open_output.stored)
     assert_equal "one\n", content
+  end
+
+  def test_a_file_that_was_deleted_is_made_anew
+    output = open_output
+    output.write("one\n", { ID => 1 })
+    output.sync
+    File.unlink(@path)
+    output.write("two\n", { ID => 2 })
+    output.sync
+    assert_equal "two\n", content
+    assert_equal ["#{@path}: was deleted, and is made anew"], @said
+    output.close
+    assert_equal({ ID => 2 }, open_output.stored)
+  end
+
+  def test_a_journal_that_was_deleted_is_made_anew
+    output = open_output
+    output.write("one\n", { ID => 1 })
+    output.sync
+    File.unlink("#{@path}.journal")
+    output.write("two\n", { "f" * 32 => 2 })
+    output.sync
+    output.close
+    assert_equal({ ID => 1, "f" * 32 => 2 }, open_output.stored)
+  end
+
+  def test_a_file_that_is_renamed_while_it_is_opened
+    output = open_output
+    output.write("one\n", { ID => 1 })
+    output.sync
+    output.close
+    path, moved = @path, "#{@path}.moved"
+    before_recovery(-> { File.rename(path, moved) unless File.exist?(moved) }) { output = open_output }
+    output.write("two\n", { ID => 2 })
+    output.sync
+    assert_equal ["one\n", "two\n"], [File.binread(moved), content]
+    assert_equal({ ID => 2 }, output.stored)
   end
 
   def test_a_second_server_does_not_write_to_the_same_file

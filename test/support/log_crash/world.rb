@@ -148,7 +148,7 @@ module GyreTest
         return unless @server
 
         signal(:USR2, @server) if wait_for(2) { served? }
-        sleep(@random.rand * 0.8)
+        sleep(@random.rand * 0.5)
       end
 
       def stop_and_go

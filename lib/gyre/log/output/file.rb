@@ -18,6 +18,8 @@ module Gyre
       class File
         # How long another process may take to let go of the file, the one before a restart for example.
         LOCK_PATIENCE_S = 10
+        # How often the file may be renamed while it is opened (logrotate at that very moment).
+        OPENINGS_LIMIT = 10
         # A device that has no fdatasync.
         UNSYNCABLE = [Errno::EINVAL, Errno::ENOTSUP, Errno::ENOSYS].freeze
         NOBODY = {}.freeze
@@ -47,9 +49,7 @@ module Gyre
           @rotation = rotation
           @clock = clock
           @trouble = Trouble.new(path, report: report, longest_pause_s: longest_pause_s)
-          @io = open_locked(lock_patience_s)
-          @journal = Journal.new("#{path}.journal", @trouble)
-          recover
+          open_and_recover(lock_patience_s)
           @rotation&.clean
         rescue SystemCallError, ArgumentError
           @io&.close
@@ -63,6 +63,7 @@ module Gyre
           sync if @commit
           raise IOError, "#{@path}: a commit was interrupted: close it and open it anew" if @journal.open_batch
 
+          look_after_others
           @rotation&.pack_rest
           rotate if @rotation&.due?(@io.stat, data.bytesize, @clock.call)
           start_over(data.bytesize) until catch(:anew) { clients.nil? || clients.empty? ? append(data) : commit(data, clients) }
@@ -87,9 +88,7 @@ module Gyre
         def reopen
           sync
           @journal.compact(seconds) if @journal.exist?
-          replace(open_locked(0)) unless same?
-        rescue SystemCallError, ArgumentError => error
-          @trouble.say("cannot be opened again, the old file is kept: #{error.message}")
+          follow_name
         end
 
         # The same in the middle of a write that finds no room: when the log was renamed or removed to make some, the room is
@@ -141,6 +140,18 @@ module Gyre
 
         private
 
+        def open_and_recover(lock_patience_s)
+          tries ||= 0
+          @io = open_locked(lock_patience_s)
+          @journal = Journal.new("#{@path}.journal", @trouble)
+          raise Errno::ENOENT, @path unless same?
+
+          recover
+        rescue Errno::ENOENT
+          @io&.close
+          (tries += 1) < OPENINGS_LIMIT ? retry : raise
+        end
+
         def open_locked(patience_s)
           fresh = !::File.exist?(@path)
           io = ::File.open(@path, ::File::WRONLY | ::File::APPEND | ::File::CREAT | ::File::BINARY)
@@ -174,10 +185,20 @@ module Gyre
           @end = @io.size
         end
 
+        # What others did with the file since the last write.
+        def look_after_others
+          stat = @io.stat
+          if stat.nlink.zero?
+            @trouble.say("was deleted, and is made anew")
+            reopen
+          elsif @journal.exist? && stat.size < @end
+            # Cut (copytruncate): the journal's last entry speaks of bytes that are gone, and would be compared with others
+            # after a crash.
+            @journal.compact(seconds)
+          end
+        end
+
         def append(data)
-          # Somebody has cut the file (copytruncate): the journal's last entry speaks of bytes that are gone, and would be
-          # compared with others after a crash.
-          @journal.compact(seconds) if @journal.exist? && @io.size < @end
           @start = @io.size
           put(data)
           @unsynced = true
@@ -192,13 +213,19 @@ module Gyre
           throw :anew, false if @reopen_soon
         end
 
-        # A part of a batch is taken back, and the journal's entry for it, if there is one.
+        # A part of a batch is taken back, and the journal's entry for it, if there is one. Compaction comes in any case: the next
+        # entry would make that one count.
         def start_over(bytes)
           @reopen_soon = false
-          @io.truncate(@start) if @io.size.between?(@start, @start + bytes)
+          @trouble.overcome("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
           @journal.settle(false)
-          replace(open_locked(0)) unless same?
+          follow_name
           @journal.compact(seconds) if @journal.exist?
+        end
+
+        # Opens what has the file's name now.
+        def follow_name
+          replace(open_locked(0)) unless same?
         rescue SystemCallError, ArgumentError => error
           @trouble.say("cannot be opened again, the old file is kept: #{error.message}")
         end
@@ -221,12 +248,15 @@ module Gyre
           nil
         end
 
+        # Interrupted, it leaves the commit to recovery: there is none here meanwhile.
         def rewrite
-          entry = @commit.entry
+          commit, @commit = @commit, nil
+          entry = commit.entry
           @io.truncate(entry.offset) if @io.size == entry.offset + entry.length
-          Writing.put(@io, @commit.data, @trouble)
+          Writing.put(@io, commit.data, @trouble)
           @end = @io.size
-          @commit.astray = @end != entry.offset + entry.length
+          commit.astray = @end != entry.offset + entry.length
+          @commit = commit
         end
 
         # Where the file changed under our hands, the bytes are not where the entry says: then only a snapshot tells it.
@@ -243,7 +273,7 @@ module Gyre
           @rotation.move(@clock.call)
           replace(open_locked(0))
           @rotation.finish
-        rescue SystemCallError => error
+        rescue SystemCallError, ArgumentError => error
           @rotation.postpone(error)
         end
 

@@ -3,6 +3,7 @@
 # Compresses one file that nobody writes to any more: gzip by Ruby's Zlib, zstd by the program. Called by Rotation in a thread of
 # Gyre::Offload; it blocks. The plain file is removed only when the packed one is durable under its name.
 
+require "gyre/log/output/writing"
 require "zlib"
 
 module Gyre
@@ -31,6 +32,7 @@ module Gyre
           ::File.utime(stat.atime, stat.mtime, part)
           ::File.open(part, "r+b", &:fsync)
           ::File.rename(part, packed)
+          Output::Writing.sync_folder(path)
           ::File.unlink(path)
         ensure
           ::File.unlink(part) if part && ::File.exist?(part)
