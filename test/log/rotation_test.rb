@@ -77,7 +77,7 @@ class LogRotationTest < Minitest::Test
       output = open_output(size: 3, compress: "gzip", keep: 2)
       %w[one two three].each do |line|
         output.write("#{line}\n")
-        eventually { files.keys.grep(/\.\d\z|part/).empty? }
+        eventually { !output.instance_variable_get(:@rotation).instance_variable_get(:@packing) }
       end
       assert_equal({ "a.log" => "three\n", "a.log.1.gz" => "two\n", "a.log.2.gz" => "one\n" }, files)
     end
@@ -161,6 +161,8 @@ class LogRotationTest < Minitest::Test
     rescue Errno::ENOENT
       next # renamed since it was listed
     end
+  rescue Errno::ENOENT
+    retry # it got another name since it was listed
   end
 
   # @return [Boolean] whether there were so many steps

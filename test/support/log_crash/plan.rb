@@ -35,7 +35,7 @@ module GyreTest
       Plan.new(name: "rotation", writers: 3, actions: { kill_server: 2, blow_up_server: 4, nothing: 4 },
                server: { "rotate" => { "size" => 30_000, "keep" => 100_000, "compress" => "gzip" } }),
       Plan.new(name: "renaming", writers: 3, actions: { kill_server: 3, blow_up_server: 1, rename_files: 5 }),
-      Plan.new(name: "writers", writers: 5, actions: { kill_writer: 8, kill_server: 2, nothing: 2 }, writer_options: MINED),
+      Plan.new(name: "writers", writers: 5, actions: { kill_writer: 6, outage: 2, kill_server: 2, nothing: 2 }, writer_options: MINED),
       Plan.new(name: "network", writers: 4, network: true, actions: { kill_writer: 2, kill_server: 3, stop_and_go: 1, nothing: 3 }),
       Plan.new(name: "handover", writers: 4, actions: { hand_over: 3, kill_server: 2, rename_files: 1 }),
       Plan.new(name: "disk", writers: 3, actions: { fill_disk: 4, blow_up_server: 1, kill_writer: 1 })

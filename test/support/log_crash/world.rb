@@ -56,7 +56,7 @@ module GyreTest
 
       # @return [String] what the processes said, for a failure
       def said
-        (@said.last(15) + File.readlines(File.join(@folder, "server.err"), chomp: true).last(15)).join("\n")
+        (@said.last(15) + File.binread(File.join(@folder, "server.err")).lines(chomp: true).last(15)).join("\n")
       rescue Errno::ENOENT
         @said.join("\n")
       end
@@ -129,6 +129,16 @@ module GyreTest
         sleep(@random.rand * 0.01)
         # The whole family at once, or one of them.
         @random.rand(2).zero? ? kill(-family.pid) : kill([family.pid, *family.children].sample(random: @random))
+      end
+
+      # The server is away until everybody has a spool; when it is back they begin to send it, and are killed over that.
+      def outage
+        bury_server(kill(@server)) if @server
+        wait_for(0.4) { hear || spools.size > 3 }
+        start_server
+        wait_for(2) { served? }
+        sleep(@random.rand * DELAYS_S.last)
+        @families.values.sample(3, random: @random).each { |family| kill(-family.pid) }
       end
 
       # Its files are renamed, as logrotate does; a part of what comes meanwhile is in the old ones.
@@ -281,6 +291,7 @@ module GyreTest
         rescue IOError
           next # it was closed
         end
+        nil
       end
 
       def heard(family, line)
@@ -299,6 +310,7 @@ module GyreTest
           family.reaped ||= Process.wait2(pid, Process::WNOHANG)&.last.tap { |status| writer_ended(family, status) if status }
           family.reaped && family.pipe.closed?
         end
+        nil
       end
 
       # Its forks are found by their pipe's end only; the kernel reaps them.
@@ -325,11 +337,7 @@ module GyreTest
       end
 
       def await_writers
-        all_ended = wait_for(PATIENCE_S) do
-          hear
-          bury
-          @families.empty?
-        end
+        all_ended = wait_for(PATIENCE_S) { hear || bury || @families.empty? }
         @books.faults << "writers do not end: #{@families.values.map(&:name).join(" ")}" unless all_ended
       end
 
@@ -338,7 +346,7 @@ module GyreTest
       end
 
       def read_books
-        @counts[:"torn commits"] = File.read(File.join(@folder, "server.err")).scan("a commit was cut off").size
+        @counts[:"torn commits"] = File.binread(File.join(@folder, "server.err")).scan("a commit was cut off").size
         %w[all.log apart.log].each { |name| @books.read(parts(File.join(@folder, name))) }
       end
 
