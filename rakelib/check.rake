@@ -10,7 +10,7 @@ require_relative "../test/support/plain_c"
 # The copy of the checkout, and how its programs are started.
 module GyreCheck
   # Not worth the sanitizers' time: tests of files, command lines, whole programs, the browser and JRuby.
-  LITTLE_C = %r{\Atest/(?:web/|docs/|(?:tidy|gem|examples|showcase|rackup_handler|jruby)_test)}
+  LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|(?:tidy|gem|examples|showcase|rackup_handler|jruby)_test)}
   # Everything goes through C code here, and little depends on the clock: for tools that make it 20 times slower.
   MOSTLY_C = %w[test/contracts/http1_contract_{messages,rack,env}_test.rb].freeze
   # Fibers that park, wake, time out and are interrupted, in a pool that uses them again.

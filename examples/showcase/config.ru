@@ -4,7 +4,7 @@
 #
 #     gyre serve examples/showcase/config.ru        then open http://127.0.0.1:9292
 #
-# A plain Rack 3 app, without a framework and without a gem. Start reading in lib/showcase.rb.
+# A plain Rack 3 app, without a framework and without a gem but Gyre. Start reading in lib/showcase.rb.
 
 require_relative "lib/showcase"
 

@@ -19,7 +19,7 @@ module Showcase
       return [404, { "content-type" => "text/plain" }, ["Ask for ?#{WAYS.keys.join(" or ?")}.\n"]] unless way
 
       host, port = OwnServer.address(env)
-      [200, HEADERS.dup, ->(stream) { compare(way, stream) { |shop| ask(host, port, shop) } }]
+      [200, HEADERS.dup, ->(stream) { compare(way, stream, env["rack.logger"]) { |shop| ask(host, port, shop) } }]
     end
 
     private
@@ -39,7 +39,7 @@ module Showcase
       end
     end
 
-    def compare(way, stream)
+    def compare(way, stream, log)
       started = monotonic_now
       lock = Mutex.new # for lines of several tasks must not mix
       tell = lambda do |news|
@@ -52,6 +52,7 @@ module Showcase
         tell.call(event: "answered", shop: shop.name, price: price)
       end
       tell.call(event: "done")
+      log&.info("three shops asked #{way.to_s.tr("_", " ")} in #{(monotonic_now - started).round(1)} s")
     ensure
       stream.close
     end

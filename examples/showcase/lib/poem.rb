@@ -9,12 +9,13 @@ module Showcase
     TEXT = File.expand_path("../jabberwocky.txt", __dir__)
     PAUSE_S = 0.2
 
-    def call(_env)
+    def call(env)
       lines = Enumerator.new do |body|
         File.foreach(TEXT, encoding: "UTF-8") do |line|
           body << line
           sleep PAUSE_S # only this fiber waits; everybody else is served meanwhile
         end
+        env["rack.logger"]&.info("the poem was heard to its end")
       end
       [200, { "content-type" => "text/plain; charset=utf-8", "cache-control" => "no-store" }, lines]
     end

@@ -5,6 +5,8 @@
 
 require_relative "comparison"
 require_relative "figures"
+require_relative "log_panel"
+require_relative "logbook"
 require_relative "pages"
 require_relative "poem"
 require_relative "readings"
@@ -16,6 +18,7 @@ module Showcase
   class App
     def initialize
       @figures = Figures.new
+      @logbook = Logbook.new
       pages = Pages.new
       @routes = {
         "/figures" => { "GET" => @figures },
@@ -24,6 +27,8 @@ module Showcase
         "/upload" => { "POST" => Upload.new },
         "/comparison" => { "GET" => Comparison.new }
       }
+      panel = LogPanel.new(@logbook)
+      @routes["/log"] = { "GET" => panel, "POST" => panel }
       SHOPS.each { |shop| @routes[shop.path] = { "GET" => shop } }
       pages.paths.each { |path| @routes[path] = { "GET" => pages } }
       @routes.freeze
@@ -33,6 +38,15 @@ module Showcase
     # @return [Array(Integer, Hash, #each or #call)] a Rack 3 answer
     def call(env)
       @figures.count_request
+      log = env["rack.logger"] = @logbook.client("web")
+      answer = route(env)
+      log.add(severity(answer.first), "#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]} #{answer.first}")
+      answer
+    end
+
+    private
+
+    def route(env)
       parts = @routes[env["PATH_INFO"]] or return plain(404, "There is nothing here.")
       method = env["REQUEST_METHOD"]
       method = "GET" if method == "HEAD" # the server leaves the body out
@@ -40,7 +54,11 @@ module Showcase
       part.call(env)
     end
 
-    private
+    def severity(status)
+      return "info" if status < 400
+
+      status < 500 ? "warn" : "error"
+    end
 
     def refuse_method(allowed)
       plain(405, "This path answers to #{allowed}.", "allow" => allowed)

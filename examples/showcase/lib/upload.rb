@@ -20,6 +20,7 @@ module Showcase
         bytes += piece.bytesize
         digest << piece
       end
+      env["rack.logger"]&.info("#{bytes} bytes counted, SHA-256 #{digest.hexdigest}")
       [200, { "content-type" => "application/json" }, [JSON.generate(bytes: bytes, sha256: digest.hexdigest)]]
     end
   end

@@ -27,7 +27,8 @@ export async function* lines(path) {
 // Runs `work` for a click on the button, one at a time. A failure is said in the element `result`.
 export function onPress(button, result, work) {
   let busy = false;
-  button.addEventListener("click", async () => {
+  button.addEventListener("click", async (event) => {
+    event.preventDefault(); // a form's button shall not load a page
     if (busy) return;
     busy = true;
     button.setAttribute("aria-disabled", "true"); // unlike `disabled` this keeps the keyboard's focus

@@ -2,6 +2,7 @@
 
 import { listen } from "./figures.js";
 import { prepareComparison } from "./comparison.js";
+import { prepareLog } from "./log.js";
 import { preparePoem } from "./poem.js";
 import { prepareReadings } from "./readings.js";
 import { prepareUpload } from "./upload.js";
@@ -11,6 +12,7 @@ prepareComparison();
 preparePoem();
 prepareReadings();
 prepareUpload();
+prepareLog();
 
 // The Ruby source below each part is fetched when somebody wants to see it.
 for (const details of document.querySelectorAll("details.source")) {

@@ -1,0 +1,158 @@
+# frozen_string_literal: true
+
+# The showcase's page in a headless Chromium, where one is installed. Screenshots go to tmp/showcase/.
+
+require_relative "../test_helper"
+require_relative "visit"
+require_relative "../support/chromium"
+require "digest"
+
+# The page itself, on the engine that GYRE_BACKEND or the machine chooses.
+class ShowcasePageTest < Minitest::Test
+  include GyreTest::Showcase
+
+  SCREENSHOTS = File.join(GyreTest::Helpers::ROOT, "tmp/showcase")
+
+  def test_the_page_comes_alive_in_a_browser
+    skip "the showcase's page is not tested: no Chromium is installed (apt-get install chromium)" unless Chromium.program
+
+    with_showcase do |program|
+      Chromium.open do |browser|
+        browser.look_like(width: 1280, height: 900)
+        browser.visit("http://127.0.0.1:#{program.port}/")
+        press(browser, ".way button, #poem-start")
+        check_growing_bars(browser)
+        check_clock(browser)
+        check_bars(browser, "at-once", 1.7..3.0)
+        press(browser, "#readings-start, #upload-sample")
+        check_poem(browser)
+        check_readings_and_upload(browser)
+        check_source(browser)
+        check_bars(browser, "one-by-one", 4.4..9.0)
+        check_log(browser, program)
+        take_pictures(browser)
+        assert_empty browser.complaints, "the browser's console"
+      end
+    end
+  end
+
+  private
+
+  def check_clock(browser)
+    browser.wait_until("document.getElementById('link').dataset.state === 'live'")
+    first = browser.wait_until("/^\\d\\d:\\d\\d:\\d\\d$/.exec(document.getElementById('clock').textContent)?.[0]")
+    browser.wait_until("document.getElementById('clock').textContent !== '#{first}'", timeout_s: 3)
+    %w[requests connections tasks turns memory].each do |figure|
+      assert_match(/\A[\d,.]+( MB)?\z/, text(browser, "##{figure}"), figure)
+    end
+    assert_match(/\AGyre .* · (epoll|select) · Ruby #{RUBY_VERSION} · up for /, text(browser, "#server"))
+    assert_operator browser.evaluate("document.querySelectorAll('#memory-line polyline')[0].points.length"), :>=, 2
+  end
+
+  # All three of the one way have begun, the other way's later ones have not.
+  def check_growing_bars(browser)
+    browser.wait_until("#{bars("at-once")}.filter((bar) => bar.getBoundingClientRect().width > 10).length === 3")
+    widths = browser.evaluate("#{bars("one-by-one")}.map((bar) => bar.getBoundingClientRect().width)")
+    assert_operator widths.first, :>, 10
+    assert_equal 0, widths.last
+  end
+
+  def check_poem(browser)
+    browser.wait_until("document.getElementById('poem-result').textContent.includes('All 12')")
+    times = browser.evaluate("[...document.querySelectorAll('#poem-text .line')].map((line) => Number(line.dataset.at_s))")
+    assert_equal 14, times.size
+    assert_operator times.last - times.first, :>, 2, "the lines came together"
+    assert_match(/gyre and gimble/, text(browser, "#poem-text"))
+  end
+
+  def check_readings_and_upload(browser)
+    browser.wait_until("document.getElementById('readings-result').textContent.startsWith('1,000,000 rows')")
+    assert_equal 1_000_000, browser.evaluate("document.getElementById('readings-progress').value")
+    browser.wait_until("document.getElementById('upload-result').textContent.includes('SHA-256')")
+    assert_match(/counted 20,000,000 bytes .* #{Digest::SHA256.hexdigest("\0" * 20_000_000)}\z/, text(browser, "#upload-result"))
+    assert_operator browser.evaluate("Number(document.getElementById('upload-progress').dataset.events)"), :>=, 1
+  end
+
+  def check_log(browser, program)
+    look_at(browser, "#log")
+    browser.evaluate("document.getElementById('log-message').value = '<b>bold</b>\\n|error'")
+    browser.evaluate("document.getElementById('log-severity').value = 'error'")
+    press(browser, "#log-form button")
+    browser.wait_until(row('<b>bold</b>\n|error'))
+    assert_equal [1, "visitor"], browser.evaluate("[#{rows("error")}.length, #{rows("error")}[0].children[1].textContent]")
+    assert_equal 0, browser.evaluate("document.querySelectorAll('#log-lines b').length"), "text became HTML"
+    browser.wait_until("/^On the disk after [\\d.]+ ms\\.$/.test(document.getElementById('log-result').textContent)")
+    browser.wait_until("/^\\d+ messages · [\\d.]+ a second · all on the disk$/.test(document.getElementById('log-status').textContent)")
+    assert browser.evaluate(row("GET /shops/tumtum 200"))
+    check_pause(browser, program)
+  end
+
+  # Nobody looks: nothing comes. Whoever looks again sees what was missed, once.
+  def check_pause(browser, program)
+    look_at(browser, "header")
+    browser.wait_until("document.getElementById('log').dataset.state === 'paused'")
+    log(program, "while nobody looked", "debug")
+    refute browser.evaluate(row("while nobody looked"))
+    look_at(browser, "#log")
+    browser.wait_until(row("while nobody looked"))
+    assert_equal 1, browser.evaluate("#{rows("error")}.length"), "came twice"
+    assert_equal 0, browser.evaluate("#{rows("missing")}.length")
+
+    look_at(browser, "header")
+    browser.wait_until("document.getElementById('log').dataset.state === 'paused'")
+    http(program) { |http| 230.times { http.head("/") } } # more than are kept
+    look_at(browser, "#log")
+    browser.wait_until("#{rows("missing")}.length === 1")
+    assert_equal 220, browser.evaluate("document.querySelectorAll('#log-lines li').length")
+  end
+
+  def check_source(browser)
+    browser.evaluate("document.querySelector('#poem details').open = true")
+    assert browser.wait_until("document.querySelector('#poem details pre')?.textContent.includes('class Poem')")
+    browser.evaluate("document.querySelector('#poem details').open = false")
+  end
+
+  def check_bars(browser, way, seconds)
+    browser.wait_until("document.querySelector('[data-way=#{way}]').dataset.state === 'done'")
+    assert_includes seconds, Float(browser.evaluate("document.querySelector('[data-way=#{way}]').dataset.seconds"))
+    assert_match(/Brillig & Sons has the best price: €\u00a021\.40/, text(browser, "[data-way=#{way}] .result"))
+    begins = browser.evaluate("#{bars(way)}.map((bar) => parseFloat(bar.style.left) / 100 * 5)")
+    earliest = way == "at-once" ? [0, 0, 0] : [0, 1.19, 2.69] # a busy machine may draw them later
+    earliest.zip(begins) { |expected, begun| assert_operator begun, :>=, expected, "where the bars begin: #{begins}" }
+  end
+
+  def take_pictures(browser)
+    { "desktop" => [1280, 900, false], "phone" => [390, 844, true] }.each do |name, (width, height, mobile)|
+      [false, true].each do |dark|
+        browser.look_like(width: width, height: height, dark: dark, mobile: mobile)
+        assert_equal width, browser.evaluate("document.documentElement.scrollWidth"), "the page is too wide for a #{name}"
+        browser.screenshot(File.join(SCREENSHOTS, "#{name}-#{dark ? "dark" : "light"}.png"))
+      end
+    end
+  end
+
+  def press(browser, selector)
+    browser.evaluate("document.querySelectorAll('#{selector}').forEach((button) => button.click())")
+  end
+
+  def look_at(browser, selector)
+    browser.evaluate("document.querySelector('#{selector}').scrollIntoView({ behavior: 'instant' })")
+  end
+
+  def rows(kind)
+    "document.querySelectorAll('#log-lines .#{kind}')"
+  end
+
+  # Whether there is one with that message.
+  def row(message)
+    "[...document.querySelectorAll('#log-lines .message')].some((cell) => cell.textContent === #{JSON.generate(message)})"
+  end
+
+  def bars(way)
+    "[...document.querySelectorAll('[data-way=#{way}] .bar')]"
+  end
+
+  def text(browser, selector)
+    browser.evaluate("document.querySelector(#{JSON.generate(selector)}).textContent")
+  end
+end
