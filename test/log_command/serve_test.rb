@@ -150,6 +150,18 @@ class LogCommandServeTest < Minitest::Test
     eventually { !alive?(pid) }
   end
 
+  # $(gyre log -x) in a shell.
+  def test_a_daemon_lets_go_of_who_reads_what_its_command_prints
+    command = IO.popen([{ "GYRE_LOG_KEY" => nil }, *GYRE.server, "-x", "-p", "0", { chdir: log_folder, err: File::NULL }])
+    pid = command.gets[/\APID (\d+)\n\z/, 1].to_i
+    assert command.wait_readable(20), "standard output is still open"
+    assert_nil command.gets
+  ensure
+    Process.kill(:TERM, pid)
+    eventually { !alive?(pid) }
+    command.close
+  end
+
   def test_a_daemon_that_cannot_start_is_told_by_its_caller
     first = start_server
     output = run_program(*GYRE.server, "-x", "-p", first.port.to_s, "-w", first.path("log.pid"), "-d", first.path("x"))

@@ -40,7 +40,8 @@ module Gyre
       # @return [void]
       def ready(streams)
         $stdin.reopen(File::NULL)
-        ([$stdout, $stderr] - streams).each { |stream| stream.reopen(File::NULL, "w") if stream.tty? }
+        # Whoever reads what the command prints, as $(gyre log -x) does, waits for the end of it; and nothing more comes there.
+        ([$stdout, $stderr] - streams).each { |stream| stream.reopen(File::NULL, "w") if stream.tty? || stream.equal?($stdout) }
         @writer.write(Process.pid.to_s)
         @writer.close
       end
