@@ -31,7 +31,7 @@ module Gyre
         # @param settings [Hash] keys are Symbols or Strings:
         #   type (file, stdout, stderr, socket, redis; by default what `logfile` looks like), logfile (a path, STDOUT, STDERR,
         #   tcp://host:port, unix:///path, redis://…), format (text, json), rotate (see Rotation.from),
-        #   options (for socket: [port], as Analogger has it; for redis: stream, maxlen)
+        #   options (for socket: [port], as Analogger has it; for redis: stream, max_length)
         # @param key [String] the configuration's word for it, for messages
         # @param report [#call, nil] is given messages about the output's troubles
         # @return [File, Stream, Socket, Redis]

@@ -205,6 +205,21 @@ GyreTest::Engines.test_case("LogOutputRedisTest") do
     assert_match(/cannot read from redis.*nowhere/, error.message)
   end
 
+  def test_one_that_could_not_be_asked_is_left_alone_for_a_while
+    listener = TCPServer.new("127.0.0.1", 0)
+    output = open_output("redis://127.0.0.1:#{listener.local_address.ip_port}")
+    Gyre.run do |task|
+      task.async(transient: true) { loop { listener.accept.close } }
+      first = assert_raises(Gyre::Log::Output::Unavailable) { output.stored_by(self.class::ID) }
+      listener.close
+      second = assert_raises(Gyre::Log::Output::Unavailable) { output.stored_by(self.class::ID) }
+      assert_equal first.message, second.message, "nobody tried to connect"
+      output.reopen
+      third = assert_raises(Gyre::Log::Output::Unavailable) { output.stored_by(self.class::ID) }
+      assert_match(/refused/, third.message)
+    end
+  end
+
   def test_a_large_batch
     lines = Array.new(5000) { |index| "line #{index} #{"x" * 80}" }
     output = open_output(server.url)

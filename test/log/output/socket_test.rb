@@ -104,6 +104,13 @@ GyreTest::Engines.test_case("LogOutputSocketTest") do
     end
   end
 
+  def test_a_peer_that_never_stops_sending_holds_up_nobody
+    reads = 0
+    flood = Object.new
+    flood.define_singleton_method(:read_nonblock) { |*, **| (reads += 1) < 1000 ? "x" : raise("it reads on and on") }
+    refute open_output("tcp://127.0.0.1:1").send(:ended?, flood)
+  end
+
   def test_what_is_no_address
     ["tcp://host", "unix://", "host:1"].each { |address| assert_raises(ArgumentError, address) { open_output(address) } }
   end

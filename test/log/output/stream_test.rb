@@ -36,6 +36,18 @@ class LogOutputStreamTest < Minitest::Test
     end
   end
 
+  def test_a_pipe_that_nobody_reads_does_not_keep_the_loop_awake
+    reader, writer = IO.pipe
+    Gyre.run do |task|
+      writing = task.async { stream(writer).write(LARGE) }
+      eventually { StringIO.new.tap { |out| Gyre.print_hierarchy(out) }.string.then { |text| !text.include?("log sync") } }
+      refute writing.finished?
+      writing.stop
+    end
+  ensure
+    [reader, writer].each(&:close)
+  end
+
   def test_a_terminal
     PTY.open do |controller, terminal|
       read = +""

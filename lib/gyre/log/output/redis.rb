@@ -14,6 +14,7 @@
 # before the answer, the number tells on the next one whether the batch is there. Redis keeps what its own configuration
 # promises: `appendonly yes` and `appendfsync always` for acknowledgements that outlive its machine.
 
+require "gyre/clock"
 require "gyre/log/output/redis_link"
 require "gyre/log/output/trouble"
 require "securerandom"
@@ -30,6 +31,8 @@ module Gyre
         WRITER_KEPT_S = 24 * 3600
         # For a server's answer about one client, and for a connection to ask on: somebody waits for it.
         ASK_TIMEOUT_S = 1
+        # After it could not be asked, nobody waits for it again for so long.
+        ASK_PAUSE_S = 10
 
         # @return [String] the stream's name
         attr_reader :key
@@ -52,6 +55,7 @@ module Gyre
           @trim = max_length ? Resp.command("XTRIM", stream, "MAXLEN", "~", max_length) : ""
           @batch = 0
           @forgotten_at = 0
+          @silence = nil
         end
 
         # Stores a batch, once.
@@ -79,6 +83,7 @@ module Gyre
         end
 
         def close
+          @silence = nil
           @writing.close
           @asking.close
         end
@@ -100,7 +105,14 @@ module Gyre
         # @return [Integer] 0 for an unknown one
         # @raise [Unavailable]
         def stored_by(client_id)
+          raise Unavailable, @silence if @silence && Clock.now < @silent_until
+
+          @silence = nil
           @asking.try("read from #{self}", ["HGET", @clients_key, client_id]).first.to_i
+        rescue Unavailable => error
+          @silent_until = Clock.now + ASK_PAUSE_S unless @silence
+          @silence = error.message
+          raise
         end
 
         # @return [Boolean] clients may come here from other servers: what is known of one is right for one session only

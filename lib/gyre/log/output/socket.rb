@@ -15,6 +15,8 @@ module Gyre
         SIOCOUTQ = 0x5411
         # Between two looks at the queue, at first and at most.
         LOOKS_S = (0.0005..0.05).freeze
+        # What the other side sends, in pieces of 4 KB, that is thrown away at each look.
+        READS = 16
 
         # @return [Symbol] :text or :json
         attr_reader :format
@@ -90,14 +92,16 @@ module Gyre
           end
         end
 
-        # The other side has closed since the last batch; what it sends is not for us and thrown away.
+        # The other side has closed since the last batch; what it sends is not for us and thrown away, a little at a time, since
+        # it may never end.
         def ended?(io)
-          loop do
+          READS.times do
             case io.read_nonblock(4096, exception: false)
             when :wait_readable then return false
             when nil then return true
             end
           end
+          false
         end
 
         def await_empty_queue(io)

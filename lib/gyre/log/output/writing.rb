@@ -14,8 +14,10 @@ module Gyre
       module Writing
         # write(2) to a file is made in the loop's thread: it goes to the page cache, a piece in well below a millisecond.
         PIECE_BYTES = 1024 * 1024
-        # How often a busy loop lets the thread in that waits for the disk.
+        # How often a busy loop lets the thread in that waits for the disk, and how many times: then Ruby does it by itself, and
+        # whoever waits for long (a pipe that nobody reads) shall not keep an idle loop awake.
         PASS_S = 0.001
+        PASSES = 100
 
         module_function
 
@@ -43,7 +45,7 @@ module Gyre
         def beside(abandon: false, &work)
           task = Task.current?
           passing = task&.async("log sync", transient: true) do
-            loop do
+            PASSES.times do
               sleep PASS_S
               Thread.pass
             end
