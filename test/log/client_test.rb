@@ -145,6 +145,28 @@ GyreTest::Engines.test_case("LogClientTest") do
     end
   end
 
+  def test_a_task_that_waits_for_the_server_can_be_stopped
+    GyreTest::FakeLogServer.open(acknowledge: :never) do |server|
+      client(server) do |client|
+        ended_by = nil
+        Gyre.run do |task|
+          client.info("a")
+          waiting = task.async do
+            client.flush(30)
+          rescue Exception => error
+            ended_by = error.class
+            raise
+          end
+          sleep 0.05
+          waiting.stop
+          waiting.wait
+        end
+        assert_equal Gyre::Stop, ended_by
+        assert_equal %w[a], server.messages
+      end
+    end
+  end
+
   def test_fibers_of_one_that_was_made_elsewhere
     GyreTest::FakeLogServer.open do |server|
       client(server) do |client|

@@ -29,7 +29,7 @@ module Gyre
               left = deadline ? deadline - Uplink.now : LOOK_S
               return false if left <= 0
 
-              @changed.wait(@mutex, [left, LOOK_S].min)
+              rest([left, LOOK_S].min)
             end
             result
           ensure
@@ -48,6 +48,13 @@ module Gyre
         end
 
         private
+
+        # Ruby 3.1 comes back without the mutex when an exception ends the wait of a fiber.
+        def rest(seconds)
+          @changed.wait(@mutex, seconds)
+        ensure
+          @mutex.lock unless @mutex.owned?
+        end
 
         def set_up_waiting
           @mutex = Mutex.new
