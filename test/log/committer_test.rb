@@ -48,7 +48,7 @@ GyreTest::Engines.test_case("LogCommitterTest") do
     def write(data, clients)
       @gate&.wait
       @data << data
-      @calls << [:write, data, clients]
+      @calls << [:write, data.dup, clients]
     end
 
     %i[sync reopen].each { |name| define_method(name) { @calls << name } }

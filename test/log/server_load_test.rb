@@ -58,6 +58,7 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
       end
       threads.each(&:join)
       assert_operator most, :<, 2_000_000 + (4 * 300_000)
+      eventually(within_s: 20) { server.server.ingest.messages >= 16_000 }
       server.server.reopen
       eventually(within_s: 20) { server.lines.grep(/\Aflood/).size == 16_000 }
       clients.each(&:close)

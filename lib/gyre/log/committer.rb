@@ -36,7 +36,7 @@ module Gyre
         @sessions = {}.compare_by_identity    # whose records have come since the last pass
         @checkpoints = {}.compare_by_identity # session => its checkpoints, the oldest first
         @commit_at = nil
-        @stopping = false
+        @stopping = @haste = false
       end
 
       # Works until {#stop}. What an output raises (none raises for a full disk or the like) ends it.
@@ -56,6 +56,13 @@ module Gyre
         return if @commit_at
 
         @commit_at = Clock.now + @commit_interval
+        @wake.signal
+      end
+
+      # Much waits: a pass is made as soon as this loop lets the committer's task run, and one more within the commit interval, so
+      # that a burst's end does not wait for the timer.
+      def commit_now
+        @haste = true
         @wake.signal
       end
 
@@ -113,8 +120,10 @@ module Gyre
             @lanes.each(&:order_sync)
             sync_at = now + @sync_interval
           end
-          if now >= write_at || (@commit_at && now >= @commit_at)
+          if @haste || now >= write_at || (@commit_at && now >= @commit_at)
+            again_at = (now + @commit_interval if @haste)
             pass(now)
+            @commit_at = again_at
             write_at = now + @interval
           end
           @wake.wait([[write_at, @commit_at, sync_at].compact.min - Clock.now, 0].max)
@@ -124,6 +133,7 @@ module Gyre
       # Parks nowhere: all that has come until now is in it, and nothing else.
       def pass(now = Clock.now)
         @commit_at = nil
+        @haste = false
         sessions, @sessions = @sessions, {}.compare_by_identity
         checkpoints = sessions.each_key.to_h { |session| [session.client_id, Checkpoint.new(session, session.received, 0)] }
         @lanes.each { |lane| lane.take(checkpoints, now) }

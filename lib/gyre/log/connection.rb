@@ -257,7 +257,7 @@ module Gyre
 
       def work_on(bytes)
         wrong = @work.receive(bytes, @hub.time_ns)
-        @hub.fed(@work.session)
+        @hub.fed(@work.session, bytes.bytesize)
         refuse(wrong) if wrong
       end
 

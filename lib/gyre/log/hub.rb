@@ -23,7 +23,7 @@ module Gyre
       # For how long, and how often each, connections are read at the end.
       EMPTY_S = 1.0
       EMPTY_READS = 8 * 1_048_576 / Connection::READ_BYTES
-      # So much is written before the interval is over.
+      # When so much has come it is written before more is read: a batch of that size stays in the processor's caches.
       HASTE_BYTES = 1_048_576
 
       # @return [Gyre::Loop]
@@ -57,6 +57,7 @@ module Gyre
         @buffer = String.new(capacity: Connection::READ_BYTES)
         @connections, @tails = {}.compare_by_identity, {}.compare_by_identity
         @speakers, @resting = [], []
+        @fresh = 0
         @brake = Brake.new(@loop, @limits.memory_bytes_limit) { bytes unless server.trouble? }
         @complaints = Complaints.new(@limits.complaints_limit) { |severity, message| log(severity, message) }
         look_at_clock
@@ -166,10 +167,11 @@ module Gyre
       # Messages have come.
       #
       # @param session [Session, nil] of an acknowledged client
+      # @param bytes [Integer]
       # @return [void]
-      def fed(session)
-        @committer.commit_soon(session) if session || @ingest.bytesize - @ingest.incomplete > HASTE_BYTES
-        @committer.commit_soon if @brake.press
+      def fed(session, bytes = 0)
+        session ? @committer.commit_soon(session) : @fresh += bytes
+        @committer.commit_now if @brake.press
       end
 
       # @return [Boolean] whether nobody may bring messages
@@ -245,6 +247,7 @@ module Gyre
         when :brake  then @brake.look || make_room
         else block.call(key)
         end
+        make_way if @fresh > HASTE_BYTES
       rescue StandardError => error
         report(error.full_message(highlight: false))
       end
@@ -260,6 +263,13 @@ module Gyre
           excess -= connection.incomplete
           connection.give_way
         end
+      end
+
+      # Lets the committer and the outputs do their part.
+      def make_way
+        @fresh = 0
+        @committer.commit_now
+        sleep 0
       end
 
       def tick

@@ -131,10 +131,12 @@ module Gyre
           @bytes -= data.bytesize
           @written += data.bytesize
           @put += batches.size
-          return if clients.empty?
-
-          sync
-          batches.each { |batch| @stored.call(batch.checkpoints) }
+          unless clients.empty?
+            sync
+            batches.each { |batch| @stored.call(batch.checkpoints) }
+          end
+          # At once and not by the collector: the next batch gets the same memory, which is a third of the work for a large one.
+          data.clear
         end
 
         def next_batches
