@@ -219,6 +219,14 @@ class LogConfigurationTest < Minitest::Test
                  mistakes("tls: {certificate: a, key: b, verify: true}")
   end
 
+  def test_one_file_cannot_be_two_things
+    assert_equal ['log.yml:1: logs: what goes to "a" must have the same format everywhere'],
+                 mistakes("logs:\n- {service: a, logfile: a, format: json}\n- {service: b, logfile: ./a}")
+    assert_equal ['log.yml:1: logs: what goes to "a" must have the same rotate everywhere'],
+                 mistakes("logs:\n- {service: a, logfile: a, rotate: {every: day}}\ndefault_log: a")
+    assert_empty parse("logs:\n- {service: a, logfile: a, format: json}\n- {service: b, logfile: a}\nformat: json\ndefault_log: a").notices
+  end
+
   def test_a_log_without_service_takes_nothing_and_a_service_twice_counts_last
     configuration = parse("logs:\n- logfile: a\n- {service: b, logfile: b}\n- {service: [b, c], logfile: c}")
     assert_equal ["log.yml:1: logs: service b is in 2 entries; the last one counts",

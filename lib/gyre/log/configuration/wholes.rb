@@ -60,6 +60,19 @@ module Gyre
           services.tally.each do |name, count|
             reader.notice(section.line("logs"), "logs", "service #{name} is in #{count} entries; the last one counts") if count > 1
           end
+          files(reader, section)
+        end
+
+        # What goes to one file goes through one output.
+        def files(reader, section)
+          logs = section.values.fetch(:logs, []).reject { |log| log[:nowhere] } + [{ logfile: section.values[:default_log] }]
+          logs.select { |log| log[:logfile] }.group_by { |log| File.expand_path(log[:logfile]) }.each_value do |group|
+            { format: "text", rotate: nil }.each do |name, otherwise|
+              next if group.map { |log| log[name] || section.values[name] || otherwise }.uniq.size == 1
+
+              reader.wrong(section.line("logs"), "logs", "what goes to #{Checks.shown(group.first[:logfile])} must have the same #{name} everywhere")
+            end
+          end
         end
 
         def log(reader, section)
