@@ -415,6 +415,24 @@ GyreTest::Engines.test_case("LogClientOutageTest") do
     end
   end
 
+  def test_a_report_may_be_logged_by_the_client_itself_even_when_there_is_no_room
+    reported = []
+    client = nil
+    @reports = Class.new { define_method(:<<) { |text| reported << text && client.warn("m" * 500) } }.new
+    server(start: false, reply: "denied\n") do |server|
+      client = client(server, spool: false, memory_limit: 8192)
+      client.info("m" * 8000)
+      server.start
+      eventually { reported.any? }
+      server.reply = nil
+      eventually { client.stats[:state] == :connected }
+      assert client.flush
+      assert_equal [8000, 500], server.messages.map(&:size)
+    ensure
+      client.close(0)
+    end
+  end
+
   def test_a_report_that_fails_changes_nothing
     @reports = Class.new { def <<(_text) = raise(Errno::EPIPE) }.new
     server(reply: "denied\n") do |server|

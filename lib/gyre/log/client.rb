@@ -158,7 +158,7 @@ module Gyre
           stored != false
         end
         stored
-      rescue ThreadError # a signal handler cannot wait
+      rescue ThreadError # a signal handler cannot wait, nor can the sender for itself
         @outbox.store(severity, message, true)
       end
 

@@ -19,8 +19,10 @@ module Gyre
         # @param timeout_s [Numeric, nil]
         # @yieldreturn [Object] false or nil: not yet. It may raise
         # @return what the block returned; false after the time
-        # @raise [ThreadError] in a signal handler
+        # @raise [ThreadError] in a signal handler, and in the sender's own thread, where reports may be logged
         def wait(timeout_s = nil)
+          raise ThreadError, "the thread of a log client cannot wait for itself" if Thread.current.equal?(@thread)
+
           deadline = timeout_s && Uplink.now + timeout_s
           @mutex.synchronize do
             @waiting += 1
