@@ -228,6 +228,23 @@ class LogSpoolTest < Minitest::Test
     end
   end
 
+  def test_a_damaged_record_is_left_out_and_those_behind_it_are_read
+    spool = spool()
+    spool.append(records(1..5))
+    path = segment_path(spool)
+    crash(spool)
+    bytes = File.binread(path)
+    bytes.setbyte(bytes.index("message 3"), 0x4d)
+    File.binwrite(path, bytes)
+    adopted, = orphans
+    numbers, mark = read_all(adopted)
+    assert_equal [1, 2, 4, 5], numbers
+    assert_match(/a record of #{record(3).bytesize} bytes .* is damaged/, @reports.join)
+    adopted.acknowledge(mark)
+    assert adopted.empty?
+    adopted.close
+  end
+
   def test_damage_in_a_head_puts_the_segment_aside
     spool = spool()
     spool.append(records(1..3))

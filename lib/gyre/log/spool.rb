@@ -108,7 +108,7 @@ module Gyre
             @at = [segment.number, offset + bytes.bytesize]
             return [bytes, last, count, @at]
           end
-          cut(segment, offset)
+          skip(segment, offset) || cut(segment, offset)
         end
         nil
       end
@@ -226,6 +226,18 @@ module Gyre
           offset += at
         end
         [offset, count]
+      end
+
+      # A record is damaged, but its length is not: a whole one stands behind it.
+      # @return [Boolean, nil] nil: none does
+      def skip(segment, offset)
+        length = segment.read(offset, 4).unpack1("N") or return
+        behind = offset + length + 8
+        return if length > @record_limit || behind >= segment.size || records_at(segment, behind)[1].zero?
+
+        @report&.call("a record of #{length + 8} bytes in the spool #{segment.path} is damaged, and left out")
+        @at = [segment.number, behind]
+        true
       end
 
       # A record was torn by a crash, or is damaged; what stands behind it has no beginning.
