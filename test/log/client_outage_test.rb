@@ -341,6 +341,19 @@ GyreTest::Engines.test_case("LogClientOutageTest") do
     assert_equal ['says "hello"', 'says "error: out of order"'], @reports.map { |text| text[/says .*/] }
   end
 
+  def test_a_server_that_only_says_what_it_said_before_is_tried_less_often
+    server do |server|
+      client(server, stall_timeout: 0.05) do |client|
+        client.info("m0")
+        assert client.flush
+        server.acknowledge = :never
+        server.reply = "accepted 2\nack 1\n"
+        client.info("m1")
+        eventually { client.instance_variable_get(:@sender).failures > 5 }
+      end
+    end
+  end
+
   def test_what_a_closed_client_left_is_sent_by_the_next_one_with_its_number
     server(start: false) do |server|
       first = client(server)

@@ -17,13 +17,19 @@ module Gyre
         private
 
         def serve
-          number = @link.acknowledged
-          note_progress if number && @backlog.acknowledge(number)
+          hear(@link.acknowledged)
           @backlog.overflow
           more = send_some
           tell
           wait_connected unless more || finished?
           check_stall
+        end
+
+        # Each connection begins with what was acknowledged on the one before: that alone is no progress.
+        def hear(number)
+          before = @backlog.acknowledged
+          @backlog.acknowledge(number) if number
+          note_progress if @backlog.acknowledged > before
         end
 
         # @return [Boolean] whether it stopped only to let others be heard
