@@ -86,6 +86,52 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     end
   end
 
+  def test_who_is_silent_for_too_long_has_to_go_but_not_who_only_listens
+    serve(limits: { idle_timeout_s: 0.2 }) do |server|
+      follower = server.client("", words: "authentication/2 tail")
+      silent = server.client("silent")
+      assert_equal "error: nothing came for 0.2 s\n", silent.gets
+      assert_match(/\|gyre\|warn\|127\.0\.0\.1:#{silent.local_address.ip_port}: nothing came for 0\.2 s$/, follower.gets)
+      client = server.client("late")
+      assert_equal "error: nothing came for 0.2 s\n", client.gets
+      assert_match(/:#{client.local_address.ip_port}: nothing came/, follower.gets)
+      [follower, silent, client].each(&:close)
+    end
+  end
+
+  def test_who_is_not_read_is_not_silent
+    reader, writer = IO.pipe
+    fill(writer)
+    serve(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: { memory_bytes_limit: 100_000, idle_timeout_s: 0.2 }) do |server|
+      client = server.client("stuck")
+      writing = Thread.new { 1000.times { |number| client.write(frame("stuck", "info", "#{number} #{"x" * 1000}")) } }
+      eventually(within_s: 20) { server.server.status[:paused] }
+      sleep 0.6
+      lines = Thread.new { reader.each_line.lazy.grep(/stuck/).first(1000) }
+      writing.join
+      assert_equal (0...1000).to_a, lines.value.map { |line| line[/\|(\d+) x/, 1].to_i }
+      client.close
+    end
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  # Before a restart what has come is written, and then nothing may come any more.
+  def test_while_it_is_held_nothing_comes
+    serve(limits: { idle_timeout_s: 0.1 }, inputs: [{ type: "syslog", bind: "tcp://127.0.0.1:0" }]) do |server|
+      client = server.connect(server.server.endpoints.last)
+      client.write("<13>half a li")
+      eventually { server.server.ingest.incomplete.positive? }
+      server.server.instance_variable_get(:@hub).brake.hold do
+        before = server.server.ingest.messages
+        sleep 0.4
+        assert_equal before, server.server.ingest.messages
+      end
+      eventually { server.lines.include?("syslog|info|half a li") }
+      client.close
+    end
+  end
+
   def test_an_output_in_trouble_stops_reading_but_not_the_status
     reader, writer = IO.pipe
     fill(writer)

@@ -76,7 +76,10 @@ module Gyre
       #
       # @return [void]
       def resume
-        act { @parked = false }
+        act do
+          @parked = false
+          @heard_s = @hub.now_s
+        end
       end
 
       # Called once in a while, to see whether the time is over.
@@ -85,7 +88,7 @@ module Gyre
       def tick
         act { @hub.now_s >= @deadline_s ? expire : nil } if @deadline_s
         idle_s = @hub.limits.idle_timeout_s
-        act { refuse("nothing came for #{idle_s} s") } if idle_s && @state == :serving && @hub.now_s - @heard_s >= idle_s
+        act { refuse("nothing came for #{idle_s} s") } if idle_s && brings? && @hub.now_s - @heard_s >= idle_s
       end
 
       # There is something to tell the client. Called in the committer's task, so it only leaves word.
@@ -192,6 +195,11 @@ module Gyre
       rescue StandardError => error
         @hub.report("#{@peer}: #{error.full_message(highlight: false)}")
         lost(error)
+      end
+
+      # Whether something could come: not while it is not read, nor from one who only listens.
+      def brings?
+        @state == :serving && @kind != :tail && !@parked
       end
 
       def lost(error)

@@ -276,7 +276,7 @@ module Gyre
         look_at_clock
         @complaints.tick(@now_s)
         @rates.sample(@now_s, @ingest.messages)
-        @connections.keys.each(&:tick)
+        @connections.keys.each(&:tick) unless held?
         due, @resting = @resting.partition { |at, _| at <= @now_s }
         due.each { |_, who| who.resume }
       end
