@@ -22,7 +22,7 @@ module Gyre
 
       # How much one event may read: others wait meanwhile.
       READ_BYTES = 262_144
-      # A TLS record has at most 16 KB.
+      # A read from TLS gives one record, of at most 16 KB, and leaves the others in the kernel.
       SECURE_READS = 16
 
       # @return [String] where the client is
@@ -134,7 +134,7 @@ module Gyre
         return false unless %i[greeting serving].include?(@state)
 
         @more = false
-        act { read }
+        act { read_on }
         @more && %i[greeting serving].include?(@state)
       end
 
@@ -234,7 +234,6 @@ module Gyre
         name = @transport.certified_name
         @peer = "#{@peer} (#{name})".freeze if name
         @kind ? begin_work(feed(nil)) : @state = :greeting
-        take if @transport.more?
       end
 
       def take
@@ -243,9 +242,15 @@ module Gyre
           return @hub.brake.park(self)
         end
 
-        read
-        SECURE_READS.times { @more && @transport.more? ? read : break }
-        @hub.again(self) if @more && @transport.more?
+        read_on
+      end
+
+      # As much from everybody.
+      def read_on
+        (@input.plain? ? 1 : SECURE_READS).times do
+          read
+          break unless @more
+        end
       end
 
       def read

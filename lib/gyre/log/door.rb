@@ -135,18 +135,11 @@ module Gyre
           bytes = @listener.socket.recv_nonblock(BYTES, 0, @hub.buffer, exception: false)
           break if bytes == :wait_readable
 
-          take(bytes) if bytes
+          @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns) if bytes
         end
         @hub.fed(nil)
       rescue SystemCallError => error # one that we never sent something to has gone, for instance
         @hub.complaints.add(@listener, error.message)
-      end
-
-      private
-
-      def take(bytes)
-        wrong = @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns)
-        @hub.complaints.add(@listener, wrong) if wrong
       end
     end
   end

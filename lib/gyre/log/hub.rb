@@ -201,14 +201,6 @@ module Gyre
         end
       end
 
-      # The same event once more, after the others'.
-      #
-      # @param who [#ready]
-      # @return [void]
-      def again(who)
-        @loop.emit(who)
-      end
-
       # Lets it speak in the hub's own fiber.
       #
       # @param connection [Connection]

@@ -11,9 +11,9 @@ module Gyre
     # What both transports do:
     #
     #   handshake          true when it is through, else :wait_readable or :wait_writable
-    #   read(limit, into)  String (the very one given), nil at the end, :wait_readable or :wait_writable
+    #   read(limit, into)  String (the very one given), nil at the end, :wait_readable or :wait_writable. No byte waits where a poll
+    #                      would not tell of it, when the limit is that of a TLS record (16 KB) or more
     #   write(bytes)       how many were taken, :wait_writable or :wait_readable
-    #   more?              whether bytes have come that no poll will tell of
     #   discard(into)      true while the peer still sends or may do so, false at the end
     #   finish             tells the peer that nothing more will come
     #   close
@@ -38,10 +38,6 @@ module Gyre
 
         def write(bytes)
           @to_io.write_nonblock(bytes, exception: false)
-        end
-
-        def more?
-          false
         end
 
         def discard(into)
@@ -85,10 +81,6 @@ module Gyre
 
         def write(bytes)
           @tls.write_nonblock(bytes, exception: false)
-        end
-
-        def more?
-          @tls.pending.positive?
         end
 
         # The socket does not block, so neither does the farewell; there is none in the middle of a handshake.
