@@ -20,4 +20,19 @@ class LogComplaintsTest < Minitest::Test
     complaints.tick(102.0)
     assert_equal 4, said.size
   end
+
+  # When nothing can be written, they would fill the memory in some days.
+  def test_without_room_they_are_only_counted
+    said = []
+    room = false
+    complaints = Gyre::Log::Complaints.new(2, room: -> { room }) { |*words| said << words }
+    3.times do |second|
+      complaints.tick(100.0 + second)
+      complaints.add("peer", "wrong")
+    end
+    assert_empty said
+    room = true
+    complaints.tick(103.0)
+    assert_equal [["warn", "3 more complaints about clients were left out"]], said
+  end
 end

@@ -132,6 +132,34 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     end
   end
 
+  # The disk may be full for days.
+  def test_who_comes_again_and_again_while_nothing_is_read_leaves_nothing_behind
+    reader, writer = IO.pipe
+    fill(writer)
+    serve(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: { linger_timeout_s: 0.1 }) do |server|
+      brake = server.server.instance_variable_get(:@hub).brake
+      stuck = server.client("stuck")
+      stuck.write(frame("stuck", "info", "x"))
+      eventually(within_s: 20) { server.server.trouble? }
+      stuck.write(frame("stuck", "info", "x"))
+      eventually(within_s: 20) { server.server.status[:paused] }
+      clients = 1.upto(6).map do |number|
+        client = server.client("again", words: "authentication/2 client=#{"a" * 32}")
+        client.write(record(1, number.to_s))
+        eventually { server.server.status[:connections] == 2 && brake.parked == 1 }
+        client
+      end
+      reading = Thread.new { reader.readpartial(1_000_000) until @over }
+      assert_equal "ack 1\n", clients.last.gets
+      assert_equal ["records|info|6"], server.lines.grep(/records/)
+      @over = true
+      reading.kill
+      [stuck, *clients].each(&:close)
+    end
+  ensure
+    [reader, writer].each(&:close)
+  end
+
   def test_an_output_in_trouble_stops_reading_but_not_the_status
     reader, writer = IO.pipe
     fill(writer)
@@ -185,6 +213,7 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
         Process.setrlimit(:NOFILE, *limits)
       end
       server.client("after").close
+      assert_empty server.report
       [client, *waiting].each(&:close)
     end
   end
@@ -203,6 +232,22 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
       eventually { server.lines.include?("other|info|alive") }
       assert_match(/127\.0\.0\.1:\d+: .*a fault \(RuntimeError\)/, server.report)
       [other, victim].each(&:close)
+    end
+  end
+
+  # Ruby loads files for that, which cannot be had without descriptors.
+  def test_a_fault_that_cannot_be_described_is_told_all_the_same
+    serve do |server|
+      hub = server.server.instance_variable_get(:@hub)
+      fault = RuntimeError.new("a fault")
+      fault.define_singleton_method(:full_message) { |**| raise LoadError, "cannot load such file" }
+      client = server.client("victim")
+      eventually { hub.connections.size == 1 }
+      hub.connections.keys.first.define_singleton_method(:received) { |_bytes| raise fault }
+      client.write("x")
+      assert_nil client.gets
+      assert_match(/127\.0\.0\.1:\d+: a fault \(RuntimeError\)/, server.report)
+      client.close
     end
   end
 

@@ -20,7 +20,7 @@ module Gyre
         @loop, @limit, @bytes = loop, limit, bytes
         @on = @held = false
         @count = 0
-        @parked = []
+        @parked = {}.compare_by_identity
       end
 
       # @return [Boolean] whether nobody may bring messages
@@ -66,7 +66,18 @@ module Gyre
       # @param who [#resume] waits
       # @return [void]
       def park(who)
-        @parked.push(who)
+        @parked[who] = true
+      end
+
+      # @param who [#resume] waits no more
+      # @return [void]
+      def forget(who)
+        @parked.delete(who)
+      end
+
+      # @return [Integer] how many wait
+      def parked
+        @parked.size
       end
 
       # Nothing at all may be read or accepted during the block.
@@ -85,7 +96,7 @@ module Gyre
       def resume_all
         return if on?
 
-        parked, @parked = @parked, []
+        parked, @parked = @parked.keys, {}.compare_by_identity
         parked.each(&:resume)
       end
     end

@@ -8,10 +8,12 @@ module Gyre
     # Bounded messages.
     class Complaints
       # @param limit [Integer] lines in a second
+      # @param room [#call] whether there is room for any: they are bounded when nothing can be written, too
       # @yieldparam severity [String] "warn" or "error"
       # @yieldparam message [String]
-      def initialize(limit, &write)
+      def initialize(limit, room: -> { true }, &write)
         @limit = limit
+        @room = room
         @write = write
         @said = @unsaid = 0
         @second = nil
@@ -22,7 +24,7 @@ module Gyre
       # @param severity [String]
       # @return [void]
       def add(peer, message, severity = "warn")
-        if @said < @limit
+        if @said < @limit && @room.call
           @said += 1
           @write.call(severity, "#{peer}: #{message}")
         else
@@ -38,8 +40,11 @@ module Gyre
         return if @second && now_s - @second < 1
 
         @second = now_s
-        @write.call("warn", "#{@unsaid} more complaints about clients were left out") if @unsaid.positive?
-        @said = @unsaid = 0
+        @said = 0
+        return unless @unsaid.positive? && @room.call
+
+        @write.call("warn", "#{@unsaid} more complaints about clients were left out")
+        @unsaid = 0
       end
     end
   end

@@ -193,7 +193,7 @@ module Gyre
       rescue SystemCallError, IOError, OpenSSL::SSL::SSLError, Output::Unavailable => error
         lost(error)
       rescue StandardError => error
-        @hub.report("#{@peer}: #{error.full_message(highlight: false)}")
+        @hub.report_fault(error, "#{@peer}: ")
         lost(error)
       end
 

@@ -70,6 +70,7 @@ module Gyre
         result unless result == :wait_readable
       rescue *EXHAUSTED => error
         rest(error)
+        nil
       rescue SystemCallError
         retry # that one has gone again (accept(2) passes on the errors of the network)
       end

@@ -59,7 +59,8 @@ module Gyre
         @speakers, @resting = [], []
         @fresh = 0
         @brake = Brake.new(@loop, @limits.memory_bytes_limit) { bytes unless server.trouble? }
-        @complaints = Complaints.new(@limits.complaints_limit) { |severity, message| log(severity, message) }
+        room = -> { bytes < @limits.memory_bytes_limit * 2 }
+        @complaints = Complaints.new(@limits.complaints_limit, room: room) { |severity, message| log(severity, message) }
         look_at_clock
         @rates = Rates.new(@now_s, 0)
       end
@@ -109,6 +110,17 @@ module Gyre
         @server.report(message)
       end
 
+      # A fault of the server's own. To describe it in full Ruby may want to load files, and that fails without descriptors.
+      #
+      # @param error [Exception]
+      # @param about [String]
+      # @return [void]
+      def report_fault(error, about = "")
+        report("#{about}#{error.full_message(highlight: false)}")
+      rescue StandardError, ScriptError
+        report("#{about}#{error.message} (#{error.class})")
+      end
+
       # @return [Boolean] whether there are as many connections as may be
       def full?
         @connections.size >= @limits.connections_limit
@@ -126,6 +138,7 @@ module Gyre
       # @return [void]
       def closed(connection)
         @connections.delete(connection)
+        @brake.forget(connection)
         return unless @tails.delete(connection)
 
         @loop.unwatch(:tails) if @tails.empty?
@@ -241,7 +254,7 @@ module Gyre
         end
         make_way if @fresh > HASTE_BYTES
       rescue StandardError => error
-        report(error.full_message(highlight: false))
+        report_fault(error)
       end
 
       # What stays incomplete is never written: too much of that would keep the brake on for ever. Those who hold most go.
