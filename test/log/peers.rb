@@ -232,10 +232,17 @@ module GyreTest
       end
     end
 
-    # @return [Integer] a port that nobody listens on
+    # A port that nobody listens on. Below those that the kernel gives to connections and to port 0: else somebody may have it
+    # before the server does, or while that is away, even the client that tries to reach it.
+    # @return [Integer]
     def self.free_port
-      TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+      port = PORTS.rand(15_000..30_000)
+      TCPServer.open("127.0.0.1", port, &:close)
+      port
+    rescue Errno::EADDRINUSE
+      retry
     end
+    PORTS = Random.new # Minitest's seed is no part of it: several runs at once must differ
 
     # @return [String] a frame of the old wire
     def self.frame(service, severity, message)

@@ -58,13 +58,14 @@ class LogCommandServeTest < Minitest::Test
 
   def test_its_pidfile_goes_with_it
     server = start_server({ "pidfile" => "log.pid" })
-    assert_equal "#{server.pid}\n", server.read("log.pid")
+    eventually { server.read("log.pid") == "#{server.pid}\n" } # written when it listens already
     server.stop(:TERM)
     assert_equal "", server.read("log.pid")
   end
 
   def test_a_pidfile_of_a_living_server_is_refused
     first = start_server({ "pidfile" => "log.pid" })
+    eventually { first.read("log.pid") == "#{first.pid}\n" }
     output = run_program(*GYRE.server, "-p", "0", "-w", first.path("log.pid"))
     assert_equal 1, output.status.exitstatus
     assert_match(/\Agyre log: .*log\.pid: process #{first.pid} has it and runs\. Stop it with/, output.err)
