@@ -79,7 +79,7 @@ class LogOutputFileTest < Minitest::Test
   end
 
   def test_a_large_batch_goes_in_pieces_and_others_run_meanwhile
-    data = "#{"x" * 99}\n" * 50_000
+    data = "#{"x" * 99}\n" * (Gyre::Log::Output::Writing::PIECE_BYTES * 5 / 100)
     turns = 0
     Gyre.run do |task|
       ticking = task.async do
@@ -226,6 +226,21 @@ class LogOutputFileTest < Minitest::Test
     assert_match(/it works again/, @said.last)
     output.close
     assert_equal({ ID => 1 }, open_output.stored)
+  end
+
+  def test_a_batch_is_written_once_more_even_if_that_fails_at_first
+    output = open_output
+    output.write("one\n", { ID => 1 })
+    failures = [Errno::EIO]
+    slow(output) { raise failures.shift if failures.any? }
+    cuts = [Errno::EIO, nil]
+    file(output).define_singleton_method(:truncate) { |size| (error = cuts.shift) ? raise(error) : super(size) }
+    output.sync
+    assert_empty cuts, "it was not written again"
+    assert_equal({ ID => 1 }, output.stored)
+    output.write("two\n", { ID => 2 })
+    output.sync
+    assert_equal "one\ntwo\n", content
   end
 
   def test_an_error_of_the_device_is_told_and_tried_again

@@ -252,7 +252,7 @@ module Gyre
         def rewrite
           commit, @commit = @commit, nil
           entry = commit.entry
-          @io.truncate(entry.offset) if @io.size == entry.offset + entry.length
+          @trouble.overcome("cut") { @io.truncate(entry.offset) if @io.size == entry.offset + entry.length }
           Writing.put(@io, commit.data, @trouble)
           @end = @io.size
           commit.astray = @end != entry.offset + entry.length
