@@ -98,6 +98,18 @@ GyreTest::Engines.test_case("LogServerInputsTest") do
     end
   end
 
+  def test_many_datagrams_are_written_before_the_interval_is_over
+    Dir.mktmpdir do |folder|
+      GyreTest::LogServer.open(inputs: [{ type: "syslog", bind: "unixgram://#{folder}/log" }], interval: 60) do |server|
+        client = Socket.new(:UNIX, :DGRAM)
+        client.connect(Addrinfo.unix("#{folder}/log"))
+        1200.times { client.write("<13>#{"x" * 1000}") }
+        eventually(within_s: 20) { server.lines.size > 1000 }
+        client.close
+      end
+    end
+  end
+
   # --- TLS ---
 
   def test_clients_with_the_right_certificate_are_served_and_named

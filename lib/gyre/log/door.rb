@@ -132,15 +132,26 @@ module Gyre
         return unless @open
         return @hub.brake.park(tap { shut }) if @hub.paused?
 
+        @hub.fed(nil, take)
+      end
+
+      private
+
+      # @return [Integer] bytes that came
+      def take
+        taken = 0
         READS.times do
           bytes = @listener.socket.recv_nonblock(BYTES, 0, @hub.buffer, exception: false)
           break if bytes == :wait_readable
+          next if bytes.nil? # an empty one
 
-          @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns) if bytes
+          @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns)
+          taken += bytes.bytesize
         end
-        @hub.fed(nil)
+        taken
       rescue SystemCallError => error # one that we never sent something to has gone, for instance
         @hub.complaints.add(@listener, error.message)
+        taken
       end
     end
   end
