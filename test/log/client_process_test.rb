@@ -94,6 +94,25 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
     end
   end
 
+  def test_what_a_process_leaves_behind_is_sent_by_a_client_that_was_connected_all_the_time
+    GyreTest::FakeLogServer.open(start: false) do |server|
+      code = '3.times { |number| log.info("m#{number}") }; sleep 0.01 until log.stats[:spooled] == 3; puts "ready"; $stdout.flush; sleep'
+      with_subprocess(*ruby_command(*program(server, code))) do |pid, out, _|
+        assert_equal "ready\n", out.gets
+        Process.kill(:KILL, pid)
+      end
+      server.start
+      Dir.mktmpdir do |elsewhere|
+        client = Gyre::Log::Client.new("app", port: server.port, spool: elsewhere, retry_interval: 0.02..0.1, adoption_interval: 0.05)
+        assert client.connect
+        Dir.children(@spool).each { |name| File.rename(File.join(@spool, name), File.join(elsewhere, name)) }
+        eventually(within_s: 10) { Dir.empty?(elsewhere) }
+        client.close
+      end
+      assert_equal %w[m0 m1 m2], server.messages
+    end
+  end
+
   def test_a_process_that_is_killed_while_it_sends_its_spool_stores_nothing_twice
     GyreTest::FakeLogServer.open(start: false, acknowledge: 0.001) do |server|
       code = '500.times { |number| log.info("m#{number}") }; puts "ready"; $stdout.flush; sleep'

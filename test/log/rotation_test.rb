@@ -63,6 +63,20 @@ class LogRotationTest < Minitest::Test
     assert_equal({ "a.log" => "two\n", "a.log.1" => "one\n" }, files)
   end
 
+  def test_a_week_begins_on_monday
+    output = open_output(every: "week")
+    output.write("one\n")
+    saturday = Time.new(2026, 11, 21, 12)
+    File.utime(saturday, saturday, @path)
+    @time = Time.new(2026, 11, 22, 23, 59, 59)
+    output.write("two\n")
+    File.utime(@time, @time, @path)
+    assert_equal ["a.log"], files.keys
+    @time += 1
+    output.write("three\n")
+    assert_equal({ "a.log" => "three\n", "a.log.1" => "one\ntwo\n" }, files)
+  end
+
   def test_names_with_times
     output = open_output(size: 3, naming: "time", keep: 3)
     %w[one two three four].each { |line| output.write("#{line}\n") }

@@ -47,6 +47,7 @@ module Gyre
       # @option options [Numeric] :stall_timeout seconds without an answer after which a connection is given up; 10
       # @option options [Numeric] :exit_timeout seconds that the process's end may be held up; 5
       # @option options [Range] :retry_interval seconds between attempts to connect: the first and the longest pause; 0.1..5.0
+      # @option options [Numeric] :adoption_interval seconds between looks for spools of processes that have died; 60
       # @option options [#call] :report told of trouble, as a String; writes to $stderr
       # @raise [ArgumentError]
       def initialize(service = "default", host: "127.0.0.1", port: 6766, key: nil, acknowledged: true, level: DEBUG, progname: nil,

@@ -147,6 +147,7 @@ module Gyre
       # @return [NativeStream, PortableStream]
       def stream(kind, session, framing)
         limit = kind == :analogger ? @limits.frame_bytes_limit : @limits.message_bytes_limit
+        limit = [limit, Records::BYTES_LIMIT].max if kind == :records # clients count on it: one that is refused would be sent for ever
         @ingest.stream(kind, session: session&.intake, limit: limit, framing: framing)
       end
 

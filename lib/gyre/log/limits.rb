@@ -41,7 +41,7 @@ module Gyre
         Row.new(:stop_timeout_s, 30, :seconds, "for writing and syncing all at the end, and before a restart"),
         Row.new(:frame_bytes_limit, 8_192, :bytes, "a frame of the old wire has fewer (Analogger's own limit; four digits carry 9999)"),
         Row.new(:message_bytes_limit, 1_048_576, :bytes,
-                "one record, syslog message or JSON line; while one is incomplete, it is all that a connection keeps"),
+                "one syslog message, JSON line or record (these have 1M at least); while one is incomplete, it is all that a connection keeps"),
         Row.new(:memory_bytes_limit, 67_108_864, :bytes, "messages in memory; beyond it nothing is read until half of it is written"),
         Row.new(:tailers_limit, 100, :count, "connections that follow the log"),
         Row.new(:tail_bytes_limit, 1_048_576, :bytes, "lines kept for one that follows too slowly; further ones are dropped and counted"),

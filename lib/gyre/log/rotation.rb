@@ -95,7 +95,9 @@ module Gyre
       # logrotate's dates (log.20261121) are no numbers.
       NUMBERED = /\.(\d{1,5})(?:\.(?:gz|zst))?\z/.freeze
       TIMED = /\.(\d{8}T\d{6})(?:-(\d+))?(?:\.(?:gz|zst))?\z/.freeze
-      private_constant :NUMBERED, :TIMED
+      # 1970 began on a Thursday.
+      SINCE_MONDAY_S = 3 * 86_400
+      private_constant :NUMBERED, :TIMED, :SINCE_MONDAY_S
 
       # Every file whose name is the log file's with something of ours behind it.
       def parts
@@ -167,13 +169,13 @@ module Gyre
         @settings.size ? stat.size + bytes > @settings.size : false
       end
 
-      # The file's last line is of another period. Periods begin with the clock, here.
+      # The file's last line is of another period. Periods begin with the clock here, weeks on Monday.
       def too_old?(stat, time)
         @settings.every ? period(stat.mtime) != period(time) : false
       end
 
       def period(time)
-        ((time.to_i + time.utc_offset) / @settings.every).floor
+        ((time.to_i + time.utc_offset + SINCE_MONDAY_S) / @settings.every).floor
       end
 
       def postponed?

@@ -70,7 +70,7 @@ module Gyre
           @failures = 0 unless link.acknowledges? && @backlog.any?
           @outbox.framed = !link.acknowledges?
           @state = :connected
-          @adoption = Adoption.start(@settings, @outbox.class) if @settings.spool && !@adopting && !@adoption&.running?
+          adopt
         end
 
         def wait_away(stored)

@@ -18,11 +18,17 @@ module Gyre
 
         def serve
           hear(@link.acknowledged)
+          adopt if Uplink.now >= @adopt_at
           @backlog.overflow
           more = send_some
           tell
           wait_connected unless more || finished?
           check_stall
+        end
+
+        def adopt
+          @adopt_at = Uplink.now + @settings.adoption_interval
+          @adoption = Adoption.start(@settings, @outbox.class) if @settings.spool && !@adopting && !@adoption&.running?
         end
 
         # Each connection begins with what was acknowledged on the one before: that alone is no progress.
@@ -80,8 +86,9 @@ module Gyre
           idle = !@writing && !@backlog.any?
           return if idle && !@outbox.await
 
-          left = [@backlog.flying? ? @stalled_from + @settings.stall_timeout - Uplink.now : nil, closing_left].compact.min
-          IO.select([@pipe, @link], @writing ? [@link] : nil, nil, left && [left, 0].max)
+          now = Uplink.now
+          left = [(@stalled_from + @settings.stall_timeout - now if @backlog.flying?), @adopt_at - now, closing_left].compact.min
+          IO.select([@pipe, @link], @writing ? [@link] : nil, nil, left.clamp(0, nil))
           end_wait
         end
 
