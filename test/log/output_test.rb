@@ -54,6 +54,9 @@ class LogOutputTest < Minitest::Test
     with_output(logfile: "/dev/null") { |output| assert_instance_of Output::Stream, output }
     File.mkfifo(path("pipe"))
     with_output(logfile: path("pipe")) { |output| assert_instance_of Output::Stream, output }
+    IO.pipe do |_reader, writer|
+      with_output(logfile: "/dev/fd/#{writer.fileno}") { |output| assert_instance_of Output::Stream, output }
+    end
   end
 
   def test_what_cannot_be_opened_is_told_with_the_key

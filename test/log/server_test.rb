@@ -164,6 +164,15 @@ GyreTest::Engines.test_case("LogServerTest") do
     end
   end
 
+  def test_a_record_of_the_usual_size_is_taken_whatever_the_limit
+    serve(limits: { message_bytes_limit: 1000 }) do |server|
+      client = server.client("web", words: "authentication/2 client=#{id}")
+      client.write(Gyre::Log::Records.encode(seq: 1, time_us: 0, service: "web", severity: "info", message: "x" * 5000))
+      assert_equal "ack 1\n", client.gets
+      client.close
+    end
+  end
+
   def test_records_that_come_again_are_acknowledged_and_not_stored_twice
     serve do |server|
       2.times do

@@ -105,7 +105,7 @@ module Gyre
         end
 
         def file(settings, path, key, common)
-          case ::File.exist?(path) && ::File.ftype(::File.realpath(path))
+          case ::File.exist?(path) && ::File.stat(path).ftype
           when "directory" then raise ArgumentError, "#{key}: #{path} is a folder: name a file in it"
           when "socket" then raise ArgumentError, "#{key}: #{path} is a socket: write unix://#{path}"
           when "fifo", "characterSpecial", "blockSpecial" then return Stream.open(path, **common)
