@@ -128,7 +128,7 @@ module Bench
   class TrickleScenario
     CONNECTIONS = 1000
     RATE = 10
-    SECONDS = 30
+    SECONDS = 18
     SIZE = 100
     COLUMNS = { noted: ["messages", 0], p50_ms: ["p50, ms", 0], p99_ms: ["p99, ms", 0], max_ms: ["max, ms", 0],
                 cpu_us: ["server CPU, µs a message", 2], rss_middle_mb: ["RSS in the second third, MB", 1],
