@@ -2,7 +2,8 @@
 
 # What the run says at its end, beside Minitest's own summary: the slowest tests, every skip with its reason,
 # warnings that belong to no test. Writes the counts as "passed failed skipped" to the file named by
-# GYRE_TEST_COUNTS, from which .ci/run adds up, and what failed to the same name with ".failures". Loaded by test_helper.
+# GYRE_TEST_COUNTS, from which .ci/run adds up; beside it what failed (".failures") and which test runs (".now"). Loaded by
+# test_helper.
 require_relative "warnings"
 require_relative "watchdog"
 
@@ -20,9 +21,17 @@ module GyreTest
       Watchdog.start { |name| abort_with(name) }
     end
 
+    # Before each test.
+    def prerecord(test_class, name)
+      @path ||= ENV["GYRE_TEST_COUNTS"] or return
+
+      File.write("#{@path}.now", "#{test_class}##{name}\n") # for whom a crash leaves nothing else
+    end
+
     def record(result)
       super
       @times << [result.time, "#{result.klass}##{result.name}"]
+      write_failure(result.to_s) unless result.passed? || result.skipped?
     end
 
     def report
@@ -68,20 +77,21 @@ module GyreTest
     def write_counts(hung: nil)
       path = ENV["GYRE_TEST_COUNTS"] or return
 
+      write_failure("#{hung} did not end in time") if hung
+      write_failure("Ruby warned outside of any test:\n#{@stray_warnings.join("\n")}") if @stray_warnings.to_a.any?
+
       skipped = results.count(&:skipped?)
       failed = results.size - skipped
       passed = count - results.size
       failed += (hung ? 1 : 0) + (@stray_warnings.to_a.empty? ? 0 : 1)
       File.write(path, "#{passed} #{failed} #{skipped}\n")
-      write_failures("#{path}.failures", hung)
     end
 
-    # Each failure in short, for a reader who has only the end of a long output.
-    def write_failures(path, hung)
-      words = results.reject(&:skipped?).map { |result| result.to_s.lines.first(FAILURE_LINES).join }
-      words.push("#{hung} did not end in time") if hung
-      words.push("Ruby warned outside of any test:", *@stray_warnings) if @stray_warnings.to_a.any?
-      File.binwrite(path, words.map { |text| "#{text.b.chomp}\n" }.join("\n"))
+    # In short, for a reader who has only the end of a long output; at once, for the process may crash.
+    def write_failure(text)
+      path = ENV["GYRE_TEST_COUNTS"] or return
+
+      File.open("#{path}.failures", "ab") { |file| file.write(text.b.lines.first(FAILURE_LINES).join.chomp, "\n\n") }
     end
 
     def abort_with(name)
