@@ -56,7 +56,8 @@ module Gyre
 
         def run_zstd(path, part)
           program = zstd or raise Failed, "zstd is not installed"
-          pid = Process.spawn(program, "-q", "-f", "-o", part, "--", path, in: ::File::NULL, out: ::File::NULL)
+          # It gets the file opened: should it outlive a killed server, it writes into nothing that the next one makes.
+          pid = Process.spawn(program, "-q", "-c", "--", path, in: ::File::NULL, out: [part, "wb"])
           _, status = Process.wait2(pid)
           pid = nil
           raise Failed, "zstd #{path}: #{status}" unless status.success?
