@@ -202,11 +202,20 @@ static VALUE ingest_keep(VALUE self, VALUE bytes) {
   return Qnil;
 }
 
+/* Of a journal's batch; see lib/gyre/log/checksum.rb. */
+static VALUE ingest_crc32(VALUE self, VALUE bytes) {
+  const struct gyre_log_text text = gyre_log_text_of_string(&bytes);
+  const uint32_t crc = gyre_log_crc32(0, text.bytes, text.length);
+  RB_GC_GUARD(bytes);
+  return UINT2NUM(crc);
+}
+
 void gyre_init_log_ingest(void) {
   VALUE log = rb_define_module_under(gyre_mGyre, "Log");
   VALUE class = rb_define_class_under(log, "NativeIngest", rb_cObject);
   gyre_log_crc32_setup();
   rb_define_alloc_func(class, ingest_allocate);
+  rb_define_singleton_method(class, "crc32", ingest_crc32, 1);
   rb_define_private_method(class, "setup", ingest_setup, 1);
   rb_define_private_method(class, "open_sink", gyre_log_open_sink, 5);
   rb_define_private_method(class, "open_session", gyre_log_open_session, 2);

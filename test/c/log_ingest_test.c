@@ -35,9 +35,32 @@ static int log_text(struct gyre_log_hub *hub, const char *service, const char *t
   return gyre_log_hub_deliver(hub, &message, NULL);
 }
 
+/* ISO 3309, bit by bit. */
+static uint32_t checksum_by_bits(const char *bytes, size_t length) {
+  uint32_t crc = UINT32_MAX;
+  for (size_t i = 0; i < length; i++) {
+    crc ^= (unsigned char)bytes[i];
+    for (int bit = 0; bit < 8; bit++) crc = crc & 1 ? crc >> 1 ^ UINT32_C(0xedb88320) : crc >> 1;
+  }
+  return ~crc;
+}
+
+static void the_checksum_is_the_standards_for_each_length_and_place(void) {
+  char bytes[320];
+  uint32_t random = 1;
+  for (size_t i = 0; i < sizeof(bytes); i++) {
+    random = random * 1664525 + 1013904223;
+    bytes[i] = (char)(random >> 24);
+  }
+  for (size_t from = 0; from < 17; from++) {
+    for (size_t length = 0; from + length <= sizeof(bytes); length++)
+      CHECK(gyre_log_crc32(0, bytes + from, length) == checksum_by_bits(bytes + from, length));
+  }
+}
+
 static void the_checksum_is_zlibs(void) {
   static const char text[] = "123456789";
-  char bytes[64];
+  char bytes[300];
   CHECK(gyre_log_crc32(0, text, 9) == 0xcbf43926);
   CHECK(gyre_log_crc32(0, "", 0) == 0);
   CHECK(gyre_log_crc32(gyre_log_crc32(0, text, 4), text + 4, 5) == 0xcbf43926);
@@ -150,6 +173,7 @@ int main(int count, char **arguments) {
   gyre_log_crc32_setup();
   if (count > 1 && strcmp(arguments[1], "frames") == 0) return answer_frames();
   the_checksum_is_zlibs();
+  the_checksum_is_the_standards_for_each_length_and_place();
   they_may_be_released_in_any_order();
   what_a_burst_needed_is_given_back();
   services_take_each_others_places();

@@ -6,6 +6,7 @@
 #
 # A full disk, an error of the device: write and sync keep the bytes, report it once and try again (Trouble).
 
+require "gyre/log/checksum"
 require "gyre/log/journal"
 require "gyre/log/output/writing"
 require "gyre/log/recovery"
@@ -232,7 +233,7 @@ module Gyre
 
         def commit(data, clients)
           stat = @io.stat
-          entry = Journal::Batch.new(seconds, stat.dev, stat.ino, stat.size, data.bytesize, Zlib.crc32(data), clients)
+          entry = Journal::Batch.new(seconds, stat.dev, stat.ino, stat.size, data.bytesize, Checksum.of(data), clients)
           @start = entry.offset
           @journal.append(entry) { reopen_instead }
           put(data)
