@@ -31,8 +31,8 @@ module Gyre
         WRITER_KEPT_S = 24 * 3600
         # For a server's answer about one client, and for a connection to ask on: somebody waits for it.
         ASK_TIMEOUT_S = 1
-        # After it could not be asked, nobody waits for it again for so long.
-        ASK_PAUSE_S = 10
+        # After it could not be asked, nobody asks again for so many times as long as that took.
+        ASK_PAUSE = 10
 
         # @return [String] the stream's name
         attr_reader :key
@@ -107,11 +107,15 @@ module Gyre
         def stored_by(client_id)
           raise Unavailable, @silence if @silence && Clock.now < @silent_until
 
+          began = Clock.now
           @silence = nil
           @asking.try("read from #{self}", ["HGET", @clients_key, client_id]).first.to_i
         rescue Unavailable => error
-          @silent_until = Clock.now + ASK_PAUSE_S unless @silence
-          @silence = error.message
+          unless @silence
+            now = Clock.now
+            @silent_until = now + (ASK_PAUSE * (now - began))
+            @silence = error.message
+          end
           raise
         end
 
