@@ -66,15 +66,23 @@ GyreTest::Engines.test_case("LogSeveralServersTest") do
 
   # Until all are acknowledged.
   def send_records(server, numbers)
-    client = server.connect
-    client.write(hello)
-    assert_equal "accepted 2\n", client.gets
+    client = let_in(server)
     numbers.each do |number|
       client.write(Gyre::Log::Records.encode(seq: number, time_us: 1_700_000_000_000_000, service: "web", severity: "info", message: "message #{number}"))
     end
     client.each_line.find { |line| line == "ack #{numbers.last}\n" } or flunk "closed before all was acknowledged: #{server.report}"
   ensure
     client&.close
+  end
+
+  # As a client does: again, when the server cannot store yet.
+  # @return [Socket]
+  def let_in(server)
+    eventually(within_s: 20, what: "the server lets its client in: #{server.report}") do
+      client = server.connect
+      client.write(hello)
+      client.gets == "accepted 2\n" ? client : client.close
+    end
   end
 
   def read_in_group(redis, group)

@@ -92,7 +92,7 @@ class LogOutputFileTest < Minitest::Test
       ticking.stop
     end
     assert_equal data, content
-    assert_operator turns, :>, 3
+    assert_operator turns, :>, 1, "nobody else had a turn"
   end
 
   def test_the_loop_goes_on_while_a_sync_takes_long
