@@ -11,7 +11,7 @@ require_relative "../test/support/plain_c"
 module GyreCheck
   # Not worth the sanitizers' time: tests of files, command lines, whole programs, the browser and JRuby; of logs what happens on
   # the disk and in other processes.
-  LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|log_command|log/(?!(?:client|outbox|ingest|server|server_inputs|checksum)_test)|
+  LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|log_command|log/(?!(?:client|outbox|ingest|server|checksum)_test)|
                          (?:tidy|gem|examples|showcase|rackup_handler|jruby)_test)}x
   # Everything goes through C code here, and little depends on the clock: for tools that make it 20 times slower.
   MOSTLY_C = %w[test/contracts/http1_contract_{messages,rack,env}_test.rb].freeze
