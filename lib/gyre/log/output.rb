@@ -13,7 +13,8 @@ module Gyre
   module Log
     # What each output does:
     #
-    #   write(data, clients)  writes all of it, however long that takes; clients: {client id => last sequence number in data}
+    #   write(data, clients)  writes all of it, however long that takes; clients: {client id => last sequence number in data}.
+    #                         Afterwards, with clients after sync, data is empty: it must not be kept
     #   sync                  returns when all that was written is durable; never holds up the loop
     #   reopen  close         HUP; the end. A file also has reopen_soon, for a HUP in the middle of a write
     #   stored                {client id => last sequence number that is stored}: what clients need not send again
