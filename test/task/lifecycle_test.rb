@@ -360,4 +360,39 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
     assert_equal 1_000, unwound
     assert_operator took, :<, 2
   end
+
+  # As Thread#raise and Thread#kill may do at any line.
+  def test_what_strikes_while_a_task_ends_does_not_keep_its_run
+    { Interrupt => :raised, RuntimeError => :reported }.each do |error, meant|
+      %i[stop_family end_children finish disown unlink task_finished].each do |step|
+        said = nil
+        thread = Thread.new do
+          capture { said = strike_in(step, error) }
+        end
+        assert thread.join(10), "#{error.name} in #{step}: the run does not end"
+        assert_equal meant, said, step.to_s
+      end
+    end
+  end
+
+  private
+
+  # @return [Symbol] what became of the exception
+  def strike_in(step, error)
+    struck = false
+    Gyre.run do |root|
+      root.async do |task|
+        2.times { task.async { sleep 0.001 } }
+        owner = step == :task_finished ? task.instance_variable_get(:@run) : task
+        owner.define_singleton_method(step) do |*arguments, **options|
+          super(*arguments, **options).tap { (struck = true) && raise(error, "struck") unless struck }
+        end
+        task.singleton_class.send(:public, step) if step != :finish && owner.equal?(task)
+        raise "ended" if step == :stop_family
+      end
+    end
+    :reported
+  rescue error
+    :raised
+  end
 end

@@ -32,6 +32,11 @@ module Gyre
         @run.forker_ended(self)
       end
 
+      # After an exception that came from outside while some task was ending: does what that has left undone, from the leaves up.
+      def settle
+        family.each { |task| task.settle_alone } # protected: no symbol can call it
+      end
+
       def unstarted?
         @fiber.nil? && @status == :running
       end
@@ -72,19 +77,37 @@ module Gyre
         end
       end
 
+      def settle_alone
+        count_children
+        return if @status == :running
+        return stop_family if children?
+
+        finish unless @finished
+        @parent.disown(self) if @parent&.children&.include?(self)
+      end
+
       private
 
+      # Thread#kill and Thread#raise may strike at any line, here too, and nothing else would end what is below and above.
       def end_body(outcome, result)
+        ended = false
         @fiber = nil
         @status = outcome
         @result = result
         stop_family if children? && (outcome != :completed || @stopping == true) # a Stop may never have been raised
         task = self
         task = task.end_children while task
+        ended = true
+      ensure
+        unless ended
+          @status = outcome
+          @result ||= result
+          @run.root.settle
+        end
       end
 
       def finish
-        fail_with(@result) if @status == :failed
+        fail_with(@result) if @status == :failed && !@result.is_a?(Failure)
         @block = nil
         @finished = true
         tell_waiters

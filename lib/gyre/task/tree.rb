@@ -56,6 +56,11 @@ module Gyre
         @needed_count -= 1 unless child.transient?
       end
 
+      # When an exception may have kept it from being counted right.
+      def count_children
+        @needed_count = children.count { |child| !child.transient? }
+      end
+
       def unlink(parent)
         @older.newer = @newer if @older
         @newer ? @newer.older = @older : parent.newest_child_gone(@older)

@@ -44,6 +44,8 @@ module GyreTest
     # What was acknowledged to whom, held against what is in the files.
     class Books
       LINE = %r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|[^|]*\|[^|]*\|((\S+) (\d+) .*)\n\z}mn.freeze
+      # What a kill may leave of a line of the old wire before its message can be told; whoever comes next gives it its end.
+      TORN = %r{\A(?:[\d/: ]{0,19}|\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|[^|]*(?:\|[^|]*(?:\|(?:o|ol|old\S*(?: \d*)?)?)?)?)\n\z}n.freeze
       SERVERS_OWN = %r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|gyre\|}n.freeze
 
       # @return [Array<String>] what is wrong
@@ -100,7 +102,7 @@ module GyreTest
       private
 
       def take(line, path)
-        return if SERVERS_OWN.match?(line)
+        return if SERVERS_OWN.match?(line) || TORN.match?(line)
 
         match = LINE.match(line) or return @faults << "#{path} has a line that nobody wrote: #{shown(line)}"
         _, message, writer, number = *match
