@@ -199,21 +199,25 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     skip "its limit would be that of select(2)" if backend == "select"
     serve do |server|
       client = server.client("before")
+      client.write(frame("before", "info", "here")) # so that there is a file, which could not be opened later
+      eventually { server.lines.include?("before|info|here") }
+      log = File.open(server.path, "rb")
+      told = ->(pattern) { log.rewind.zero? && log.read.match?(pattern) }
       limits = Process.getrlimit(:NOFILE)
       begin
         waiting = [server.connect]
         Process.setrlimit(:NOFILE, IO.for_fd(waiting.last.fileno, autoclose: false).fileno + 20, limits.last)
         30.times { waiting << server.connect } # not in one go: one that raises would lose the others
       rescue Errno::EMFILE
-        eventually { server.lines.grep(/\Agyre\|error\|tcp:.*no connection can be accepted/).any? }
+        eventually { told.call(/\|gyre\|error\|tcp:.*no connection can be accepted/) }
         client.write(frame("before", "info", "alive"))
-        eventually { server.lines.include?("before|info|alive") }
+        eventually { told.call(/\|before\|info\|alive$/) }
       ensure
         Process.setrlimit(:NOFILE, *limits)
       end
       server.client("after").close
       assert_empty server.report
-      [client, *waiting].each(&:close)
+      [client, log, *waiting].each(&:close)
     end
   end
 
