@@ -100,7 +100,8 @@ class ShowcasePageTest < Minitest::Test
 
     look_at(browser, "header")
     browser.wait_until("document.getElementById('log').dataset.state === 'paused'")
-    http(program) { |http| 230.times { http.head("/") } } # more than are kept
+    http(program) { |http| 230.times { http.head("/") } && http.head("/last") } # more than are kept
+    followed(program, "HEAD /last 404") # they are logged beside the answers
     look_at(browser, "#log")
     browser.wait_until("#{rows("missing")}.length === 1")
     assert_equal 220, browser.evaluate("document.querySelectorAll('#log-lines li').length")
