@@ -35,8 +35,7 @@ static void check_head(const struct gyre_http1_head *head, const char *bytes) {
   expect((head->flags & (GYRE_HTTP1_CHUNKED | GYRE_HTTP1_CONTENT_LENGTH)) !=
              (GYRE_HTTP1_CHUNKED | GYRE_HTTP1_CONTENT_LENGTH),
          "never both framings");
-  expect(!(head->flags & GYRE_HTTP1_CONTENT_LENGTH) == (head->content_length < 0),
-         "a length where there is one");
+  expect(!(head->flags & GYRE_HTTP1_CONTENT_LENGTH) == (head->content_length < 0), "a length where there is one");
   expect(head->minor_version == 1 ||
              !(head->flags & (GYRE_HTTP1_CHUNKED | GYRE_HTTP1_UPGRADE | GYRE_HTTP1_EXPECT_CONTINUE)),
          "nothing newer in HTTP/1.0");
@@ -48,15 +47,13 @@ static void check_head(const struct gyre_http1_head *head, const char *bytes) {
   expect(!holds_control_byte(bytes + head->target.offset, head->target.length), "a target is visible");
   for (unsigned i = 0; i < head->field_count; i++) {
     const struct gyre_http1_field *field = &head->fields[i];
-    expect(field->name_length > 0 && memchr(bytes + field->name, ' ', field->name_length) == NULL,
-           "a name is a token");
+    expect(field->name_length > 0 && memchr(bytes + field->name, ' ', field->name_length) == NULL, "a name is a token");
     expect(!holds_control_byte(bytes + field->value, field->value_length), "a value holds no control byte");
   }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const struct gyre_http1_limits limits[] = {
-      {8192, 65536, FIELDS}, {24, 100, 3}, {64, 30, 2}, {10, 2, 0}};
+  static const struct gyre_http1_limits limits[] = {{8192, 65536, FIELDS}, {24, 100, 3}, {64, 30, 2}, {10, 2, 0}};
   struct exercise_input input;
   char *verdict;
 
@@ -76,8 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct gyre_http1_field fields[FIELDS];
     struct gyre_http1_head head;
     gyre_http1_head_reset(&head, fields, FIELDS);
-    if (gyre_http1_head_parse(&head, input.bytes, input.length, &input.limits) > 0)
-      check_head(&head, input.bytes);
+    if (gyre_http1_head_parse(&head, input.bytes, input.length, &input.limits) > 0) check_head(&head, input.bytes);
   }
   return 0;
 }

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define INPUT_MAX  4096
+#define INPUT_MAX 4096
 #define INPUTS_MAX 8192
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -113,9 +113,7 @@ static uint64_t next_random(void) {
   return random_state * UINT64_C(2685821657736338717);
 }
 
-static size_t below(size_t bound) {
-  return bound == 0 ? 0 : (size_t)(next_random() >> 11) % bound;
-}
+static size_t below(size_t bound) { return bound == 0 ? 0 : (size_t)(next_random() >> 11) % bound; }
 
 static void read_inputs(const char *folder) {
   DIR *const directory = opendir(folder);

@@ -160,7 +160,7 @@ GyreTest::Engines.test_case("QueueTest") do
           victim.stop
         end
       end
-      eventually(within_s: 20, what: "the last item") { taken.size == count }
+      eventually(what: "the last item") { taken.size == count }
       thread.join
       impatient.each(&:stop)
     end

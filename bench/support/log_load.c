@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SERVICE  "bench"
+#define SERVICE "bench"
 #define SEVERITY "info"
 
 enum wire { ANALOGGER, RECORDS, SYSLOG, RFC5424, RFC5424_OCTET };
@@ -128,8 +128,7 @@ static size_t frame(char *to, const char *text, uint64_t sequence) {
     break;
   default: {
     char rest[HEAD_LIMIT];
-    size_t length =
-        (size_t)sprintf(rest, "<14>1 2026-11-21T19:20:00.123456Z host.example " SERVICE " 4711 - - ");
+    size_t length = (size_t)sprintf(rest, "<14>1 2026-11-21T19:20:00.123456Z host.example " SERVICE " 4711 - - ");
     head = (size_t)sprintf(to, "%zu %s", length + size, rest);
   }
   }
@@ -150,8 +149,7 @@ static void authenticate(int fd, int index) {
   if (wire == ANALOGGER)
     strcpy(words, "authentication");
   else
-    sprintf(words, "authentication/2 client=%016llx%016x", (unsigned long long)realtime_ns(),
-            (unsigned)index);
+    sprintf(words, "authentication/2 client=%016llx%016x", (unsigned long long)realtime_ns(), (unsigned)index);
   length = analogger_frame(bytes, words, "", 0);
   if (write(fd, bytes, length) != (ssize_t)length) die("write");
   got = read(fd, reply, sizeof reply - 1);
@@ -314,8 +312,8 @@ static int flood(int port, size_t count) {
     }
   }
   synced_s = file >= 0 && written_s && fdatasync(file) == 0 ? now() - begin : 0;
-  printf("count=%zu lines=%zu sent_s=%.6f written_s=%.6f synced_s=%.6f acknowledged_s=%.6f\n", count, lines,
-         sent_s, written_s, synced_s, acknowledged_s);
+  printf("count=%zu lines=%zu sent_s=%.6f written_s=%.6f synced_s=%.6f acknowledged_s=%.6f\n", count, lines, sent_s,
+         written_s, synced_s, acknowledged_s);
   return written_s && acknowledged_s ? 0 : 1;
 }
 
@@ -411,8 +409,7 @@ static int verify(size_t count) {
     if ((int64_t)number <= last[number / each]) disordered++;
     last[number / each] = (int64_t)number;
   }
-  printf("missing=%zu strange=%zu twice=%zu disordered=%zu\n", count - seen_count, strange, twice,
-         disordered);
+  printf("missing=%zu strange=%zu twice=%zu disordered=%zu\n", count - seen_count, strange, twice, disordered);
   return 0;
 }
 

@@ -65,7 +65,8 @@ static void epoll_backend_close(void *opaque) {
 static int epoll_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct epoll_state *state = opaque;
   if (getpid() != state->owner) return -EBADF;
-  struct epoll_event event = {.events = interest & GYRE_LEVEL ? 0 : EPOLLET, .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
+  struct epoll_event event = {.events = interest & GYRE_LEVEL ? 0 : EPOLLET,
+                              .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
   if (interest & GYRE_READABLE) event.events |= EPOLLIN | EPOLLRDHUP;
   if (interest & GYRE_PRIORITY) event.events |= EPOLLPRI;
   if (interest & GYRE_WRITABLE) event.events |= EPOLLOUT;

@@ -62,7 +62,8 @@ static const struct {
 #define FILTERS (sizeof(filters) / sizeof(*filters))
 
 static void change(struct kevent *event, int fd, size_t filter, unsigned flags, uint32_t generation) {
-  EV_SET(event, (uintptr_t)fd, filters[filter].filter, (unsigned short)(flags | EV_RECEIPT), filters[filter].note, 0, UDATA(generation));
+  EV_SET(event, (uintptr_t)fd, filters[filter].filter, (unsigned short)(flags | EV_RECEIPT), filters[filter].note, 0,
+         UDATA(generation));
 }
 
 /* Makes the changes; 0, or -errno of the first that failed. There is nothing to delete where the descriptor was closed. */
@@ -72,7 +73,8 @@ static int apply(int queue, struct kevent *changes, int count) {
   int answered = kevent(queue, changes, count, receipts, count, &now);
   if (answered < 0) return -errno;
   for (int i = 0; i < answered; i++) {
-    if (receipts[i].flags & EV_ERROR && receipts[i].data && !(changes[i].flags & EV_DELETE)) return -(int)receipts[i].data;
+    if (receipts[i].flags & EV_ERROR && receipts[i].data && !(changes[i].flags & EV_DELETE))
+      return -(int)receipts[i].data;
   }
   return 0;
 }
@@ -165,7 +167,8 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
   int count = 0;
   for (size_t i = 0; i < FILTERS; i++) {
     if (previous || REMEMBERS_CLOSED) change(&changes[count++], fd, i, EV_DELETE, generation);
-    if (interest & filters[i].interest) change(&changes[count++], fd, i, EV_ADD | (interest & GYRE_LEVEL ? 0 : EV_CLEAR), generation);
+    if (interest & filters[i].interest)
+      change(&changes[count++], fd, i, EV_ADD | (interest & GYRE_LEVEL ? 0 : EV_CLEAR), generation);
   }
   int error = count ? apply(state->fd, changes, count) : 0;
   if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* one direction may be there */
@@ -187,14 +190,16 @@ static int kqueue_backend_wait(void *opaque, struct gyre_event *events, int capa
   struct kevent ready[EVENTS_LIMIT];
   struct timespec timeout = {timeout_ns / 1000000000, timeout_ns % 1000000000};
   if (timeout.tv_sec > TIMEOUT_LIMIT_S) timeout.tv_sec = TIMEOUT_LIMIT_S;
-  int count = kevent(state->fd, NULL, 0, ready, capacity < EVENTS_LIMIT ? capacity : EVENTS_LIMIT, timeout_ns < 0 ? NULL : &timeout);
+  int count = kevent(state->fd, NULL, 0, ready, capacity < EVENTS_LIMIT ? capacity : EVENTS_LIMIT,
+                     timeout_ns < 0 ? NULL : &timeout);
   if (count < 0) return errno == EINTR ? 0 : -errno;
 
   int filled = 0;
   for (int i = 0; i < count; i++) {
     uint32_t generation = (uint32_t)(uintptr_t)ready[i].udata;
     if (generation == 0) continue; /* the wake-up */
-    events[filled++] = (struct gyre_event){.fd = (int)ready[i].ident, .generation = generation, .ready = readiness(&ready[i])};
+    events[filled++] =
+        (struct gyre_event){.fd = (int)ready[i].ident, .generation = generation, .ready = readiness(&ready[i])};
   }
   return filled;
 }

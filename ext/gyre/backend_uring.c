@@ -37,7 +37,8 @@
 #define OPCODE_WAITID 50 /* IORING_OP_WAITID, Linux 6.7; liburing 2.3 does not name it */
 
 /* RSRC_TAGS came with multishot polls in 5.13 and stands for them. */
-#define FEATURES (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_RW_CUR_POS | IORING_FEAT_POLL_32BITS | IORING_FEAT_RSRC_TAGS)
+#define FEATURES                                                                                                       \
+  (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_RW_CUR_POS | IORING_FEAT_POLL_32BITS | IORING_FEAT_RSRC_TAGS)
 
 /* Set-up flags, tried from above until the kernel knows them all. SINGLE_ISSUER and DEFER_TASKRUN leave the work of a
  * completion until we enter: nothing interrupts Ruby. */
@@ -51,7 +52,7 @@ static const struct flags {
      "SUBMIT_ALL, SINGLE_ISSUER, COOP_TASKRUN, TASKRUN_FLAG"}, /* 6.0 */
     {IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
      "SUBMIT_ALL, COOP_TASKRUN, TASKRUN_FLAG"}, /* 5.19 */
-    {IORING_SETUP_SUBMIT_ALL, "SUBMIT_ALL"},     /* 5.18 */
+    {IORING_SETUP_SUBMIT_ALL, "SUBMIT_ALL"},    /* 5.18 */
     {0, "no flags"},
 };
 #define STEPS (sizeof(ladder) / sizeof(*ladder))
@@ -89,8 +90,9 @@ static int set_up(struct uring_state *state) {
   int error = -EINVAL;
   for (size_t step = 0; step < STEPS && error == -EINVAL; step++) {
     if (any_thread && ladder[step].bits & IORING_SETUP_SINGLE_ISSUER) continue;
-    struct io_uring_params parameters = {
-        .flags = ladder[step].bits | IORING_SETUP_R_DISABLED | IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE, .cq_entries = COMPLETIONS};
+    struct io_uring_params parameters = {.flags = ladder[step].bits | IORING_SETUP_R_DISABLED | IORING_SETUP_CLAMP |
+                                                  IORING_SETUP_CQSIZE,
+                                         .cq_entries = COMPLETIONS};
     error = io_uring_queue_init_params(SUBMISSIONS, &state->ring, &parameters);
     if (error < 0) continue;
     if ((parameters.features & FEATURES) != FEATURES) {
@@ -108,7 +110,8 @@ static void look_for_waitid(struct uring_state *state) {
   struct io_uring_probe *probe = io_uring_get_probe_ring(&state->ring);
   state->waitid = probe && io_uring_opcode_supported(probe, OPCODE_WAITID);
   io_uring_free_probe(probe);
-  if (state->waitid) strncat(state->description, "; waitid", sizeof(state->description) - strlen(state->description) - 1);
+  if (state->waitid)
+    strncat(state->description, "; waitid", sizeof(state->description) - strlen(state->description) - 1);
 }
 
 static int uring_backend_open(void **result) {
@@ -139,7 +142,9 @@ static void uring_backend_close(void *opaque) {
   free(state);
 }
 
-static const char *uring_backend_describe(const void *state) { return ((const struct uring_state *)state)->description; }
+static const char *uring_backend_describe(const void *state) {
+  return ((const struct uring_state *)state)->description;
+}
 
 static const char *uring_backend_refusal(int error) {
   switch (error) {
@@ -248,10 +253,12 @@ static int uring_backend_submit(void *opaque, struct gyre_operation *operation) 
 
   switch (operation->kind) {
   case GYRE_OPERATION_READ:
-    io_uring_prep_read(submission, operation->fd, operation->bytes, (unsigned)operation->length, (uint64_t)operation->offset);
+    io_uring_prep_read(submission, operation->fd, operation->bytes, (unsigned)operation->length,
+                       (uint64_t)operation->offset);
     break;
   case GYRE_OPERATION_WRITE:
-    io_uring_prep_write(submission, operation->fd, operation->bytes, (unsigned)operation->length, (uint64_t)operation->offset);
+    io_uring_prep_write(submission, operation->fd, operation->bytes, (unsigned)operation->length,
+                        (uint64_t)operation->offset);
     break;
   case GYRE_OPERATION_WAITID:
     io_uring_prep_rw(OPCODE_WAITID, submission, operation->pid, NULL, (unsigned)operation->id_type, 0);

@@ -8,9 +8,9 @@
 #include "backend.h"
 
 struct gyre_backend_choice {
-  const char *name; /* NULL after the last one */
+  const char *name;                                 /* NULL after the last one */
   const struct gyre_backend_operations *operations; /* NULL: this build does not have it */
-  const char *missing; /* what the build did not find then */
+  const char *missing;                              /* what the build did not find then */
 };
 
 extern const struct gyre_backend_choice gyre_backends[];

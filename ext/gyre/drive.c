@@ -87,7 +87,8 @@ static VALUE drive_body(VALUE argument) {
       turn(scheduler, driving);
     } else {
       gyre_park(scheduler, &driving->parked);
-      if (scheduler->driving && scheduler->driving != driving && driving->parked.state == GYRE_RUNNING) displace(scheduler, driving);
+      if (scheduler->driving && scheduler->driving != driving && driving->parked.state == GYRE_RUNNING)
+        displace(scheduler, driving);
     }
   }
   return Qnil;
@@ -111,22 +112,27 @@ static VALUE drive_ensure(VALUE argument) {
   return Qnil;
 }
 
-void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, struct gyre_driving *), void *context) {
-  struct drive drive = {.scheduler = scheduler, .driving = {.before = scheduler->driving, .done = done, .context = context}};
+void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, struct gyre_driving *),
+                void *context) {
+  struct drive drive = {.scheduler = scheduler,
+                        .driving = {.before = scheduler->driving, .done = done, .context = context}};
   drive.driving.parked.fiber = drive.driving.parked.entered = rb_fiber_current();
   drive.driving.parked.blocker = Qundef;
   drive.driving.parked.state = GYRE_RUNNING;
   gyre_list_init(&drive.driving.parked.node);
   drive.driving.parked.foreign = false;
-  drive.driving.parked.entered_is_worker = scheduler->entered_is_worker && scheduler->entered == drive.driving.parked.fiber;
-  if (drive.driving.before && drive.driving.before->parked.fiber != drive.driving.parked.fiber) displace(scheduler, drive.driving.before);
+  drive.driving.parked.entered_is_worker =
+      scheduler->entered_is_worker && scheduler->entered == drive.driving.parked.fiber;
+  if (drive.driving.before && drive.driving.before->parked.fiber != drive.driving.parked.fiber)
+    displace(scheduler, drive.driving.before);
   set_driving(scheduler, &drive.driving);
   rb_ensure(drive_body, (VALUE)&drive, drive_ensure, (VALUE)&drive);
 }
 
 /* Raises Gyre::Stop in all that waits, and gives it some time to clean up. */
 static bool unwound(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
-  return (scheduler->parked_count == 0 && scheduler->ready_count == 0) || gyre_loop_now(&scheduler->loop) > *(int64_t *)driving->context;
+  return (scheduler->parked_count == 0 && scheduler->ready_count == 0) ||
+         gyre_loop_now(&scheduler->loop) > *(int64_t *)driving->context;
 }
 
 static void unwind_time_is_over(struct gyre_timer *timer, void *context) {

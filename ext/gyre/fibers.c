@@ -86,7 +86,8 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
 /* Any of the ready ones, by the seed (xorshift64*). Who has just started another goes on before all others, seed or not. */
 static struct gyre_parked *draw(struct gyre_scheduler *scheduler) {
   struct gyre_list *node = scheduler->ready.next;
-  if (scheduler->ready_count < 2 || GYRE_CONTAINER(node, struct gyre_parked, node)->first) return GYRE_CONTAINER(node, struct gyre_parked, node);
+  if (scheduler->ready_count < 2 || GYRE_CONTAINER(node, struct gyre_parked, node)->first)
+    return GYRE_CONTAINER(node, struct gyre_parked, node);
   scheduler->random ^= scheduler->random >> 12;
   scheduler->random ^= scheduler->random << 25;
   scheduler->random ^= scheduler->random >> 27;

@@ -1,8 +1,8 @@
 /*
  * Entry of the extension: defines the modules and lets each part define its classes. Nothing else.
  */
-#include "feature.h"
 #include "gyre.h"
+#include "feature.h"
 #include "http1.h"
 #include "log_ingest.h"
 #include "scheduler.h"

@@ -54,26 +54,26 @@ struct gyre_http1_connection {
   int64_t deadline_ns;
 
   int fd;
-  uint8_t state;   /* enum gyre_http1_state */
-  uint8_t family;  /* of the peer's address */
-  uint8_t framing; /* enum gyre_http1_framing, of the present answer */
-  uint8_t method;  /* enum gyre_http1_method, of the present request */
-  bool readable : 1;     /* there may be something to read */
-  bool hung_up : 1;      /* the peer will send no more */
-  bool counted : 1;      /* in acceptor->open */
-  bool handler : 1;      /* a fiber runs the handler */
+  uint8_t state;     /* enum gyre_http1_state */
+  uint8_t family;    /* of the peer's address */
+  uint8_t framing;   /* enum gyre_http1_framing, of the present answer */
+  uint8_t method;    /* enum gyre_http1_method, of the present request */
+  bool readable : 1; /* there may be something to read */
+  bool hung_up : 1;  /* the peer will send no more */
+  bool counted : 1;  /* in acceptor->open */
+  bool handler : 1;  /* a fiber runs the handler */
   bool keep_alive : 1;
   bool http_1_0 : 1;
   bool expects_continue : 1;
   bool head_sent : 1;
   bool head_only : 1;
-  bool chunked : 1;      /* the request's body */
+  bool chunked : 1; /* the request's body */
   bool body_over : 1;
-  bool is_idle : 1;      /* counted in acceptor->idle */
-  bool writing : 1;      /* a fiber waits in the middle of a message */
+  bool is_idle : 1;         /* counted in acceptor->idle */
+  bool writing : 1;         /* a fiber waits in the middle of a message */
   bool requests_served : 1; /* next_request has given the present request to the app */
   uint8_t pipelined;
-  uint16_t status;       /* to refuse the request with; 0: nothing is wrong */
+  uint16_t status; /* to refuse the request with; 0: nothing is wrong */
   uint32_t requests;
   uint8_t address[16];
   const char *reason; /* constant text, with status */
@@ -85,9 +85,9 @@ struct gyre_http1_connection {
 
   struct gyre_http1_chunked chunks;
   int64_t body_remaining, body_received; /* remaining: -1 for chunked */
-  int64_t unread_from; /* how much of the body was received when the app had answered */
+  int64_t unread_from;                   /* how much of the body was received when the app had answered */
   uint64_t body_bytes_sent;
-  struct gyre_wait *reader;   /* the fiber that waits for the request's body */
+  struct gyre_wait *reader; /* the fiber that waits for the request's body */
   VALUE handle, fiber, env, trailers;
 };
 
@@ -143,7 +143,8 @@ extern VALUE gyre_cHttp1Connection;
 
 /* http1_connection.c */
 struct gyre_http1_connection *gyre_http1_connection_get(VALUE self); /* NULL when it is over */
-struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_acceptor *acceptor, int fd, const struct sockaddr_storage *address);
+struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_acceptor *acceptor, int fd,
+                                                        const struct sockaddr_storage *address);
 void gyre_http1_connection_close(struct gyre_http1_connection *connection, bool reset);
 void gyre_http1_connection_detach(struct gyre_http1_connection *connection); /* off the loop, still open */
 void gyre_http1_connection_linger(struct gyre_http1_connection *connection);
@@ -167,7 +168,8 @@ void gyre_init_http1_env(void);
 void gyre_http1_env_prepare(void); /* before the first env */
 
 /* http1_request.c, http1_response.c, http1_acceptor.c */
-void gyre_http1_request_begin(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes);
+void gyre_http1_request_begin(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
+                              const char *bytes);
 void gyre_http1_connection_refuse(struct gyre_http1_connection *connection);
 bool gyre_http1_write_interim(struct gyre_http1_connection *connection, int status, VALUE headers);
 VALUE gyre_http1_error(const char *name, int status, const char *message);

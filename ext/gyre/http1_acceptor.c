@@ -44,7 +44,8 @@ static void acceptor_mark(void *opaque) {
 static void acceptor_free(void *opaque) {
   struct gyre_http1_acceptor *acceptor = opaque;
   while (!gyre_list_empty(&acceptor->connections)) {
-    struct gyre_http1_connection *connection = GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
+    struct gyre_http1_connection *connection =
+        GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
     gyre_list_remove(&connection->node);
     if (connection->fd >= 0) close(connection->fd);
     connection->handler = false;
@@ -88,7 +89,8 @@ static void forked(struct gyre_client *client) {
   acceptor->listening = false;
   for (long i = 0; i < acceptor->listener_count; i++) acceptor->listeners[i].watch.fd = -1;
   while (!gyre_list_empty(&acceptor->connections)) {
-    struct gyre_http1_connection *connection = GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
+    struct gyre_http1_connection *connection =
+        GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
     connection->watch.fd = -1;
     connection->timer.place = 0;
     connection->reader = NULL;
@@ -172,7 +174,8 @@ static void refuse_connection(struct gyre_http1_acceptor *acceptor, int fd, cons
   acceptor->refused++;
   ssize_t sent = send(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
   struct gyre_http1_connection *connection = NULL;
-  if (sent > 0 && acceptor->lingering_refused < LINGERING_REFUSED_LIMIT) connection = gyre_http1_connection_new(acceptor, fd, address);
+  if (sent > 0 && acceptor->lingering_refused < LINGERING_REFUSED_LIMIT)
+    connection = gyre_http1_connection_new(acceptor, fd, address);
   if (!connection) {
     close(fd);
     return;
@@ -187,7 +190,9 @@ static void resume_accepting(struct gyre_timer *timer, void *context) {
   struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_http1_acceptor, pause);
   for (long i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
     struct gyre_http1_listener *listener = &acceptor->listeners[i];
-    if (listener->watch.fd >= 0 || gyre_loop_watch(context, &listener->watch, listener->fd, GYRE_READABLE | GYRE_STANDING) == 0) continue;
+    if (listener->watch.fd >= 0 ||
+        gyre_loop_watch(context, &listener->watch, listener->fd, GYRE_READABLE | GYRE_STANDING) == 0)
+      continue;
     (void)gyre_timers_arm(&((struct gyre_loop *)context)->timers, timer, gyre_loop_now(context) + PAUSE_NS);
   }
 }
@@ -249,7 +254,8 @@ static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *watch, unsi
   }
   /* More may wait: have it reported anew in the next turn. */
   gyre_loop_unwatch(loop, watch);
-  if (acceptor->listening && gyre_loop_watch(loop, watch, listener->fd, GYRE_READABLE | GYRE_STANDING) < 0) pause_accepting(acceptor, ENOMEM);
+  if (acceptor->listening && gyre_loop_watch(loop, watch, listener->fd, GYRE_READABLE | GYRE_STANDING) < 0)
+    pause_accepting(acceptor, ENOMEM);
 }
 
 /* --- methods (contract: server.rb) --- */

@@ -32,7 +32,8 @@ static bool names_close(VALUE value) {
   const char *text = RSTRING_PTR(value);
   long length = RSTRING_LEN(value);
   for (long begin = 0, end; begin < length; begin = end + 1) {
-    for (end = begin; end < length && text[end] != ','; end++) {}
+    for (end = begin; end < length && text[end] != ','; end++) {
+    }
     long from = begin, to = end;
     while (from < to && (text[from] == ' ' || text[from] == '\t')) from++;
     while (to > from && (text[to - 1] == ' ' || text[to - 1] == '\t')) to--;
@@ -57,26 +58,26 @@ static int add_field(VALUE key, VALUE value, VALUE argument) {
   }
 
   switch (length) {
-    case 4: fields->has_date |= IS("date"); break;
-    case 10:
-      if (IS("connection")) {
-        fields->closing |= names_close(value);
-        if (!fields->own_framing) return ST_CONTINUE;
-      }
-      break;
-    case 14:
-      if (IS("content-length")) {
-        fields->announced = value;
-        if (!fields->own_framing) return ST_CONTINUE;
-      }
-      break;
-    case 17:
-      if (IS("transfer-encoding")) {
-        fields->declined = true;
-        if (!fields->own_framing) return fields->strict ? ST_STOP : ST_CONTINUE;
-      }
-      break;
-    default: break;
+  case 4: fields->has_date |= IS("date"); break;
+  case 10:
+    if (IS("connection")) {
+      fields->closing |= names_close(value);
+      if (!fields->own_framing) return ST_CONTINUE;
+    }
+    break;
+  case 14:
+    if (IS("content-length")) {
+      fields->announced = value;
+      if (!fields->own_framing) return ST_CONTINUE;
+    }
+    break;
+  case 17:
+    if (IS("transfer-encoding")) {
+      fields->declined = true;
+      if (!fields->own_framing) return fields->strict ? ST_STOP : ST_CONTINUE;
+    }
+    break;
+  default: break;
   }
   if (length > 5 && gyre_http1_same_name(name, 5, "rack.", 5)) {
     if (IS("rack.hijack") || IS("rack.protocol")) fields->declined = true;
@@ -101,7 +102,9 @@ void gyre_http1_answer_fields(struct gyre_http1_answer *fields, VALUE headers) {
   }
 }
 
-void gyre_http1_answer_text(struct gyre_http1_buffer *output, const char *text) { gyre_http1_buffer_append(output, text, strlen(text)); }
+void gyre_http1_answer_text(struct gyre_http1_buffer *output, const char *text) {
+  gyre_http1_buffer_append(output, text, strlen(text));
+}
 
 void gyre_http1_answer_length(struct gyre_http1_buffer *output, uint64_t length) {
   gyre_http1_answer_text(output, "content-length: ");

@@ -11,9 +11,9 @@
 struct gyre_http1_answer {
   struct gyre_http1_connection *connection;
   struct gyre_http1_buffer *output;
-  VALUE announced; /* the app's content-length, or nil */
-  VALUE wrong;     /* a name or value that cannot be sent */
-  bool strict;     /* for write_response: stop at what Response has to decide */
+  VALUE announced;  /* the app's content-length, or nil */
+  VALUE wrong;      /* a name or value that cannot be sent */
+  bool strict;      /* for write_response: stop at what Response has to decide */
   bool own_framing; /* the app's content-length, transfer-encoding and connection go out as they are */
   bool has_date, declined, closing, unknown_kind;
 };

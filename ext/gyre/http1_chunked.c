@@ -142,12 +142,10 @@ static int read_byte(struct gyre_http1_chunked *chunked, char byte) {
   return read_extension(chunked, byte) ? 0 : refuse(chunked, "a malformed chunk extension");
 }
 
-void gyre_http1_chunked_reset(struct gyre_http1_chunked *chunked) {
-  memset(chunked, 0, sizeof(*chunked));
-}
+void gyre_http1_chunked_reset(struct gyre_http1_chunked *chunked) { memset(chunked, 0, sizeof(*chunked)); }
 
-int gyre_http1_chunked_step(struct gyre_http1_chunked *chunked, const char *bytes, size_t length,
-                            size_t *consumed, const char **data, size_t *data_length) {
+int gyre_http1_chunked_step(struct gyre_http1_chunked *chunked, const char *bytes, size_t length, size_t *consumed,
+                            const char **data, size_t *data_length) {
   size_t position = 0;
 
   *consumed = 0;

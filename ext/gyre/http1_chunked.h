@@ -13,13 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GYRE_HTTP1_CHUNK_LINE_BYTES_LIMIT      256   /* one chunk-size line with extensions and CRLF */
+#define GYRE_HTTP1_CHUNK_LINE_BYTES_LIMIT 256        /* one chunk-size line with extensions and CRLF */
 #define GYRE_HTTP1_CHUNK_EXTENSION_BYTES_LIMIT 16384 /* extensions of all chunks of one body together */
 
 /* Set up by reset. */
 struct gyre_http1_chunked {
-  uint64_t
-      remaining; /* after DATA: bytes of this chunk still to come; at other times a number in the making */
+  uint64_t remaining; /* after DATA: bytes of this chunk still to come; at other times a number in the making */
   const char *reason; /* on refusal: constant, English, one line without a full stop */
   uint16_t status;    /* on refusal: 400; else 0 */
   /* private: where the decoder stands */
@@ -33,8 +32,7 @@ enum gyre_http1_chunked_result {
   GYRE_HTTP1_CHUNKED_MORE = 0,     /* all input was consumed, and it held no (more) data: bring more */
   GYRE_HTTP1_CHUNKED_DATA =
       1, /* *data and *data_length are a slice (> 0 bytes) of the body; call again with the rest */
-  GYRE_HTTP1_CHUNKED_TRAILERS =
-      2 /* the last chunk is over; the trailer section starts after the consumed bytes */
+  GYRE_HTTP1_CHUNKED_TRAILERS = 2 /* the last chunk is over; the trailer section starts after the consumed bytes */
 };
 
 void gyre_http1_chunked_reset(struct gyre_http1_chunked *chunked);
@@ -45,7 +43,7 @@ void gyre_http1_chunked_reset(struct gyre_http1_chunked *chunked);
  * bytes. After TRAILERS each call answers TRAILERS again and consumes nothing. Returns an enum
  * gyre_http1_chunked_result.
  */
-int gyre_http1_chunked_step(struct gyre_http1_chunked *chunked, const char *bytes, size_t length,
-                            size_t *consumed, const char **data, size_t *data_length);
+int gyre_http1_chunked_step(struct gyre_http1_chunked *chunked, const char *bytes, size_t length, size_t *consumed,
+                            const char **data, size_t *data_length);
 
 #endif

@@ -101,9 +101,10 @@ static VALUE start_body(VALUE argument) {
 }
 
 /* Runs the handler for a head that is complete, or to refuse (connection->status). */
-static void start_handler(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
+static void start_handler(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
+                          const char *at) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
-  struct starting starting = {connection, Qnil, head, bytes};
+  struct starting starting = {connection, Qnil, head, at};
   int state = 0;
 
   if (connection->is_idle) {
@@ -121,7 +122,8 @@ static void start_handler(struct gyre_http1_connection *connection, const struct
   /* No memory, or no fiber left: this connection ends, the others go on. Once the handler has begun (its connection may be
    * gone by now) it is none of its business: its SystemExit and the like, or what another thread raises here. */
   VALUE error = rb_errinfo();
-  bool fatal = !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) || rb_obj_is_kind_of(error, rb_eSignal);
+  bool fatal = !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) ||
+               rb_obj_is_kind_of(error, rb_eSignal);
   if (NIL_P(starting.handle)) {
     connection->handler = false;
     gyre_list_remove(&connection->active);
@@ -130,11 +132,10 @@ static void start_handler(struct gyre_http1_connection *connection, const struct
     gyre_http1_connection_free(connection);
   } else {
     struct gyre_http1_connection *left = gyre_http1_connection_get(starting.handle);
-    if (left && NIL_P(left->fiber)) {
+    if (left && NIL_P(left->fiber))
       finish_handler(starting.handle);
-    } else {
+    else
       fatal = true;
-    }
   }
   if (fatal) rb_jump_tag(state);
   rb_set_errinfo(Qnil);
@@ -211,10 +212,11 @@ static void refused(struct gyre_http1_connection *connection, const struct gyre_
   connection->acceptor->malformed++;
 }
 
-static const struct gyre_http1_head *parsed(struct gyre_http1_connection *connection, struct gyre_http1_head *head, int length) {
-  if (length < 0) refused(connection, head);
-  connection->head_length = length > 0 ? (uint32_t)length : 0;
-  return length ? head : NULL;
+static const struct gyre_http1_head *parsed(struct gyre_http1_connection *connection, struct gyre_http1_head *head,
+                                            int size) {
+  if (size < 0) refused(connection, head);
+  connection->head_length = size > 0 ? (uint32_t)size : 0;
+  return size ? head : NULL;
 }
 
 const struct gyre_http1_head *gyre_http1_connection_parse(struct gyre_http1_connection *connection) {
@@ -228,7 +230,8 @@ const struct gyre_http1_head *gyre_http1_connection_parse(struct gyre_http1_conn
     int length = gyre_http1_head_parse(&acceptor->head, bytes, available, limits);
     if (length) return parsed(connection, &acceptor->head, length);
 
-    connection->partial = malloc(sizeof(struct gyre_http1_partial) + limits->header_count * sizeof(struct gyre_http1_field));
+    size_t fields_size = limits->header_count * sizeof(struct gyre_http1_field);
+    connection->partial = malloc(sizeof(*connection->partial) + fields_size);
     if (!connection->partial) {
       acceptor->head.status = 503;
       acceptor->head.reason = "no memory for this request";
@@ -336,11 +339,11 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
     return;
   }
   switch (connection->state) {
-    case GYRE_HTTP1_FIRST_BYTE:
-    case GYRE_HTTP1_IDLE: read_first(connection); break;
-    case GYRE_HTTP1_HEAD: read_more(connection); break;
-    case GYRE_HTTP1_LINGERING: read_off(connection); break;
-    default: break;
+  case GYRE_HTTP1_FIRST_BYTE:
+  case GYRE_HTTP1_IDLE: read_first(connection); break;
+  case GYRE_HTTP1_HEAD: read_more(connection); break;
+  case GYRE_HTTP1_LINGERING: read_off(connection); break;
+  default: break;
   }
 }
 
@@ -368,25 +371,24 @@ static void on_time(struct gyre_timer *timer, void *context) {
     return;
   }
   switch (connection->state) {
-    case GYRE_HTTP1_FIRST_BYTE:
-      connection->status = 408;
-      connection->reason = "no request came in time";
-      start_handler(connection, NULL, NULL);
-      break;
-    case GYRE_HTTP1_HEAD:
-      connection->status = 408;
-      connection->reason = "the request's head did not come in time";
-      start_handler(connection, NULL, NULL);
-      break;
-    default:
-      gyre_http1_connection_close(connection, false);
-      gyre_http1_connection_free(connection);
+  case GYRE_HTTP1_FIRST_BYTE:
+    connection->status = 408;
+    connection->reason = "no request came in time";
+    start_handler(connection, NULL, NULL);
+    break;
+  case GYRE_HTTP1_HEAD:
+    connection->status = 408;
+    connection->reason = "the request's head did not come in time";
+    start_handler(connection, NULL, NULL);
+    break;
+  default: gyre_http1_connection_close(connection, false); gyre_http1_connection_free(connection);
   }
 }
 
 /* --- life --- */
 
-struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_acceptor *acceptor, int fd, const struct sockaddr_storage *address) {
+struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_acceptor *acceptor, int fd,
+                                                        const struct sockaddr_storage *address) {
   struct gyre_http1_connection *connection = calloc(1, sizeof(*connection));
   if (!connection) return NULL;
   connection->acceptor = acceptor;

@@ -13,15 +13,61 @@
 #include <sys/socket.h>
 
 /* Headers that most requests have some of. CGI's own two come without HTTP_. */
-static const char *const known_names[] = {
-    "host", "connection", "user-agent", "accept", "accept-encoding", "accept-language", "accept-charset", "cache-control",
-    "cookie", "content-length", "content-type", "authorization", "referer", "origin", "range", "if-range", "if-match",
-    "if-none-match", "if-modified-since", "if-unmodified-since", "upgrade", "upgrade-insecure-requests", "expect", "te",
-    "trailer", "transfer-encoding", "via", "pragma", "dnt", "forwarded", "x-forwarded-for", "x-forwarded-proto",
-    "x-forwarded-host", "x-forwarded-port", "x-real-ip", "x-request-id", "x-requested-with", "x-csrf-token", "priority",
-    "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "sec-fetch-user", "sec-ch-ua", "sec-ch-ua-mobile",
-    "sec-ch-ua-platform", "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol",
-    "sec-websocket-extensions", "last-event-id", "save-data", "purpose", "traceparent", "tracestate"};
+static const char *const known_names[] = {"host",
+                                          "connection",
+                                          "user-agent",
+                                          "accept",
+                                          "accept-encoding",
+                                          "accept-language",
+                                          "accept-charset",
+                                          "cache-control",
+                                          "cookie",
+                                          "content-length",
+                                          "content-type",
+                                          "authorization",
+                                          "referer",
+                                          "origin",
+                                          "range",
+                                          "if-range",
+                                          "if-match",
+                                          "if-none-match",
+                                          "if-modified-since",
+                                          "if-unmodified-since",
+                                          "upgrade",
+                                          "upgrade-insecure-requests",
+                                          "expect",
+                                          "te",
+                                          "trailer",
+                                          "transfer-encoding",
+                                          "via",
+                                          "pragma",
+                                          "dnt",
+                                          "forwarded",
+                                          "x-forwarded-for",
+                                          "x-forwarded-proto",
+                                          "x-forwarded-host",
+                                          "x-forwarded-port",
+                                          "x-real-ip",
+                                          "x-request-id",
+                                          "x-requested-with",
+                                          "x-csrf-token",
+                                          "priority",
+                                          "sec-fetch-site",
+                                          "sec-fetch-mode",
+                                          "sec-fetch-dest",
+                                          "sec-fetch-user",
+                                          "sec-ch-ua",
+                                          "sec-ch-ua-mobile",
+                                          "sec-ch-ua-platform",
+                                          "sec-websocket-key",
+                                          "sec-websocket-version",
+                                          "sec-websocket-protocol",
+                                          "sec-websocket-extensions",
+                                          "last-event-id",
+                                          "save-data",
+                                          "purpose",
+                                          "traceparent",
+                                          "tracestate"};
 
 #define KNOWN_COUNT (sizeof(known_names) / sizeof(known_names[0]))
 #define SLOTS 256
@@ -33,9 +79,8 @@ static struct {
   VALUE key;
 } slots[SLOTS];
 
-static VALUE key_method, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol, key_remote, key_host,
-    key_cookie, key_input, key_finished, key_hijack, key_early_hints, key_rack_protocol,
-    key_trailers;
+static VALUE key_method, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol, key_remote,
+    key_host, key_cookie, key_input, key_finished, key_hijack, key_early_hints, key_rack_protocol, key_trailers;
 static VALUE input_class;
 static ID id_new;
 
@@ -51,7 +96,8 @@ static unsigned slot_of(const char *name, size_t length) {
 static VALUE env_key(const char *name, size_t length) {
   char text[5 + GYRE_HTTP1_NAME_BYTES_LIMIT];
   size_t at = 0;
-  if (!gyre_http1_same_name(name, length, "content-type", 12) && !gyre_http1_same_name(name, length, "content-length", 14)) {
+  if (!gyre_http1_same_name(name, length, "content-type", 12) &&
+      !gyre_http1_same_name(name, length, "content-length", 14)) {
     memcpy(text, "HTTP_", 5);
     at = 5;
   }
@@ -98,7 +144,9 @@ static void set_fields(VALUE env, const struct gyre_http1_head *head, const char
   }
 }
 
-static VALUE slice(const char *bytes, struct gyre_http1_slice part) { return rb_str_new(bytes + part.offset, part.length); }
+static VALUE slice(const char *bytes, struct gyre_http1_slice part) {
+  return rb_str_new(bytes + part.offset, part.length);
+}
 
 /* HTTP/1.0 without Host: the socket's own address, or "localhost" for a Unix socket. */
 static void set_own_address(VALUE env, int fd) {
@@ -121,7 +169,8 @@ static void set_own_address(VALUE env, int fd) {
   rb_hash_aset(env, key_server_port, rb_str_new_cstr(port));
 }
 
-static void set_server(VALUE env, struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
+static void set_server(VALUE env, struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
+                       const char *bytes) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   if (head->authority.length) {
     rb_hash_aset(env, key_server_name, slice(bytes, head->host));
@@ -158,14 +207,17 @@ static VALUE offered_protocols(const struct gyre_http1_head *head, const char *b
  * Clients ask for the same host, and proxies come from the same address: a second template has SERVER_NAME,
  * SERVER_PORT and REMOTE_ADDR of such requests, so that these are neither made nor set again. */
 
-static bool is_usual(const struct gyre_http1_usual *usual, const struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
-  return !NIL_P(usual->template) && head->authority.length == usual->authority_length && connection->family == usual->family &&
+static bool is_usual(const struct gyre_http1_usual *usual, const struct gyre_http1_connection *connection,
+                     const struct gyre_http1_head *head, const char *bytes) {
+  return !NIL_P(usual->template) && head->authority.length == usual->authority_length &&
+         connection->family == usual->family &&
          memcmp(bytes + head->authority.offset, usual->authority, usual->authority_length) == 0 &&
          memcmp(connection->address, usual->address, sizeof(usual->address)) == 0;
 }
 
 /* After some requests in a row that were unlike the usual ones, this is what is usual. */
-static void learn_usual(struct gyre_http1_usual *usual, struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes, VALUE env) {
+static void learn_usual(struct gyre_http1_usual *usual, struct gyre_http1_connection *connection,
+                        const struct gyre_http1_head *head, const char *bytes, VALUE env) {
   if (++usual->misses < USUAL_MISSES_LIMIT) return;
   usual->misses = 0;
   if (head->authority.length == 0 || head->authority.length > sizeof(usual->authority)) return;
@@ -208,7 +260,8 @@ VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre
     rb_hash_aset(env, key_input, rb_funcall(input_class, id_new, 1, self));
   }
   if (head->flags & GYRE_HTTP1_UPGRADE) rb_hash_aset(env, key_rack_protocol, offered_protocols(head, bytes));
-  if (head->flags & GYRE_HTTP1_CHUNKED) rb_hash_aset(env, key_trailers, rb_obj_method(self, ID2SYM(rb_intern("trailers"))));
+  if (head->flags & GYRE_HTTP1_CHUNKED)
+    rb_hash_aset(env, key_trailers, rb_obj_method(self, ID2SYM(rb_intern("trailers"))));
   return env;
 }
 

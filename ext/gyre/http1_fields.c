@@ -23,24 +23,18 @@ static uint16_t known_name(const char *name, size_t length) {
   case 4: return SAME_WORD(name, length, "host") ? GYRE_HTTP1_FIELD_HOST : GYRE_HTTP1_FIELD_OTHER;
   case 6: return SAME_WORD(name, length, "expect") ? GYRE_HTTP1_FIELD_EXPECT : GYRE_HTTP1_FIELD_OTHER;
   case 7: return SAME_WORD(name, length, "upgrade") ? GYRE_HTTP1_FIELD_UPGRADE : GYRE_HTTP1_FIELD_OTHER;
-  case 10:
-    return SAME_WORD(name, length, "connection") ? GYRE_HTTP1_FIELD_CONNECTION : GYRE_HTTP1_FIELD_OTHER;
-  case 12:
-    return SAME_WORD(name, length, "content-type") ? GYRE_HTTP1_FIELD_CONTENT_TYPE : GYRE_HTTP1_FIELD_OTHER;
-  case 14:
-    return SAME_WORD(name, length, "content-length") ? GYRE_HTTP1_FIELD_CONTENT_LENGTH
-                                                     : GYRE_HTTP1_FIELD_OTHER;
+  case 10: return SAME_WORD(name, length, "connection") ? GYRE_HTTP1_FIELD_CONNECTION : GYRE_HTTP1_FIELD_OTHER;
+  case 12: return SAME_WORD(name, length, "content-type") ? GYRE_HTTP1_FIELD_CONTENT_TYPE : GYRE_HTTP1_FIELD_OTHER;
+  case 14: return SAME_WORD(name, length, "content-length") ? GYRE_HTTP1_FIELD_CONTENT_LENGTH : GYRE_HTTP1_FIELD_OTHER;
   case 17:
-    return SAME_WORD(name, length, "transfer-encoding") ? GYRE_HTTP1_FIELD_TRANSFER_ENCODING
-                                                        : GYRE_HTTP1_FIELD_OTHER;
+    return SAME_WORD(name, length, "transfer-encoding") ? GYRE_HTTP1_FIELD_TRANSFER_ENCODING : GYRE_HTTP1_FIELD_OTHER;
   default: return GYRE_HTTP1_FIELD_OTHER;
   }
 }
 
 /* Why this byte may not stand in, or end, a name. */
 static int refuse_name(struct gyre_http1_head *head, char byte) {
-  if (is_blank(byte))
-    return gyre_http1_refuse(head, 400, "white space between a header's name and its colon");
+  if (is_blank(byte)) return gyre_http1_refuse(head, 400, "white space between a header's name and its colon");
   if (byte == '\r' || byte == '\n') return gyre_http1_refuse(head, 400, "a header line without a colon");
   if (byte == ':') return gyre_http1_refuse(head, 400, "a header line without a name");
   return gyre_http1_refuse(head, 400, "a byte in a header's name that is not allowed there");
@@ -63,11 +57,9 @@ static int stop_at(struct gyre_http1_head *head, const char *bytes, const char *
 int gyre_http1_fields_parse(struct gyre_http1_head *head, const char *bytes, size_t length,
                             const struct gyre_http1_limits *limits, gyre_http1_field_meaning *meaning,
                             bool every_field) {
-  const uint32_t bytes_max = limits->header_bytes < GYRE_HTTP1_SECTION_BYTES_MAX
-                                 ? limits->header_bytes
-                                 : GYRE_HTTP1_SECTION_BYTES_MAX;
-  const uint16_t count_max =
-      limits->header_count < head->field_capacity ? limits->header_count : head->field_capacity;
+  const uint32_t bytes_max =
+      limits->header_bytes < GYRE_HTTP1_SECTION_BYTES_MAX ? limits->header_bytes : GYRE_HTTP1_SECTION_BYTES_MAX;
+  const uint16_t count_max = limits->header_count < head->field_capacity ? limits->header_count : head->field_capacity;
   const bool limited = length - head->section >= bytes_max;
   const char *const stop = limited ? bytes + head->section + bytes_max : bytes + length;
   const char *p = bytes + head->position;
@@ -76,7 +68,7 @@ int gyre_http1_fields_parse(struct gyre_http1_head *head, const char *bytes, siz
   uint16_t known;
   bool underscore;
 
-#define NEED(phase)                                                                                          \
+#define NEED(phase)                                                                                                    \
   if (p == stop) return stop_at(head, bytes, p, limited, phase)
 
   if (p > stop) return stop_at(head, bytes, p, limited, PHASE_FIELD); /* the limits have shrunk meanwhile */
@@ -93,9 +85,8 @@ int gyre_http1_fields_parse(struct gyre_http1_head *head, const char *bytes, siz
     NEED(PHASE_FIELD);
     if (*p == '\r') break;
     if (is_blank(*p)) {
-      return gyre_http1_refuse(head, 400,
-                               head->field_count == 0 ? "white space before the first header line"
-                                                      : "a folded header line");
+      return gyre_http1_refuse(
+          head, 400, head->field_count == 0 ? "white space before the first header line" : "a folded header line");
     }
     if (head->field_count >= count_max) return gyre_http1_refuse(head, 431, "too many header lines");
     field = head->fields + head->field_count;
@@ -104,12 +95,10 @@ int gyre_http1_fields_parse(struct gyre_http1_head *head, const char *bytes, siz
   name:
     name = bytes + field->name;
     underscore = false;
-    p = skip_name(p,
-                  stop - name > GYRE_HTTP1_NAME_BYTES_LIMIT ? name + GYRE_HTTP1_NAME_BYTES_LIMIT + 1 : stop,
+    p = skip_name(p, stop - name > GYRE_HTTP1_NAME_BYTES_LIMIT ? name + GYRE_HTTP1_NAME_BYTES_LIMIT + 1 : stop,
                   &underscore);
     if (underscore) field->flags = GYRE_HTTP1_FIELD_UNDERSCORE;
-    if (p - name > GYRE_HTTP1_NAME_BYTES_LIMIT)
-      return gyre_http1_refuse(head, 431, "a header's name that is too long");
+    if (p - name > GYRE_HTTP1_NAME_BYTES_LIMIT) return gyre_http1_refuse(head, 431, "a header's name that is too long");
     NEED(PHASE_NAME);
     if (*p != ':' || p == name) return refuse_name(head, *p);
     field->name_length = (uint16_t)(p - name);
@@ -128,8 +117,7 @@ int gyre_http1_fields_parse(struct gyre_http1_head *head, const char *bytes, siz
     NEED(PHASE_VALUE_LF);
     if (*p != '\n') return gyre_http1_refuse(head, 400, "a carriage return without a line feed after it");
     p++;
-    while (field->value_length > 0 && is_blank(bytes[field->value + field->value_length - 1]))
-      field->value_length--;
+    while (field->value_length > 0 && is_blank(bytes[field->value + field->value_length - 1])) field->value_length--;
     known = known_name(bytes + field->name, field->name_length);
     field->flags |= known;
     if ((known != GYRE_HTTP1_FIELD_OTHER || every_field) && meaning(head, bytes, field) != 0) return -1;

@@ -30,7 +30,8 @@ void gyre_http1_buffer_free(struct gyre_http1_buffer *buffer);
 /* "HTTP/1.1 200 OK\r\n" */
 void gyre_http1_head_status(struct gyre_http1_buffer *buffer, int status);
 /* "name: value\r\n"; names are written in lower case. */
-void gyre_http1_head_field(struct gyre_http1_buffer *buffer, const char *name, size_t name_length, const char *value, size_t value_length);
+void gyre_http1_head_field(struct gyre_http1_buffer *buffer, const char *name, size_t name_length, const char *value,
+                           size_t value_length);
 void gyre_http1_head_date(struct gyre_http1_buffer *buffer, struct gyre_http1_date *date);
 
 /* A field name is a token; a field value has no CR, LF or NUL (RFC 9110, section 5). */

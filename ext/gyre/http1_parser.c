@@ -14,15 +14,15 @@
 #include <string.h>
 
 /* head->seen */
-#define SEEN_HOST               1
-#define SEEN_TRANSFER_ENCODING  2
-#define SEEN_CLOSE              4
-#define SEEN_KEEP_ALIVE         8
+#define SEEN_HOST 1
+#define SEEN_TRANSFER_ENCODING 2
+#define SEEN_CLOSE 4
+#define SEEN_KEEP_ALIVE 8
 #define SEEN_CONNECTION_UPGRADE 16
-#define SEEN_UPGRADE            32
-#define SEEN_EXPECT             64
+#define SEEN_UPGRADE 32
+#define SEEN_EXPECT 64
 
-#define METHOD_IS(text, length, literal)                                                                     \
+#define METHOD_IS(text, length, literal)                                                                               \
   (length == sizeof(literal) - 1 && memcmp(text, literal, sizeof(literal) - 1) == 0)
 
 /* Methods are case-sensitive (RFC 9110, section 9.1). */
@@ -55,8 +55,8 @@ static int stop_at(struct gyre_http1_head *head, const char *bytes, const char *
 }
 
 /* Reads "HTTP/1.x" CRLF on from p, which is somewhere in it. Returns the end, or NULL with *result set. */
-static const char *parse_version(struct gyre_http1_head *head, const char *bytes, const char *p,
-                                 const char *stop, bool limited, int *result) {
+static const char *parse_version(struct gyre_http1_head *head, const char *bytes, const char *p, const char *stop,
+                                 bool limited, int *result) {
   static const char expected[] = "HTTP/#.#\r\n";
   const char *const version = bytes + head->token;
 
@@ -71,8 +71,8 @@ static const char *parse_version(struct gyre_http1_head *head, const char *bytes
       return NULL;
     }
     if (expected[index] == '#' ? !is(*p, CLASS_DIGIT) : *p != expected[index]) {
-      *result = gyre_http1_refuse(
-          head, 400, index < 8 ? "a malformed HTTP version" : "a request line that does not end in CRLF");
+      *result = gyre_http1_refuse(head, 400,
+                                  index < 8 ? "a malformed HTTP version" : "a request line that does not end in CRLF");
       return NULL;
     }
     if (index == 7 && version[5] != '1') {
@@ -87,9 +87,8 @@ static const char *parse_version(struct gyre_http1_head *head, const char *bytes
 /* Returns 1 when the request line was read, 0 or -1. */
 static int parse_request_line(struct gyre_http1_head *head, const char *bytes, size_t length,
                               const struct gyre_http1_limits *limits) {
-  const uint32_t bytes_max = limits->request_line_bytes < GYRE_HTTP1_SECTION_BYTES_MAX
-                                 ? limits->request_line_bytes
-                                 : GYRE_HTTP1_SECTION_BYTES_MAX;
+  const uint32_t bytes_max = limits->request_line_bytes < GYRE_HTTP1_SECTION_BYTES_MAX ? limits->request_line_bytes
+                                                                                       : GYRE_HTTP1_SECTION_BYTES_MAX;
   const char *p = bytes + head->position, *stop = bytes + length, *method;
   bool limited = false;
   int result = 0;
@@ -117,7 +116,7 @@ static int parse_request_line(struct gyre_http1_head *head, const char *bytes, s
     stop = bytes + head->section + bytes_max;
   }
 
-#define NEED(phase)                                                                                          \
+#define NEED(phase)                                                                                                    \
   if (p == stop) return stop_at(head, bytes, p, limited, phase)
 
   if (p > stop) return stop_at(head, bytes, p, limited, PHASE_METHOD); /* the limits have shrunk meanwhile */
@@ -129,14 +128,11 @@ static int parse_request_line(struct gyre_http1_head *head, const char *bytes, s
   }
 
   method = bytes + head->token;
-  p = skip_class(
-      p, stop - method > GYRE_HTTP1_METHOD_BYTES_LIMIT ? method + GYRE_HTTP1_METHOD_BYTES_LIMIT + 1 : stop,
-      CLASS_TOKEN);
-  if (p - method > GYRE_HTTP1_METHOD_BYTES_LIMIT)
-    return gyre_http1_refuse(head, 501, "a method that is too long");
+  p = skip_class(p, stop - method > GYRE_HTTP1_METHOD_BYTES_LIMIT ? method + GYRE_HTTP1_METHOD_BYTES_LIMIT + 1 : stop,
+                 CLASS_TOKEN);
+  if (p - method > GYRE_HTTP1_METHOD_BYTES_LIMIT) return gyre_http1_refuse(head, 501, "a method that is too long");
   NEED(PHASE_METHOD);
-  if (*p != ' ' || p == method)
-    return gyre_http1_refuse(head, 400, "a first line that is no HTTP request line");
+  if (*p != ' ' || p == method) return gyre_http1_refuse(head, 400, "a first line that is no HTTP request line");
   head->method.offset = head->token;
   head->method.length = (uint32_t)(p - method);
   head->method_number = method_number(method, head->method.length);
@@ -171,14 +167,12 @@ version:
 /* 1*DIGIT, once (RFC 9112, section 6.3). A list of equal numbers is refused too: nobody means it. */
 static int read_content_length(struct gyre_http1_head *head, const char *value, size_t length) {
   uint64_t number = 0, digit;
-  if (head->flags & GYRE_HTTP1_CONTENT_LENGTH)
-    return gyre_http1_refuse(head, 400, "more than one Content-Length");
+  if (head->flags & GYRE_HTTP1_CONTENT_LENGTH) return gyre_http1_refuse(head, 400, "more than one Content-Length");
   if (head->seen & SEEN_TRANSFER_ENCODING)
     return gyre_http1_refuse(head, 400, "Content-Length together with Transfer-Encoding");
   if (length == 0) return gyre_http1_refuse(head, 400, "an empty Content-Length");
   for (size_t i = 0; i < length; i++) {
-    if (!is(value[i], CLASS_DIGIT))
-      return gyre_http1_refuse(head, 400, "a Content-Length that is not a number");
+    if (!is(value[i], CLASS_DIGIT)) return gyre_http1_refuse(head, 400, "a Content-Length that is not a number");
     digit = (uint64_t)(value[i] - '0');
     if (number > (GYRE_HTTP1_BODY_LENGTH_MAX - digit) / 10)
       return gyre_http1_refuse(head, 400, "a Content-Length that is too large");
@@ -214,24 +208,20 @@ static int read_transfer_encoding(struct gyre_http1_head *head, const char *valu
   size_t coding_length, others = 0;
   bool chunked = false;
 
-  if (head->seen & SEEN_TRANSFER_ENCODING)
-    return gyre_http1_refuse(head, 400, "more than one Transfer-Encoding");
+  if (head->seen & SEEN_TRANSFER_ENCODING) return gyre_http1_refuse(head, 400, "more than one Transfer-Encoding");
   if (head->flags & GYRE_HTTP1_CONTENT_LENGTH)
     return gyre_http1_refuse(head, 400, "Content-Length together with Transfer-Encoding");
   if (head->minor_version == 0) return gyre_http1_refuse(head, 400, "Transfer-Encoding in HTTP/1.0");
   head->seen |= SEEN_TRANSFER_ENCODING;
   while (next_element(&p, end, &coding, &coding_length)) {
     if (chunked)
-      return gyre_http1_refuse(head, 400,
-                               "a Transfer-Encoding in which chunked is not the last and only once");
+      return gyre_http1_refuse(head, 400, "a Transfer-Encoding in which chunked is not the last and only once");
     name_end = skip_class(coding, coding + coding_length, CLASS_TOKEN);
-    if (name_end == coding ||
-        (name_end < coding + coding_length && *name_end != ';' && !is_blank(*name_end))) {
+    if (name_end == coding || (name_end < coding + coding_length && *name_end != ';' && !is_blank(*name_end))) {
       return gyre_http1_refuse(head, 400, "a malformed Transfer-Encoding");
     }
     if (SAME_WORD(coding, (size_t)(name_end - coding), "chunked")) {
-      if (name_end < coding + coding_length)
-        return gyre_http1_refuse(head, 400, "a malformed Transfer-Encoding");
+      if (name_end < coding + coding_length) return gyre_http1_refuse(head, 400, "a malformed Transfer-Encoding");
       chunked = true;
     } else {
       others++;
@@ -263,8 +253,7 @@ static void read_connection(struct gyre_http1_head *head, const char *value, siz
 /* RFC 9110, section 10.1.1. HTTP/1.0 does not know it. */
 static int read_expect(struct gyre_http1_head *head, const char *value, size_t length) {
   if (head->minor_version == 0) return 0;
-  if (skip_class(value, value + length, CLASS_TOKEN) < value + length ||
-      !SAME_WORD(value, length, "100-continue")) {
+  if (skip_class(value, value + length, CLASS_TOKEN) < value + length || !SAME_WORD(value, length, "100-continue")) {
     return gyre_http1_refuse(head, 417, "an expectation other than 100-continue");
   }
   head->seen |= SEEN_EXPECT;
@@ -286,8 +275,7 @@ static int read_host(struct gyre_http1_head *head, const char *bytes, const stru
   return 0;
 }
 
-static int header_meaning(struct gyre_http1_head *head, const char *bytes,
-                          const struct gyre_http1_field *field) {
+static int header_meaning(struct gyre_http1_head *head, const char *bytes, const struct gyre_http1_field *field) {
   const char *const value = bytes + field->value;
   const size_t length = field->value_length;
   switch (field->flags & GYRE_HTTP1_FIELD_NAME_MASK) {
@@ -344,8 +332,7 @@ int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_
  * RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be known
  * before its body. Sorted by length, so that a name is compared with few.
  */
-static int trailer_meaning(struct gyre_http1_head *trailers, const char *bytes,
-                           const struct gyre_http1_field *field) {
+static int trailer_meaning(struct gyre_http1_head *trailers, const char *bytes, const struct gyre_http1_field *field) {
   static const char *const forbidden[] = {
       "te",
       "host",
@@ -382,8 +369,7 @@ static int trailer_meaning(struct gyre_http1_head *trailers, const char *bytes,
   return 0;
 }
 
-void gyre_http1_trailers_reset(struct gyre_http1_head *trailers, struct gyre_http1_field *fields,
-                               uint16_t capacity) {
+void gyre_http1_trailers_reset(struct gyre_http1_head *trailers, struct gyre_http1_field *fields, uint16_t capacity) {
   gyre_http1_head_reset(trailers, fields, capacity);
   trailers->phase = PHASE_FIELD;
 }

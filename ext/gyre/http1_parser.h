@@ -36,21 +36,20 @@ enum gyre_http1_field_flag {
   GYRE_HTTP1_FIELD_EXPECT,
   GYRE_HTTP1_FIELD_UPGRADE,
   GYRE_HTTP1_FIELD_NAME_MASK = 0xff,
-  GYRE_HTTP1_FIELD_UNDERSCORE =
-      0x100 /* "_" in the name: in a CGI environment it could pose as a name with "-" */
+  GYRE_HTTP1_FIELD_UNDERSCORE = 0x100 /* "_" in the name: in a CGI environment it could pose as a name with "-" */
 };
 
 /* What the caller allows. Each is inclusive: a line of exactly request_line_bytes is read. */
 struct gyre_http1_limits {
   uint32_t request_line_bytes; /* the request line with its CRLF; beyond: 414 */
-  uint32_t header_bytes; /* all lines after it with the blank line (or the trailer section); beyond: 431 */
-  uint16_t header_count; /* fields; the capacity given to reset bounds it too; beyond: 431 */
+  uint32_t header_bytes;       /* all lines after it with the blank line (or the trailer section); beyond: 431 */
+  uint16_t header_count;       /* fields; the capacity given to reset bounds it too; beyond: 431 */
 };
 
 /* Not worth a setting: longer is not a request that anybody means. */
-#define GYRE_HTTP1_METHOD_BYTES_LIMIT 64                  /* beyond: 501 */
-#define GYRE_HTTP1_NAME_BYTES_LIMIT   1024                /* of a field name; beyond: 431 */
-#define GYRE_HTTP1_BODY_LENGTH_MAX    (UINT64_C(1) << 62) /* of Content-Length or of one chunk; beyond: 400 */
+#define GYRE_HTTP1_METHOD_BYTES_LIMIT 64               /* beyond: 501 */
+#define GYRE_HTTP1_NAME_BYTES_LIMIT 1024               /* of a field name; beyond: 431 */
+#define GYRE_HTTP1_BODY_LENGTH_MAX (UINT64_C(1) << 62) /* of Content-Length or of one chunk; beyond: 400 */
 
 /* Methods that have a number, so that nobody needs to compare text twice. */
 enum gyre_http1_method {
@@ -90,9 +89,9 @@ enum gyre_http1_flag {
 struct gyre_http1_head {
   /* results */
   struct gyre_http1_slice method;
-  struct gyre_http1_slice target; /* as it was sent */
-  struct gyre_http1_slice path;  /* never empty: "/" for http://host, the target itself for host:port and * */
-  struct gyre_http1_slice query; /* without the "?"; look at has_query, it may be there and empty */
+  struct gyre_http1_slice target;    /* as it was sent */
+  struct gyre_http1_slice path;      /* never empty: "/" for http://host, the target itself for host:port and * */
+  struct gyre_http1_slice query;     /* without the "?"; look at has_query, it may be there and empty */
   struct gyre_http1_slice authority; /* the target's, else Host; length 0: none (HTTP/1.0 only) */
   struct gyre_http1_slice host;      /* authority without the port; an IPv6 address keeps its brackets */
   struct gyre_http1_slice port;      /* digits, 0 to 65535; length 0: not given */
@@ -137,8 +136,7 @@ int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_
  * meaning of the request (RFC 9110, section 6.5.1) are refused with 400. limits->header_bytes and
  * header_count bound it. A head whose results are no longer needed may be reset for this.
  */
-void gyre_http1_trailers_reset(struct gyre_http1_head *trailers, struct gyre_http1_field *fields,
-                               uint16_t capacity);
+void gyre_http1_trailers_reset(struct gyre_http1_head *trailers, struct gyre_http1_field *fields, uint16_t capacity);
 int gyre_http1_trailers_parse(struct gyre_http1_head *trailers, const char *bytes, size_t length,
                               const struct gyre_http1_limits *limits);
 

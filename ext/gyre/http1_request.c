@@ -25,7 +25,8 @@ static struct gyre_http1_connection *serving(VALUE self) {
   return connection && connection->state == GYRE_HTTP1_SERVING ? connection : NULL;
 }
 
-void gyre_http1_request_begin(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
+void gyre_http1_request_begin(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
+                              const char *bytes) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   connection->requests++;
   acceptor->requests++;
@@ -51,7 +52,8 @@ void gyre_http1_request_begin(struct gyre_http1_connection *connection, const st
     connection->env = gyre_http1_env(connection, head, bytes);
   }
   gyre_http1_connection_head_taken(connection);
-  if (connection->buffer_length > connection->buffer_offset) connection->expects_continue = false; /* some of the body is there */
+  if (connection->buffer_length > connection->buffer_offset)
+    connection->expects_continue = false; /* some of the body is there */
 }
 
 /* --- waiting for input --- */
@@ -142,7 +144,8 @@ static VALUE read_trailers(VALUE self) {
 
   for (;;) {
     const char *bytes = connection->buffer + connection->buffer_offset;
-    int length = gyre_http1_trailers_parse(&trailers, bytes, connection->buffer_length - connection->buffer_offset, limits);
+    int length =
+        gyre_http1_trailers_parse(&trailers, bytes, connection->buffer_length - connection->buffer_offset, limits);
     if (length < 0) fail_request(connection, trailers.status, trailers.reason);
     if (length > 0) {
       if (trailers.field_count) connection->trailers = gyre_http1_field_hash(&trailers, bytes);
@@ -168,22 +171,21 @@ static VALUE read_chunked(VALUE self, size_t most) {
     size_t available = connection->buffer_length - connection->buffer_offset, consumed = 0, length = 0;
     const char *data = NULL;
     if (available > most) available = most;
-    int result = gyre_http1_chunked_step(&connection->chunks, connection->buffer + connection->buffer_offset, available, &consumed, &data, &length);
+    int result = gyre_http1_chunked_step(&connection->chunks, connection->buffer + connection->buffer_offset, available,
+                                         &consumed, &data, &length);
     switch (result) {
-      case GYRE_HTTP1_CHUNKED_DATA: {
-        count_body(connection, length);
-        VALUE piece = rb_str_new(data, (long)length);
-        consume(connection, consumed);
-        return piece;
-      }
-      case GYRE_HTTP1_CHUNKED_TRAILERS:
-        consume(connection, consumed);
-        return read_trailers(self);
-      case GYRE_HTTP1_CHUNKED_MORE:
-        consume(connection, consumed);
-        if (connection->buffer_length == connection->buffer_offset) connection = more_input(self);
-        break;
-      default: fail_request(connection, connection->chunks.status, connection->chunks.reason);
+    case GYRE_HTTP1_CHUNKED_DATA: {
+      count_body(connection, length);
+      VALUE piece = rb_str_new(data, (long)length);
+      consume(connection, consumed);
+      return piece;
+    }
+    case GYRE_HTTP1_CHUNKED_TRAILERS: consume(connection, consumed); return read_trailers(self);
+    case GYRE_HTTP1_CHUNKED_MORE:
+      consume(connection, consumed);
+      if (connection->buffer_length == connection->buffer_offset) connection = more_input(self);
+      break;
+    default: fail_request(connection, connection->chunks.status, connection->chunks.reason);
     }
   }
 }
@@ -207,7 +209,8 @@ static VALUE read_body(VALUE self, size_t most) {
   if (!connection) cut_off(self);
   if (connection->status) fail_request(connection, connection->status, connection->reason);
   if (connection->body_over) return Qnil;
-  if (connection->hung_up && !connection->readable && connection->buffer_length == connection->buffer_offset) cut_off(self);
+  if (connection->hung_up && !connection->readable && connection->buffer_length == connection->buffer_offset)
+    cut_off(self);
   if (connection->expects_continue && !connection->head_sent) gyre_http1_write_interim(connection, 100, Qnil);
   connection = serving(self);
   if (!connection) cut_off(self);
@@ -295,7 +298,8 @@ static VALUE connection_next_request(VALUE self) {
     if (connection->buffer_length > connection->buffer_offset) {
       const struct gyre_http1_head *head = gyre_http1_connection_parse(connection);
       if (head) {
-        if (!connection->status) gyre_http1_request_begin(connection, head, connection->buffer + connection->buffer_offset);
+        if (!connection->status)
+          gyre_http1_request_begin(connection, head, connection->buffer + connection->buffer_offset);
         if (connection->status) {
           gyre_http1_connection_refuse(connection);
           return Qnil;
@@ -324,7 +328,8 @@ static VALUE connection_hijack(VALUE self) {
 
   VALUE bytes = Qnil;
   if (connection->buffer_length > connection->buffer_offset) {
-    bytes = rb_str_new(connection->buffer + connection->buffer_offset, connection->buffer_length - connection->buffer_offset);
+    bytes = rb_str_new(connection->buffer + connection->buffer_offset,
+                       connection->buffer_length - connection->buffer_offset);
   }
   VALUE socket = rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(connection->fd));
   gyre_http1_connection_detach(connection);
@@ -350,10 +355,10 @@ static VALUE connection_reset(VALUE self) {
 
 /* --- questions --- */
 
-#define QUESTION(name, expression)                                               \
-  static VALUE connection_##name(VALUE self) {                                   \
-    struct gyre_http1_connection *connection = gyre_http1_connection_get(self);  \
-    return connection && (expression) ? Qtrue : Qfalse;                          \
+#define QUESTION(name, expression)                                                                                     \
+  static VALUE connection_##name(VALUE self) {                                                                         \
+    struct gyre_http1_connection *connection = gyre_http1_connection_get(self);                                        \
+    return connection && (expression) ? Qtrue : Qfalse;                                                                \
   }
 
 QUESTION(head_sent_p, connection->head_sent)

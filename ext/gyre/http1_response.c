@@ -49,7 +49,8 @@ static VALUE output_wait_body(VALUE argument) {
   struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
   connection->writing = true;
   gyre_loop_drained(&scheduler->loop, connection->fd, GYRE_WRITABLE);
-  wait->ready = gyre_wait_io(scheduler, connection->fd, GYRE_WRITABLE, connection->acceptor->limits.write_ns, wait->self);
+  wait->ready =
+      gyre_wait_io(scheduler, connection->fd, GYRE_WRITABLE, connection->acceptor->limits.write_ns, wait->self);
   wait->over = true;
   return Qnil;
 }
@@ -157,7 +158,8 @@ static int64_t parse_length(VALUE value) {
 /* Contract: connection.rb. */
 static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, VALUE body) {
   struct gyre_http1_connection *connection = writable(self);
-  if (connection->head_sent || !FIXNUM_P(status) || !RB_TYPE_P(headers, T_HASH) || !RB_TYPE_P(body, T_ARRAY)) return Qfalse;
+  if (connection->head_sent || !FIXNUM_P(status) || !RB_TYPE_P(headers, T_HASH) || !RB_TYPE_P(body, T_ARRAY))
+    return Qfalse;
   int code = FIX2INT(status);
   if (code < 200 || code > 599) return Qfalse;
 
@@ -170,7 +172,8 @@ static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, 
   }
 
   struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
-  struct gyre_http1_answer fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil, .strict = true};
+  struct gyre_http1_answer fields = {
+      .connection = connection, .output = output, .announced = Qnil, .wrong = Qnil, .strict = true};
   gyre_http1_head_status(output, code);
   gyre_http1_answer_fields(&fields, headers);
   if (fields.declined || fields.unknown_kind) return Qfalse;
@@ -181,7 +184,8 @@ static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, 
   if (announced >= 0 && !no_body && (uint64_t)announced != length) return Qfalse;
 
   if (connection->expects_continue) connection->keep_alive = false;
-  if (!connection->body_over && connection->body_remaining > connection->acceptor->limits.unread_body_bytes) connection->keep_alive = false;
+  if (!connection->body_over && connection->body_remaining > connection->acceptor->limits.unread_body_bytes)
+    connection->keep_alive = false;
   if (code == 304) {
     if (announced >= 0) gyre_http1_answer_length(output, (uint64_t)announced);
   } else if (code != 204 && (announced >= 0 || !connection->head_only || length > 0)) {
@@ -215,11 +219,11 @@ static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, 
 
 static VALUE framing_symbol(enum gyre_http1_framing framing, VALUE given) {
   switch (framing) {
-    case GYRE_HTTP1_LENGTH: return given;
-    case GYRE_HTTP1_CHUNKED_BODY: return ID2SYM(rb_intern("chunked"));
-    case GYRE_HTTP1_UNTIL_CLOSE: return ID2SYM(rb_intern("close"));
-    case GYRE_HTTP1_RAW: return ID2SYM(rb_intern("raw"));
-    default: return Qnil;
+  case GYRE_HTTP1_LENGTH: return given;
+  case GYRE_HTTP1_CHUNKED_BODY: return ID2SYM(rb_intern("chunked"));
+  case GYRE_HTTP1_UNTIL_CLOSE: return ID2SYM(rb_intern("close"));
+  case GYRE_HTTP1_RAW: return ID2SYM(rb_intern("raw"));
+  default: return Qnil;
   }
 }
 
@@ -247,7 +251,11 @@ static VALUE connection_write_head(VALUE self, VALUE status, VALUE headers, VALU
   bool no_body = framing != GYRE_HTTP1_RAW && (connection->head_only || code == 204 || code == 304);
 
   struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
-  struct gyre_http1_answer fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil, .own_framing = framing == GYRE_HTTP1_RAW};
+  struct gyre_http1_answer fields = {.connection = connection,
+                                     .output = output,
+                                     .announced = Qnil,
+                                     .wrong = Qnil,
+                                     .own_framing = framing == GYRE_HTTP1_RAW};
   gyre_http1_head_status(output, code);
   gyre_http1_answer_fields(&fields, headers);
   if (fields.unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");

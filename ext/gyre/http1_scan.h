@@ -14,33 +14,28 @@
 #define GYRE_HTTP1_SSE2 1
 #endif
 
-#define CLASS_TOKEN  1 /* tchar (RFC 9110, section 5.6.2) */
+#define CLASS_TOKEN 1  /* tchar (RFC 9110, section 5.6.2) */
 #define CLASS_TARGET 2 /* 0x21 to 0x7e without "#" and "?" */
-#define CLASS_VALUE  4 /* HTAB, SP, VCHAR, obs-text (RFC 9110, section 5.5) */
-#define CLASS_HOST   8 /* unreserved, sub-delims (RFC 3986, section 3.2.2); "%" is looked at apart */
-#define CLASS_HEX    16
-#define CLASS_DIGIT  32
+#define CLASS_VALUE 4  /* HTAB, SP, VCHAR, obs-text (RFC 9110, section 5.5) */
+#define CLASS_HOST 8   /* unreserved, sub-delims (RFC 3986, section 3.2.2); "%" is looked at apart */
+#define CLASS_HEX 16
+#define CLASS_DIGIT 32
 
 /* test/c/http1_parser_test.c checks each entry against the definitions above. */
 static const uint8_t classes[256] = {
-    0,  0,  0,  0,  0,  0,  0,  0,  0,  4,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
-    0,  0,  0,  0,  0,  0,  4,  15, 6,  5,  15, 7,  15, 15, 14, 14, 15, 15, 14, 15, 15, 6,  63, 63, 63, 63,
-    63, 63, 63, 63, 63, 63, 6,  14, 6,  14, 6,  4,  6,  31, 31, 31, 31, 31, 31, 15, 15, 15, 15, 15, 15, 15,
-    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 6,  6,  6,  7,  15, 7,  31, 31, 31, 31, 31, 31, 15,
-    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 6,  7,  6,  15, 0,  4,  4,
-    4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,
-    4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,
-    4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,
-    4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,
-    4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4};
+    0,  0,  0,  0,  0,  0,  0,  0,  0,  4,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,
+    0,  0,  0,  4,  15, 6,  5,  15, 7,  15, 15, 14, 14, 15, 15, 14, 15, 15, 6,  63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
+    6,  14, 6,  14, 6,  4,  6,  31, 31, 31, 31, 31, 31, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
+    15, 15, 15, 15, 6,  6,  6,  7,  15, 7,  31, 31, 31, 31, 31, 31, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
+    15, 15, 15, 15, 15, 15, 15, 6,  7,  6,  15, 0,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,
+    4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,
+    4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,
+    4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,
+    4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4,  4};
 
-static inline bool is(char byte, unsigned wanted) {
-  return (classes[(uint8_t)byte] & wanted) != 0;
-}
+static inline bool is(char byte, unsigned wanted) { return (classes[(uint8_t)byte] & wanted) != 0; }
 
-static inline bool is_blank(char byte) {
-  return byte == ' ' || byte == '\t';
-}
+static inline bool is_blank(char byte) { return byte == ' ' || byte == '\t'; }
 
 /*
  * Does text equal a word of small letters and "-", letter case aside? text must consist of tchars: 0x0d
@@ -67,8 +62,7 @@ static inline const char *skip_value(const char *p, const char *end) {
   while (end - p >= 16) {
     const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
     const __m128i control = _mm_cmpeq_epi8(_mm_max_epu8(v, last_control), last_control);
-    const __m128i wrong =
-        _mm_or_si128(_mm_andnot_si128(_mm_cmpeq_epi8(v, tab), control), _mm_cmpeq_epi8(v, delete));
+    const __m128i wrong = _mm_or_si128(_mm_andnot_si128(_mm_cmpeq_epi8(v, tab), control), _mm_cmpeq_epi8(v, delete));
     const unsigned mask = (unsigned)_mm_movemask_epi8(wrong);
     if (mask != 0) return p + __builtin_ctz(mask);
     p += 16;
@@ -104,9 +98,9 @@ static inline const char *skip_name(const char *p, const char *end, bool *unders
     const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
     const __m128i letter = _mm_sub_epi8(_mm_or_si128(v, small), a);
     const __m128i digit = _mm_sub_epi8(v, zero);
-    const __m128i plain = _mm_or_si128(_mm_cmpeq_epi8(v, dash),
-                                       _mm_or_si128(_mm_cmpeq_epi8(_mm_min_epu8(letter, letters), letter),
-                                                    _mm_cmpeq_epi8(_mm_min_epu8(digit, digits), digit)));
+    const __m128i plain =
+        _mm_or_si128(_mm_cmpeq_epi8(v, dash), _mm_or_si128(_mm_cmpeq_epi8(_mm_min_epu8(letter, letters), letter),
+                                                           _mm_cmpeq_epi8(_mm_min_epu8(digit, digits), digit)));
     const unsigned mask = (unsigned)_mm_movemask_epi8(plain) ^ 0xffffu;
     if (mask == 0) {
       p += 16;

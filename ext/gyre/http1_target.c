@@ -12,8 +12,7 @@ static bool is_ipv4(const char *p, const char *end) {
     unsigned number = 0;
     const char *start;
     if (part > 0 && (p == end || *p++ != '.')) return false;
-    for (start = p; p < end && p - start < 3 && is(*p, CLASS_DIGIT); p++)
-      number = number * 10 + (unsigned)(*p - '0');
+    for (start = p; p < end && p - start < 3 && is(*p, CLASS_DIGIT); p++) number = number * 10 + (unsigned)(*p - '0');
     if (p == start || number > 255 || (*start == '0' && p - start > 1)) return false;
   }
   return p == end;
@@ -76,8 +75,7 @@ bool gyre_http1_authority_parse(struct gyre_http1_authority *authority, const ch
   authority->port.offset = authority->port.length = 0;
   if (p == end) return true;
   if (*p++ != ':') return false;
-  for (digits = p; p < end && p - digits < 5 && is(*p, CLASS_DIGIT); p++)
-    number = number * 10 + (unsigned)(*p - '0');
+  for (digits = p; p < end && p - digits < 5 && is(*p, CLASS_DIGIT); p++) number = number * 10 + (unsigned)(*p - '0');
   authority->port.offset = (uint32_t)(digits - bytes);
   authority->port.length = (uint32_t)(p - digits);
   return p == end && number <= 65535;
@@ -111,8 +109,7 @@ static int parse_absolute(struct gyre_http1_head *head, const char *bytes, uint3
   gyre_http1_authority_assign(head, &authority);
   head->target_form = GYRE_HTTP1_TARGET_ABSOLUTE;
   head->path.offset =
-      slash < end ? slash
-                  : start - 1; /* "http://host" means "/": the second of the two slashes stands for it */
+      slash < end ? slash : start - 1; /* "http://host" means "/": the second of the two slashes stands for it */
   head->path.length = slash < end ? end - slash : 1;
   return 0;
 }

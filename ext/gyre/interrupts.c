@@ -93,7 +93,9 @@ static VALUE inner_fiber(struct gyre_scheduler *scheduler, VALUE outer) {
 static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   gyre_list_append(&scheduler->deferred, &interrupt->node);
   interrupt->retry.fire = retry_interrupt;
-  if (gyre_timers_arm(&scheduler->loop.timers, &interrupt->retry, gyre_loop_now(&scheduler->loop) + INTERRUPT_RETRY_NS) < 0) rb_memerror();
+  if (gyre_timers_arm(&scheduler->loop.timers, &interrupt->retry,
+                      gyre_loop_now(&scheduler->loop) + INTERRUPT_RETRY_NS) < 0)
+    rb_memerror();
 }
 
 /* A fiber that was unblocked and has not run yet has been given something (a lock, an element of a

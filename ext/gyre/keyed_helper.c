@@ -13,9 +13,8 @@
 
 #ifdef GYRE_HAVE_INOTIFY
 #include <sys/inotify.h>
-#define CHANGES                                                                                              \
-  (IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF |              \
-   IN_DELETE_SELF)
+#define CHANGES                                                                                                        \
+  (IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF)
 
 /*
  * @param paths [Array<String>] files or folders
@@ -30,8 +29,7 @@ static VALUE keyed_inotify(VALUE class, VALUE paths) {
   VALUE numbers = rb_ary_new_from_args(1, INT2NUM(fd));
   for (long i = 0; i < RARRAY_LEN(paths); i++) {
     VALUE path = rb_ary_entry(paths, i);
-    int number =
-        RB_TYPE_P(path, T_STRING) ? inotify_add_watch(fd, RSTRING_PTR(path), CHANGES) : (errno = EINVAL, -1);
+    int number = RB_TYPE_P(path, T_STRING) ? inotify_add_watch(fd, RSTRING_PTR(path), CHANGES) : (errno = EINVAL, -1);
     if (number < 0) {
       int error = errno;
       close(fd);
@@ -42,9 +40,7 @@ static VALUE keyed_inotify(VALUE class, VALUE paths) {
   return numbers;
 }
 #else
-static VALUE keyed_inotify(VALUE class, VALUE paths) {
-  return Qnil;
-}
+static VALUE keyed_inotify(VALUE class, VALUE paths) { return Qnil; }
 #endif
 
 /*

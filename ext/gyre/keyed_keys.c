@@ -25,9 +25,7 @@ struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key) {
 }
 
 /* In the Hash the address stands as an Integer: structures are aligned, so its last bit is free for the tag. */
-static VALUE in_hash(struct gyre_keyed_watch *watch) {
-  return (VALUE)watch | RUBY_FIXNUM_FLAG;
-}
+static VALUE in_hash(struct gyre_keyed_watch *watch) { return (VALUE)watch | RUBY_FIXNUM_FLAG; }
 
 void gyre_keyed_insert(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch) {
   watch->identity = by_identity(key);
@@ -38,9 +36,7 @@ void gyre_keyed_insert(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_wa
   }
 }
 
-static int delete_value(VALUE key, VALUE value, VALUE wanted) {
-  return value == wanted ? ST_DELETE : ST_CONTINUE;
-}
+static int delete_value(VALUE key, VALUE value, VALUE wanted) { return value == wanted ? ST_DELETE : ST_CONTINUE; }
 
 void gyre_keyed_delete(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch) {
   st_data_t identity = (st_data_t)key;

@@ -86,8 +86,7 @@ static void closing(struct gyre_client *client) {
 
 static void drop_events(struct gyre_keyed *keyed) {
   for (; keyed->count > 0; keyed->count--) {
-    struct gyre_keyed_watch *watch =
-        keyed->events[(keyed->first + keyed->count - 1) & (keyed->capacity - 1)].watch;
+    struct gyre_keyed_watch *watch = keyed->events[(keyed->first + keyed->count - 1) & (keyed->capacity - 1)].watch;
     if (!watch) continue;
     watch->queued = false;
     if (watch->state == GYRE_KEYED_FREE) gyre_keyed_recycle(keyed, watch);
@@ -127,8 +126,7 @@ static VALUE keyed_allocate(VALUE class) {
   keyed->self = self;
   keyed->backend = keyed->thread = keyed->equality = Qnil;
   keyed->forks = forks;
-  keyed->client =
-      (struct gyre_client){.mark = mark_client, .closing = closing, .forked = forked, .moved = moved};
+  keyed->client = (struct gyre_client){.mark = mark_client, .closing = closing, .forked = forked, .moved = moved};
   gyre_list_init(&keyed->client.node);
   gyre_list_init(&keyed->waiters);
   gyre_list_init(&keyed->own.unverified);
@@ -146,9 +144,8 @@ static struct gyre_scheduler *present_scheduler(void) {
   if (!RTEST(rb_obj_is_kind_of(scheduler, gyre_cNativeScheduler))) {
     if (!RTEST(rb_obj_is_kind_of(scheduler, gyre_cScheduler)))
       return NULL; /* somebody else's: it sees us as a blocking call */
-    rb_raise(
-        rb_eRuntimeError,
-        "this loop is native, and the scheduler of its thread is portable: make the loop in that thread");
+    rb_raise(rb_eRuntimeError,
+             "this loop is native, and the scheduler of its thread is portable: make the loop in that thread");
   }
   return gyre_scheduler_get(scheduler)->closed ? NULL : gyre_scheduler_get(scheduler);
 }
@@ -156,8 +153,7 @@ static struct gyre_scheduler *present_scheduler(void) {
 static void check_thread(struct gyre_keyed *keyed) {
   if (NIL_P(keyed->thread) || keyed->thread == rb_thread_current()) return;
   rb_raise(thread_error,
-           "the loop is used by another thread, %+" PRIsVALUE
-           ": only emit, signal and stop may be called here",
+           "the loop is used by another thread, %+" PRIsVALUE ": only emit, signal and stop may be called here",
            keyed->thread);
 }
 
@@ -208,8 +204,7 @@ void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more) {
   }
   struct gyre_keyed_event *events = malloc(capacity * sizeof(*events));
   if (!events) rb_memerror();
-  for (size_t i = 0; i < keyed->count; i++)
-    events[i] = keyed->events[(keyed->first + i) & (keyed->capacity - 1)];
+  for (size_t i = 0; i < keyed->count; i++) events[i] = keyed->events[(keyed->first + i) & (keyed->capacity - 1)];
   free(keyed->events);
   keyed->events = events;
   keyed->first = 0;
@@ -258,9 +253,7 @@ static VALUE waiter_ensure(VALUE argument) {
   return Qnil;
 }
 
-static VALUE waiter_body(VALUE argument) {
-  return gyre_wait_body((VALUE) & ((struct waiter *)argument)->wait);
-}
+static VALUE waiter_body(VALUE argument) { return gyre_wait_body((VALUE) & ((struct waiter *)argument)->wait); }
 
 static void park(struct gyre_keyed *keyed) {
   struct waiter waiter;
@@ -443,9 +436,7 @@ static VALUE keyed_close(VALUE self) {
   return Qnil;
 }
 
-static VALUE keyed_closed_p(VALUE self) {
-  return gyre_keyed_get(self)->closed ? Qtrue : Qfalse;
-}
+static VALUE keyed_closed_p(VALUE self) { return gyre_keyed_get(self)->closed ? Qtrue : Qfalse; }
 
 /*
  * @return [String, nil] the backend that it works on at present

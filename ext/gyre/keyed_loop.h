@@ -109,10 +109,9 @@ void gyre_keyed_prepare(struct gyre_keyed *keyed);
 void gyre_keyed_queue_always(struct gyre_keyed *keyed);
 
 /* Begin a watch, on the thread's loop. Raise when the key is in use, and when it cannot be watched. */
-void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, int fd, unsigned interest,
-                                 bool oneshot, VALUE helper);
-void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, int64_t duration_ns,
-                           int64_t interval_ns);
+void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, int fd, unsigned interest, bool oneshot,
+                                 VALUE helper);
+void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, int64_t duration_ns, int64_t interval_ns);
 void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper);
 /* Ends a watch altogether. Calls the key's methods, and the helper at last. */
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);

@@ -27,8 +27,7 @@ static struct request parse(int argc, VALUE *argv) {
     if (values[2] != Qundef) oneshot = values[2];
   }
   bool write = RTEST(read_write), read = values[0] == Qundef ? !write : RTEST(values[0]);
-  if (!read && !write)
-    rb_raise(rb_eArgError, "watch %+" PRIsVALUE " for what? neither read nor write", request.key);
+  if (!read && !write) rb_raise(rb_eArgError, "watch %+" PRIsVALUE " for what? neither read nor write", request.key);
   request.interest = (read ? GYRE_READABLE : 0) | (write ? GYRE_WRITABLE : 0);
   request.oneshot = RTEST(oneshot);
   return request;
@@ -106,8 +105,7 @@ static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE onesh
   VALUE io = rb_funcall(helper, id_io, 0);
   int64_t interval_ns = gyre_duration_ns(rb_funcall(helper, id_interval, 0));
   if (!NIL_P(io)) {
-    gyre_keyed_watch_descriptor(keyed, key, io, descriptor_of(io, key), GYRE_READABLE, RTEST(oneshot),
-                                helper);
+    gyre_keyed_watch_descriptor(keyed, key, io, descriptor_of(io, key), GYRE_READABLE, RTEST(oneshot), helper);
   } else if (interval_ns > 0) {
     gyre_keyed_watch_time(keyed, key, helper, interval_ns, interval_ns);
   } else {

@@ -13,7 +13,7 @@
 #include <ruby/io.h>
 #include <stdlib.h>
 
-#define SWEEP_NS                                                                                             \
+#define SWEEP_NS                                                                                                       \
   INT64_C(100000000)    /* how often it is asked whether something watched was closed, while things happen */
 #define FREE_LIMIT 4096 /* structures kept for reuse */
 
@@ -35,8 +35,8 @@ static struct gyre_keyed_watch *of_node(struct gyre_list *node) {
 }
 
 /* The present one may be removed. */
-#define EACH(variable, list)                                                                                 \
-  for (struct gyre_keyed_watch *variable = of_node((list)->next), *following;                                \
+#define EACH(variable, list)                                                                                           \
+  for (struct gyre_keyed_watch *variable = of_node((list)->next), *following;                                          \
        following = of_node(variable->node.next), &variable->node != (list); variable = following)
 
 static void mark_list(struct gyre_list *list) {
@@ -174,8 +174,7 @@ void gyre_keyed_attach(struct gyre_keyed *keyed) {
     }
   }
   EACH(watch, &keyed->timed) {
-    if (watch->timed && gyre_timers_arm(&keyed->loop->timers, &watch->timer, watch->timer.when_ns) < 0)
-      rb_memerror();
+    if (watch->timed && gyre_timers_arm(&keyed->loop->timers, &watch->timer, watch->timer.when_ns) < 0) rb_memerror();
   }
 }
 
@@ -297,8 +296,7 @@ static struct gyre_keyed_watch *resting(struct gyre_keyed *keyed, VALUE key) {
 }
 
 /* A new watch under the key; it is active from now on. */
-static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE helper,
-                                      struct gyre_keyed_watch *old) {
+static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *old) {
   if (old) gyre_keyed_release(keyed, old);
   gyre_keyed_reserve(keyed, 1);
   struct gyre_keyed_watch *watch;
@@ -342,12 +340,12 @@ static void tell_apart(struct gyre_keyed *keyed, int fd, VALUE io) {
   }
 }
 
-void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, int fd, unsigned interest,
-                                 bool oneshot, VALUE helper) {
+void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, int fd, unsigned interest, bool oneshot,
+                                 VALUE helper) {
   gyre_keyed_settle(keyed);
   struct gyre_keyed_watch *watch = resting(keyed, key);
-  if (watch && watch->watch.fd == fd && watch->io == io && !NIL_P(io) && watch->interest == interest &&
-      NIL_P(helper) && NIL_P(watch->helper)) {
+  if (watch && watch->watch.fd == fd && watch->io == io && !NIL_P(io) && watch->interest == interest && NIL_P(helper) &&
+      NIL_P(watch->helper)) {
     gyre_keyed_reserve(keyed, 1);
     watch->oneshot = oneshot;
     watch->trusted = true;
@@ -385,6 +383,4 @@ void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper) {
   begin(keyed, key, helper, resting(keyed, key));
 }
 
-void gyre_init_keyed_watch(void) {
-  id_cancel = rb_intern("cancel");
-}
+void gyre_init_keyed_watch(void) { id_cancel = rb_intern("cancel"); }

@@ -13,7 +13,7 @@ struct gyre_list {
   struct gyre_list *next, *previous;
 };
 
-#define GYRE_CONTAINER(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
+#define GYRE_CONTAINER(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
 
 static inline void gyre_list_init(struct gyre_list *list) { list->next = list->previous = list; }
 

@@ -76,9 +76,7 @@ size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence)
 
 /* --- the old wire: each record is longer than its frame by the same number --- */
 
-static size_t frame_length(size_t record) {
-  return record - GYRE_LOG_BATCH_HEAD + GYRE_LOG_BATCH_FRAME_HEAD;
-}
+static size_t frame_length(size_t record) { return record - GYRE_LOG_BATCH_HEAD + GYRE_LOG_BATCH_FRAME_HEAD; }
 
 size_t gyre_log_batch_frames_length(const char *bytes, size_t length) {
   size_t offset = 0, frames = 0, record;

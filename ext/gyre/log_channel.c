@@ -62,8 +62,8 @@ static void add_sink(struct gyre_log_channel *channel, struct gyre_log_sink *sin
   channel->sinks[channel->sinks_count++] = sink;
 }
 
-static int find_sinks(const struct gyre_log_hub *hub, struct gyre_log_channel *channel,
-                      struct gyre_log_text service, struct gyre_log_text severity) {
+static int find_sinks(const struct gyre_log_hub *hub, struct gyre_log_channel *channel, struct gyre_log_text service,
+                      struct gyre_log_text severity) {
   const struct gyre_log_route *const route = route_of(hub, service);
   channel->wanted = wants(route, severity);
   if (!channel->wanted) return 0;
@@ -73,8 +73,7 @@ static int find_sinks(const struct gyre_log_hub *hub, struct gyre_log_channel *c
   channel->routed = channel->sinks_count;
   for (size_t i = 0; i < hub->taps_count; i++) {
     const struct gyre_log_tap *const tap = &hub->taps[i];
-    if (tap->every_service || gyre_log_same(gyre_log_text_of(&tap->service), service))
-      add_sink(channel, tap->sink);
+    if (tap->every_service || gyre_log_same(gyre_log_text_of(&tap->service), service)) add_sink(channel, tap->sink);
   }
   return 0;
 }
@@ -97,8 +96,7 @@ static struct gyre_log_channel *channel_open(struct gyre_log_hub *hub, struct gy
 
 static bool is_for(const struct gyre_log_channel *channel, struct gyre_log_text service,
                    struct gyre_log_text severity) {
-  return channel && channel->service_length == service.length &&
-         channel->severity_length == severity.length &&
+  return channel && channel->service_length == service.length && channel->severity_length == severity.length &&
          memcmp(channel->names, service.bytes, service.length) == 0 &&
          memcmp(channel->names + service.length, severity.bytes, severity.length) == 0;
 }

@@ -38,17 +38,11 @@ static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) 
 static int folds;
 
 /* x^n modulo the polynomial, bits reversed, for the halves of a block that is moved by four blocks, and by one. */
-FOLDING static __m128i by_four(void) {
-  return _mm_set_epi64x(INT64_C(0x1c6e41596), INT64_C(0x154442bd4));
-}
+FOLDING static __m128i by_four(void) { return _mm_set_epi64x(INT64_C(0x1c6e41596), INT64_C(0x154442bd4)); }
 
-FOLDING static __m128i by_one(void) {
-  return _mm_set_epi64x(INT64_C(0x0ccaa009e), INT64_C(0x1751997d0));
-}
+FOLDING static __m128i by_one(void) { return _mm_set_epi64x(INT64_C(0x0ccaa009e), INT64_C(0x1751997d0)); }
 
-FOLDING static __m128i load(const unsigned char *at) {
-  return _mm_loadu_si128((const __m128i *)(const void *)at);
-}
+FOLDING static __m128i load(const unsigned char *at) { return _mm_loadu_si128((const __m128i *)(const void *)at); }
 
 /* The block, moved, with what stands there. */
 FOLDING static __m128i fold(__m128i block, __m128i by, __m128i there) {

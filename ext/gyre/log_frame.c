@@ -41,8 +41,7 @@ static long frame_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t 
   if (service[-1] != ':') return -GYRE_LOG_MALFORMED_FRAME;
   const char *const service_end = memchr(service, ':', (size_t)(end - service));
   if (!service_end) return -GYRE_LOG_MALFORMED_FRAME;
-  const char *const severity = service_end + 1, *const severity_end =
-                                                    memchr(severity, ':', (size_t)(end - severity));
+  const char *const severity = service_end + 1, *const severity_end = memchr(severity, ':', (size_t)(end - severity));
   if (!severity_end) return -GYRE_LOG_MALFORMED_FRAME;
 
   message->service = (struct gyre_log_text){service, (size_t)(service_end - service)};
@@ -52,8 +51,7 @@ static long frame_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t 
   return (long)frame;
 }
 
-long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
-                  struct gyre_log_message *message) {
+long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message) {
   message->sequence = 0;
   message->present = message->has_time = false;
   switch (cutter->kind) {
@@ -67,6 +65,5 @@ long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t
                        struct gyre_log_message *message) {
   message->sequence = 0;
   message->present = message->has_time = false;
-  return cutter->kind == GYRE_LOG_SYSLOG ? gyre_log_syslog_cut_last(cutter, bytes, length, message)
-                                         : -GYRE_LOG_CUT_OFF;
+  return cutter->kind == GYRE_LOG_SYSLOG ? gyre_log_syslog_cut_last(cutter, bytes, length, message) : -GYRE_LOG_CUT_OFF;
 }

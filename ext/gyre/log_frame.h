@@ -42,7 +42,7 @@ struct gyre_log_cutter {
   struct gyre_log_buffer *scratch; /* where syslog's message is put together; until the next call */
 };
 
-#define GYRE_LOG_FRAME_HEADER  8
+#define GYRE_LOG_FRAME_HEADER 8
 #define GYRE_LOG_RECORD_HEADER 8
 
 /* The text of an enum gyre_log_wrong. */
@@ -53,8 +53,7 @@ const char *gyre_log_wrong_text(int wrong);
  * again with the same bytes and more behind them), minus an enum gyre_log_wrong, or GYRE_LOG_NO_MEMORY.
  */
 #define GYRE_LOG_NO_MEMORY (-1000)
-long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
-                  struct gyre_log_message *message);
+long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message);
 /* What was left at the end: 0 and a message (or none), or minus an enum gyre_log_wrong. */
 long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                        struct gyre_log_message *message);

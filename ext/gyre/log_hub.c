@@ -23,9 +23,7 @@ struct gyre_log_hub *gyre_log_hub_open(size_t services_limit) {
   return hub;
 }
 
-void gyre_log_hub_retain(struct gyre_log_hub *hub) {
-  hub->references++;
-}
+void gyre_log_hub_retain(struct gyre_log_hub *hub) { hub->references++; }
 
 void gyre_log_route_free(struct gyre_log_route *route) {
   for (size_t i = 0; i < route->severities_count; i++) gyre_log_buffer_free(&route->severities[i]);
@@ -78,8 +76,7 @@ int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route) {
   return 0;
 }
 
-int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink,
-                     const struct gyre_log_text *service) {
+int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const struct gyre_log_text *service) {
   struct gyre_log_tap tap = {sink, service == NULL, {NULL, 0, 0}};
   struct gyre_log_tap *const taps = realloc(hub->taps, (hub->taps_count + 1) * sizeof(*taps));
   if (!taps) return -ENOMEM;
@@ -107,8 +104,7 @@ static uint32_t *table_slot(const struct gyre_log_hub *hub, struct gyre_log_text
   size_t slot = gyre_log_hash(service, 0);
   for (;; slot++) {
     uint32_t *const number = &hub->counters_table[slot & (hub->counters_table_size - 1)];
-    if (*number == 0 || gyre_log_same(gyre_log_text_of(&hub->counters[*number].service), service))
-      return number;
+    if (*number == 0 || gyre_log_same(gyre_log_text_of(&hub->counters[*number].service), service)) return number;
   }
 }
 
@@ -148,9 +144,8 @@ size_t gyre_log_hub_counter(struct gyre_log_hub *hub, struct gyre_log_text servi
 }
 
 /* A record that the sink has had is not given to it again. Returns whether it was new, or -ENOMEM. */
-static int give(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
-                const struct gyre_log_message *message, const struct gyre_log_time *logged_at,
-                struct gyre_log_session *session) {
+static int give(struct gyre_log_sink *sink, struct gyre_log_channel *channel, const struct gyre_log_message *message,
+                const struct gyre_log_time *logged_at, struct gyre_log_session *session) {
   struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink->number);
   if (!mark) return -ENOMEM;
   if (message->sequence <= mark->last) return 0;

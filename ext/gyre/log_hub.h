@@ -91,8 +91,7 @@ void gyre_log_sink_release(struct gyre_log_sink *sink);
 int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel, struct gyre_log_text text,
                       const struct gyre_log_time *logged_at);
 /* Notes that a client's records are in it. Returns 0 or -ENOMEM. */
-int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session,
-                       struct gyre_log_mark *mark);
+int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark);
 /* Before its bytes and clients are read: what was culled becomes a line. Returns 0 or -ENOMEM. */
 int gyre_log_sink_finish(struct gyre_log_sink *sink);
 /* After they were read. */
@@ -166,8 +165,7 @@ void gyre_log_hub_release(struct gyre_log_hub *hub);
 int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route);
 void gyre_log_route_free(struct gyre_log_route *route);
 /* `service` NULL: all of them. 0 or -ENOMEM. */
-int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink,
-                     const struct gyre_log_text *service);
+int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const struct gyre_log_text *service);
 void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink);
 /* A message has come, at hub->time. 0 or -ENOMEM. */
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
@@ -198,9 +196,8 @@ struct gyre_log_stream {
 };
 
 /* Holds a hub and perhaps a session. */
-void gyre_log_stream_open(struct gyre_log_stream *stream, struct gyre_log_hub *hub,
-                          struct gyre_log_session *session, enum gyre_log_kind kind,
-                          enum gyre_log_framing framing, size_t limit);
+void gyre_log_stream_open(struct gyre_log_stream *stream, struct gyre_log_hub *hub, struct gyre_log_session *session,
+                          enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit);
 void gyre_log_stream_close(struct gyre_log_stream *stream);
 /* 0, an enum gyre_log_wrong, or -ENOMEM. */
 int gyre_log_stream_feed(struct gyre_log_stream *stream, const char *bytes, size_t length, int64_t time_ns);

@@ -7,9 +7,7 @@
 #include "gyre.h"
 #include "log_crc32.h"
 
-static void ingest_free(void *pointer) {
-  gyre_log_hub_release(pointer);
-}
+static void ingest_free(void *pointer) { gyre_log_hub_release(pointer); }
 
 static size_t ingest_size(const void *pointer) {
   const struct gyre_log_hub *const hub = pointer;
@@ -37,9 +35,7 @@ struct gyre_log_text gyre_log_text_of_string(VALUE *string) {
   return (struct gyre_log_text){RSTRING_PTR(*string), (size_t)RSTRING_LEN(*string)};
 }
 
-static VALUE ingest_allocate(VALUE class) {
-  return TypedData_Wrap_Struct(class, &gyre_log_ingest_type, NULL);
-}
+static VALUE ingest_allocate(VALUE class) { return TypedData_Wrap_Struct(class, &gyre_log_ingest_type, NULL); }
 
 static VALUE ingest_setup(VALUE self, VALUE services_limit) {
   const size_t limit = NUM2SIZET(services_limit);
@@ -73,8 +69,7 @@ static VALUE checked_array(VALUE array, const struct gyre_log_hub *of_sinks) {
 }
 
 static int fill_route(struct gyre_log_route *route, VALUE service, VALUE severities, VALUE sinks) {
-  const size_t wanted = NIL_P(severities) ? 0 : (size_t)RARRAY_LEN(severities),
-               given = (size_t)RARRAY_LEN(sinks);
+  const size_t wanted = NIL_P(severities) ? 0 : (size_t)RARRAY_LEN(severities), given = (size_t)RARRAY_LEN(sinks);
   route->for_all = NIL_P(service);
   route->every_severity = NIL_P(severities);
   route->severities = calloc(wanted + 1, sizeof(*route->severities));
@@ -86,8 +81,7 @@ static int fill_route(struct gyre_log_route *route, VALUE service, VALUE severit
   for (size_t i = 0; i < wanted; i++) {
     VALUE severity = RARRAY_AREF(severities, (long)i);
     struct gyre_log_buffer *const buffer = &route->severities[route->severities_count++];
-    if (gyre_log_buffer_append(buffer, RSTRING_PTR(severity), (size_t)RSTRING_LEN(severity)) < 0)
-      return -ENOMEM;
+    if (gyre_log_buffer_append(buffer, RSTRING_PTR(severity), (size_t)RSTRING_LEN(severity)) < 0) return -ENOMEM;
   }
   for (size_t i = 0; i < given; i++) {
     struct gyre_log_sink *const sink = gyre_log_sink_of(RARRAY_AREF(sinks, (long)i));
@@ -165,21 +159,13 @@ static VALUE ingest_syslog_datagram(VALUE self, VALUE bytes, VALUE time_ns) {
 
 /* --- counts --- */
 
-static VALUE ingest_bytesize(VALUE self) {
-  return SIZET2NUM(gyre_log_hub_of(self)->bytes);
-}
+static VALUE ingest_bytesize(VALUE self) { return SIZET2NUM(gyre_log_hub_of(self)->bytes); }
 
-static VALUE ingest_incomplete(VALUE self) {
-  return SIZET2NUM(gyre_log_hub_of(self)->incomplete);
-}
+static VALUE ingest_incomplete(VALUE self) { return SIZET2NUM(gyre_log_hub_of(self)->incomplete); }
 
-static VALUE ingest_messages(VALUE self) {
-  return ULL2NUM(gyre_log_hub_of(self)->messages);
-}
+static VALUE ingest_messages(VALUE self) { return ULL2NUM(gyre_log_hub_of(self)->messages); }
 
-static VALUE ingest_filtered(VALUE self) {
-  return ULL2NUM(gyre_log_hub_of(self)->filtered);
-}
+static VALUE ingest_filtered(VALUE self) { return ULL2NUM(gyre_log_hub_of(self)->filtered); }
 
 static VALUE ingest_services(VALUE self) {
   const struct gyre_log_hub *const hub = gyre_log_hub_of(self);

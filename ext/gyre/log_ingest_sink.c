@@ -19,8 +19,7 @@ static void sink_free(void *pointer) {
 static size_t sink_size(const void *pointer) {
   const struct gyre_log_sink *const sink = pointer;
   if (!sink) return 0;
-  return sizeof(*sink) + sink->bytes.capacity + sink->last.capacity +
-         sink->clients_capacity * sizeof(*sink->clients);
+  return sizeof(*sink) + sink->bytes.capacity + sink->last.capacity + sink->clients_capacity * sizeof(*sink->clients);
 }
 
 static const rb_data_type_t sink_type = {
@@ -76,17 +75,11 @@ static VALUE sink_take(VALUE self) {
   return taken;
 }
 
-static VALUE sink_bytesize(VALUE self) {
-  return SIZET2NUM(gyre_log_sink_of(self)->bytes.length);
-}
+static VALUE sink_bytesize(VALUE self) { return SIZET2NUM(gyre_log_sink_of(self)->bytes.length); }
 
-static VALUE sink_lines(VALUE self) {
-  return ULL2NUM(gyre_log_sink_of(self)->lines);
-}
+static VALUE sink_lines(VALUE self) { return ULL2NUM(gyre_log_sink_of(self)->lines); }
 
-static VALUE sink_dropped(VALUE self) {
-  return ULL2NUM(gyre_log_sink_of(self)->dropped);
-}
+static VALUE sink_dropped(VALUE self) { return ULL2NUM(gyre_log_sink_of(self)->dropped); }
 
 static VALUE sink_format(VALUE self) {
   static const char *const names[] = {"text", "json", "redis"};
@@ -95,9 +88,7 @@ static VALUE sink_format(VALUE self) {
 
 /* --- sessions --- */
 
-static void session_free(void *pointer) {
-  gyre_log_session_release(pointer);
-}
+static void session_free(void *pointer) { gyre_log_session_release(pointer); }
 
 static size_t session_size(const void *pointer) {
   const struct gyre_log_session *const session = pointer;
@@ -145,9 +136,7 @@ static VALUE session_client_id(VALUE self) {
   return rb_utf8_str_new(gyre_log_session_of(self)->client_id, GYRE_LOG_CLIENT_ID);
 }
 
-static VALUE session_received(VALUE self) {
-  return ULL2NUM(gyre_log_session_of(self)->received);
-}
+static VALUE session_received(VALUE self) { return ULL2NUM(gyre_log_session_of(self)->received); }
 
 void gyre_init_log_sink(VALUE log) {
   id_text = rb_intern("text");

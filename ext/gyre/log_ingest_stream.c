@@ -19,9 +19,7 @@ static size_t stream_size(const void *pointer) {
 static const rb_data_type_t stream_type = {
     "Gyre::Log::NativeStream", {NULL, stream_free, stream_size}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
 
-static struct gyre_log_stream *stream_of(VALUE stream) {
-  return rb_check_typeddata(stream, &stream_type);
-}
+static struct gyre_log_stream *stream_of(VALUE stream) { return rb_check_typeddata(stream, &stream_type); }
 
 static enum gyre_log_kind kind_of(VALUE name, size_t *limit) {
   const ID id = SYMBOL_P(name) ? SYM2ID(name) : 0;
@@ -73,18 +71,14 @@ static VALUE stream_finish(VALUE self, VALUE time_ns) {
   return answer(gyre_log_stream_finish(stream_of(self), NUM2LL(time_ns)));
 }
 
-static VALUE stream_bytesize(VALUE self) {
-  return SIZET2NUM(stream_of(self)->rest.length);
-}
+static VALUE stream_bytesize(VALUE self) { return SIZET2NUM(stream_of(self)->rest.length); }
 
 static VALUE stream_rest(VALUE self) {
   const struct gyre_log_stream *const stream = stream_of(self);
   return rb_str_new(stream->rest.bytes, (long)stream->rest.length);
 }
 
-static VALUE stream_messages(VALUE self) {
-  return ULL2NUM(stream_of(self)->messages);
-}
+static VALUE stream_messages(VALUE self) { return ULL2NUM(stream_of(self)->messages); }
 
 void gyre_init_log_stream(VALUE log) {
   id_analogger = rb_intern("analogger");

@@ -5,9 +5,9 @@
 
 #include <stdio.h>
 
-#define EACH(byte)         (UINT64_C(0x0101010101010101) * (byte))
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 #define BELOW_SPACE(eight) (((eight)-EACH(0x20)) & ~(eight)&EACH(0x80))
-#define ZERO(eight)        (((eight)-EACH(1)) & ~(eight)&EACH(0x80))
+#define ZERO(eight) (((eight)-EACH(1)) & ~(eight)&EACH(0x80))
 #define EQUAL(eight, byte) ZERO((eight) ^ EACH(byte))
 
 enum escaping { OF_TEXT, OF_FIELD, OF_JSON };
@@ -15,8 +15,7 @@ enum escaping { OF_TEXT, OF_FIELD, OF_JSON };
 /* Whether the byte cannot stand in such a text as it is. In JSON, bytes above ASCII are looked at closer. */
 static inline int escaped(unsigned char byte, enum escaping escaping) {
   if (escaping == OF_JSON) return byte < 0x20 || byte == '"' || byte == '\\' || byte >= 0x80;
-  return (byte < 0x20 && byte != '\t') || byte == 0x7f || byte == '\\' ||
-         (escaping == OF_FIELD && byte == '|');
+  return (byte < 0x20 && byte != '\t') || byte == 0x7f || byte == '\\' || (escaping == OF_FIELD && byte == '|');
 }
 
 /* A word of which no byte can be escaped; the other way round it may err. */
@@ -126,8 +125,8 @@ static int append_bulk(struct gyre_log_buffer *buffer, struct gyre_log_text text
   return 0;
 }
 
-int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format,
-                         struct gyre_log_text service, struct gyre_log_text severity) {
+int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
+                         struct gyre_log_text severity) {
   if (format == GYRE_LOG_REDIS) {
     if (gyre_log_buffer_append_text(buffer, "$7\r\nservice\r\n") < 0 || append_bulk(buffer, service) < 0 ||
         gyre_log_buffer_append_text(buffer, "$8\r\nseverity\r\n") < 0 || append_bulk(buffer, severity) < 0)
@@ -145,15 +144,13 @@ int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format fo
 }
 
 int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text key) {
-  if (gyre_log_buffer_append_text(buffer, "*11\r\n$4\r\nXADD\r\n") < 0 || append_bulk(buffer, key) < 0)
-    return -ENOMEM;
+  if (gyre_log_buffer_append_text(buffer, "*11\r\n$4\r\nXADD\r\n") < 0 || append_bulk(buffer, key) < 0) return -ENOMEM;
   return gyre_log_buffer_append_text(buffer, "$1\r\n*\r\n");
 }
 
 int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw) {
   const struct gyre_log_text middle = line->middle, text = line->text;
-  if (gyre_log_buffer_reserve(buffer, GYRE_LOG_TIME_TEXT + middle.length + text.length + 1) < 0)
-    return -ENOMEM;
+  if (gyre_log_buffer_reserve(buffer, GYRE_LOG_TIME_TEXT + middle.length + text.length + 1) < 0) return -ENOMEM;
   gyre_log_buffer_put(buffer, line->time->text, GYRE_LOG_TIME_TEXT);
   gyre_log_buffer_put(buffer, middle.bytes, middle.length);
   if (raw || clean(text.bytes, text.length, OF_TEXT) == text.length)
@@ -170,8 +167,7 @@ int gyre_log_line_json(struct gyre_log_buffer *buffer, const struct gyre_log_lin
   gyre_log_buffer_put(buffer, first, sizeof(first) - 1);
   gyre_log_buffer_put(buffer, line->time->rfc3339, GYRE_LOG_TIME_RFC3339);
   gyre_log_buffer_put(buffer, line->middle.bytes, line->middle.length);
-  if (append_escaped(buffer, line->text, OF_JSON) < 0 || gyre_log_buffer_reserve(buffer, fixed) < 0)
-    return -ENOMEM;
+  if (append_escaped(buffer, line->text, OF_JSON) < 0 || gyre_log_buffer_reserve(buffer, fixed) < 0) return -ENOMEM;
   if (line->logged_at) {
     gyre_log_buffer_put(buffer, logged, sizeof(logged) - 1);
     gyre_log_buffer_put(buffer, line->logged_at->rfc3339, GYRE_LOG_TIME_RFC3339);
@@ -186,7 +182,6 @@ int gyre_log_line_redis(struct gyre_log_buffer *buffer, const struct gyre_log_li
   if (gyre_log_buffer_reserve(buffer, command.length + line->middle.length) < 0) return -ENOMEM;
   gyre_log_buffer_put(buffer, command.bytes, command.length);
   gyre_log_buffer_put(buffer, line->middle.bytes, line->middle.length);
-  if (append_bulk(buffer, line->text) < 0 || gyre_log_buffer_append(buffer, time, sizeof(time) - 1) < 0)
-    return -ENOMEM;
+  if (append_bulk(buffer, line->text) < 0 || gyre_log_buffer_append(buffer, time, sizeof(time) - 1) < 0) return -ENOMEM;
   return append_bulk(buffer, (struct gyre_log_text){line->time->rfc3339, GYRE_LOG_TIME_RFC3339});
 }

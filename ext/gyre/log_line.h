@@ -19,14 +19,13 @@ struct gyre_log_line {
 };
 
 /* What stands between the time and the message; the same for all messages of a service and severity. */
-int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format,
-                         struct gyre_log_text service, struct gyre_log_text severity);
+int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
+                         struct gyre_log_text severity);
 /* The beginning of each Redis command for a stream. */
 int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text key);
 
 int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw);
 int gyre_log_line_json(struct gyre_log_buffer *buffer, const struct gyre_log_line *line);
-int gyre_log_line_redis(struct gyre_log_buffer *buffer, const struct gyre_log_line *line,
-                        struct gyre_log_text command);
+int gyre_log_line_redis(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, struct gyre_log_text command);
 
 #endif

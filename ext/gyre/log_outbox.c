@@ -22,10 +22,10 @@ static unsigned forks;
 static int utf8, us_ascii, binary;
 
 struct outbox {
-  VALUE service;    /* frozen String */
-  VALUE batch;      /* the String that is being filled, or 0 */
-  VALUE batches;    /* Array of the full ones, each [String, last sequence number, count] */
-  char *bytes;      /* of batch */
+  VALUE service; /* frozen String */
+  VALUE batch;   /* the String that is being filled, or 0 */
+  VALUE batches; /* Array of the full ones, each [String, last sequence number, count] */
+  char *bytes;   /* of batch */
   size_t length, capacity, count;
   size_t first_capacity; /* of the next one: what the last one needed */
   uint64_t sequence;     /* the last one given */
@@ -153,12 +153,14 @@ static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALU
   message.length = (size_t)RSTRING_LEN(message_value);
   size_t length = gyre_log_batch_record_length(service.length, severity.length, message.length);
   if (severity.length > NAME_LIMIT || length > outbox->record_limit) return Qfalse;
-  if (outbox->framed && (service.length + severity.length + message.length > GYRE_LOG_BATCH_FRAME_LIMIT - GYRE_LOG_BATCH_FRAME_HEAD ||
-                         memchr(severity.bytes, ':', severity.length)))
+  if (outbox->framed &&
+      (service.length + severity.length + message.length > GYRE_LOG_BATCH_FRAME_LIMIT - GYRE_LOG_BATCH_FRAME_HEAD ||
+       memchr(severity.bytes, ':', severity.length)))
     return Qfalse;
   size_t used = outbox->bytesize + outbox->held;
   if (used + length > outbox->limit && used > 0 && !beyond_limit) return Qfalse;
-  if (outbox->capacity - outbox->length < length || outbox->length + length > outbox->batch_limit) make_room(self, outbox, length);
+  if (outbox->capacity - outbox->length < length || outbox->length + length > outbox->batch_limit)
+    make_room(self, outbox, length);
   /* Only now: making room may have collected garbage, and moved short Strings. */
   service.bytes = RSTRING_PTR(outbox->service);
   message.bytes = RSTRING_PTR(message_value);
@@ -245,7 +247,8 @@ static VALUE outbox_set_attention(VALUE self, VALUE attention) {
 
 static VALUE batch_measure(VALUE self, VALUE bytes, VALUE limit) {
   StringValue(bytes);
-  struct gyre_log_measure measure = gyre_log_batch_measure(RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), NUM2SIZET(limit));
+  struct gyre_log_measure measure =
+      gyre_log_batch_measure(RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), NUM2SIZET(limit));
   return rb_ary_new_from_args(3, SIZET2NUM(measure.bytes), SIZET2NUM(measure.count), ULL2NUM(measure.last_sequence));
 }
 

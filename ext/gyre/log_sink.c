@@ -25,9 +25,7 @@ struct gyre_log_sink *gyre_log_sink_open(struct gyre_log_hub *hub, enum gyre_log
   return sink;
 }
 
-void gyre_log_sink_retain(struct gyre_log_sink *sink) {
-  sink->references++;
-}
+void gyre_log_sink_retain(struct gyre_log_sink *sink) { sink->references++; }
 
 static void count(struct gyre_log_sink *sink, size_t before, size_t after) {
   if (sink->limit == SIZE_MAX) sink->hub->bytes += after - before;
@@ -80,8 +78,7 @@ static bool is_last(const struct gyre_log_sink *sink, const struct gyre_log_chan
          (text.length == 0 || memcmp(sink->last.bytes + names, text.bytes, text.length) == 0);
 }
 
-static int remember(struct gyre_log_sink *sink, const struct gyre_log_channel *channel,
-                    struct gyre_log_text text) {
+static int remember(struct gyre_log_sink *sink, const struct gyre_log_channel *channel, struct gyre_log_text text) {
   const size_t names = channel->service_length + channel->severity_length;
   sink->has_last = false;
   sink->last.length = 0;
@@ -132,19 +129,16 @@ int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *chann
   }
   if (middle->length == 0) {
     const struct gyre_log_text service = {channel->names, channel->service_length};
-    const struct gyre_log_text severity = {channel->names + channel->service_length,
-                                           channel->severity_length};
+    const struct gyre_log_text severity = {channel->names + channel->service_length, channel->severity_length};
     if (gyre_log_line_middle(middle, sink->format, service, severity) < 0) {
       middle->length = 0;
       return -ENOMEM;
     }
   }
-  return write_line(sink,
-                    &(struct gyre_log_line){gyre_log_text_of(middle), text, &sink->hub->time, logged_at});
+  return write_line(sink, &(struct gyre_log_line){gyre_log_text_of(middle), text, &sink->hub->time, logged_at});
 }
 
-int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session,
-                       struct gyre_log_mark *mark) {
+int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark) {
   if (mark->turn == sink->turn) {
     sink->clients[mark->client].last = mark->last;
     return 0;
@@ -164,9 +158,7 @@ int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session
   return 0;
 }
 
-int gyre_log_sink_finish(struct gyre_log_sink *sink) {
-  return write_repeated(sink);
-}
+int gyre_log_sink_finish(struct gyre_log_sink *sink) { return write_repeated(sink); }
 
 void gyre_log_sink_clear(struct gyre_log_sink *sink) {
   count(sink, sink->bytes.length, 0);

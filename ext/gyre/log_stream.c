@@ -4,9 +4,8 @@
  */
 #include "log_hub.h"
 
-void gyre_log_stream_open(struct gyre_log_stream *stream, struct gyre_log_hub *hub,
-                          struct gyre_log_session *session, enum gyre_log_kind kind,
-                          enum gyre_log_framing framing, size_t limit) {
+void gyre_log_stream_open(struct gyre_log_stream *stream, struct gyre_log_hub *hub, struct gyre_log_session *session,
+                          enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit) {
   memset(stream, 0, sizeof(*stream));
   stream->hub = hub;
   stream->session = session;

@@ -11,13 +11,9 @@ struct rest {
   const char *at, *end;
 };
 
-static bool is_digit(char byte) {
-  return byte >= '0' && byte <= '9';
-}
+static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 
-static size_t left(const struct rest *rest) {
-  return (size_t)(rest->end - rest->at);
-}
+static size_t left(const struct rest *rest) { return (size_t)(rest->end - rest->at); }
 
 /* --- what a message says --- */
 
@@ -122,14 +118,12 @@ static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
   const char *at = word.bytes + sizeof(start) - 1, *const end = word.bytes + word.length;
   int64_t microseconds = 0, offset = 0;
   if (word.length < sizeof(start) || !looks_like(word.bytes, start, sizeof(start) - 1)) return false;
-  const int64_t month = number(word.bytes + 5, 2), day = number(word.bytes + 8, 2),
-                hour = number(word.bytes + 11, 2), minute = number(word.bytes + 14, 2),
-                second = number(word.bytes + 17, 2);
+  const int64_t month = number(word.bytes + 5, 2), day = number(word.bytes + 8, 2), hour = number(word.bytes + 11, 2),
+                minute = number(word.bytes + 14, 2), second = number(word.bytes + 17, 2);
   if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 59) return false;
   if (*at == '.') {
     int count = 0;
-    for (at++; at < end && is_digit(*at) && count < 6; at++, count++)
-      microseconds = microseconds * 10 + (*at - '0');
+    for (at++; at < end && is_digit(*at) && count < 6; at++, count++) microseconds = microseconds * 10 + (*at - '0');
     if (count == 0) return false;
     while (count++ < 6) microseconds *= 10;
   }
@@ -151,14 +145,13 @@ static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct 
   struct gyre_log_text time, host, name, process, id, data;
   if (left(&rest) < 2 || memcmp(rest.at, "1 ", 2) != 0) return 0;
   rest.at += 2;
-  if (!take_word(&rest, &time) || !take_word(&rest, &host) || !take_word(&rest, &name) ||
-      !take_word(&rest, &process) || !take_word(&rest, &id) || !take_structured_data(&rest, &data))
+  if (!take_word(&rest, &time) || !take_word(&rest, &host) || !take_word(&rest, &name) || !take_word(&rest, &process) ||
+      !take_word(&rest, &id) || !take_structured_data(&rest, &data))
     return 0;
   if (left(&rest) >= 3 && memcmp(rest.at, "\xef\xbb\xbf", 3) == 0) rest.at += 3; /* MSG-UTF8 */
   message->has_time = parse_time(time, &message->time_us);
   if (unless_nil(name).length > 0) message->service = name;
-  if (put_before(scratch, "host=", unless_nil(host)) < 0 ||
-      put_before(scratch, "pid=", unless_nil(process)) < 0 ||
+  if (put_before(scratch, "host=", unless_nil(host)) < 0 || put_before(scratch, "pid=", unless_nil(process)) < 0 ||
       put_before(scratch, "id=", unless_nil(id)) < 0 || put_before(scratch, "", data) < 0)
     return -ENOMEM;
   message->text = (struct gyre_log_text){rest.at, left(&rest)};
@@ -170,8 +163,8 @@ static void take_old_time(struct rest *rest, struct gyre_log_message *message) {
   static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
   struct gyre_log_text word;
   struct rest behind = *rest;
-  if (left(rest) >= 16 && looks_like(rest->at + 6, " 00:00:00 ", 10) && rest->at[3] == ' ' &&
-      is_digit(rest->at[5]) && (is_digit(rest->at[4]) || rest->at[4] == ' ')) {
+  if (left(rest) >= 16 && looks_like(rest->at + 6, " 00:00:00 ", 10) && rest->at[3] == ' ' && is_digit(rest->at[5]) &&
+      (is_digit(rest->at[4]) || rest->at[4] == ' ')) {
     for (const char *month = months; *month; month += 3) {
       if (memcmp(rest->at, month, 3) != 0) continue;
       rest->at += 16;
@@ -225,8 +218,7 @@ static int parse_3164(struct rest rest, struct gyre_log_buffer *scratch, struct 
 long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buffer *scratch,
                            struct gyre_log_message *message) {
   static const char service[] = "syslog";
-  while (length > 0 && (bytes[length - 1] == '\n' || bytes[length - 1] == '\r' || bytes[length - 1] == '\0'))
-    length--;
+  while (length > 0 && (bytes[length - 1] == '\n' || bytes[length - 1] == '\r' || bytes[length - 1] == '\0')) length--;
   message->present = length > 0;
   if (length == 0) return 0;
 

@@ -9,8 +9,8 @@
 enum head { MORE, LINE, COUNTED, WRONG };
 
 /* What kind of message begins here; for a counted one how long its head and its message are. */
-static enum head read_head(const struct gyre_log_cutter *cutter, const char *bytes, size_t length,
-                           size_t *start, size_t *count) {
+static enum head read_head(const struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t *start,
+                           size_t *count) {
   const bool strict = cutter->framing == GYRE_LOG_OCTET_COUNTING;
   const enum head other = strict ? WRONG : LINE;
   size_t at = 0;
@@ -29,8 +29,8 @@ static enum head read_head(const struct gyre_log_cutter *cutter, const char *byt
   return bytes[at] == '<' ? COUNTED : LINE; /* a line may begin with a number, too */
 }
 
-static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t start,
-                        size_t count, struct gyre_log_message *message) {
+static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, size_t start, size_t count,
+                        struct gyre_log_message *message) {
   if (count > cutter->limit) return -GYRE_LOG_TOO_LONG;
   cutter->wanted = start + count;
   if (length - start < count) return 0;

@@ -24,9 +24,8 @@ static void new_second(struct gyre_log_time *time, int64_t second) {
   tzset(); /* localtime_r need not look at TZ */
   if (!localtime_r(&when, &parts)) return;
   const long offset = parts.tm_gmtoff, minutes = (offset < 0 ? -offset : offset) / 60;
-  const unsigned date[] = {(unsigned)(parts.tm_year + 1900), (unsigned)(parts.tm_mon + 1),
-                           (unsigned)parts.tm_mday,          (unsigned)parts.tm_hour,
-                           (unsigned)parts.tm_min,           (unsigned)parts.tm_sec};
+  const unsigned date[] = {(unsigned)(parts.tm_year + 1900), (unsigned)(parts.tm_mon + 1), (unsigned)parts.tm_mday,
+                           (unsigned)parts.tm_hour,          (unsigned)parts.tm_min,       (unsigned)parts.tm_sec};
   static const unsigned char places[] = {0, 5, 8, 11, 14, 17};
   memcpy(time->text, "0000/00/00 00:00:00", GYRE_LOG_TIME_TEXT);
   memcpy(time->rfc3339, "0000-00-00T00:00:00.000000+00:00", GYRE_LOG_TIME_RFC3339);

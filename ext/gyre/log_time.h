@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GYRE_LOG_TIME_TEXT    19 /* 2026/11/21 19:20:00 */
+#define GYRE_LOG_TIME_TEXT 19    /* 2026/11/21 19:20:00 */
 #define GYRE_LOG_TIME_RFC3339 32 /* 2026-11-21T19:20:00.123456+01:00 */
 
 struct gyre_log_time {

@@ -16,7 +16,7 @@
 
 #define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* what everybody who watches has to see */
 #define VERIFY_NS INT64_C(5000000)
-#define STALE_TURNS 16 /* for how long a stale report is remembered */
+#define STALE_TURNS 16             /* for how long a stale report is remembered */
 #define END_NS INT64_C(1000000000) /* for operations in flight to end when the loop closes */
 
 int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations *backend) {
@@ -135,7 +135,8 @@ int gyre_loop_reopen(struct gyre_loop *loop) {
   gyre_timers_cancel_all(&loop->timers);
   /* The kernel works on the parent's memory, not on this copy of it. */
   gyre_loop_orphan(loop);
-  while (!gyre_list_empty(&loop->operations)) complete(GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node));
+  while (!gyre_list_empty(&loop->operations))
+    complete(GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node));
   loop->event_next = loop->event_count = 0;
   gyre_loop_close(loop);
   return gyre_loop_open(loop, backend);
@@ -189,7 +190,8 @@ static int tell(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int 
   if (++descriptor->generation == 0) descriptor->generation = 1;
   unsigned asked = interest | (descriptor->drained & interest ? GYRE_BLOCKED : 0);
   int error = loop->backend->watch(loop->backend_state, fd, descriptor->generation, asked, previous);
-  if (error == -EEXIST && (error = renew(loop)) == 0) error = loop->backend->watch(loop->backend_state, fd, descriptor->generation, asked, 0);
+  if (error == -EEXIST && (error = renew(loop)) == 0)
+    error = loop->backend->watch(loop->backend_state, fd, descriptor->generation, asked, 0);
   descriptor->registered = error < 0 ? 0 : (uint8_t)interest;
   descriptor->hung_up = 0; /* reported anew when it is so */
   return error;
@@ -197,7 +199,8 @@ static int tell(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int 
 
 /* Whether a watch stays with the kernel when it has reported. */
 static bool stays(const struct gyre_loop *loop, const struct gyre_descriptor *descriptor) {
-  return loop->backend->capabilities & GYRE_BACKEND_EDGE || (descriptor->registered & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING;
+  return loop->backend->capabilities & GYRE_BACKEND_EDGE ||
+         (descriptor->registered & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING;
 }
 
 int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest) {
@@ -317,11 +320,13 @@ void gyre_loop_abandon(struct gyre_loop *loop, int fd) {
 }
 
 void gyre_loop_hand_over(struct gyre_loop *loop) {
-  if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE)) loop->backend->wait(loop->backend_state, loop->events, 0, 0); /* takes nothing */
+  if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE))
+    loop->backend->wait(loop->backend_state, loop->events, 0, 0); /* takes nothing */
 }
 
 void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
-  bool held = fd >= 0 && fd < loop->descriptor_capacity && loop->descriptors[fd].first && !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
+  bool held = fd >= 0 && fd < loop->descriptor_capacity && loop->descriptors[fd].first &&
+              !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
   gyre_loop_abandon(loop, fd);
   if (held) gyre_loop_hand_over(loop);
 }
@@ -346,7 +351,8 @@ static bool verify(struct gyre_loop *loop) {
 static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
   if (fd >= loop->descriptor_capacity) return; /* closed or forked by who was told */
   struct gyre_descriptor *state = &loop->descriptors[fd];
-  if (state->registered & GYRE_LEVEL && ready & state->registered & ~wanted(state)) state->first ? tell(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
+  if (state->registered & GYRE_LEVEL && ready & state->registered & ~wanted(state))
+    state->first ? tell(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
 }
 
 /* A report for a watch that is over. Once that is a matter of time; again it is a number that was closed while a child process or a
@@ -354,7 +360,8 @@ static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
   bool same = loop->stale.fd == event->fd && loop->stale.generation == event->generation;
   uint64_t age = loop->statistics.turns - loop->stale_turn;
-  if (!same && age <= STALE_TURNS && loop->stale.generation) return; /* one of several: it waits for the first to come again */
+  if (!same && age <= STALE_TURNS && loop->stale.generation)
+    return; /* one of several: it waits for the first to come again */
   loop->stale = *event;
   loop->stale_turn = loop->statistics.turns;
   if (same && age > 0 && loop->backend->capabilities & GYRE_BACKEND_EDGE) (void)renew(loop);
@@ -412,7 +419,8 @@ static void interrupt_wait(void *opaque) { gyre_loop_wake(opaque); }
 static VALUE wait_body(VALUE opaque) {
   struct gyre_loop *loop = (struct gyre_loop *)opaque;
   loop->error = 0;
-  rb_nogvl(wait_without_gvl, loop, interrupt_wait, loop, RB_NOGVL_UBF_ASYNC_SAFE | (loop->sleeping ? RB_NOGVL_INTR_FAIL : 0));
+  rb_nogvl(wait_without_gvl, loop, interrupt_wait, loop,
+           RB_NOGVL_UBF_ASYNC_SAFE | (loop->sleeping ? RB_NOGVL_INTR_FAIL : 0));
   return Qnil;
 }
 
@@ -445,7 +453,8 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
     bool edge = loop->backend->capabilities & GYRE_BACKEND_EDGE;
     /* A busy loop never comes to sleep; what it trusted is verified after a while all the same. Before it asks: what was
      * reported for the earlier registration would be dropped. */
-    bool due = !edge || (!gyre_list_empty(&loop->unverified) && gyre_timers_coarse_now() - loop->verified_ns > VERIFY_NS);
+    bool due =
+        !edge || (!gyre_list_empty(&loop->unverified) && gyre_timers_coarse_now() - loop->verified_ns > VERIFY_NS);
     if (due && verify(loop)) wait = false;
     if (!loop->backend_state) closed();
     int count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, 0);
@@ -454,7 +463,8 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
     if (count < 0) rb_syserr_fail(-count, "wait for events");
 
     int64_t next = gyre_timers_next(&loop->timers), now_ns = wait && count == 0 ? gyre_loop_now(loop) : 0;
-    bool idle = wait && count == 0 && !(next >= 0 && next <= now_ns) && !verify(loop) && !(loop->sleeping && !loop->sleeping(loop));
+    bool idle = wait && count == 0 && !(next >= 0 && next <= now_ns) && !verify(loop) &&
+                !(loop->sleeping && !loop->sleeping(loop));
     /* Last of all: what was asked before may have let others run, who woke us. */
     if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) {
       loop->statistics.wakeups++;

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GYRE_LOOP_EVENTS 256        /* asked from the kernel at once */
+#define GYRE_LOOP_EVENTS 256         /* asked from the kernel at once */
 #define GYRE_LOOP_BUFFER (64 * 1024) /* the receive buffer that the loop lends */
 
 struct gyre_loop;
@@ -25,7 +25,7 @@ struct gyre_watch {
   struct gyre_watch *next, *previous; /* of the same descriptor */
   struct gyre_list unverified;
   struct gyre_watch *next_to_tell; /* in loop->to_tell */
-  int fd; /* -1 when not watching */
+  int fd;                          /* -1 when not watching */
   uint16_t interest;
   uint16_t told; /* with what it is going to be called; 0 when it is not in loop->to_tell */
   void (*ready)(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
@@ -34,12 +34,12 @@ struct gyre_watch {
 struct gyre_descriptor {
   struct gyre_watch *first;
   uint32_t generation; /* never 0 once told */
-  uint8_t registered; /* what the kernel was last told to report */
-  uint8_t drained;    /* a call answered "would block" or moved less than it could, and nothing was reported since */
-  uint8_t hung_up;    /* GYRE_HANGUP was reported: nothing more will be, and calls tell at once */
-  uint8_t kind;       /* for the holder's use; 0 at first */
-  uint32_t available; /* the same */
-  uintptr_t holder;   /* who called last, see gyre_loop_held; only ever compared */
+  uint8_t registered;  /* what the kernel was last told to report */
+  uint8_t drained;     /* a call answered "would block" or moved less than it could, and nothing was reported since */
+  uint8_t hung_up;     /* GYRE_HANGUP was reported: nothing more will be, and calls tell at once */
+  uint8_t kind;        /* for the holder's use; 0 at first */
+  uint32_t available;  /* the same */
+  uintptr_t holder;    /* who called last, see gyre_loop_held; only ever compared */
 };
 
 struct gyre_loop_statistics {
@@ -51,14 +51,14 @@ struct gyre_loop {
   const struct gyre_backend_operations *backend;
   void *backend_state;
   struct gyre_timers timers;
-  int64_t now_ns; /* of this turn */
+  int64_t now_ns;     /* of this turn */
   int64_t virtual_ns; /* a clock that stands still but for jumps to the next timer (Gyre::Testing); 0: the real one */
   unsigned outside;   /* parts of the work that others do in real time: then that clock does not jump */
-  int64_t polled_ns; /* when the backend last answered */
+  int64_t polled_ns;  /* when the backend last answered */
 
   struct gyre_descriptor *descriptors; /* by number */
   int descriptor_capacity;
-  int watched_count; /* descriptors that somebody watches */
+  int watched_count;           /* descriptors that somebody watches */
   struct gyre_list unverified; /* watches that trust an earlier registration */
   int64_t verified_ns;         /* when they were last verified (coarse) */
 

@@ -33,7 +33,8 @@ static const struct gyre_backend_choice *known(VALUE name) {
   const struct gyre_backend_choice *choice = find(StringValueCStr(name));
   if (choice) return choice;
   VALUE names = rb_str_new(NULL, 0);
-  for (choice = gyre_backends; choice->name; choice++) rb_str_catf(names, "%s%s", choice == gyre_backends ? "" : ", ", choice->name);
+  for (choice = gyre_backends; choice->name; choice++)
+    rb_str_catf(names, "%s%s", choice == gyre_backends ? "" : ", ", choice->name);
   rb_raise(rb_eArgError, "unknown backend %+" PRIsVALUE ": choose one of %" PRIsVALUE, name, names);
 }
 

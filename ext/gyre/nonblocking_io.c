@@ -38,7 +38,8 @@ static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
  * does. */
 static ssize_t unasked_file(int fd) {
 #if defined(GYRE_HAVE_PREADV2_NOWAIT) && defined(GYRE_HAVE_LINUX_MAGIC)
-  static const unsigned long in_memory[] = {TMPFS_MAGIC, RAMFS_MAGIC, PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC};
+  static const unsigned long in_memory[] = {TMPFS_MAGIC,         RAMFS_MAGIC,   PROC_SUPER_MAGIC, SYSFS_MAGIC,
+                                            CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC};
   struct statfs system;
   if (fstatfs(fd, &system) < 0) return GYRE_IO_FILE;
   for (size_t i = 0; i < sizeof(in_memory) / sizeof(*in_memory); i++) {

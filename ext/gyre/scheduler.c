@@ -3,9 +3,9 @@
  * scheduler's own face (run, spawn, …). The hooks for descriptors are in scheduler_io.c, for processes
  * in scheduler_process.c, what moves the fibers in fibers.c.
  */
+#include "scheduler.h"
 #include "feature.h"
 #include "gyre.h"
-#include "scheduler.h"
 
 #include <errno.h>
 #include <ruby/fiber/scheduler.h>
@@ -219,7 +219,8 @@ static VALUE scheduler_yield(VALUE self) {
 /* --- fibers --- */
 
 static VALUE call_job(VALUE job) {
-  if (rb_obj_is_proc(job)) return rb_proc_call_with_block(job, 0, NULL, Qnil); /* a shallower stack than by its method */
+  if (rb_obj_is_proc(job))
+    return rb_proc_call_with_block(job, 0, NULL, Qnil); /* a shallower stack than by its method */
   if (!RB_TYPE_P(job, T_ARRAY)) return rb_funcallv(job, id_call, 0, NULL);
   long count = RARRAY_LEN(job);
   VALUE callable = rb_ary_entry(job, 0);

@@ -18,19 +18,19 @@
 
 struct gyre_scheduler;
 
-#define GYRE_READY_BUDGET 255     /* fibers run between two questions to the kernel */
-#define GYRE_CLOCK_INTERVAL 4     /* of these between two looks at the clock */
+#define GYRE_READY_BUDGET 255        /* fibers run between two questions to the kernel */
+#define GYRE_CLOCK_INTERVAL 4        /* of these between two looks at the clock */
 #define GYRE_IDLE_WORKERS_LIMIT 1024 /* finished fibers kept for reuse */
 
 enum gyre_parked_state { GYRE_PARKED, GYRE_READY, GYRE_RUNNING };
 
 struct gyre_parked {
-  struct gyre_list node; /* in scheduler->parked or scheduler->ready */
+  struct gyre_list node;         /* in scheduler->parked or scheduler->ready */
   struct gyre_list foreign_node; /* in scheduler->foreign, if it is foreign */
   VALUE fiber;
   VALUE entered; /* the fiber that we entered last when it parked: itself, or the one that resumes it */
   bool entered_is_worker;
-  bool foreign; /* its fiber is not one of the pool's */
+  bool foreign;  /* its fiber is not one of the pool's */
   bool first;    /* ready before all others: it has started another, and goes on */
   VALUE blocker; /* what it waits for, to be told; Qundef when it is not in a struct gyre_wait */
   enum gyre_parked_state state;
@@ -73,32 +73,32 @@ struct gyre_scheduler {
   struct gyre_loop loop;
   VALUE self;
   struct gyre_list parked, ready;
-  struct gyre_list foreign; /* of these, those to mark: workers keep their fibers themselves */
+  struct gyre_list foreign;    /* of these, those to mark: workers keep their fibers themselves */
   struct gyre_list interrupts; /* to deliver in the next turn */
   struct gyre_list postponed;  /* until their fiber has run */
   struct gyre_list deferred;   /* until their timer fires */
   size_t parked_count, ready_count;
   struct gyre_list busy, idle;
   size_t busy_count, idle_count;
-  VALUE worker_block;           /* the body of every worker's fiber, made once; nil before */
-  struct gyre_worker *starting; /* its fiber is entered for the first time */
-  struct gyre_driving *driving; /* the newest */
-  size_t overtaken_count;       /* of the parked ones */
-  VALUE driver;                 /* its fiber, or nil */
-  VALUE entered;                /* the fiber that we entered last, or nil; never dereferenced */
-  bool entered_is_worker;       /* it is a pooled fiber */
-  struct gyre_question *question; /* for the fiber that is entered next */
-  uint64_t random;  /* the state of what draws the next ready fiber; 0: they go in their order */
-  unsigned budget;  /* switches until the kernel is asked */
-  int64_t slice_ns; /* the coarse time when the budget was filled */
+  VALUE worker_block;                /* the body of every worker's fiber, made once; nil before */
+  struct gyre_worker *starting;      /* its fiber is entered for the first time */
+  struct gyre_driving *driving;      /* the newest */
+  size_t overtaken_count;            /* of the parked ones */
+  VALUE driver;                      /* its fiber, or nil */
+  VALUE entered;                     /* the fiber that we entered last, or nil; never dereferenced */
+  bool entered_is_worker;            /* it is a pooled fiber */
+  struct gyre_question *question;    /* for the fiber that is entered next */
+  uint64_t random;                   /* the state of what draws the next ready fiber; 0: they go in their order */
+  unsigned budget;                   /* switches until the kernel is asked */
+  int64_t slice_ns;                  /* the coarse time when the budget was filled */
   struct gyre_blocked_table blocked; /* for unblock */
-  st_table *early;   /* fibers whose unblock came before they had parked => by a mutex; nearly always empty */
+  st_table *early; /* fibers whose unblock came before they had parked => by a mutex; nearly always empty */
   struct gyre_list descriptor_waits; /* struct gyre_wait: descriptors that the program may close */
   struct gyre_timer sweep;
-  struct gyre_timer unwinding; /* ends the wait for what is stopped when it closes */
+  struct gyre_timer unwinding;       /* ends the wait for what is stopped when it closes */
   uint64_t switches, swept_switches; /* fibers taken off the queue, in all and at the last sweep */
-  struct gyre_list keepers; /* things that keep `run` going: listening sockets */
-  struct gyre_list clients; /* struct gyre_client: C parts with Ruby objects to mark */
+  struct gyre_list keepers;          /* things that keep `run` going: listening sockets */
+  struct gyre_list clients;          /* struct gyre_client: C parts with Ruby objects to mark */
   bool closed, reset_storage;
   bool suspicious; /* looks for deadlocks also while something goes on */
 };
@@ -162,7 +162,8 @@ void gyre_yield(struct gyre_scheduler *scheduler);
 /* Runs function(argument) in a pooled fiber, at once up to its first wait. The caller goes on after
  * that. `storage` is the fiber storage that it begins with: a Hash or nil. Returns the fiber. */
 VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage);
-VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage, bool blocking);
+VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage,
+                      bool blocking);
 
 /* Has the loop raise an exception in a fiber, from any thread. NULL: its job is over. */
 struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VALUE fiber, VALUE exception);
@@ -174,13 +175,14 @@ void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interru
 void gyre_unwind(struct gyre_scheduler *scheduler);
 
 /* Runs turns until done is true; the context is in the driving that it gets. */
-void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, struct gyre_driving *), void *context);
+void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, struct gyre_driving *),
+                void *context);
 bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *driving);
 
 /* wait.c */
 struct gyre_wait {
   struct gyre_scheduler *scheduler;
-  struct gyre_list descriptor_node; /* in scheduler->descriptor_waits */
+  struct gyre_list descriptor_node;      /* in scheduler->descriptor_waits */
   struct gyre_blocked_node blocked_node; /* in scheduler->blocked, when it is a block */
   struct gyre_parked parked;
   struct gyre_timer timer;

@@ -26,7 +26,8 @@ static VALUE let_go(VALUE fd) {
 
 static VALUE io_close(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_here();
-  if (!scheduler || scheduler->loop.backend->capabilities & GYRE_BACKEND_EDGE || RTEST(rb_funcallv(self, id_closed_p, 0, NULL))) {
+  if (!scheduler || scheduler->loop.backend->capabilities & GYRE_BACKEND_EDGE ||
+      RTEST(rb_funcallv(self, id_closed_p, 0, NULL))) {
     return rb_call_super(0, NULL);
   }
   return rb_ensure(close_it, self, let_go, INT2NUM(rb_io_descriptor(self)));

@@ -30,7 +30,8 @@ static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int f
 #endif
   int ready = gyre_wait_io(scheduler, fd, events, gyre_duration_ns(timeout), io);
   if (ready == 0 && !NIL_P(own_timeout)) {
-    rb_raise(rb_const_get(rb_cIO, rb_intern("TimeoutError")), "%" PRIsVALUE " was not ready within its timeout of %" PRIsVALUE " s", io, own_timeout);
+    rb_raise(rb_const_get(rb_cIO, rb_intern("TimeoutError")),
+             "%" PRIsVALUE " was not ready within its timeout of %" PRIsVALUE " s", io, own_timeout);
   }
   return ready;
 }
@@ -59,9 +60,9 @@ struct transfer {
   int fd;
   bool writes, positioned; /* positioned: pread and pwrite */
   enum gyre_io_kind kind;
-  char *base;              /* the buffer's bytes, until the next wait */
-  size_t least;            /* 0: try once */
-  size_t most;             /* bytes */
+  char *base;   /* the buffer's bytes, until the next wait */
+  size_t least; /* 0: try once */
+  size_t most;  /* bytes */
   size_t offset;
   off_t from; /* when positioned */
 };
@@ -77,15 +78,18 @@ static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second
 #if RUBY_FIBER_SCHEDULER_VERSION >= 4
   transfer->offset = NUM2SIZET(first);
   size_t length = NUM2SIZET(second);
-  if (transfer->offset > size) rb_raise(rb_eArgError, "offset %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", transfer->offset, size);
+  if (transfer->offset > size)
+    rb_raise(rb_eArgError, "offset %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", transfer->offset, size);
   transfer->most = size - transfer->offset < length ? size - transfer->offset : length;
   transfer->least = 0;
 #else
   transfer->least = NUM2SIZET(first);
   transfer->offset = NUM2SIZET(second);
-  if (transfer->offset > size) rb_raise(rb_eArgError, "offset %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", transfer->offset, size);
+  if (transfer->offset > size)
+    rb_raise(rb_eArgError, "offset %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", transfer->offset, size);
   transfer->most = size - transfer->offset;
-  if (transfer->least > transfer->most) rb_raise(rb_eArgError, "length %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", transfer->least, size);
+  if (transfer->least > transfer->most)
+    rb_raise(rb_eArgError, "length %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", transfer->least, size);
 #endif
 }
 
@@ -121,7 +125,8 @@ static void *file_call_without_gvl(void *opaque) {
     call->result = transfer->writes ? pwrite(transfer->fd, call->bytes, call->length, transfer->from)
                                     : pread(transfer->fd, call->bytes, call->length, transfer->from);
   } else {
-    call->result = transfer->writes ? write(transfer->fd, call->bytes, call->length) : read(transfer->fd, call->bytes, call->length);
+    call->result = transfer->writes ? write(transfer->fd, call->bytes, call->length)
+                                    : read(transfer->fd, call->bytes, call->length);
   }
   if (call->result < 0) call->result = -errno;
   return NULL;
@@ -176,7 +181,8 @@ static VALUE file_operation_free(VALUE argument) {
 
 /* -ENOSYS: the backend cannot. */
 static ssize_t file_operate(struct transfer *transfer, size_t at, size_t length) {
-  struct gyre_operation *operation = gyre_operation_new(transfer->writes ? GYRE_OPERATION_WRITE : GYRE_OPERATION_READ, length);
+  struct gyre_operation *operation =
+      gyre_operation_new(transfer->writes ? GYRE_OPERATION_WRITE : GYRE_OPERATION_READ, length);
   if (!operation) return -ENOMEM;
   operation->fd = transfer->fd;
   operation->length = length;
@@ -209,7 +215,8 @@ static bool pays(const struct transfer *transfer, size_t length, bool waits) {
 static ssize_t file_part(struct transfer *transfer, size_t at, size_t length, bool waits) {
   if (pays(transfer, length, waits)) {
     ssize_t count = -ENOSYS;
-    if (transfer->scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS) count = file_operate(transfer, at, length);
+    if (transfer->scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS)
+      count = file_operate(transfer, at, length);
     /* Else the file system cannot, or the ring was closed. */
     if (count != -ENOSYS && count != -EAGAIN && count != -EINTR && count != -ECANCELED) return count;
     if (!transfer->writes) return file_read_in_thread(transfer, at, length);
@@ -247,7 +254,8 @@ static ssize_t pread_step(struct transfer *transfer, size_t at, size_t length) {
 }
 
 static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length) {
-  if (transfer->positioned) return transfer->writes ? file_step(transfer, at, length, false) : pread_step(transfer, at, length);
+  if (transfer->positioned)
+    return transfer->writes ? file_step(transfer, at, length, false) : pread_step(transfer, at, length);
 
   char *bytes = transfer->base + at;
   ssize_t count = transfer->writes ? gyre_nonblocking_write(transfer->fd, bytes, length, transfer->kind)
@@ -269,7 +277,8 @@ static int io_mode(VALUE io) {
  * the pipe empty: a series of reads that were all satisfied asks once how many bytes are left. */
 static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held, bool waited) {
   if (RB_TYPE_P(transfer->io, T_FILE) && io_mode(transfer->io) & FMODE_DUPLEX) {
-    if (held && held->kind != STREAM_SOCKET && held->kind != OTHER) held->kind = gyre_is_stream_socket(transfer->fd) ? STREAM_SOCKET : OTHER;
+    if (held && held->kind != STREAM_SOCKET && held->kind != OTHER)
+      held->kind = gyre_is_stream_socket(transfer->fd) ? STREAM_SOCKET : OTHER;
     return GYRE_IO_SOCKET;
   }
   if (!held || transfer->fd <= STDERR_FILENO) return GYRE_IO_ANY;
@@ -298,7 +307,8 @@ static void transfer_learn(struct transfer *transfer, unsigned interest, size_t 
   if (!held || (count <= 0 && count != -EAGAIN)) return;
   bool pipe = held->kind == NONBLOCKING_PIPE || held->kind == SATISFIED_PIPE;
   /* What comes short from anything else may be a message, or a line, and the next one is there already. */
-  if (count == -EAGAIN || (count < (ssize_t)length && (pipe || held->kind == STREAM_SOCKET))) gyre_descriptor_drained(held, interest);
+  if (count == -EAGAIN || (count < (ssize_t)length && (pipe || held->kind == STREAM_SOCKET)))
+    gyre_descriptor_drained(held, interest);
   if (transfer->writes || !pipe) return;
   held->kind = count == (ssize_t)length ? SATISFIED_PIPE : NONBLOCKING_PIPE;
   held->available = count > 0 && held->available > (size_t)count ? held->available - (uint32_t)count : 0;
@@ -350,7 +360,8 @@ static ssize_t transfer_run(struct transfer *transfer) {
 /* The four hooks: arguments are io, buffer, and those of transfer_arguments. */
 static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes, bool positioned) {
   rb_check_arity(argc, positioned ? 4 : 3, positioned ? 5 : 4);
-  struct transfer transfer = {gyre_scheduler_opened(self), .io = argv[0], .buffer = argv[1], .writes = writes, .positioned = positioned};
+  struct transfer transfer = {gyre_scheduler_opened(self), .io = argv[0], .buffer = argv[1], .writes = writes,
+                              .positioned = positioned};
   transfer_arguments(&transfer, argc - 2, argv + 2, transfer_open(&transfer));
   VALUE result = transfer_result(transfer_run(&transfer));
   RB_GC_GUARD(transfer.buffer);
@@ -363,28 +374,36 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
  *   From Ruby 4.1: io_read(io, buffer, offset, length), one try of at most `length`.
  *   @return [Integer] bytes, 0 at the end of the file, or -errno (-EAGAIN: would block)
  */
-static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) { return transfer_hook(self, argc, argv, false, false); }
+static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) {
+  return transfer_hook(self, argc, argv, false, false);
+}
 
 /*
  * @overload io_write(io, buffer, length, offset = 0)
  *   Writes at least `length` bytes of the buffer (Fiber::Scheduler#io_write); as {#io_read} otherwise.
  *   @return [Integer] bytes or -errno
  */
-static VALUE scheduler_io_write(int argc, VALUE *argv, VALUE self) { return transfer_hook(self, argc, argv, true, false); }
+static VALUE scheduler_io_write(int argc, VALUE *argv, VALUE self) {
+  return transfer_hook(self, argc, argv, true, false);
+}
 
 /*
  * @overload io_pread(io, buffer, from, length, offset = 0)
  *   Reads at a place of a file (Fiber::Scheduler#io_pread), outside the GVL.
  *   @return [Integer] bytes or -errno
  */
-static VALUE scheduler_io_pread(int argc, VALUE *argv, VALUE self) { return transfer_hook(self, argc, argv, false, true); }
+static VALUE scheduler_io_pread(int argc, VALUE *argv, VALUE self) {
+  return transfer_hook(self, argc, argv, false, true);
+}
 
 /*
  * @overload io_pwrite(io, buffer, from, length, offset = 0)
  *   Writes at a place of a file (Fiber::Scheduler#io_pwrite), outside the GVL.
  *   @return [Integer] bytes or -errno
  */
-static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) { return transfer_hook(self, argc, argv, true, true); }
+static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
+  return transfer_hook(self, argc, argv, true, true);
+}
 
 /* --- closing --- */
 

@@ -24,7 +24,9 @@ struct thread_read {
 
 static void thread_read_mark(void *opaque) { rb_gc_mark(((struct thread_read *)opaque)->io); }
 
-static size_t thread_read_size(const void *opaque) { return sizeof(struct thread_read) + ((const struct thread_read *)opaque)->length; }
+static size_t thread_read_size(const void *opaque) {
+  return sizeof(struct thread_read) + ((const struct thread_read *)opaque)->length;
+}
 
 static const rb_data_type_t thread_read_type = {
     .wrap_struct_name = "Gyre::Scheduler::Native::Read",
@@ -39,7 +41,8 @@ static struct thread_read *get(VALUE self) {
 
 static void *read_without_gvl(void *opaque) {
   struct thread_read *data = opaque;
-  data->result = data->offset < 0 ? read(data->fd, data->bytes, data->length) : pread(data->fd, data->bytes, data->length, data->offset);
+  data->result = data->offset < 0 ? read(data->fd, data->bytes, data->length)
+                                  : pread(data->fd, data->bytes, data->length, data->offset);
   if (data->result < 0) data->result = -errno;
   return NULL;
 }

@@ -82,7 +82,8 @@ static VALUE select_body(VALUE argument) {
         continue;
       }
       if (selected_watch->watch.fd >= 0) continue;
-      int error = gyre_loop_watch(&wait->scheduler->loop, &selected_watch->watch, selecting->descriptors[i].fd, watch_events[kind]);
+      int error = gyre_loop_watch(&wait->scheduler->loop, &selected_watch->watch, selecting->descriptors[i].fd,
+                                  watch_events[kind]);
       if (error < 0 && error != -EPERM) rb_syserr_fail(-error, "select");
     }
     gyre_wait_again(wait);
@@ -125,7 +126,8 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
     if (NIL_P(keep[kind])) continue;
     keep[kind] = selecting.arrays[kind] = rb_ary_dup(rb_Array(keep[kind]));
     selecting.count += RARRAY_LEN(keep[kind]);
-    for (long i = 0; i < RARRAY_LEN(keep[kind]); i++) rb_io_descriptor(rb_io_get_io(RARRAY_AREF(keep[kind], i))); /* raises here */
+    for (long i = 0; i < RARRAY_LEN(keep[kind]); i++)
+      rb_io_descriptor(rb_io_get_io(RARRAY_AREF(keep[kind], i))); /* raises here */
   }
 
   selecting.descriptors = ALLOC_N(struct pollfd, selecting.count + 1);

@@ -8,7 +8,9 @@ static VALUE waiting, ready;
 
 /* --- figures --- */
 
-static void set_count(VALUE stats, const char *name, uint64_t count) { rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM(count)); }
+static void set_count(VALUE stats, const char *name, uint64_t count) {
+  rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM(count));
+}
 
 VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *scheduler) {
   static const struct {
@@ -27,7 +29,8 @@ VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *sche
   set_count(stats, "timers", loop->timers.count - (scheduler && gyre_timer_armed(&scheduler->sweep)));
   set_count(stats, "descriptors", (uint64_t)loop->watched_count);
   for (int i = 0; i < 4; i++) {
-    rb_hash_aset(stats, ID2SYM(rb_intern(lags[i].name)), DBL2NUM((double)gyre_lag_percentile(&loop->lag, lags[i].share) / 1e9));
+    rb_hash_aset(stats, ID2SYM(rb_intern(lags[i].name)),
+                 DBL2NUM((double)gyre_lag_percentile(&loop->lag, lags[i].share) / 1e9));
   }
   return stats;
 }
@@ -64,7 +67,8 @@ static VALUE scheduler_set_suspicious(VALUE self, VALUE value) {
 /* --- who waits for what --- */
 
 static VALUE describe(struct gyre_parked *parked) {
-  VALUE values[] = {parked->fiber, parked->entered, parked->state == GYRE_READY ? ready : waiting, Qnil, Qnil, INT2FIX(0), Qnil};
+  VALUE values[] = {
+      parked->fiber, parked->entered, parked->state == GYRE_READY ? ready : waiting, Qnil, Qnil, INT2FIX(0), Qnil};
   if (parked->blocker != Qundef) {
     struct gyre_wait *wait = GYRE_CONTAINER(parked, struct gyre_wait, parked);
     values[3] = parked->blocker;
@@ -72,7 +76,8 @@ static VALUE describe(struct gyre_parked *parked) {
       values[4] = INT2NUM(wait->watch.fd);
       values[5] = UINT2NUM(wait->watch.interest & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE));
     }
-    if (gyre_timer_armed(&wait->timer)) values[6] = DBL2NUM((double)(wait->timer.when_ns - gyre_loop_now(&wait->scheduler->loop)) / 1e9);
+    if (gyre_timer_armed(&wait->timer))
+      values[6] = DBL2NUM((double)(wait->timer.when_ns - gyre_loop_now(&wait->scheduler->loop)) / 1e9);
   }
   return rb_ary_new_from_values(7, values);
 }

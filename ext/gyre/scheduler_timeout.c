@@ -54,7 +54,9 @@ static VALUE scheduler_timeout_after(int argc, VALUE *argv, VALUE self) {
   if (duration_ns < 0) return rb_yield(timeout.duration);
 
   timeout.timer.fire = timeout_fire;
-  if (gyre_timers_arm(&timeout.scheduler->loop.timers, &timeout.timer, gyre_loop_now(&timeout.scheduler->loop) + duration_ns) < 0) rb_memerror();
+  if (gyre_timers_arm(&timeout.scheduler->loop.timers, &timeout.timer,
+                      gyre_loop_now(&timeout.scheduler->loop) + duration_ns) < 0)
+    rb_memerror();
   VALUE result = rb_ensure(timeout_body, (VALUE)&timeout, timeout_ensure, (VALUE)&timeout);
   RB_GC_GUARD(timeout.fiber);
   return result;

@@ -24,7 +24,7 @@ static ID id_alive_p, id_transfer, id_raise, id_pending_interrupt_p;
 /* What the ready queue holds. */
 struct gyre_selector_entry {
   struct gyre_list node;
-  VALUE fiber; /* or what responds to alive? and transfer */
+  VALUE fiber;                               /* or what responds to alive? and transfer */
   enum { ON_STACK, ON_HEAP, BOUNDARY } kind; /* of a fiber that queued itself; of `push`; where a flush ends */
   struct gyre_selector_entry *allocated;     /* the next on the heap */
 };
@@ -110,9 +110,7 @@ static VALUE selector_allocate(VALUE class) {
 static bool sleeping(struct gyre_loop *loop);
 static void sweep(struct gyre_timer *timer, void *context);
 
-static void time_is_over(struct gyre_timer *timer, void *context) {
-  /* Its being due has ended the sleep. */
-}
+static void time_is_over(struct gyre_timer *timer, void *context) { /* Its being due has ended the sleep. */ }
 
 /*
  * @param loop [Fiber] the fiber that will call {#select}
@@ -270,7 +268,8 @@ static VALUE selector_raise(int argc, VALUE *argv, VALUE self) {
 }
 
 /* The next to enter, beyond the boundaries of other flushes; NULL at one's own or at the end. */
-static struct gyre_selector_entry *next_ready(struct gyre_selector *selector, const struct gyre_selector_entry *boundary) {
+static struct gyre_selector_entry *next_ready(struct gyre_selector *selector,
+                                              const struct gyre_selector_entry *boundary) {
   for (struct gyre_list *node = selector->ready.next; node != &selector->ready; node = node->next) {
     struct gyre_selector_entry *entry = GYRE_CONTAINER(node, struct gyre_selector_entry, node);
     if (entry == boundary) return NULL;
@@ -349,7 +348,8 @@ static void sweep(struct gyre_timer *timer, void *context) {
     }
     if (poll(descriptors, (nfds_t)count, 0) <= 0) continue;
     for (int i = 0; i < count; i++) {
-      if (descriptors[i].revents & POLLNVAL) waits[i]->watch.ready(&selector->loop, &waits[i]->watch, waits[i]->watch.interest);
+      if (descriptors[i].revents & POLLNVAL)
+        waits[i]->watch.ready(&selector->loop, &waits[i]->watch, waits[i]->watch.interest);
     }
   }
 }
@@ -392,7 +392,9 @@ static VALUE selector_select(VALUE self, VALUE duration) {
   if (selector->closed || may_skip_the_kernel(selector)) return LONG2NUM(count);
 
   bool wait = duration_ns != 0 && !queued && !count && !anything_ready(selector);
-  if (wait && duration_ns > 0 && gyre_timers_arm(&selector->loop.timers, &selector->limit, gyre_timers_now() + duration_ns) < 0) rb_memerror();
+  if (wait && duration_ns > 0 &&
+      gyre_timers_arm(&selector->loop.timers, &selector->limit, gyre_timers_now() + duration_ns) < 0)
+    rb_memerror();
   gyre_loop_poll(&selector->loop, wait);
   if (wait) gyre_timers_cancel(&selector->loop.timers, &selector->limit);
   if (selector->slept_ns) {

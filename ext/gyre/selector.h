@@ -25,9 +25,9 @@ struct gyre_selector_wait {
 struct gyre_selector {
   struct gyre_loop loop;
   VALUE loop_fiber;
-  struct gyre_list ready;             /* struct gyre_selector_entry */
-  struct gyre_list waiting, reported; /* struct gyre_selector_wait */
-  struct gyre_list spare;             /* entries on the heap, to be used again */
+  struct gyre_list ready;                /* struct gyre_selector_entry */
+  struct gyre_list waiting, reported;    /* struct gyre_selector_wait */
+  struct gyre_list spare;                /* entries on the heap, to be used again */
   struct gyre_selector_entry *allocated; /* all on the heap */
   struct gyre_timer limit, sweep;
   unsigned rounds;  /* since the kernel was asked */

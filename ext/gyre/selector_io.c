@@ -43,7 +43,8 @@ static VALUE wait_ensure(VALUE argument) {
 /* What is ready; 0 when the fiber was entered for another reason; or -errno. */
 static int wait_for(VALUE self, VALUE fiber, int fd, unsigned events) {
   struct gyre_selector *selector = gyre_selector_opened(self);
-  struct gyre_selector_wait wait = {.selector = selector, .fiber = fiber, .watch = {.fd = -1, .ready = descriptor_is_ready}};
+  struct gyre_selector_wait wait = {
+      .selector = selector, .fiber = fiber, .watch = {.fd = -1, .ready = descriptor_is_ready}};
   events &= GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE;
   int error = gyre_loop_watch(&selector->loop, &wait.watch, fd, events);
   if (error < 0) return error == -EPERM ? (int)events : error;
@@ -90,7 +91,8 @@ struct file_call {
 static void *file_call_without_gvl(void *opaque) {
   struct file_call *call = opaque;
   do {
-    call->result = call->writes ? write(call->fd, call->bytes, call->length) : read(call->fd, call->bytes, call->length);
+    call->result =
+        call->writes ? write(call->fd, call->bytes, call->length) : read(call->fd, call->bytes, call->length);
   } while (call->result < 0 && errno == EINTR);
   if (call->result < 0) call->result = -errno;
   return NULL;
@@ -109,7 +111,8 @@ static enum gyre_io_kind kind_of(VALUE io) {
 
 static ssize_t move_once(const struct moving *moving, char *bytes, size_t length) {
   enum gyre_io_kind kind = kind_of(moving->io);
-  ssize_t count = moving->writes ? gyre_nonblocking_write(moving->fd, bytes, length, kind) : gyre_nonblocking_read(moving->fd, bytes, length, kind);
+  ssize_t count = moving->writes ? gyre_nonblocking_write(moving->fd, bytes, length, kind)
+                                 : gyre_nonblocking_read(moving->fd, bytes, length, kind);
   if (count != GYRE_IO_FILE && count != GYRE_IO_FILE_WAITS) return count;
   struct file_call call = {moving->fd, bytes, length, moving->writes, 0};
   rb_nogvl(file_call_without_gvl, &call, RUBY_UBF_IO, NULL, 0);
@@ -168,7 +171,8 @@ static VALUE move_arguments(VALUE self, int argc, const VALUE *argv, bool writes
 #else
   size_t least = NUM2SIZET(argv[3]);
   moving.offset = argc > 4 ? NUM2SIZET(argv[4]) : 0;
-  if (least > size) rb_raise(rb_eArgError, "length %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", least, size);
+  if (least > size)
+    rb_raise(rb_eArgError, "length %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", least, size);
   if (moving.offset > size) return INT2NUM(-EINVAL);
   moving.most = size - moving.offset;
 #endif

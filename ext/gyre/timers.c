@@ -3,8 +3,8 @@
  * the children of a node share a cache line. Entries repeat the time, so that sifting never touches
  * the timers themselves.
  */
-#include "feature.h"
 #include "timers.h"
+#include "feature.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -109,9 +109,7 @@ void gyre_timers_cancel(struct gyre_timers *timers, struct gyre_timer *timer) {
   if (index < timers->count) settle(timers, index, last);
 }
 
-int64_t gyre_timers_next(const struct gyre_timers *timers) {
-  return timers->count ? timers->entries[0].when_ns : -1;
-}
+int64_t gyre_timers_next(const struct gyre_timers *timers) { return timers->count ? timers->entries[0].when_ns : -1; }
 
 uint32_t gyre_timers_fire(struct gyre_timers *timers, int64_t now_ns, void *context) {
   uint32_t fired = 0;

@@ -12,7 +12,8 @@ int64_t gyre_duration_ns(VALUE duration) {
   if (NIL_P(duration)) return -1;
   double seconds = NUM2DBL(duration);
   if (isnan(seconds) || seconds < 0) rb_raise(rb_eArgError, "time interval must not be negative");
-  return seconds > 9e9 ? INT64_C(9000000000000000000) : (int64_t)ceil(seconds * 1e9); /* never earlier than asked, and only 0 is 0 */
+  return seconds > 9e9 ? INT64_C(9000000000000000000)
+                       : (int64_t)ceil(seconds * 1e9); /* never earlier than asked, and only 0 is 0 */
 }
 
 static void time_is_over(struct gyre_timer *timer, void *context) {
@@ -61,7 +62,9 @@ static VALUE wait_ensure(VALUE argument) {
 
 void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns) {
   if (timeout_ns < 0) return;
-  if (gyre_timers_arm(&wait->scheduler->loop.timers, &wait->timer, gyre_loop_now(&wait->scheduler->loop) + timeout_ns) == 0) return;
+  if (gyre_timers_arm(&wait->scheduler->loop.timers, &wait->timer,
+                      gyre_loop_now(&wait->scheduler->loop) + timeout_ns) == 0)
+    return;
   gyre_wait_end(wait);
   rb_memerror();
 }
@@ -161,7 +164,8 @@ static void sweep(struct gyre_timer *timer, void *context) {
   struct pollfd descriptors[SWEEP_BATCH];
   int count = 0;
   (void)timer;
-  for (struct gyre_list *node = scheduler->descriptor_waits.next; node != &scheduler->descriptor_waits; node = node->next) {
+  for (struct gyre_list *node = scheduler->descriptor_waits.next; node != &scheduler->descriptor_waits;
+       node = node->next) {
     struct gyre_wait *wait = GYRE_CONTAINER(node, struct gyre_wait, descriptor_node);
     if (wait->parked.state != GYRE_PARKED) continue;
     if (wait->selects && gyre_select_is_broken(wait)) gyre_wake(scheduler, &wait->parked);
@@ -175,7 +179,8 @@ static void sweep(struct gyre_timer *timer, void *context) {
   }
   if (count) sweep_batch(waits, descriptors, count);
   if (may_be_stuck(scheduler) && scheduler->ready_count == 0) {
-    rb_funcall(scheduler->self, rb_intern("refuse_deadlock"), 1, is_idle(&scheduler->loop) ? Qtrue : Qfalse); /* may raise */
+    rb_funcall(scheduler->self, rb_intern("refuse_deadlock"), 1,
+               is_idle(&scheduler->loop) ? Qtrue : Qfalse); /* may raise */
   }
   scheduler->swept_switches = scheduler->switches;
 }
@@ -184,5 +189,6 @@ void gyre_sweep(struct gyre_scheduler *scheduler) {
   if (scheduler->swept_switches == scheduler->switches || gyre_timer_armed(&scheduler->sweep)) return;
   if (gyre_list_empty(&scheduler->descriptor_waits) && !may_be_stuck(scheduler)) return;
   scheduler->sweep.fire = sweep;
-  (void)gyre_timers_arm(&scheduler->loop.timers, &scheduler->sweep, gyre_loop_now(&scheduler->loop) + (scheduler->loop.virtual_ns ? 0 : SWEEP_NS));
+  (void)gyre_timers_arm(&scheduler->loop.timers, &scheduler->sweep,
+                        gyre_loop_now(&scheduler->loop) + (scheduler->loop.virtual_ns ? 0 : SWEEP_NS));
 }

@@ -2,8 +2,8 @@
  * Wake-up by eventfd or pipe (see wakeup.h). The readers watch it edge-triggered: every signal is a
  * new edge, so nothing has to be read off in the usual case.
  */
-#include "feature.h"
 #include "wakeup.h"
+#include "feature.h"
 
 #include <errno.h>
 #include <fcntl.h>

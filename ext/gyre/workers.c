@@ -71,7 +71,8 @@ static VALUE report_error(VALUE argument) {
   struct gyre_scheduler *scheduler = (struct gyre_scheduler *)argument;
   VALUE error = rb_errinfo();
   rb_set_errinfo(Qnil);
-  if (rb_obj_is_kind_of(error, rb_const_get(gyre_mGyre, rb_intern("Stop")))) return Qnil; /* that it ends was asked for */
+  if (rb_obj_is_kind_of(error, rb_const_get(gyre_mGyre, rb_intern("Stop"))))
+    return Qnil; /* that it ends was asked for */
   return rb_funcall(scheduler->self, id_report, 2, error, rb_fiber_current());
 }
 
@@ -206,7 +207,8 @@ static VALUE enter_body(VALUE argument) {
   struct entering *entering = (struct entering *)argument;
   stacks_take();
   entering->stacks_taken = true;
-  entering->scheduler->starting = entering->worker; /* while it waited for the stacks, a signal's handler may have started another */
+  entering->scheduler->starting =
+      entering->worker; /* while it waited for the stacks, a signal's handler may have started another */
   gyre_enter(entering->scheduler, entering->worker->fiber);
   return Qnil;
 }
@@ -255,7 +257,8 @@ VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VAL
   return gyre_spawn_kind(scheduler, function, argument, storage, false);
 }
 
-VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage, bool blocking) {
+VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage,
+                      bool blocking) {
   struct gyre_worker *worker = acquire(scheduler, blocking);
   worker->function = function;
   worker->argument = argument;

@@ -68,7 +68,7 @@ class AsyncExamplesTest < Minitest::Test
     command = async_command("-rgyre/async", "-S", "falcon", "serve", "--count", "1", "--bind", "http://127.0.0.1:#{port}",
                             "--config", File.join(FOLDER, "config.ru"))
     with_subprocess(*command) do |pid, _, err|
-      eventually(within_s: 20, what: "Falcon's listening") { reachable?(port) }
+      eventually(what: "Falcon's listening") { reachable?(port) }
       assert_equal "hello from Async::Reactor\n", Net::HTTP.get("127.0.0.1", "/", port)
       assert_equal "LOUDER" * 50_000, Net::HTTP.post(URI("http://127.0.0.1:#{port}/echo"), "louder" * 50_000, "content-type" => "text/plain").body
       assert_streams(port)
@@ -76,7 +76,7 @@ class AsyncExamplesTest < Minitest::Test
 
       Process.kill(:INT, pid)
       status = nil
-      eventually(within_s: 10, what: "Falcon's end") { status = Process.wait2(pid, Process::WNOHANG) }
+      eventually(what: "Falcon's end") { status = Process.wait2(pid, Process::WNOHANG) }
       assert_predicate status.last, :success?
       assert_equal "", err.read.lines.grep_v(/warning:/).join
     end

@@ -64,13 +64,17 @@ static unsigned reported(int fd, uint32_t generation, unsigned wanted, int64_t w
   return ready;
 }
 
-static unsigned comes(int fd, uint32_t generation, unsigned wanted) { return reported(fd, generation, wanted, LONG) & wanted; }
+static unsigned comes(int fd, uint32_t generation, unsigned wanted) {
+  return reported(fd, generation, wanted, LONG) & wanted;
+}
 static bool nothing(int fd, uint32_t generation) { return reported(fd, generation, ~0u, MOMENT) == 0; }
 
 /* A report may be under way when a watch ends; now it is not any more. */
 static void settle(void) { reported(-2, 0, ~0u, MOMENT); }
 
-static int watch(int fd, uint32_t generation, unsigned interest) { return backend->watch(state, fd, generation, interest, 0); }
+static int watch(int fd, uint32_t generation, unsigned interest) {
+  return backend->watch(state, fd, generation, interest, 0);
+}
 
 static void put(int fd) { CHECK(write(fd, "x", 1) == 1); }
 
@@ -226,7 +230,8 @@ static void an_error_is_readable_and_writable(void) {
   fill(ends[1]);
   CHECK(watch(ends[1], 1, GYRE_WRITABLE) == 0);
   close(ends[0]);
-  CHECK(comes(ends[1], 1, GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP) == (GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP));
+  CHECK(comes(ends[1], 1, GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP) ==
+        (GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP));
   close(ends[1]);
 
   make_connection(ends);
@@ -234,7 +239,8 @@ static void an_error_is_readable_and_writable(void) {
   struct linger at_once = {1, 0};
   CHECK(setsockopt(ends[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
   close(ends[1]); /* a reset */
-  CHECK(comes(ends[0], 2, GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP) == (GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP));
+  CHECK(comes(ends[0], 2, GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP) ==
+        (GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP));
   close(ends[0]);
 }
 
@@ -444,7 +450,8 @@ static void all_come(const int *numbers, int count, int capacity) {
     int got = backend->wait(state, events, capacity, LONG);
     CHECK(got >= 0 && got <= capacity);
     for (int i = 0; i < got; i++) {
-      CHECK(events[i].generation == (uint32_t)events[i].fd + 1 && ready_of(&events[i]) == GYRE_READABLE && !seen[events[i].fd]);
+      CHECK(events[i].generation == (uint32_t)events[i].fd + 1 && ready_of(&events[i]) == GYRE_READABLE &&
+            !seen[events[i].fd]);
       seen[events[i].fd] = true;
       left--;
     }
@@ -475,7 +482,8 @@ static void ten_thousand_descriptors(void) {
   int ends[2], count = 0, *numbers = calloc(MANY, sizeof(int));
   make_pipe(ends);
   while (count < MANY && (numbers[count] = dup(ends[0])) >= 0) count++;
-  if (count < MANY) printf("%s: not with %d descriptors, only with %d: that is the limit here\n", backend->name, MANY, count);
+  if (count < MANY)
+    printf("%s: not with %d descriptors, only with %d: that is the limit here\n", backend->name, MANY, count);
   int refused = 0;
   for (int i = 0; i < count; i++) refused += watch(numbers[i], (uint32_t)numbers[i] + 1, GYRE_READABLE) != 0;
   CHECK(refused == 0);

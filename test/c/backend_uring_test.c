@@ -81,7 +81,8 @@ static void a_file_is_read(void) {
 /* --- stepping down --- */
 
 static void each_kernel_gets_the_flags_that_it_knows(void) {
-  const unsigned old = IORING_SETUP_SUBMIT_ALL, cooperates = old | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+  const unsigned old = IORING_SETUP_SUBMIT_ALL,
+                 cooperates = old | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
   const struct {
     unsigned known;
     const char *flags;
@@ -203,7 +204,8 @@ static void a_child_only_lets_go(void) {
   CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
   CHECK(write(ends[1], "x", 1) == 1);
   struct gyre_event event = next_event(GYRE_OPERATION_ENDED, 0);
-  CHECK(event.fd == GYRE_OPERATION_ENDED && event.operation == operation && operation->result == 1 && operation->bytes[0] == 'x');
+  CHECK(event.fd == GYRE_OPERATION_ENDED && event.operation == operation && operation->result == 1 &&
+        operation->bytes[0] == 'x');
   free(operation);
   close(ends[0]);
   close(ends[1]);

@@ -9,13 +9,13 @@
 
 static unsigned checks_made, checks_failed;
 
-#define CHECK(condition)                                                                                     \
-  do {                                                                                                       \
-    checks_made++;                                                                                           \
-    if (!(condition)) {                                                                                      \
-      checks_failed++;                                                                                       \
-      fprintf(stderr, "%s:%d: in %s: not true: %s\n", __FILE__, __LINE__, __func__, #condition);             \
-    }                                                                                                        \
+#define CHECK(condition)                                                                                               \
+  do {                                                                                                                 \
+    checks_made++;                                                                                                     \
+    if (!(condition)) {                                                                                                \
+      checks_failed++;                                                                                                 \
+      fprintf(stderr, "%s:%d: in %s: not true: %s\n", __FILE__, __LINE__, __func__, #condition);                       \
+    }                                                                                                                  \
   } while (0)
 
 static int check_summary(void) {

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELDS_MAX         256
-#define EVERY_SPLIT_MAX    1500 /* of longer input only some splits are tried */
+#define FIELDS_MAX 256
+#define EVERY_SPLIT_MAX 1500    /* of longer input only some splits are tried */
 #define MOVE_EACH_BYTE_MAX 4096 /* longer input stays in place while it grows */
 
 /* --- one run --- */
@@ -68,9 +68,8 @@ static void append_fields(struct run *run, const char *bytes, size_t end) {
 static void append_head(struct run *run, const char *bytes, int length) {
   const struct gyre_http1_head *head = &run->head;
   const size_t end = (size_t)length;
-  appendf(&run->text,
-          "verdict=complete length=%d minor=%u form=%u flags=%x content_length=%lld method_number=%u", length,
-          head->minor_version, head->target_form, head->flags, (long long)head->content_length,
+  appendf(&run->text, "verdict=complete length=%d minor=%u form=%u flags=%x content_length=%lld method_number=%u",
+          length, head->minor_version, head->target_form, head->flags, (long long)head->content_length,
           head->method_number);
   append_slice(run, "method", bytes, head->method, end);
   append_slice(run, "target", bytes, head->target, end);
@@ -88,9 +87,7 @@ static void append_refusal(struct run *run, unsigned status, const char *reason)
 }
 
 /* After a verdict the parser must stay with it. */
-static bool same_again(int first, int second) {
-  return first == second;
-}
+static bool same_again(int first, int second) { return first == second; }
 
 static void run_head(struct run *run) {
   size_t length = run->first;
@@ -187,8 +184,8 @@ static void run_body(struct run *run) {
 /* --- all runs --- */
 
 /* What the parsers give for one way of arriving. run->text.bytes is to be freed. */
-static void start_run(struct run *run, const struct exercise_input *input, struct places *places,
-                      size_t first, size_t step) {
+static void start_run(struct run *run, const struct exercise_input *input, struct places *places, size_t first,
+                      size_t step) {
   run->input = input;
   run->places = places;
   run->first = first;
@@ -220,8 +217,8 @@ static bool try_splits(struct run *whole, size_t decided) {
     start_run(&split, whole->input, whole->places, at, length + 1);
     same = agrees(whole, &split, "split", at);
     if (same && split.decided != expected) {
-      appendf(&whole->text, " verdict=inconsistent way=split at=%zu decided=%zu expected=%zu", at,
-              split.decided, expected);
+      appendf(&whole->text, " verdict=inconsistent way=split at=%zu decided=%zu expected=%zu", at, split.decided,
+              expected);
       same = false;
     }
     free(split.text.bytes);

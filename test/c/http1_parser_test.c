@@ -18,8 +18,7 @@
 
 static const struct gyre_http1_limits usual = {8192, 65536, 128};
 
-static int parse(struct gyre_http1_head *head, struct gyre_http1_field *fields, uint16_t capacity,
-                 const char *text) {
+static int parse(struct gyre_http1_head *head, struct gyre_http1_field *fields, uint16_t capacity, const char *text) {
   gyre_http1_head_reset(head, fields, capacity);
   return gyre_http1_head_parse(head, text, strlen(text), &usual);
 }
@@ -46,10 +45,8 @@ static void the_searches_agree_with_the_table(void) {
       bool underscore = false;
       memset(line, 'a', sizeof(line));
       line[at] = (char)i;
-      CHECK((size_t)(skip_value(line, line + sizeof(line)) - line) ==
-            (is((char)i, CLASS_VALUE) ? sizeof(line) : at));
-      CHECK((size_t)(skip_target(line, line + sizeof(line)) - line) ==
-            (is((char)i, CLASS_TARGET) ? sizeof(line) : at));
+      CHECK((size_t)(skip_value(line, line + sizeof(line)) - line) == (is((char)i, CLASS_VALUE) ? sizeof(line) : at));
+      CHECK((size_t)(skip_target(line, line + sizeof(line)) - line) == (is((char)i, CLASS_TARGET) ? sizeof(line) : at));
       CHECK((size_t)(skip_name(line, line + sizeof(line), &underscore) - line) ==
             (is((char)i, CLASS_TOKEN) ? sizeof(line) : at));
       CHECK(underscore == (i == '_'));
@@ -58,8 +55,7 @@ static void the_searches_agree_with_the_table(void) {
 }
 
 static void offsets_count_from_the_start_of_the_bytes(void) {
-  static const char text[] =
-      "\r\nPOST /a?b HTTP/1.1\r\nHost:  c:80 \r\nContent-Length: 5\r\nX_y: z\r\n\r\nhello";
+  static const char text[] = "\r\nPOST /a?b HTTP/1.1\r\nHost:  c:80 \r\nContent-Length: 5\r\nX_y: z\r\n\r\nhello";
   struct gyre_http1_field fields[3];
   struct gyre_http1_head head;
   CHECK(parse(&head, fields, 3, text) == (int)(sizeof(text) - 1 - 5));
@@ -68,12 +64,10 @@ static void offsets_count_from_the_start_of_the_bytes(void) {
   CHECK(head.path.offset == 7 && head.path.length == 2);
   CHECK(head.has_query && head.query.offset == 10 && head.query.length == 1);
   CHECK(head.field_count == 3 && head.content_length == 5);
-  CHECK(fields[0].name == 22 && fields[0].name_length == 4 && fields[0].value == 29 &&
-        fields[0].value_length == 4);
+  CHECK(fields[0].name == 22 && fields[0].name_length == 4 && fields[0].value == 29 && fields[0].value_length == 4);
   CHECK(fields[0].flags == GYRE_HTTP1_FIELD_HOST && fields[1].flags == GYRE_HTTP1_FIELD_CONTENT_LENGTH);
   CHECK(fields[2].flags == GYRE_HTTP1_FIELD_UNDERSCORE);
-  CHECK(head.authority.offset == 29 && head.host.offset == 29 && head.host.length == 1 &&
-        head.port.offset == 31);
+  CHECK(head.authority.offset == 29 && head.host.offset == 29 && head.host.length == 1 && head.port.offset == 31);
 }
 
 /* http://host has no "/" behind the host; one of the scheme's slashes stands for it. */
@@ -91,8 +85,7 @@ static void the_capacity_bounds_the_fields_whatever_the_limit_is(void) {
   CHECK(parse(&head, NULL, 0, "GET / HTTP/1.0\r\n\r\n") > 0);
   CHECK(parse(&head, NULL, 0, "GET / HTTP/1.0\r\nA: b\r\n\r\n") == -1 && head.status == 431);
   CHECK(parse(&head, fields, 2, "GET / HTTP/1.0\r\nA: b\r\nC: d\r\n\r\n") > 0);
-  CHECK(parse(&head, fields, 2, "GET / HTTP/1.0\r\nA: b\r\nC: d\r\nE: f\r\n\r\n") == -1 &&
-        head.status == 431);
+  CHECK(parse(&head, fields, 2, "GET / HTTP/1.0\r\nA: b\r\nC: d\r\nE: f\r\n\r\n") == -1 && head.status == 431);
 }
 
 static void limits_beyond_any_use_are_taken_as_large_ones(void) {
@@ -152,14 +145,11 @@ static void data_is_a_slice_of_the_input(void) {
   gyre_http1_chunked_reset(&chunked);
   CHECK(gyre_http1_chunked_step(&chunked, text, 5, &consumed, &data, &length) == GYRE_HTTP1_CHUNKED_DATA);
   CHECK(data == text + 3 && length == 2 && consumed == 5 && chunked.remaining == 3);
-  CHECK(gyre_http1_chunked_step(&chunked, text + 5, 14, &consumed, &data, &length) ==
-        GYRE_HTTP1_CHUNKED_DATA);
+  CHECK(gyre_http1_chunked_step(&chunked, text + 5, 14, &consumed, &data, &length) == GYRE_HTTP1_CHUNKED_DATA);
   CHECK(data == text + 5 && length == 3 && consumed == 3 && chunked.remaining == 0);
-  CHECK(gyre_http1_chunked_step(&chunked, text + 8, 11, &consumed, &data, &length) ==
-        GYRE_HTTP1_CHUNKED_TRAILERS);
+  CHECK(gyre_http1_chunked_step(&chunked, text + 8, 11, &consumed, &data, &length) == GYRE_HTTP1_CHUNKED_TRAILERS);
   CHECK(consumed == 5 && length == 0);
-  CHECK(gyre_http1_chunked_step(&chunked, text + 13, 6, &consumed, &data, &length) ==
-            GYRE_HTTP1_CHUNKED_TRAILERS &&
+  CHECK(gyre_http1_chunked_step(&chunked, text + 13, 6, &consumed, &data, &length) == GYRE_HTTP1_CHUNKED_TRAILERS &&
         consumed == 0);
 }
 

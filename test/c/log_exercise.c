@@ -7,8 +7,8 @@
 #include "arriving.h"
 
 #define EVERY_SPLIT_MAX 120 /* of longer input only some splits are tried */
-#define TIME_NS         INT64_C(1795288800123456789)
-#define SINKS           6
+#define TIME_NS INT64_C(1795288800123456789)
+#define SINKS 6
 
 static const struct {
   const char *name;
@@ -32,14 +32,12 @@ static void *need(void *pointer) {
   return pointer;
 }
 
-static void add_route(struct setting *setting, const char *service, const char *severity, size_t from,
-                      size_t count) {
+static void add_route(struct setting *setting, const char *service, const char *severity, size_t from, size_t count) {
   struct gyre_log_route route = {.for_all = service == NULL, .every_severity = severity == NULL};
   route.severities = need(calloc(1, sizeof(*route.severities)));
   route.sinks = need(calloc(SINKS, sizeof(struct gyre_log_sink *)));
   if (service && gyre_log_buffer_append_text(&route.service, service) < 0) abort();
-  if (severity && gyre_log_buffer_append_text(&route.severities[route.severities_count++], severity) < 0)
-    abort();
+  if (severity && gyre_log_buffer_append_text(&route.severities[route.severities_count++], severity) < 0) abort();
   for (size_t i = from; i < from + count; i++) {
     gyre_log_sink_retain(setting->sinks[i]);
     route.sinks[route.sinks_count++] = setting->sinks[i];
@@ -65,8 +63,7 @@ static void open_setting(struct setting *setting, const struct log_exercise_inpu
     setting->session = need(gyre_log_session_open("0123456789abcdef0123456789abcdef"));
     gyre_log_session_mark(setting->session, setting->sinks[1]->number)->last = 2;
   }
-  gyre_log_stream_open(&setting->stream, setting->hub, setting->session, input->kind, input->framing,
-                       input->limit);
+  gyre_log_stream_open(&setting->stream, setting->hub, setting->session, input->kind, input->framing, input->limit);
 }
 
 /* In another order than they were opened in. */
@@ -88,8 +85,7 @@ static void append_wrong(struct text *text, const char *name, int wrong) {
 static void append_sink(struct text *text, const char *name, struct gyre_log_sink *sink) {
   if (gyre_log_sink_finish(sink) < 0) abort();
   appendf(text, " %s=%llu:", name, (unsigned long long)sink->dropped);
-  for (size_t i = 0; i < sink->clients_count; i++)
-    appendf(text, "%llu", (unsigned long long)sink->clients[i].last);
+  for (size_t i = 0; i < sink->clients_count; i++) appendf(text, "%llu", (unsigned long long)sink->clients[i].last);
   appendf(text, ":");
   append_hex(text, sink->bytes.bytes, sink->bytes.length);
   gyre_log_sink_clear(sink);
@@ -106,16 +102,14 @@ static void append_services(struct text *text, const struct gyre_log_hub *hub) {
 }
 
 /* The text is to be freed. */
-static struct text run(const struct log_exercise_input *input, struct places *places, size_t first,
-                       size_t step) {
+static struct text run(const struct log_exercise_input *input, struct places *places, size_t first, size_t step) {
   struct setting setting;
   struct text text = {NULL, 0, 0};
   size_t from = 0, to = first;
   int wrong = 0;
   open_setting(&setting, input);
   for (;;) {
-    wrong = gyre_log_stream_feed(&setting.stream, place(places, input->bytes + from, to - from), to - from,
-                                 TIME_NS);
+    wrong = gyre_log_stream_feed(&setting.stream, place(places, input->bytes + from, to - from), to - from, TIME_NS);
     if (wrong != 0 || to == input->length) break;
     from = to;
     to = input->length - to > step ? to + step : input->length;
@@ -123,9 +117,8 @@ static struct text run(const struct log_exercise_input *input, struct places *pl
   appendf(&text, "rest=%zu", setting.stream.rest.length);
   append_wrong(&text, "wrong", wrong);
   append_wrong(&text, "end", gyre_log_stream_finish(&setting.stream, TIME_NS));
-  appendf(&text, " messages=%llu:%llu filtered=%llu received=%llu",
-          (unsigned long long)setting.stream.messages, (unsigned long long)setting.hub->messages,
-          (unsigned long long)setting.hub->filtered,
+  appendf(&text, " messages=%llu:%llu filtered=%llu received=%llu", (unsigned long long)setting.stream.messages,
+          (unsigned long long)setting.hub->messages, (unsigned long long)setting.hub->filtered,
           (unsigned long long)(setting.session ? setting.session->received : 0));
   append_services(&text, setting.hub);
   for (size_t i = 0; i < SINKS; i++) append_sink(&text, sink_kinds[i].name, setting.sinks[i]);

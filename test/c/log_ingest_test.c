@@ -27,10 +27,8 @@ static struct gyre_log_sink *open_sink(struct gyre_log_hub *hub) {
 }
 
 static int log_text(struct gyre_log_hub *hub, const char *service, const char *text, size_t length) {
-  const struct gyre_log_message message = {.service = {service, strlen(service)},
-                                           .severity = {"info", 4},
-                                           .text = {text, length},
-                                           .present = true};
+  const struct gyre_log_message message = {
+      .service = {service, strlen(service)}, .severity = {"info", 4}, .text = {text, length}, .present = true};
   gyre_log_time_at(&hub->time, TIME);
   return gyre_log_hub_deliver(hub, &message, NULL);
 }

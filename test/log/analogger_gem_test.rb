@@ -45,7 +45,7 @@ class LogAnaloggerGemTest < Minitest::Test
 
   # Logs it, again and again, until it is in the file.
   def until_logged(server, client, message)
-    eventually(within_s: 20, what: message) do
+    eventually(what: message) do
       client.log(message)
       server.messages.include?(message)
     end
@@ -80,9 +80,9 @@ class LogAnaloggerGemTest < Minitest::Test
     client.log(*(1..20).map { |number| "message #{number}" })
     Process.kill(:USR2, server.pid)
     (21..60).each { |number| client.log("message #{number}") }
-    eventually(within_s: 20) { server.messages(service: "a").size >= 60 }
+    eventually { server.messages(service: "a").size >= 60 }
     assert_equal((1..60).map { |number| "message #{number}" }, server.messages(service: "a"))
-    eventually(within_s: 20) { server.read("err").scan("listens on").size == 2 }
+    eventually { server.read("err").scan("listens on").size == 2 }
   end
 
   # A client of ours for its server: by our names or by the original's.

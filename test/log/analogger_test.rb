@@ -107,7 +107,7 @@ class LogAnaloggerTest < Minitest::Test
     client.log("notice", "is no level of the server's")
     client.error("last")
     client.close
-    eventually(within_s: 10) { server.messages.last == "last" }
+    eventually { server.messages.last == "last" }
     assert_equal [*texts.map(&:b), "last"], server.messages
     assert_equal "app|error|last", server.lines.last.split("|", 2).last
   ensure
@@ -123,7 +123,7 @@ class LogAnaloggerTest < Minitest::Test
     either.info("hello")
     assert_raises(ArgumentError) { either.info("x" * 9000) }
     assert either.flush
-    eventually(within_s: 10) { server.messages.last == "hello" }
+    eventually { server.messages.last == "hello" }
   ensure
     strict&.close(0)
     either&.close(0)

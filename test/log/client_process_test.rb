@@ -35,7 +35,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
 
   def adopted_by_a_client(server)
     client = Gyre::Log::Client.new("app", port: server.port, spool: @spool, retry_interval: 0.02..0.1)
-    eventually(within_s: 10, what: "the spools' end") { Dir.empty?(@spool) }
+    eventually(what: "the spools' end") { Dir.empty?(@spool) }
   ensure
     client&.close
   end
@@ -106,7 +106,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
         client = Gyre::Log::Client.new("app", port: server.port, spool: elsewhere, retry_interval: 0.02..0.1, adoption_interval: 0.05)
         assert client.connect
         Dir.children(@spool).each { |name| File.rename(File.join(@spool, name), File.join(elsewhere, name)) }
-        eventually(within_s: 10) { Dir.empty?(elsewhere) }
+        eventually { Dir.empty?(elsewhere) }
         client.close
       end
       assert_equal %w[m0 m1 m2], server.messages
@@ -120,7 +120,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
         assert_equal "ready\n", out.gets
         eventually { spooled_bytes > 18_000 }
         server.start
-        eventually(within_s: 20) { server.records.size > 100 }
+        eventually { server.records.size > 100 }
         Process.kill(:KILL, pid)
       end
       adopted_by_a_client(server)
@@ -169,7 +169,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
         Process.wait(pid)
         server.start
         # The child lives and sends what is its own; the parent's lock went with the parent.
-        eventually(within_s: 10) { server.messages.sort == %w[child parent] && Dir.empty?(@spool) }
+        eventually { server.messages.sort == %w[child parent] && Dir.empty?(@spool) }
         assert_equal 2, server.records.map(&:client).uniq.size
       end
     end
@@ -191,7 +191,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
   def test_a_daemon_goes_on
     GyreTest::FakeLogServer.open do |server|
       run_client(server, 'log.info("before"); Process.daemon(true, true); log.info("after")')
-      eventually(within_s: 10) { server.messages == %w[before after] }
+      eventually { server.messages == %w[before after] }
       eventually { Dir.empty?(@spool) }
     end
   end

@@ -60,7 +60,7 @@ module GyreTest
         out = @out || [path("out"), "a"]
         @pid = Process.spawn(env.merge("TMPDIR" => @folder), *@peer.server, "-c", "log.yml", *arguments,
                              in: File::NULL, out: out, err: [path("err"), "a"], chdir: @folder, pgroup: true)
-        @test.eventually(within_s: 20, what: "#{@peer}'s server on port #{@port}: #{read("err")}") { listening? }
+        @test.eventually(what: "#{@peer}'s server on port #{@port}: #{read("err")}") { listening? }
         self
       end
 
@@ -69,7 +69,7 @@ module GyreTest
         return unless @pid
 
         Process.kill(signal, @pid) unless gone?
-        @test.eventually(within_s: 20, what: "the end of #{@peer}'s server") { gone? }
+        @test.eventually(what: "the end of #{@peer}'s server") { gone? }
         @pid = nil
         @status
       end

@@ -17,14 +17,14 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
       before = [ObjectSpace.each_object(Fiber).count, rss]
       clients.concat(Array.new(count) { server.client("idle") })
       clients.each { |client| client.write(frame("idle", "info", "x" * 100)[0..-2]) }
-      eventually(within_s: 20) { server.server.status[:connections] == clients.size && server.server.status[:bytes] > 100 * count }
+      eventually { server.server.status[:connections] == clients.size && server.server.status[:bytes] > 100 * count }
       GC.start
       after = [ObjectSpace.each_object(Fiber).count, rss]
       assert_operator after[0] - before[0], :<, 10
       # Both ends live in this process: about 3 KB for a connection of the server with a part of a frame, as much for the client's socket.
       assert_operator (after[1] - before[1]) / count, :<, 20_000
       clients.each { |client| client.write("x") }
-      eventually(within_s: 20) { server.lines.size == clients.size }
+      eventually { server.lines.size == clients.size }
       assert_equal 0, server.server.status[:bytes]
       clients.each(&:close)
     end
@@ -58,9 +58,9 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
       end
       threads.each(&:join)
       assert_operator most, :<, 2_000_000 + (4 * 300_000)
-      eventually(within_s: 20) { server.server.ingest.messages >= 16_000 }
+      eventually { server.server.ingest.messages >= 16_000 }
       server.server.reopen
-      eventually(within_s: 20) { server.lines.grep(/\Aflood/).size == 16_000 }
+      eventually { server.lines.grep(/\Aflood/).size == 16_000 }
       clients.each(&:close)
     end
   end
@@ -74,10 +74,10 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
       many.each { |client| client.write(record(1, "x" * 150_000)[0..-2]) }
       many.concat(Array.new(6) { server.connect(server.server.endpoints.last) })
       many.last(6).each { |client| client.write("x" * 100_000) }
-      eventually(within_s: 20) { server.server.status[:pauses].positive? }
+      eventually { server.server.status[:pauses].positive? }
       late = server.client("late")
       late.write(frame("late", "info", "hello"))
-      eventually(within_s: 20) { server.lines.include?("late|info|hello") }
+      eventually { server.lines.include?("late|info|hello") }
       small.write(record(1, "x" * 1000)[-1])
       assert_equal "ack 1\n", small.gets, "who holds little stays"
       refute server.server.status[:paused]
@@ -105,7 +105,7 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     serve(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: { memory_bytes_limit: 100_000, idle_timeout_s: 0.2 }) do |server|
       client = server.client("stuck")
       writing = Thread.new { 1000.times { |number| client.write(frame("stuck", "info", "#{number} #{"x" * 1000}")) } }
-      eventually(within_s: 20) { server.server.status[:paused] }
+      eventually { server.server.status[:paused] }
       sleep 0.6
       lines = Thread.new { reader.each_line.lazy.grep(/stuck/).first(1000) }
       writing.join
@@ -141,7 +141,7 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
       brake = server.server.instance_variable_get(:@hub).brake
       stuck = server.client("stuck")
       stuck.write(frame("stuck", "info", "x" * 1000) * 150)
-      eventually(within_s: 20) { server.server.status[:paused] }
+      eventually { server.server.status[:paused] }
       clients = 1.upto(6).map do |number|
         client = server.client("again", words: "authentication/2 client=#{"a" * 32}")
         client.write(record(1, number.to_s))
@@ -165,7 +165,7 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     serve(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: { memory_bytes_limit: 1_000_000 }) do |server|
       client = server.client("stuck")
       writing = Thread.new { 5000.times { |number| client.write(frame("stuck", "info", "#{number} #{"x" * 1000}")) } }
-      eventually(within_s: 20) { status(server)["paused"] }
+      eventually { status(server)["paused"] }
       late = server.client("late")
       late.write(frame("late", "info", "hello"))
       assert_operator status(server)["bytes"], :<, 2_000_000

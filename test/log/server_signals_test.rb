@@ -33,16 +33,20 @@ GyreTest::Engines.test_case("LogServerSignalsTest") do
   def test_nothing_is_lost_while_files_are_renamed
     serve do |server|
       client = server.client("web")
-      writing = Thread.new { 20_000.times { |number| client.write(frame("web", "info", number.to_s)) } }
+      renamed = false
+      writing = Thread.new do
+        (0..).each { |number| renamed ? (break number) : client.write(frame("web", "info", number.to_s)) }
+      end
       5.times do |round|
         eventually { File.size?(server.path) }
         File.rename(server.path, "#{server.path}.#{round}")
         server.signal("HUP")
         eventually { File.exist?(server.path) }
       end
-      writing.join
-      eventually(within_s: 20) { server.all_messages.grep(/\Aweb/).size == 20_000 }
-      assert_equal (0...20_000).map { |number| "web|info|#{number}" }, server.all_messages.grep(/\Aweb/).sort_by { |line| line[/\d+/].to_i }
+      renamed = true
+      expected = Array.new(writing.value) { |number| "web|info|#{number}" }
+      eventually { server.all_messages.grep(/\Aweb/).size == expected.size }
+      assert_equal expected, server.all_messages.grep(/\Aweb/).sort_by { |line| line[/\d+/].to_i }
       client.close
     end
   end
@@ -114,7 +118,7 @@ GyreTest::Engines.test_case("LogServerSignalsTest") do
       3.times { server.restart }
       stop = true
       sent, records, connections = [old, acknowledged, connecting].map(&:value)
-      eventually(within_s: 20) { server.messages.size >= sent + records + connections }
+      eventually { server.messages.size >= sent + records + connections }
       assert_equal (1..sent).map { |number| "old|info|#{number}" }, server.messages.grep(/\Aold/)
       assert_equal (1..records).map { |number| "web|info|record #{number}" }, server.messages.grep(/\Aweb/)
       assert_equal connections, server.messages.grep(/\Aconnecting/).uniq.size

@@ -78,7 +78,7 @@ GyreTest::Engines.test_case("LogSeveralServersTest") do
   # As a client does: again, when the server cannot store yet.
   # @return [Socket]
   def let_in(server)
-    eventually(within_s: 20, what: "the server lets its client in: #{server.report}") do
+    eventually(what: "the server lets its client in: #{server.report}") do
       client = server.connect
       client.write(hello)
       client.gets == "accepted 2\n" ? client : client.close

@@ -90,7 +90,7 @@ class LogCommandServeTest < Minitest::Test
     config = YAML.safe_load(server.read("log.yml")).merge("default_log" => "other.log")
     File.write(server.path("log.yml"), YAML.dump(config))
     Process.kill(:USR2, server.pid)
-    eventually(within_s: 20, what: "a fresh server: #{server.path("err")}") { server.read("err").scan("listens on").size == 2 }
+    eventually(what: "a fresh server: #{server.path("err")}") { server.read("err").scan("listens on").size == 2 }
     log(server, "two")
     eventually { server.messages("other.log").include?("two") }
     assert_equal ["one"], server.messages.first(1)
@@ -103,7 +103,7 @@ class LogCommandServeTest < Minitest::Test
     server = start_server
     File.write(server.path("log.yml"), "prot: 1\n")
     Process.kill(:USR2, server.pid)
-    eventually(within_s: 20) { server.read("err").include?("not started anew") }
+    eventually { server.read("err").include?("not started anew") }
     assert_match(/not started anew: log\.yml:1: prot: there is no such key; did you mean port\?/, server.read("err"))
     log(server, "still here")
     eventually { server.messages.include?("still here") }
@@ -128,7 +128,7 @@ class LogCommandServeTest < Minitest::Test
     viewer = Gyre::Log::Viewer.new(port)
     eventually { viewer.status["uptime_s"] > 0.5 }
     Process.kill(:USR2, pid)
-    eventually(within_s: 20) do
+    eventually do
       viewer.status["uptime_s"] < 0.5
     rescue Errno::ECONNRESET, EOFError
       nil # asked at the moment of the change

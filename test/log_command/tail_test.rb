@@ -36,7 +36,7 @@ class LogCommandTailTest < Minitest::Test
   # Logs marks until the first is seen, so that what is logged from then on is.
   # @return [String] what came
   def until_it_follows(out)
-    eventually(within_s: 20, what: "the first line") do
+    eventually(what: "the first line") do
       log(%w[a info mark])
       out.wait_readable(0.1)
     end

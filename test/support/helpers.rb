@@ -15,10 +15,10 @@ module GyreTest
     Output = Struct.new(:out, :err, :status)
 
     # Polls until the block is true.
-    # @param within_s [Numeric] how long at most; the test fails after that
+    # @param within_s [Numeric] how long at most, so that nothing hangs; the test fails after that. It says nothing of speed
     # @param what [String] named in the failure
     # @return what the block returned
-    def eventually(within_s: 5, what: "the condition")
+    def eventually(within_s: 30, what: "the condition")
       deadline = monotonic_s + within_s
       until (result = yield)
         flunk "#{what} did not come true within #{within_s} s" if monotonic_s > deadline

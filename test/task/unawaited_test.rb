@@ -21,7 +21,7 @@ GyreTest::Engines.test_case("TaskUnawaitedTest") do
     _, said = capture do
       Gyre.run do |task|
         5.times { |index| start_and_forget(task, "forgotten #{index}") }
-        eventually(within_s: 10, what: "a report") do
+        eventually(what: "a report") do
           use_fibers(task)
           $stderr.string.include?("nobody knows")
         end

@@ -197,7 +197,7 @@ class WebCLITest < Minitest::Test
   def test_quiet_says_nothing
     serve("-q", "-b", "unix://app.sock", ready: nil, port: false) do |program|
       path = File.join(program.folder, "app.sock")
-      eventually(within_s: 20) { File.socket?(path) }
+      eventually { File.socket?(path) }
       assert_includes program.get("/", socket: eventually { connect(path) }), "hello"
       program.signal(:TERM)
       assert_equal 0, program.status.exitstatus

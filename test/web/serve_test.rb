@@ -117,7 +117,7 @@ class WebServeTest < Minitest::Test
         busy = program.request("/")
         program.expect(/^waiting$/)
         # Signals that are not taken yet are merged into one by the kernel, so each has to be seen to arrive.
-        eventually(within_s: 20, what: "the end") do
+        eventually(what: "the end") do
           program.signal(:INT)
           Process.waitpid2(program.pid, Process::WNOHANG)
         end

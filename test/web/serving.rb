@@ -61,7 +61,7 @@ module GyreTest
       # Waits until the stream has said something like the pattern.
       # @return [MatchData]
       def expect(pattern, stream = :out)
-        @test.eventually(within_s: 20, what: "#{pattern.inspect} on #{stream}") { text(stream).match(pattern) || ended_early }
+        @test.eventually(what: "#{pattern.inspect} on #{stream}") { text(stream).match(pattern) || ended_early }
       end
 
       def urls
@@ -78,7 +78,7 @@ module GyreTest
 
       # @return [Process::Status] waits for the end of the process
       def status
-        @test.eventually(within_s: 20, what: "the end of gyre serve") { @status ||= Process.wait2(pid, Process::WNOHANG)&.last }
+        @test.eventually(what: "the end of gyre serve") { @status ||= Process.wait2(pid, Process::WNOHANG)&.last }
       end
 
       # Opens a connection and sends a request, without waiting for anything.
