@@ -47,6 +47,15 @@ class LogCommandServeTest < Minitest::Test
     assert_match(/\|a\|info\|hello$/, File.read(File.join(folder, "log")))
   end
 
+  def test_a_file_and_a_link_to_it_are_one_output
+    server = start_server({ "logs" => [{ "service" => "a", "logfile" => "link", "cull" => true }] }, start: false)
+    File.symlink("default.log", server.path("link"))
+    server.start
+    log(server, "one")
+    eventually { server.messages == ["one"] }
+    assert_equal 0, server.stop(:TERM).exitstatus
+  end
+
   def test_int_and_term_write_everything_and_end_with_status_0
     %i[INT TERM].each do |signal|
       server = start_server({ "interval" => 30 })
@@ -101,10 +110,12 @@ class LogCommandServeTest < Minitest::Test
 
   def test_usr2_with_a_mistake_in_the_configuration_changes_nothing
     server = start_server
-    File.write(server.path("log.yml"), "prot: 1\n")
-    Process.kill(:USR2, server.pid)
-    eventually { server.read("err").include?("not started anew") }
-    assert_match(/not started anew: log\.yml:1: prot: there is no such key; did you mean port\?/, server.read("err"))
+    Dir.mkdir(server.path("folder"))
+    { "prot: 1\n" => "prot: there is no such key; did you mean port?", "default_log: folder\n" => "default_log: folder is a folder" }.each do |text, said|
+      File.write(server.path("log.yml"), text)
+      Process.kill(:USR2, server.pid)
+      eventually(what: said) { server.read("err").include?("not started anew: log.yml:1: #{said}") }
+    end
     log(server, "still here")
     eventually { server.messages.include?("still here") }
   end
@@ -185,7 +196,7 @@ class LogCommandServeTest < Minitest::Test
 
   def test_a_certificate_that_is_none_is_told
     output = refused("-c", "log.yml", files: { "log.yml" => "port: 0\ntls: {certificate: log.yml, key: log.yml}\n" })
-    assert_equal [1, "gyre log: tls: the certificate log.yml holds no PEM certificate\n"], [output.status.exitstatus, output.err]
+    assert_equal [1, "gyre log: log.yml:2: tls: the certificate log.yml holds no PEM certificate\n"], [output.status.exitstatus, output.err]
   end
 
   def test_a_backend_that_is_not_there_is_told

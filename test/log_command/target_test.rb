@@ -34,9 +34,12 @@ class LogCommandTargetTest < Minitest::Test
       target = target("-c", file.path)
       assert_equal ["tcp://127.0.0.1:7", "sesame"], [target.endpoint.to_s, target.key]
       assert_equal "tcp://127.0.0.1:8", target("-c", file.path, "-h", "127.0.0.1", "-p", "8").endpoint.to_s
+      file.write("default_log: /nowhere/log\n") # which only the server writes to
+      file.flush
+      assert_equal "sesame", target("-c", file.path).key
       file.write("prot: 1\n")
       file.flush
-      assert_match(/:4: prot: there is no such key/, assert_raises(LogCommand::StartError) { target("-c", file.path).key }.message)
+      assert_match(/:5: prot: there is no such key/, assert_raises(LogCommand::StartError) { target("-c", file.path).key }.message)
     end
   end
 

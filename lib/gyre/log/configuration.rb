@@ -44,17 +44,18 @@ module Gyre
 
       class << self
         # @param path [String]
+        # @param places [Boolean] whether the files and folders that it names have to be there, as they do for the server
         # @return [Configuration]
         # @raise [Invalid]
-        def load(path)
-          parse(File.read(path, encoding: Encoding::UTF_8), path, places: true)
+        def load(path, places: true)
+          parse(File.read(path, encoding: Encoding::UTF_8), path, places: places)
         rescue SystemCallError => error
           raise Invalid, ["#{path}: the configuration cannot be read: #{error.class.new.message.downcase}"]
         end
 
         # @param text [String] YAML
         # @param path [String] what it is called in messages
-        # @param places [Boolean] whether the files and folders that it names have to be there
+        # @param places [Boolean] see {load}
         # @return [Configuration]
         # @raise [Invalid]
         def parse(text, path = "log.yml", places: false)

@@ -3,6 +3,7 @@
 # Which messages go where: opens the outputs that the settings name, gives each a sink of the ingest, and tells the ingest its routes.
 # Called once by the server. It writes nothing.
 
+require "gyre/log/configuration/checks"
 require "gyre/log/output"
 
 module Gyre
@@ -91,7 +92,7 @@ module Gyre
 
       def destination(log)
         name = log[:logfile].to_s
-        name = File.expand_path(name) unless name.empty? || name.match?(%r{\A(?:-|std(?:out|err)|[a-z+]+://.*)\z}i)
+        name = Configuration::Checks.file(name) unless name.empty? || name.match?(%r{\A(?:-|std(?:out|err)|[a-z+]+://.*)\z}i)
         [name, log[:options], log[:type].to_s == "socket"]
       end
     end

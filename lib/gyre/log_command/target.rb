@@ -81,7 +81,7 @@ module Gyre
 
       def configuration
         @configuration ||= begin
-          base = @path ? Log::Configuration.load(@path) : Log::Configuration.new
+          base = @path ? Log::Configuration.load(@path, places: false) : Log::Configuration.new
           key = ENV["GYRE_LOG_KEY"].to_s
           base = base.merge(key: key) unless key.empty?
           base.merge(checked)

@@ -37,6 +37,16 @@ class LogConfigurationDocumentTest < Minitest::Test
     assert_equal [[2, nil]], @said.map { |line, key, _| [line, key] }
   end
 
+  def test_the_line_is_that_of_the_mistake_and_not_where_the_mapping_begins
+    {
+      "port: 1\nlogs:\n- service: a\n b: c\nkey: d\n" => 4, "a: 1\n\thost: x\nb: 2\n" => 2, "a: 1\n}\n\nb: 2\n" => 2,
+      "a: [b,\nc: d\n" => 2, "a: 1\nb: \"x\n\nc: 3\n" => 2, "a\nb: 1" => 2
+    }.each do |text, line|
+      document(text)
+      assert_equal [line], @said.map(&:first), text
+    end
+  end
+
   def test_aliases_that_multiply_are_no_work
     text = (1..60).reduce("a0: &a0 [x]\n") { |all, n| "#{all}a#{n}: &a#{n} [*a#{n - 1}, *a#{n - 1}, *a#{n - 1}]\n" }
     assert_equal 61, document(text).root.value.size

@@ -4,6 +4,8 @@
 
 require "test_helper"
 require "gyre/log/configuration"
+require "socket"
+require "tmpdir"
 
 class LogConfigurationWholesTest < Minitest::Test
   def mistakes(text)
@@ -36,6 +38,36 @@ class LogConfigurationWholesTest < Minitest::Test
                  mistakes("inputs: [{type: syslog, bind: 'localhost:1', tls: true}]")
     assert_equal ["f:2: inputs[1].tls: there is no TLS for datagrams (udp://localhost:1)"],
                  mistakes("tls: {certificate: a, key: b}\ninputs: [{type: syslog, bind: 'udp://localhost:1', tls: true}]")
+  end
+
+  def test_what_could_not_be_opened_is_told_before
+    Dir.mktmpdir do |folder|
+      path, inner = %w[log.yml inner].map { |name| File.join(folder, name) }
+      Dir.mkdir(inner)
+      UNIXServer.new("#{folder}/socket").close
+      File.write(path, <<~YAML)
+        default_log: #{inner}
+        pidfile: #{inner}
+        logs:
+        - service: a
+          logfile: #{folder}/socket
+        - {service: b, logfile: #{folder}/socket, type: socket}
+        tls: {certificate: #{path}, key: #{path}}
+      YAML
+      expected = ["#{path}:1: default_log: #{inner} is a folder: name a file in it", "#{path}:2: pidfile: #{inner} is a folder: name a file in it",
+                  "#{path}:5: logs[1].logfile: #{folder}/socket is a socket: write unix://#{folder}/socket",
+                  "#{path}:7: tls: the certificate #{path} holds no PEM certificate"]
+      assert_equal expected, assert_raises(Gyre::Log::Configuration::Invalid) { Gyre::Log::Configuration.load(path) }.mistakes
+      Gyre::Log::Configuration.load(path, places: false)
+    end
+  end
+
+  def test_two_names_of_one_file_are_one_file
+    Dir.mktmpdir do |folder|
+      File.symlink("a", "#{folder}/b")
+      text = "logs: [{service: a, logfile: #{folder}/a}, {service: b, logfile: #{folder}/b, format: json}]"
+      assert_equal ["f:1: logs: what goes to #{"#{folder}/a".inspect} must have the same format everywhere"], mistakes(text)
+    end
   end
 
   def test_standard_output_needs_no_logfile

@@ -168,6 +168,26 @@ module Gyre
           raise ArgumentError, what == :folder ? "the folder #{path} is not there: make it first" : "there is no file #{path}"
         end
 
+        # @param path [String] of a file that is written to
+        # @return [void]
+        # @raise [ArgumentError]
+        def writable(path)
+          return if path.match?(%r{\ASTD(?:OUT|ERR)\z|\A[a-z+]+://})
+          raise ArgumentError, "#{path} is a folder: name a file in it" if File.directory?(path)
+          raise ArgumentError, "#{path} is a socket: write unix://#{File.expand_path(path)}" if File.socket?(path)
+          return if File.writable?(File.exist?(path) ? path : File.dirname(path))
+
+          raise ArgumentError, "#{path} cannot be written by this user"
+        end
+
+        # @param path [String]
+        # @return [String] the same for all paths that lead to one file
+        def file(path)
+          File.realdirpath(path)
+        rescue SystemCallError # no such folder
+          File.expand_path(path)
+        end
+
         # @param value [Object] what somebody wrote
         # @return [String] it, for a message: passwords in addresses are left out, long texts are cut
         def shown(value)

@@ -57,10 +57,22 @@ module Gyre
           @root = node(stream.children.first.root) if stream.children.any?
           mistake.call(stream.children[1].start_line + 1, nil, "one file has one document; remove the line ---") if stream.children.size > 1
         rescue Psych::SyntaxError => error
-          mistake.call([error.line, 1].max, nil, "is no YAML: #{[error.problem, error.context].compact.join(" ").strip}")
+          mistake.call(line_of(error, text), nil, "is no YAML: #{[error.problem, error.context].compact.join(" ").strip}")
         end
 
         private
+
+        # Psych names the line where that began which is broken, the whole mapping for instance. The mistake is in the first line with
+        # which the text breaks in this way.
+        def line_of(error, text)
+          lines = text.lines
+          index = (0...lines.size).bsearch do |last|
+            Psych.parse_stream(lines[0..last].join) && false
+          rescue Psych::SyntaxError => other
+            [other.problem, other.context, other.line] == [error.problem, error.context, error.line]
+          end
+          index ? index + 1 : [error.line, 1].max
+        end
 
         def node(yaml)
           @count += 1

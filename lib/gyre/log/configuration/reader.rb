@@ -36,6 +36,11 @@ module Gyre
           @notices = []
         end
 
+        # @return [Boolean]
+        def places?
+          @places
+        end
+
         # @param node [Node] the whole document
         # @return [Hash{Symbol => Object}] what it says, by the names of Keys; what is empty is left out
         def read(node)
@@ -118,7 +123,7 @@ module Gyre
 
             values[row.name] = limit(row, value)
           rescue ArgumentError => error
-            wrong(value.line, path(place, name), error.message.delete_prefix("#{row.name} "))
+            wrong(value.line, path(place, name), error.message.delete_prefix("#{row.name} ").sub("or nil", "or none"))
           end
         end
 

@@ -61,12 +61,13 @@ module Gyre
             reader.notice(section.line("logs"), "logs", "service #{name} is in #{count} entries; the last one counts") if count > 1
           end
           files(reader, section)
+          %w[default_log pidfile].each { |name| writable(reader, section, name) }
         end
 
         # What goes to one file goes through one output.
         def files(reader, section)
           logs = section.values.fetch(:logs, []).reject { |log| log[:nowhere] } + [{ logfile: section.values[:default_log] }]
-          logs.select { |log| log[:logfile] }.group_by { |log| File.expand_path(log[:logfile]) }.each_value do |group|
+          logs.select { |log| log[:logfile] }.group_by { |log| Checks.file(log[:logfile]) }.each_value do |group|
             { format: "text", rotate: nil }.each do |name, otherwise|
               next if group.map { |log| log[name] || section.values[name] || otherwise }.uniq.size == 1
 
@@ -85,6 +86,14 @@ module Gyre
           end
           socket(reader, section) if section.values[:type] == "socket"
           redis(reader, section) if section.values[:type] == "redis" || section.values[:logfile].to_s.start_with?("redis")
+          writable(reader, section, "logfile") unless %w[socket redis].include?(section.values[:type])
+        end
+
+        # What is found out only when it is opened ends the server, also after USR2.
+        def writable(reader, section, name)
+          Checks.writable(section.values[name.to_sym]) if reader.places? && section.values[name.to_sym]
+        rescue ArgumentError => error
+          reader.wrong(section.line(name), section.path(name), error.message)
         end
 
         def socket(reader, section)
@@ -112,9 +121,17 @@ module Gyre
         def tls(reader, section)
           missing = %w[certificate key].reject { |name| section.says?(name) }
           reader.wrong(section.line, section.place, "needs #{missing.join(" and ")}") if missing.any?
-          return if !section.values[:verify] || section.says?("ca")
+          unfounded = section.values[:verify] && !section.says?("ca")
+          reader.wrong(section.line, section.place, "verify needs ca: the authorities whose certificates count") if unfounded
+          context(reader, section) if reader.places? && !unfounded && section.values.key?(:certificate) && section.values.key?(:key)
+        end
 
-          reader.wrong(section.line, section.place, "verify needs ca: the authorities whose certificates count")
+        # What is in the files.
+        def context(reader, section)
+          require "gyre/tls"
+          TLS.server(**section.values)
+        rescue ArgumentError => error
+          reader.wrong(section.line, section.place, error.message.delete_prefix("tls: "))
         end
 
         def rotate(reader, section)
