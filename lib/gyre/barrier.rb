@@ -12,11 +12,20 @@ module Gyre
   #   mirrors.each { |mirror| barrier.async { fetch(mirror) } }
   #   barrier.wait { |task| break task.wait }
   class Barrier
+    # The tasks that have ended and were not waited for.
+    class Ended < Queue
+      # @return [String] what {Barrier#wait} waits for, in print_hierarchy
+      def label
+        "a task of a barrier"
+      end
+    end
+    private_constant :Ended
+
     # @param parent [Task, Semaphore, #async, nil] who starts the tasks; nil: the task that calls {#async}
     def initialize(parent: nil)
       @parent = parent
       @tasks = {}.compare_by_identity # not yet waited for
-      @ended = Queue.new
+      @ended = Ended.new
     end
 
     # Starts a task of this group.

@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
 # So many at once and no more: connections to one host, queries at one database, files open. First come, first served: a
-# release hands its place to the one who waits longest. Knows tasks only to start them (`async`).
+# release hands its place to the one who waits longest. Knows tasks only to start them (`async`), and remembers who holds
+# its places only for those who look for deadlocks: of a block that is its fiber, for nobody else gives the place back.
+# Without a block it is whoever took it, unless somebody else has ever given one back.
 
 require "gyre/short_lock"
 require "gyre/task"
@@ -10,6 +12,8 @@ require "gyre/waiter"
 module Gyre
   # Every method may be called from any thread; {#async} within a task.
   class Semaphore
+    include Scheduler::Held
+
     # @return [Integer]
     attr_reader :limit
 
@@ -20,34 +24,28 @@ module Gyre
       @count = 0
       @waiting = {}.compare_by_identity
       @lock = ShortLock.new
+      @holders = {}.compare_by_identity # fiber => how many blocks
+      @takers = {}.compare_by_identity # task or fiber => how many places; each changes its own entry only
+      @lent = false # whether somebody gave back what another one had taken
     end
 
     # Takes a place; waits while there is none. With a block, gives it back when the block ends.
     #
     # @return [Object, self] the block's value; self without a block
-    def acquire
-      wait_for_place unless @lock.synchronize { take_place }
-      return self unless block_given?
+    def acquire(&block)
+      take
+      return hold(&block) if block
 
-      begin
-        yield
-      ensure
-        release
-      end
+      count_one(@takers, taker) unless @lent
+      self
     end
 
     # Gives a place back.
     # @return [self]
     # @raise [ThreadError] when nobody holds one
     def release
-      next_one = @lock.synchronize do
-        raise ThreadError, "release of a semaphore that nobody holds" if @count.zero?
-
-        waiter, = @waiting.shift if @count <= @limit
-        @count -= 1 unless waiter # else its place is handed on
-        waiter
-      end
-      next_one&.wake
+      give_back
+      discount_one(@takers, taker) or lend
       self
     end
 
@@ -62,16 +60,14 @@ module Gyre
     def async(name = nil, parent: Task.current, transient: false, &block)
       raise ArgumentError, "async needs a block" unless block
 
-      acquire
+      take
       started = false
       parent.async(name, transient: transient) do |task|
         started = true
-        block.call(task)
-      ensure
-        release
+        hold { block.call(task) }
       end
     ensure
-      release if started == false # no task came of it
+      give_back if started == false # no task came of it
     end
 
     # @return [Integer] how many places are taken
@@ -113,12 +109,74 @@ module Gyre
       @waiting.size
     end
 
+    # @return [Array<Fiber>, nil] who holds its places; nil when that is not known of each
+    # @api private
+    def holders
+      return if @lent || @holders.values.sum + @takers.values.sum != @count
+
+      fibers = @holders.keys + @takers.keys.map { |one| one.is_a?(Task) ? one.fiber : one }
+      fibers.uniq if fibers.all?
+    end
+
+    # @return [Boolean] whether one of its places was taken without a block: any thread may give it back
+    # @api private
+    def lent?
+      @lent || !@takers.empty?
+    end
+
     private
 
     def check(limit)
       return if limit.is_a?(Integer) && limit.positive?
 
       raise ArgumentError, "limit must be a positive Integer, not #{limit.inspect}"
+    end
+
+    def take
+      wait_for_place unless @lock.synchronize { take_place }
+    end
+
+    def give_back
+      next_one = @lock.synchronize do
+        raise ThreadError, "release of a semaphore that nobody holds" if @count.zero?
+
+        waiter, = @waiting.shift if @count <= @limit
+        @count -= 1 unless waiter # else its place is handed on
+        waiter
+      end
+      next_one&.wake
+    end
+
+    # With a place taken, runs a block and gives it back.
+    def hold
+      fiber = Fiber.current
+      count_one(@holders, fiber)
+      yield
+    ensure
+      discount_one(@holders, fiber)
+      give_back
+    end
+
+    # @return [Task, Fiber]
+    def taker
+      Task.current? || Fiber.current
+    end
+
+    # Places go from hand to hand: from now on nobody knows in whose they are.
+    def lend
+      @lent = true
+      @takers.clear
+    end
+
+    def count_one(counts, key)
+      counts[key] = (counts[key] || 0) + 1
+    end
+
+    # @return [Boolean] whether there was one
+    def discount_one(counts, key)
+      count = counts[key] or return false
+      count == 1 ? counts.delete(key) : counts[key] = count - 1
+      true
     end
 
     def take_place
@@ -141,7 +199,7 @@ module Gyre
     # Stopped, or out of time: perhaps as the place came.
     def leave(waiter)
       waited = @lock.synchronize { @waiting.delete(waiter) }
-      release unless waited
+      give_back unless waited
     end
   end
 end

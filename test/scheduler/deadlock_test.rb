@@ -81,6 +81,99 @@ GyreTest::Engines.test_case("SchedulerDeadlockTest") do
     assert_equal 2, error.message.scan("a fiber is waiting for a mutex that a fiber holds").size
   end
 
+  # Takes a place in each semaphore, with some time between.
+  def nested(task, name, *semaphores)
+    task.async(name) { take_in_turn(task, semaphores) }
+  end
+
+  def take_in_turn(task, semaphores)
+    first, *others = semaphores
+    first&.acquire { task.yield && nil || take_in_turn(task, others) }
+  end
+
+  def test_two_semaphores_taken_in_different_order
+    one, two = Array.new(2) { Gyre::Semaphore.new }
+    assert_equal [%(task "a" is waiting for a place in a semaphore of 1 that task "b" holds at a place),
+                  %(task "b" is waiting for a place in a semaphore of 1 that task "a" holds at a place)],
+                 (deadlock { |task| nested(task, "a", one, two) && nested(task, "b", two, one) })
+    assert_equal [0, 0], [one.count, two.count]
+  end
+
+  def test_all_who_hold_a_semaphore_want_another_place_in_it
+    semaphore = Gyre::Semaphore.new(2)
+    links = deadlock do |task|
+      2.times { |index| nested(task, "t#{index}", semaphore, semaphore) }
+      task.async("bystander") { semaphore.acquire { nil } }
+    end
+    assert_includes 1..2, links.size
+    assert_match(/\Atask "t\d" is waiting for a place in a semaphore of 2 that task "t0" and task "t1" hold at a place\z/, links.first)
+    own = deadlock { |task| nested(task, "alone", *[Gyre::Semaphore.new] * 2) }
+    assert_equal [%(task "alone" is waiting for a place in a semaphore of 1 that task "alone" holds at a place)], own
+  end
+
+  def test_a_semaphore_whose_tasks_wait_for_the_one_that_starts_them
+    links = deadlock do |task|
+      semaphore = Gyre::Semaphore.new
+      starter = nil
+      starter = task.async("starter") do
+        semaphore.async("first", parent: task) { task.yield && nil || starter.wait }
+        semaphore.async("second", parent: task) { nil }
+      end
+    end
+    assert_equal [%(task "first" is waiting for task "starter" at a place),
+                  %(task "starter" is waiting for a place in a semaphore of 1 that task "first" holds at a place)], links
+  end
+
+  def test_two_circles_that_have_nothing_to_do_with_each_other
+    assert_equal 2, (deadlock { |task| 2.times { cross(task, Mutex.new, Mutex.new) } }.size)
+  end
+
+  def test_no_alarm_while_one_of_a_semaphores_holders_can_go_on
+    _, said = capture do
+      Gyre.run do |task|
+        queue = Thread::Queue.new
+        semaphore = Gyre::Semaphore.new(2)
+        task.async { semaphore.acquire { queue.pop } }
+        task.async { semaphore.acquire { task.yield && nil || semaphore.acquire { nil } } }
+        task.yield
+        task.scheduler.refuse_deadlock(true)
+        Thread.new { queue.push(1) }.join
+      end
+    end
+    assert_empty said
+  end
+
+  # Whoever has taken it without a block may have given it to somebody else, who gives it back.
+  def test_places_taken_without_a_block_make_a_report_and_no_alarm
+    one, two = Array.new(2) { Gyre::Semaphore.new }
+    _, said = capture do
+      Gyre.run do |task|
+        a = task.async("a") { one.acquire && task.yield && nil || two.acquire }
+        b = task.async("b") { two.acquire && one.acquire }
+        reader = Thread.new { eventually { $stderr.string.include?("waits for the next") } && [a, b].each(&:stop) }
+        [a, b].each(&:wait)
+        reader.join
+      end
+    end
+    assert_match(/task "a" is waiting for a place in a semaphore of 1 that task "b" holds at /, said)
+  end
+
+  def test_who_holds_places_that_go_from_hand_to_hand_is_not_known
+    semaphore = Gyre::Semaphore.new
+    assert_equal [], semaphore.holders
+    semaphore.acquire
+    assert_equal [Fiber.current], semaphore.holders
+    assert_predicate semaphore, :lent?
+    semaphore.release
+    refute_predicate semaphore, :lent?
+    semaphore.acquire { assert_equal [Fiber.current], semaphore.holders }
+    Thread.new { semaphore.acquire }.join
+    semaphore.release
+    assert_predicate semaphore, :lent?
+    assert_nil semaphore.holders
+    assert_equal 0, semaphore.count
+  end
+
   def test_no_alarm_while_a_timer_may_end_it
     Gyre.run do |task|
       one = two = nil

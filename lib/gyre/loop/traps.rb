@@ -53,6 +53,11 @@ module Gyre
           end
         end
 
+        # @return [Boolean] whether somebody listens to any signal here
+        def any?
+          @trapped.each_value.any? { |trapped| trapped.pid == Process.pid }
+        end
+
         # For Process.daemon, whose process takes the place of the one that called.
         # @param from [Integer] that one's pid
         def process_move(from)

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Fibers of one scheduler that wait for each other: a circle of which it is certain that nobody in it can go on. Looked for
+# Fibers of one scheduler that wait for each other: of whom it is certain that none can go on before the others. Looked for
 # by Scheduler#refuse_deadlock when a loop has nothing else to do, by print_hierarchy and for the watchdog.
 #
 #   task a ──waits for──► mutex ──held by──► fiber of task b ──waits for──► task a
 #
-# Only of a mutex and of what is Awaited it is known who has to go on first. A queue or a condition may be fed by anybody:
-# no circle goes through them, and a wait with a timeout ends by itself.
+# Only of a mutex, of a semaphore and of what is Awaited it is known who has to go on first. A queue or a condition may be
+# fed by anybody: no circle goes through them, and a wait with a timeout ends by itself.
 
 module Gyre
   class Scheduler
@@ -19,11 +19,22 @@ module Gyre
       #   @return [String]
     end
 
+    # What several may hold at once, and knows who does: semaphores.
+    # @api private
+    module Held
+      # @!method holders
+      #   @return [Array<Fiber>, nil] one of these has to let go first; nil when it is not known of every place
+      # @!method lent?
+      #   @return [Boolean] whether another one than its holder may give a place back
+      # @!method label
+      #   @return [String]
+    end
+
     # Who waits for whom, at one moment.
     # @api private
     class Deadlock
       # What a wait has to be for to be looked at here.
-      KINDS = [Thread::Mutex, Awaited].freeze
+      KINDS = [Thread::Mutex, Awaited, Held].freeze
       # With more fibers than this, nobody is asked which mutex he holds.
       ASKED_LIMIT = 10_000
 
@@ -48,84 +59,89 @@ module Gyre
       # @param owners [Hash{Thread::Mutex => Fiber}]
       # @param runs [Array<Run>] each is what its fiber waits for, while that one drives the loop
       def initialize(waits, owners, runs)
-        @waits = waits.select { |wait| wait.left_s.nil? && KINDS.any? { |kind| wait.blocker.is_a?(kind) } }
+        @waits = waits.select { |wait| endless?(wait) }
         @owners = owners
         @by_fiber = {}.compare_by_identity
         runs.each { |run| @by_fiber[run.fiber] = run }
         @waits.each { |wait| @by_fiber[wait.entered] = @by_fiber[wait.fiber] = wait }
+        @firsts = {}.compare_by_identity # who waits => who has to go on before; only those of whom that is known
+        look_around
+        drop_those_who_can_go_on
       end
 
       # @return [Array<Wait, Awaited>, nil] each waits for the next, the last one for the first
       def circle
-        done = {}.compare_by_identity
-        @waits.each do |wait|
-          circle = circle_from(wait, done) and return circle
+        node = @waits.find { |wait| @firsts.key?(wait) } or return
+        path = []
+        places = {}.compare_by_identity
+        until places.key?(node)
+          places[node] = path.size
+          path << node
+          node = @firsts[node].find { |other| @firsts.key?(other) } # of a semaphore's holders, any
         end
-        nil
+        path[places[node]..]
       end
 
       # @param waits [Array<Wait>] all that there are
-      # @param circle [Array<Wait, Awaited>]
-      # @return [Boolean] whether everybody waits for it, directly or not, so that nobody is left who could end it
-      def holds?(waits, circle)
-        held = {}.compare_by_identity
-        followers = self.followers
-        pending = circle.dup
-        until pending.empty?
-          node = pending.pop
-          pending.concat(followers[node].to_a) unless held.key?(node)
-          held[node] = true
-        end
-        waits.all? { |wait| held.key?(@by_fiber[wait.entered]) }
+      # @return [Boolean] whether nobody is left who could end it: everybody waits for a circle, directly or not
+      def everybody?(waits)
+        waits.all? { |wait| @firsts.key?(@by_fiber[wait.entered]) }
+      end
+
+      # @return [Boolean] whether another thread may do what one of those would have to do first
+      def lent?
+        @waits.any? { |wait| wait.blocker.is_a?(Held) && wait.blocker.lent? && @firsts.key?(wait) }
       end
 
       private
 
-      # @return [Hash{Wait, Awaited => Array}] who waits for whom, seen from those who have to go on before
-      def followers
-        followers = {}.compare_by_identity
-        seen = {}.compare_by_identity
+      def endless?(wait)
+        wait.state == :waiting && wait.left_s.nil? && KINDS.any? { |kind| wait.blocker.is_a?(kind) }
+      end
+
+      # Without recursion, here and below: a fiber's stack is small.
+      def look_around
         pending = @by_fiber.values
         until pending.empty?
           node = pending.pop
-          next if seen.key?(node)
-
-          seen[node] = true
-          first_ones(node).each do |other|
-            (followers[other] ||= []) << node
-            pending << other
-          end
+          pending.concat(@firsts[node] = first_ones(node)) unless @firsts.key?(node)
         end
-        followers
       end
 
-      # Depth first, without recursion: a fiber's stack is small.
-      def circle_from(start, done)
-        path = []
-        places = {}.compare_by_identity
-        pending = [[start]]
+      # Until only those are left of whom none can go on before another one of them.
+      def drop_those_who_can_go_on
+        followers = {}.compare_by_identity
+        @firsts.each { |node, firsts| firsts.each { |first| (followers[first] ||= []) << node } }
+        lacking = @firsts.to_h { |node, firsts| [node, any?(node) ? [firsts.size, 1].min : firsts.size] }.compare_by_identity
+        pending = @firsts.keys.select { |node| lacking[node].zero? }
         until pending.empty?
-          if (node = pending.last.pop).nil?
-            pending.pop
-            places.delete(path.last)
-            done[path.pop] = true
-          elsif places.key?(node)
-            return path[places[node]..]
-          elsif !done.key?(node)
-            places[node] = path.size
-            path.push(node)
-            pending.push(first_ones(node))
-          end
+          node = pending.pop
+          next unless @firsts.delete(node)
+
+          followers[node]&.each { |follower| pending << follower if (lacking[follower] -= 1) <= 0 }
         end
       end
 
-      # Who has to go on before this one.
+      # @return [Boolean] whether any one who goes on is enough; else it takes all of them
+      def any?(node)
+        node.is_a?(Wait) && node.blocker.is_a?(Held)
+      end
+
+      # Who has to go on before this one. None, when it is somebody of whom nothing is known.
+      # @return [Array<Wait, Awaited>]
       def first_ones(node)
+        return holders(node.blocker) if any?(node)
+
         awaited = if node.is_a?(Awaited) then node.awaited
                   elsif node.blocker.is_a?(Awaited) then [node.blocker]
                   else [@owners[node.blocker]]
                   end
         awaited.filter_map { |one| one.is_a?(Fiber) ? @by_fiber[one] : one }
+      end
+
+      def holders(held)
+        nodes = held.holders.to_a.map { |fiber| @by_fiber[fiber] }
+        nodes.all? ? nodes : []
       end
     end
   end

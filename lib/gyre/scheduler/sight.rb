@@ -4,12 +4,17 @@
 # what each engine tells (`list_waits`, `ask`, `stats`, `pulse`). Gyre.print_hierarchy and Gyre::Watchdog look through it.
 
 require_relative "deadlock"
+require_relative "standstill"
 require_relative "wait"
 
 module Gyre
   class Scheduler
     # @api private
     module Sight
+      # With more holders of a semaphore than this, the others are only counted.
+      HOLDERS_NAMED = 3
+      private_constant :HOLDERS_NAMED
+
       # The fibers of this scheduler that wait, or are ready to go on. From any thread.
       # @param classes [Array<Module>, nil] only those that wait for an object of one of these
       # @return [Array<Wait>]
@@ -52,12 +57,12 @@ module Gyre
       #   a queue perhaps, could still end it when another thread or a signal comes, so that is only reported
       def refuse_deadlock(certain)
         waits = self.waits([*Deadlock::KINDS, Offload::Job])
+        certain &&= waits.none? { |wait| wait.blocker.is_a?(Offload::Job) } # its end might lead to something
         owners = Deadlock.owners(self, waits, waits.map(&:fiber) | waits.map(&:entered) | runs.map(&:fiber))
         deadlock = Deadlock.new(waits, owners, runs)
-        circle = deadlock.circle or return
+        circle = deadlock.circle or return (Standstill.report(self) if certain)
         text = describe_circle(circle, owners)
-        certain &&= waits.none? { |wait| wait.blocker.is_a?(Offload::Job) } # its end might lead to something
-        if certain && deadlock.holds?(self.waits, circle)
+        if certain && !deadlock.lent? && deadlock.everybody?(self.waits)
           raise DeadlockError, "each of these waits for the next, and nothing else can happen:\n#{text}"
         end
 
@@ -71,20 +76,37 @@ module Gyre
         lines = circle.filter_map do |node|
           next describe_end(node) if node.is_a?(Awaited)
 
-          owner = owners[node.blocker]
-          "  #{label(node.entered, tasks)} is #{node.to_s(owner && label(owner, tasks))} at #{node.place}"
+          "  #{label(node.entered, tasks)} is #{node.to_s(holding(node.blocker, owners, tasks))} at #{node.place}"
         end
         lines.join("\n")
       end
 
+      # @param blocker [Object] what somebody waits for
+      # @param owners [Hash{Thread::Mutex => Fiber}]
+      # @return [String, nil] who holds it, and the verb, if that is known: task "b" holds
+      def holding(blocker, owners, tasks)
+        fibers = blocker.is_a?(Held) ? blocker.holders.to_a : [owners[blocker]].compact
+        return if fibers.empty?
+
+        names = fibers.first(HOLDERS_NAMED).map { |fiber| label(fiber, tasks) }
+        names << "#{fibers.size - HOLDERS_NAMED} more" if fibers.size > HOLDERS_NAMED
+        last = names.pop
+        names.empty? ? "#{last} holds" : "#{names.join(", ")} and #{last} hold"
+      end
+
+      # However often the loop comes to rest.
+      # @param text [String]
+      def say_once(text)
+        return if @said == text
+
+        @said = text
+        $stderr.write(text)
+      end
+
       private
 
-      # Once, however often the loop comes to rest.
       def warn_of_deadlock(text)
-        return if @deadlock == text
-
-        @deadlock = text
-        $stderr.write("Gyre: each of these waits for the next, and only another thread or a signal could end it:\n#{text}\n")
+        say_once("Gyre: each of these waits for the next, and only another thread or a signal could end it:\n#{text}\n")
       end
 
       # A task whose block is over; the others show by what their fibers wait for.

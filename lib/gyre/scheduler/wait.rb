@@ -11,12 +11,19 @@ module Gyre
     # :ready; what it waits for (see {Scheduler#block}), nil when it only lets others run; the descriptor's number and the
     # events (sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY), if it is one; how many seconds it will still wait at most.
     Wait = Struct.new(:fiber, :entered, :state, :blocker, :fd, :events, :left_s) do
-      # @param owner [String, nil] who holds the mutex that it waits for, if it is known
+      # @param holding [String, nil] who holds what it waits for (see {Sight#holding}), if it is known
       # @return [String] for example: reading from fd 7 (127.0.0.1:80), 4.8 s left
-      def to_s(owner = nil)
+      def to_s(holding = nil)
         return "ready" if state == :ready
 
-        left_s ? "#{purpose(owner)}, #{format("%.1f", [left_s, 0].max)} s left" : purpose(owner)
+        text = purpose
+        text += " that #{holding}" if holding
+        left_s ? "#{text}, #{format("%.1f", [left_s, 0].max)} s left" : text
+      end
+
+      # @return [Boolean] whether it just sleeps, and waits for nobody
+      def sleeping?
+        blocker == :sleep && !condition_variable?
       end
 
       # @return [String, nil] file and line at which the program waits
@@ -26,13 +33,13 @@ module Gyre
 
       private
 
-      def purpose(owner)
+      def purpose
         case blocker
-        when :sleep         then condition_variable? ? "waiting for a condition variable" : "sleeping"
+        when :sleep         then sleeping? ? "sleeping" : "waiting for a condition variable"
         when IO             then "#{action} fd #{fd || blocker.fileno}#{peer}"
         when Integer        then "waiting for process #{blocker}"
         when Array          then "waiting for any of #{blocker.compact.flatten(1).size} in IO.select"
-        when Thread::Mutex  then owner ? "waiting for a mutex that #{owner} holds" : "waiting for a mutex"
+        when Thread::Mutex  then "waiting for a mutex"
         when Thread::SizedQueue, Thread::Queue then "waiting for #{queue}"
         when Thread         then "waiting for thread #{blocker.name || blocker.inspect}"
         else "waiting for #{other}"

@@ -51,7 +51,7 @@ module Gyre
         @waits.each do |wait|
           next if wait.blocker.nil? || [wait.fiber, wait.entered].any? { |fiber| @tasks.key?(fiber) || ours.include?(fiber) }
 
-          yield "a fiber: #{wait.to_s(owner(wait))}#{" [#{wait.place}]" if wait.place}"
+          yield "a fiber: #{wait.to_s(holding(wait))}#{" [#{wait.place}]" if wait.place}"
           each_frame(wait.fiber, "    ", &block) if @backtrace
         end
       end
@@ -82,7 +82,7 @@ module Gyre
 
         doing = if task.unstarted? then "starting"
                 elsif task.fiber.nil? then "waiting for its children"
-                else wait ? wait.to_s(owner(wait)) : "running"
+                else wait ? wait.to_s(holding(wait)) : "running"
                 end
         task.stopping? ? "stopping, #{doing}" : doing
       end
@@ -91,9 +91,8 @@ module Gyre
         wait ? wait.place : Scheduler::Place.of(task.fiber&.backtrace)
       end
 
-      def owner(wait)
-        fiber = @owners[wait.blocker]
-        @scheduler.label(fiber, @tasks) if fiber
+      def holding(wait)
+        @scheduler.holding(wait.blocker, @owners, @tasks)
       end
 
       def each_frame(fiber, indent)

@@ -1,0 +1,51 @@
+# frozen_string_literal: true
+
+# Fibers of one scheduler that all wait, each for something that only another one of them would do: two tasks, each at the
+# queue that the other was to fill. Nobody knows who fills a queue, so it is never certain: it is reported, once, and only
+# where there is no other thread, no timer, no descriptor and nobody who listens to signals. Asked by
+# Scheduler#refuse_deadlock when there is no circle (deadlock.rb).
+
+require_relative "../loop/traps"
+
+module Gyre
+  class Scheduler
+    # @api private
+    module Standstill
+      # Threads that do nothing unless they are asked to.
+      OWN_THREADS = ["gyre offload", "gyre watchdog"].freeze
+      # So many fibers are shown.
+      LINES = 20
+      private_constant :OWN_THREADS, :LINES
+
+      class << self
+        # @param scheduler [Scheduler] this thread's, whose loop has nothing to wait for
+        def report(scheduler)
+          return if Loop::Traps.any? || other_threads?
+
+          waits = scheduler.waits
+          return if waits.size < 2 || !waits.all? { |wait| for_another?(wait) }
+
+          scheduler.say_once("Gyre: all of these wait, and only a signal could end it:\n#{describe(scheduler, waits)}\n")
+        end
+
+        private
+
+        def other_threads?
+          Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
+        end
+
+        # Who only sleeps waits for nobody.
+        def for_another?(wait)
+          wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.sleeping?
+        end
+
+        def describe(scheduler, waits)
+          tasks = scheduler.tasks
+          lines = waits.first(LINES).map { |wait| "  #{scheduler.label(wait.entered, tasks)} is #{wait} at #{wait.place}" }
+          lines << "  and #{waits.size - LINES} more" if waits.size > LINES
+          lines.join("\n")
+        end
+      end
+    end
+  end
+end
