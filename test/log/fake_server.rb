@@ -22,11 +22,14 @@ module GyreTest
     attr_accessor :stalled
     attr_reader :port, :records, :frames, :raw, :connections, :failures
 
+    # What the kernel keeps of what is not read. Without this, machines keep anything between 4 and 40 MB.
+    RECEIVE_BYTES = 65_536
+
     def self.open(**options)
       server = new(**options)
       yield server
     ensure
-      server&.stop
+      server&.close
     end
 
     def initialize(reply: nil, acknowledge: :each, cut_after: nil, start: true, tls: nil)
@@ -34,7 +37,6 @@ module GyreTest
       @acknowledge = acknowledge
       @cut_after = cut_after
       @tls = tls
-      @port = 0
       @records = []
       @frames = []
       @raw = []
@@ -42,21 +44,36 @@ module GyreTest
       @connections = 0
       @stored = Hash.new(0)
       @lock = Mutex.new
-      self.start
-      stop unless start
+      @threads = []
+      @sockets = []
+      # While the server is away nobody else gets its port, not even the client that tries to reach it.
+      @placeholder = bind(0)
+      @port = @placeholder.local_address.ip_port
+      self.start if start
     end
 
     def start
-      @listener = TCPServer.new("127.0.0.1", @port)
-      @port = @listener.local_address.ip_port
-      @sockets = []
-      @threads = [Thread.new(@listener) { |listener| accept(listener) }]
+      @listener = bind(@port).tap { |listener| listener.listen(Socket::SOMAXCONN) }
+      @leave, @waker = IO.pipe
+      @accepting = Thread.new(@listener, @leave) { |listener, leave| accept(listener, leave) }
     end
 
+    # Who was killed at its first step closes nothing by itself.
     def stop
-      @listener.close
-      @lock.synchronize { @sockets.each { |socket| socket.close unless socket.closed? } }
+      return unless @accepting
+
+      @waker.close
+      @accepting.join
+      [@listener, @leave].each(&:close)
+      close_sockets
       @threads.each { |thread| thread.kill.join }
+      close_sockets
+      @threads, @sockets, @accepting = [], [], nil
+    end
+
+    def close
+      stop
+      @placeholder.close
     end
 
     def messages
@@ -65,17 +82,29 @@ module GyreTest
 
     private
 
-    def accept(listener)
-      loop do
-        socket = listener.accept
+    def bind(port)
+      socket = Socket.new(:INET, :STREAM)
+      socket.setsockopt(:SOCKET, :REUSEADDR, true)
+      socket.setsockopt(:SOCKET, :RCVBUF, RECEIVE_BYTES)
+      socket.bind(Addrinfo.tcp("127.0.0.1", port))
+      socket
+    end
+
+    def accept(listener, leave)
+      until IO.select([listener, leave]).first.include?(leave)
+        socket, = listener.accept_nonblock(exception: false)
+        next unless socket.is_a?(Socket)
+
         @lock.synchronize do
           @sockets << socket
           @connections += 1
           @threads << Thread.new { serve(socket) }
         end
       end
-    rescue IOError, SystemCallError
-      nil # stopped
+    end
+
+    def close_sockets
+      @lock.synchronize { @sockets.each { |socket| socket.close unless socket.closed? } }
     end
 
     def serve(socket)

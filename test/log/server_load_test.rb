@@ -30,18 +30,20 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     end
   end
 
+  # That one of them waits for ever is what the time limit of all tests finds.
   def test_a_flood_does_not_starve_the_others
     serve do |server|
-      flood = Thread.new { flood(server.client("flood"), -> { @over }) }
+      over = false
+      flood = Thread.new { flood(server.client("flood"), -> { over }) }
       client = server.client("calm", words: "authentication/2 client=#{"c" * 32}")
-      slowest = 1.upto(20).map do |number|
-        duration_s do
-          client.write(Gyre::Log::Records.encode(seq: number, time_us: 1, service: "calm", severity: "info", message: "message #{number}"))
-          assert_equal "ack #{number}\n", client.gets
-        end
-      end.max
-      assert_operator slowest, :<, 3
-      @over = true
+      eventually { server.server.status[:services].key?("flood") }
+      1.upto(8) do |number|
+        before = server.server.ingest.messages
+        client.write(Gyre::Log::Records.encode(seq: number, time_us: 1, service: "calm", severity: "info", message: "message #{number}"))
+        assert_equal "ack #{number}\n", client.gets
+        eventually { server.server.ingest.messages > before + 1 } # the flood goes on all the time
+      end
+      over = true
       flood.join
       client.close
     end
@@ -50,7 +52,7 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
   def test_a_flood_takes_no_more_memory_than_allowed
     serve(limits: { memory_bytes_limit: 2_000_000 }, interval: 60) do |server|
       clients = Array.new(4) { server.client("flood") }
-      threads = clients.map { |client| Thread.new { 20.times { client.write(frame("flood", "info", "x" * 1000) * 200) } } }
+      threads = clients.map { |client| Thread.new { 10.times { client.write(frame("flood", "info", "x" * 1000) * 200) } } }
       most = 0
       until threads.none?(&:alive?)
         most = [most, server.server.status[:bytes]].max
@@ -58,9 +60,9 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
       end
       threads.each(&:join)
       assert_operator most, :<, 2_000_000 + (4 * 300_000)
-      eventually { server.server.ingest.messages >= 16_000 }
+      eventually { server.server.ingest.messages >= 8_000 }
       server.server.reopen
-      eventually { server.lines.grep(/\Aflood/).size == 16_000 }
+      eventually { server.lines.grep(/\Aflood/).size == 8_000 }
       clients.each(&:close)
     end
   end
@@ -80,7 +82,7 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
       eventually { server.lines.include?("late|info|hello") }
       small.write(record(1, "x" * 1000)[-1])
       assert_equal "ack 1\n", small.gets, "who holds little stays"
-      refute server.server.status[:paused]
+      eventually { !server.server.status[:paused] }
       assert_match(/\Agyre\|warn\|127\.0\.0\.1:\d+: messages that have not ended take too much memory/, server.lines.find { |line| line.start_with?("gyre") })
       [small, late, *many].each(&:close)
     end
@@ -104,7 +106,8 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     fill(writer)
     serve(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: { memory_bytes_limit: 100_000, idle_timeout_s: 0.2 }) do |server|
       client = server.client("stuck")
-      writing = Thread.new { 1000.times { |number| client.write(frame("stuck", "info", "#{number} #{"x" * 1000}")) } }
+      # In one go, so that a writer that is slow on a busy machine is not silent.
+      writing = Thread.new { client.write(Array.new(1000) { |number| frame("stuck", "info", "#{number} #{"x" * 1000}") }.join) }
       eventually { server.server.status[:paused] }
       sleep 0.6
       lines = Thread.new { reader.each_line.lazy.grep(/stuck/).first(1000) }
@@ -116,25 +119,74 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     [reader, writer].each(&:close)
   end
 
+  # As a machine does that is overloaded, or a process after SIGSTOP: by its clock everybody has been silent for too long.
+  def test_who_spoke_while_the_server_stood_still_was_not_silent
+    serve(limits: { idle_timeout_s: 0.5, authentication_timeout_s: 0.5 }) do |server|
+      eventually(what: "a stand-still in time") do
+        speaker, late = server.client("speaker"), server.connect
+        standing_still(server) do
+          next if speaker.wait_readable(0) || late.wait_readable(0) # it began too late
+
+          speaker.write(frame("speaker", "info", "here"))
+          late.write(frame("late", "authentication", "") + frame("late", "info", "here"))
+          sleep 0.8
+        end
+        answers = [late, speaker].map { |client| client.tap(&:close_write).read }
+        [late, speaker].each(&:close)
+        answers == ["accepted\n", ""] || (server.lines.grep(/here/).any? && flunk(answers.inspect))
+      end
+      eventually { server.lines.grep(/here/).sort == %w[late|info|here speaker|info|here] }
+    end
+  end
+
+  # During the block the server does nothing.
+  def standing_still(server)
+    blocking = server.client("blocking")
+    still, go_on = Thread::Queue.new, Thread::Queue.new
+    eventually { find(server, "blocking") }.define_singleton_method(:received) { |_bytes| still.push(true) && go_on.pop }
+    blocking.write("x")
+    still.pop
+    yield
+  ensure
+    go_on&.close
+    blocking&.close
+  end
+
+  def find(server, service)
+    server.server.instance_variable_get(:@hub).connections.keys.find { |one| one.to_h[:service] == service }
+  end
+
   # Before a restart what has come is written, and then nothing may come any more.
   def test_while_it_is_held_nothing_comes
     serve(limits: { idle_timeout_s: 0.1 }, inputs: [{ type: "syslog", bind: "tcp://127.0.0.1:0" }]) do |server|
-      client = server.connect(server.server.endpoints.last)
-      client.write("<13>half a li")
-      eventually { server.server.ingest.incomplete.positive? }
-      server.server.instance_variable_get(:@hub).brake.hold do
-        before = server.server.ingest.messages
-        sleep 0.4
-        assert_equal before, server.server.ingest.messages
+      held = eventually do
+        client = server.connect(server.server.endpoints.last)
+        client.write("<13>half a li")
+        eventually { server.server.ingest.incomplete.positive? || client.wait_readable(0) } # its time may be over already
+        nothing_while_held(server.server).tap { client.close }
       end
+      assert_equal :nothing, held
       eventually { server.lines.include?("syslog|info|half a li") }
-      client.close
+    end
+  end
+
+  # @return [:nothing, nil] nil when what had come was over before
+  def nothing_while_held(server)
+    server.instance_variable_get(:@hub).brake.hold do
+      sleep 0.1 # a tick that had begun ends
+      next unless server.ingest.incomplete.positive?
+
+      before = server.ingest.messages
+      sleep 0.3
+      assert_equal before, server.ingest.messages
+      :nothing
     end
   end
 
   # The disk may be full for days.
   def test_who_comes_again_and_again_while_nothing_is_read_leaves_nothing_behind
     reader, writer = IO.pipe
+    reading = []
     fill(writer)
     limits = { linger_timeout_s: 0.1, memory_bytes_limit: 100_000 }
     serve(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: limits) do |server|
@@ -148,14 +200,13 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
         eventually { server.server.status[:connections] == 2 && brake.parked == 1 }
         client
       end
-      reading = Thread.new { reader.readpartial(1_000_000) until @over }
+      reading << Thread.new { loop { reader.readpartial(1_000_000) } } # until the server has ended
       assert_equal "ack 1\n", clients.last.gets
       assert_equal ["records|info|6"], server.lines.grep(/records/)
-      @over = true
-      reading.kill
       [stuck, *clients].each(&:close)
     end
   ensure
+    reading.each { |thread| thread.kill.join }
     [reader, writer].each(&:close)
   end
 

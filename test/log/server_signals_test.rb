@@ -235,7 +235,7 @@ class Program
   end
 
   def read_port
-    raise "the program does not start: #{errors}" unless @out.wait_readable(20) && (line = @out.gets)
+    raise "the program does not start: #{errors}" unless @out.wait_readable(45) && (line = @out.gets)
 
     @port, pid = line.split.map(&:to_i)
     raise "it has another process id" unless pid == @pid
@@ -275,7 +275,7 @@ class Program
   def messages(path = @path)
     return [] unless File.exist?(path)
 
-    File.binread(path).lines(chomp: true).map { |line| line[20..] }
+    File.binread(path).scan(/.*\n/).map { |line| line.chomp[20..] }
   end
 
   def all_messages
@@ -287,7 +287,7 @@ class Program
   end
 
   def wait
-    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 20
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 45
     until (status = Process.wait2(@pid, Process::WNOHANG)&.last)
       raise "it does not end: #{errors}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
 

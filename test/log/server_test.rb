@@ -116,15 +116,18 @@ GyreTest::Engines.test_case("LogServerTest") do
   end
 
   def test_an_authenticated_client_may_be_silent_unless_a_limit_says_otherwise
-    serve(limits: { authentication_timeout_s: 0.05, idle_timeout_s: 0.2 }) do |server|
-      client = server.client("web")
+    serve(limits: { authentication_timeout_s: 0.1, idle_timeout_s: 0.2 }) do |server|
+      client = quick_client(server)
       assert_equal "error: nothing came for 0.2 s\n", client.read
       client.close
     end
-    serve(limits: { authentication_timeout_s: 0.05 }) do |server|
-      client = server.client("web")
-      refute client.wait_readable(0.3)
-      client.close
+    serve(limits: { authentication_timeout_s: 0.1 }) do |server|
+      client = quick_client(server)
+      later = server.connect
+      assert_match(/\Aerror: no authentication/, later.read) # so that time is over for both
+      client.write(frame("web", "info", "still here"))
+      eventually { server.lines.include?("web|info|still here") }
+      [client, later].each(&:close)
     end
   end
 
@@ -143,12 +146,16 @@ GyreTest::Engines.test_case("LogServerTest") do
 
   def test_complaints_do_not_flood_the_log
     serve(limits: { complaints_limit: 3 }) do |server|
-      40.times { server.connect.tap { |client| client.write("x" * 8) }.tap(&:read).close }
-      eventually { server.lines.grep(/more complaints/).any? }
-      told = server.lines.grep(/checksum failed/).size
-      left_out = server.lines.sum { |line| line[/\Agyre\|warn\|(\d+) more complaints/, 1].to_i }
-      assert_equal 40, told + left_out
-      assert_operator told, :<, 40
+      sent = 0
+      told = -> { server.lines.grep(/checksum failed/).size }
+      left_out = -> { server.lines.sum { |line| line[/\Agyre\|warn\|(\d+) more complaints/, 1].to_i } }
+      eventually do
+        40.times { server.connect.tap { |client| client.write("x" * 8) }.tap(&:read).close }
+        sent += 40
+        left_out.call.positive?
+      end
+      eventually { told.call + left_out.call == sent }
+      assert_operator told.call, :<, sent
     end
   end
 
@@ -283,11 +290,11 @@ GyreTest::Engines.test_case("LogServerTest") do
     serve(limits: { tail_bytes_limit: 4000 }) do |server|
       follower = server.client("", words: "authentication/2 tail")
       client = server.client("web")
-      count = 100_000
-      Thread.new { count.times { |number| client.write(frame("web", "info", "#{number} #{"x" * 100}")) } }.join
+      count = 50_000
+      (0...count).each_slice(100) { |numbers| client.write(numbers.map { |number| frame("web", "info", "#{number} #{"x" * 100}") }.join) }
       eventually { server.server.status[:messages] == count }
       got = lost = 0
-      while got + lost < count && follower.wait_readable(5)
+      while got + lost < count && follower.wait_readable(30)
         dropped = follower.gets[/\A(\d+) lines? (?:was|were) dropped here/, 1]
         dropped ? lost += dropped.to_i : got += 1
       end
@@ -357,6 +364,15 @@ GyreTest::Engines.test_case("LogServerTest") do
 
   def serve(**settings, &block)
     GyreTest::LogServer.open(**settings, &block)
+  end
+
+  # A busy machine may need more than one attempt to authenticate in a short time.
+  def quick_client(server)
+    eventually do
+      server.client("web")
+    rescue RuntimeError => error
+      raise unless error.message.include?("no authentication")
+    end
   end
 
   def id

@@ -42,7 +42,7 @@ module Gyre
         @transport = transport
         @link = Link.new(hub, self, transport)
         @bytes = 0
-        @heard_s = hub.now_s
+        @heard_s = nil # the last tick before which something had come; nil: something came since
         @deadline_s = after(hub.limits.authentication_timeout_s)
         @state = :handshake
         @parked = @word = false
@@ -76,19 +76,19 @@ module Gyre
       #
       # @return [void]
       def resume
-        act do
-          @parked = false
-          @heard_s = @hub.now_s
-        end
+        @heard_s = nil
+        act { @parked = false }
       end
 
-      # Called once in a while, to see whether the time is over.
+      # Called once in a while, to see whether the time is over. The whole process may have stood still, and something has come.
       #
       # @return [void]
       def tick
-        act { @hub.now_s >= @deadline_s ? expire : nil } if @deadline_s
-        idle_s = @hub.limits.idle_timeout_s
-        act { refuse("nothing came for #{idle_s} s") } if idle_s && brings? && @hub.now_s - @heard_s >= idle_s
+        return unless overdue? || silent?
+
+        ready unless @state == :lingering
+        act { expire } if overdue?
+        act { refuse("nothing came for #{@hub.limits.idle_timeout_s} s") } if silent?
       end
 
       # There is something to tell the client. Called in the committer's task, so it only leaves word.
@@ -197,9 +197,16 @@ module Gyre
         lost(error)
       end
 
-      # Whether something could come: not while it is not read, nor from one who only listens.
-      def brings?
-        @state == :serving && @kind != :tail && !@parked
+      def overdue?
+        @deadline_s && @hub.now_s >= @deadline_s
+      end
+
+      # Not while it is not read, nor one who only listens.
+      def silent?
+        idle_s = @hub.limits.idle_timeout_s
+        return false if idle_s.nil? || @state != :serving || @kind == :tail || @parked
+
+        @hub.now_s - (@heard_s ||= @hub.now_s) >= idle_s
       end
 
       def lost(error)
@@ -264,7 +271,7 @@ module Gyre
 
       def received(bytes)
         @bytes += bytes.bytesize
-        @heard_s = @hub.now_s
+        @heard_s = nil
         @state == :serving ? work_on(bytes) : greet(bytes)
       end
 

@@ -98,7 +98,7 @@ module Gyre
       end
 
       def after(seconds)
-        seconds && (@hub.now_s + seconds)
+        seconds && (@hub.look_at_clock + seconds)
       end
     end
   end
