@@ -25,19 +25,31 @@ class LogJournalTest < Minitest::Test
     FileUtils.remove_entry(@folder)
   end
 
+  # As after a restart.
   def open_journal
-    Journal.new(@path, Gyre::Log::Output::Trouble.new("a.log", report: @said.method(:push))).tap { |journal| @journals << journal }
+    @journals.each(&:close)
+    trouble = Gyre::Log::Output::Trouble.new("a.log", report: @said.method(:push))
+    Journal.new(@path, trouble, Gyre::Log::Output::Lock.new("a.log", trouble, 0)).tap { |journal| @journals << journal }
   end
 
   def batch(clients, time: 1000)
     Journal::Batch.new(time, 1, 2, 3, 4, 5, clients)
   end
 
-  def test_there_is_none_until_it_is_needed
+  def test_it_is_empty_until_it_is_needed
     journal = open_journal
-    refute journal.exist?
+    refute_predicate journal, :used?
     assert_empty journal.stored
-    refute_path_exists @path
+    assert_empty File.binread(@path)
+    refute_predicate open_journal, :used?
+  end
+
+  def test_it_belongs_to_one_also_after_it_was_made_anew
+    open_journal.compact(0)
+    error = assert_raises(ArgumentError) do
+      Journal.new(@path, nil, Gyre::Log::Output::Lock.new("a.log", nil, 0))
+    end
+    assert_equal "another server writes to a.log", error.message
   end
 
   def test_a_batch_counts_when_that_is_said
@@ -77,9 +89,11 @@ class LogJournalTest < Minitest::Test
     journal = open_journal
     [[ID, 1, 0], [OTHER, 2, 29 * DAY_S]].each { |id, seq, time| journal.append(batch({ id => seq }, time: time)) && journal.settle(true) }
     journal.compact(29 * DAY_S)
-    assert_equal({ ID => 1, OTHER => 2 }, open_journal.stored)
+    journal = open_journal
+    assert_equal({ ID => 1, OTHER => 2 }, journal.stored)
     journal.compact(31 * DAY_S)
-    assert_equal({ OTHER => 2 }, open_journal.stored)
+    journal = open_journal
+    assert_equal({ OTHER => 2 }, journal.stored)
     assert_equal File.size(@path), journal.bytesize
     refute_path_exists "#{@path}.new"
     journal.append(batch({ ID => 3 }))

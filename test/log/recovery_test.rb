@@ -133,7 +133,7 @@ class LogRecoveryTest < Minitest::Test
     File.binwrite(@path, "whole\nto")
     open_output.close
     assert_equal "whole\nto\n", File.binread(@path)
-    refute_path_exists "#{@path}.journal"
+    assert_empty File.binread("#{@path}.journal")
     open_output.close
     assert_equal "whole\nto\n", File.binread(@path)
   end

@@ -138,7 +138,7 @@ class LogRotationTest < Minitest::Test
     before = Dir.children(@folder)
     output = open_output(size: 3, keep: 100)
     %w[one two].each { |line| output.write("#{line}\n") }
-    assert_equal (before + %w[a.log a.log.1]).sort, Dir.children(@folder).sort
+    assert_equal (before + %w[a.log a.log.1 a.log.journal]).sort, Dir.children(@folder).sort
   end
 
   def test_a_link_stays_one
@@ -207,7 +207,7 @@ class LogRotationTest < Minitest::Test
   end
 
   def assert_whole(output, settings, lines, step, survived)
-    output.instance_variable_get(:@io).close
+    %i[@io @journal].each { |name| output.instance_variable_get(name).close }
     lines += ["four\n"] if survived
     File.binwrite("#{@path}.1.gz.part", "half of it") if settings[:compress]
     assert_equal lines.sort, contents, "killed at step #{step} with #{settings}"

@@ -11,7 +11,8 @@
 # count) or not (it is cut off, none of it was acknowledged, and the clients send it again). All entries before the last one
 # are of batches that are durable. The journal is compacted to one snapshot when it has grown, when the file is rotated or
 # opened again, and at each start: a new file is written and renamed over the old one, so that there is always a whole one.
-# It decides nothing about the log file.
+# It is there, empty, before anything is entered, for whoever has its lock is the log file's only writer (output/lock.rb). It decides
+# nothing about the log file.
 
 require "gyre/log/journal/entry"
 require "gyre/log/output/writing"
@@ -36,21 +37,27 @@ module Gyre
       # @return [Integer] bytes at its end that were no whole entry when it was read
       attr_reader :torn_bytes
 
-      # Reads it, if it is there.
+      # Locks and reads it.
       # @param path [String]
       # @param trouble [Output::Trouble] the log file's
-      def initialize(path, trouble)
+      # @param lock [Output::Lock] the log file's
+      # @raise [ArgumentError] when another process has it
+      # @raise [SystemCallError]
+      def initialize(path, trouble, lock)
         @path = path
         @trouble = trouble
+        @lock = lock
         @clients = {} # id => [seq, seen]
         @bytesize = @torn_bytes = @snapshot_bytes = 0
-        @on_disk = ::File.exist?(path)
-        read if @on_disk
+        @ready = false # for another entry at its end
+        @io = open_locked
+        read if @io
+        @used = (@bytesize + @torn_bytes).positive?
       end
 
-      # @return [Boolean] whether the log file has one
-      def exist?
-        @on_disk
+      # @return [Boolean] whether acknowledged records have ever come
+      def used?
+        @used
       end
 
       # @return [Hash{String=>Integer}] each client's last sequence number that is stored
@@ -75,7 +82,7 @@ module Gyre
       # @param batch [Batch]
       # @yield before each try to write; may throw, {#compact} mends that
       def append(batch, &trying)
-        compact(batch.time) if @io.nil? || @io.stat.nlink.zero? # somebody has deleted it
+        compact(batch.time) if !@ready || @io.stat.nlink.zero? # somebody has deleted it
         bytes = Entry.encode_batch(batch)
         @open_batch = batch
         Output::Writing.put(@io, bytes, @trouble, &trying)
@@ -96,19 +103,42 @@ module Gyre
         forget(time)
         bytes = Entry.encode_snapshot(@clients)
         @trouble.overcome("write #{@path}") { replace(bytes) }
-        @on_disk = true
+        @used = @ready = true
         @bytesize = @snapshot_bytes = bytes.bytesize
       end
 
       def close
         @io&.close
         @io = nil
+        @ready = false
       end
 
       private
 
+      # The lock counts only on the file that has the name: its former owner may have put another one there meanwhile.
+      # @return [IO, nil] nil where nobody may make one: then there is no other server's either
+      def open_locked
+        loop do
+          io = ::File.open(@path, ::File::RDWR | ::File::APPEND | ::File::CREAT | ::File::BINARY)
+          io.sync = true
+          @lock.take(io)
+          return io if named?(io)
+
+          io.close
+        rescue ArgumentError
+          io.close
+          raise
+        end
+      rescue Errno::EACCES, Errno::EPERM
+        raise if ::File.exist?(@path)
+      end
+
+      def named?(io)
+        ::File.identical?(io, @path)
+      end
+
       def read
-        bytes = ::File.binread(@path)
+        bytes = @io.read
         @bytesize = Entry.each(bytes) { |entry| take(entry) }
         @torn_bytes = bytes.bytesize - @bytesize
       end
@@ -134,6 +164,7 @@ module Gyre
       def replace(bytes)
         fresh = ::File.open("#{@path}.new", ::File::WRONLY | ::File::APPEND | ::File::CREAT | ::File::TRUNC | ::File::BINARY)
         fresh.sync = true
+        @lock.take(fresh)
         at = 0
         at += fresh.write_nonblock(bytes.byteslice(at, Output::Writing::PIECE_BYTES)) while at < bytes.bytesize
         Output::Writing.beside do

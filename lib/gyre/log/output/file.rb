@@ -8,6 +8,7 @@
 
 require "gyre/log/checksum"
 require "gyre/log/journal"
+require "gyre/log/output/lock"
 require "gyre/log/output/writing"
 require "gyre/log/recovery"
 require "gyre/log/rotation"
@@ -50,10 +51,11 @@ module Gyre
           @rotation = rotation
           @clock = clock
           @trouble = Trouble.new(path, report: report, longest_pause_s: longest_pause_s)
-          open_and_recover(lock_patience_s)
+          @lock = Lock.new(path, @trouble, lock_patience_s)
+          open_and_recover
           @rotation&.clean
         rescue SystemCallError, ArgumentError
-          @io&.close
+          [@io, @journal].compact.each(&:close)
           raise
         end
 
@@ -88,7 +90,7 @@ module Gyre
         # Syncs and opens the file anew, under its name. If that cannot be done, the open one is kept.
         def reopen
           sync
-          @journal.compact(seconds) if @journal.exist?
+          @journal.compact(seconds) if @journal.used?
           follow_name
         end
 
@@ -141,10 +143,11 @@ module Gyre
 
         private
 
-        def open_and_recover(lock_patience_s)
+        # The journal first: without its lock nobody may touch the file that its last entry speaks of, whatever that is called now.
+        def open_and_recover
           tries ||= 0
-          @io = open_locked(lock_patience_s)
-          @journal = Journal.new("#{@path}.journal", @trouble)
+          @journal ||= Journal.new("#{@path}.journal", @trouble, @lock)
+          @io = open_locked
           raise Errno::ENOENT, @path unless same?
 
           recover
@@ -153,11 +156,12 @@ module Gyre
           (tries += 1) < OPENINGS_LIMIT ? retry : raise
         end
 
-        def open_locked(patience_s)
+        # The lock is for servers that know the file by another name.
+        def open_locked
           fresh = !::File.exist?(@path)
           io = ::File.open(@path, ::File::WRONLY | ::File::APPEND | ::File::CREAT | ::File::BINARY)
           io.sync = true
-          lock(io, patience_s)
+          @lock.take(io)
           @unsynced = @nameless = true if fresh
           @end = io.size
           io
@@ -166,23 +170,11 @@ module Gyre
           raise
         end
 
-        # Two servers on one file would not know of each other's clients.
-        def lock(io, patience_s)
-          deadline = Clock.now + patience_s
-          until io.flock(::File::LOCK_EX | ::File::LOCK_NB)
-            raise ArgumentError, "another server writes to #{@path}" if Clock.now >= deadline
-
-            sleep 0.05
-          end
-        rescue Errno::ENOLCK, Errno::ENOTSUP
-          @trouble.say("this file system has no locks: take care that no other server writes to it")
-        end
-
         def recover
-          return unless ::File.readable?(@path) || @journal.exist?
+          return unless ::File.readable?(@path) || @journal.used?
 
           Recovery.run(@path, @journal, @trouble)
-          @journal.compact(seconds) if @journal.exist?
+          @journal.compact(seconds) if @journal.used?
           @end = @io.size
         end
 
@@ -192,7 +184,7 @@ module Gyre
           if stat.nlink.zero?
             @trouble.say("was deleted, and is made anew")
             reopen
-          elsif @journal.exist? && stat.size < @end
+          elsif @journal.used? && stat.size < @end
             # Cut (copytruncate): the journal's last entry speaks of bytes that are gone, and would be compared with others
             # after a crash.
             @journal.compact(seconds)
@@ -221,12 +213,12 @@ module Gyre
           @trouble.overcome("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
           @journal.settle(false)
           follow_name
-          @journal.compact(seconds) if @journal.exist?
+          @journal.compact(seconds) if @journal.used?
         end
 
         # Opens what has the file's name now.
         def follow_name
-          replace(open_locked(0)) unless same?
+          replace(open_locked) unless same?
         rescue SystemCallError, ArgumentError => error
           @trouble.say("cannot be opened again, the old file is kept: #{error.message}")
         end
@@ -270,9 +262,9 @@ module Gyre
         # What fails here holds up no line: they go on into the old file.
         def rotate
           sync
-          @journal.compact(seconds) if @journal.exist?
+          @journal.compact(seconds) if @journal.used?
           @rotation.move(@clock.call)
-          replace(open_locked(0))
+          replace(open_locked)
           @rotation.finish
         rescue SystemCallError, ArgumentError => error
           @rotation.postpone(error)
