@@ -15,6 +15,7 @@
 # nothing about the log file.
 
 require "gyre/log/journal/entry"
+require "gyre/log/output/lock"
 require "gyre/log/output/writing"
 
 module Gyre
