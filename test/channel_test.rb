@@ -59,7 +59,7 @@ GyreTest::Engines.test_case("ChannelTest") do
       end
       assert_match(/0 receiving, 0 sending/, channel.inspect)
       task.async { channel.send(:late) }
-      assert_equal :late, channel.receive(timeout: 5)
+      assert_equal :late, channel.receive(timeout: 60)
     end
   end
 
@@ -109,7 +109,7 @@ GyreTest::Engines.test_case("ChannelTest") do
         Thread.new { channel.send(:one) }.join # from elsewhere: it is on its way when the stop comes
         first.stop.wait
         channel.send(:two) if first.completed?
-        task.with_timeout(5) { second.wait }
+        task.with_timeout(60) { second.wait }
         assert_equal first.completed? ? %i[one two] : %i[one], taken
       end
     end
@@ -161,7 +161,7 @@ GyreTest::Engines.test_case("ChannelTest") do
     seen = []
     Gyre.run do |task|
       3.times { task.async { channel.each { |message| answers.send(message) } } }
-      count.times { seen << answers.receive(timeout: 20) }
+      count.times { seen << answers.receive(timeout: 60) }
       channel.close
     end
     (threads << echo).each(&:join)

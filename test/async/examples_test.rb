@@ -20,11 +20,14 @@ class AsyncExamplesTest < Minitest::Test
     need_async
   end
 
-  def output(program)
-    run = async_ruby(File.join(FOLDER, "#{program}.rb"))
-    assert_equal "", run.err
-    assert_predicate run.status, :success?
-    run.out
+  # Yields what the program prints; once more, when a busy machine was late.
+  def check_output(program)
+    run = -> { async_ruby(File.join(FOLDER, "#{program}.rb")) }
+    in_one_of(run.call, run) do |one|
+      assert_equal "", one.err
+      assert_predicate one.status, :success?
+      yield one.out
+    end
   end
 
   def assert_took(pattern, out, below_s)
@@ -37,30 +40,35 @@ class AsyncExamplesTest < Minitest::Test
   end
 
   def test_tasks_with_barrier_semaphore_and_timeout
-    out = output("tasks")
-    assert_match(/^10 downloads, 3 at a time\ntimeout: \d+ ticks so far\nthe sleeper cleans up\n/, out)
-    assert_operator out[/(\d+) ticks/, 1].to_i, :>, 2
-    assert_took(/^done in ([\d.]+) s/, out, 1.5)
+    check_output("tasks") do |out|
+      assert_match(/^10 downloads, 3 at a time\ntimeout: \d+ ticks so far\nthe sleeper cleans up\n/, out)
+      assert_operator out[/(\d+) ticks/, 1].to_i, :>, 2
+      assert_took(/^done in ([\d.]+) s/, out, 1.5)
+    end
   end
 
   def test_a_server_and_a_hundred_clients
-    assert_equal %(300 answers from 100 clients, such as "CLIENT 0 TURN 0"\n), output("tcp_echo")
+    check_output("tcp_echo") { |out| assert_equal %(300 answers from 100 clients, such as "CLIENT 0 TURN 0"\n), out }
   end
 
   def test_net_http_requests_run_at_once
-    out = output("net_http")
-    assert_equal 5, out.scan("price of").size
-    assert_took(/5 requests in ([\d.]+) s/, out, 1.5)
+    check_output("net_http") do |out|
+      assert_equal 5, out.scan("price of").size
+      assert_took(/5 requests in ([\d.]+) s/, out, 1.5)
+    end
   end
 
   def test_child_processes_run_at_once
-    out = output("child_processes")
-    ["system: 0", "backticks: hello", "Process.wait: 3", "IO.popen: LOUDER"].each { |line| assert_includes out, line }
-    assert_took(/4 processes in ([\d.]+) s/, out, 1.9)
+    check_output("child_processes") do |out|
+      ["system: 0", "backticks: hello", "Process.wait: 3", "IO.popen: LOUDER"].each { |line| assert_includes out, line }
+      assert_took(/4 processes in ([\d.]+) s/, out, 1.9)
+    end
   end
 
   def test_queues_of_tasks_and_threads
-    assert_match(/\Asum 45, never more than [12] in the queue\nthe thread gave 0\nthe thread gave 1\nthe thread gave 2\n\z/, output("queue"))
+    check_output("queue") do |out|
+      assert_match(/\Asum 45, never more than [12] in the queue\nthe thread gave 0\nthe thread gave 1\nthe thread gave 2\n\z/, out)
+    end
   end
 
   def test_falcon_serves_streams_and_ends_in_peace
@@ -71,7 +79,8 @@ class AsyncExamplesTest < Minitest::Test
       eventually(what: "Falcon's listening") { reachable?(port) }
       assert_equal "hello from Async::Reactor\n", Net::HTTP.get("127.0.0.1", "/", port)
       assert_equal "LOUDER" * 50_000, Net::HTTP.post(URI("http://127.0.0.1:#{port}/echo"), "louder" * 50_000, "content-type" => "text/plain").body
-      assert_streams(port)
+      stream = -> { streamed(port) }
+      in_one_of(stream.call, stream) { |pieces| assert_operator pieces.last.last - pieces.first.last, :>, 0.15, "all came together" }
       assert_equal ["hello from Async::Reactor\n"] * 40, Array.new(40) { Thread.new { Net::HTTP.get("127.0.0.1", "/", port) } }.map(&:value)
 
       Process.kill(:INT, pid)
@@ -85,13 +94,14 @@ class AsyncExamplesTest < Minitest::Test
   private
 
   # Five lines, each when it is made.
-  def assert_streams(port)
+  # @return [Array<Array(String, Float)>] the pieces, and when they came
+  def streamed(port)
     pieces = []
     Net::HTTP.start("127.0.0.1", port) do |http|
       http.request_get("/stream") { |response| response.read_body { |piece| pieces << [piece, monotonic_s] } }
     end
     assert_equal Array.new(5) { |number| "line #{number}, Gyre::Async::Selector\n" }.join, pieces.map(&:first).join
-    assert_operator pieces.last.last - pieces.first.last, :>, 0.15
+    pieces
   end
 
   def reachable?(port)

@@ -116,7 +116,7 @@ GyreTest::Engines.test_case("AsyncRunningTest", backends: GyreTest::Engines::ALL
         end
         ready.pop
         reactor.interrupt
-        thread.join(5) or abort "an interrupt was lost"
+        thread.join(50) or abort "an interrupt was lost"
       end
       puts "\#{ended} loops ended"
     RUBY
@@ -153,7 +153,7 @@ GyreTest::Engines.test_case("AsyncRunningTest", backends: GyreTest::Engines::ALL
       raised.raise("enough")
       message = raised.join rescue $!.message
       killed.kill
-      killed.join(5) or abort "the thread lives"
+      killed.join(50) or abort "the thread lives"
       puts "raised: \#{message}; killed"
     RUBY
   end

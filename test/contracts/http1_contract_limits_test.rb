@@ -90,10 +90,11 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
   end
 
   define_method(:test_a_connection_that_says_nothing_gets_408) do
-    serve(hello, limits: { first_byte_timeout_s: 0.05 }) do |served|
-      client = connect(served)
-      assert_refused(client, 408)
-      assert_equal 200, get(served).status
+    at_some_pace do |pace|
+      serve(hello, limits: { first_byte_timeout_s: 0.05 * pace }) do |served|
+        assert_refused(connect(served), 408)
+        assert_equal 200, get(served).status
+      end
     end
   end
 
@@ -115,13 +116,15 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
   end
 
   define_method(:test_the_time_for_a_head_begins_anew_with_each_request) do
-    serve(hello, limits: { head_timeout_s: 0.5 }) do |served|
-      client = connect(served)
-      3.times do
-        client.write("GET / HTTP/1.1\r\n")
-        sleep 0.2
-        client.write("host: a\r\n\r\n")
-        assert_equal 200, client.answer.status
+    at_some_pace do |pace|
+      serve(hello, limits: { head_timeout_s: 0.3 * pace }) do |served|
+        client = connect(served)
+        3.times do
+          client.write("GET / HTTP/1.1\r\n")
+          sleep 0.12 * pace
+          client.write("host: a\r\n\r\n")
+          assert_equal 200, client.answer.status
+        end
       end
     end
   end
@@ -146,14 +149,16 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
   end
 
   define_method(:test_a_body_may_be_slow_as_long_as_it_goes_on) do
-    serve(echo, limits: { read_timeout_s: 0.7, head_timeout_s: 0.5 }) do |served|
-      client = connect(served)
-      client.request("POST / HTTP/1.1", content_length: 5)
-      "hello".each_char do |byte|
-        sleep 0.15
-        client.write(byte)
+    at_some_pace do |pace|
+      serve(echo, limits: { read_timeout_s: 0.4 * pace, head_timeout_s: 0.3 * pace }) do |served|
+        client = connect(served)
+        client.request("POST / HTTP/1.1", content_length: 5)
+        "hello".each_char do |byte|
+          sleep 0.1 * pace
+          client.write(byte)
+        end
+        assert_equal "hello", client.answer.body
       end
-      assert_equal "hello", client.answer.body
     end
   end
 
@@ -167,7 +172,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
       env["rack.response_finished"] << ->(_env, _status, _headers, error) { closed << error.class }
       [200, {}, apps.fetch(env["PATH_INFO"])]
     end
-    serve(app, limits: { write_timeout_s: 0.1 }) do |served|
+    serve(app, limits: { write_timeout_s: 0.1 }, buffers: 200_000) do |served|
       apps.each_key do |path|
         client = connect(served)
         client.request("GET #{path} HTTP/1.1")
@@ -180,16 +185,17 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
   end
 
   define_method(:test_a_client_that_reads_slowly_is_not_dropped) do
-    serve(->(_env) { [200, {}, ["x" * 15_000_000]] }, limits: { write_timeout_s: 1 }) do |served|
-      client = connect(served)
-      client.socket.setsockopt(:SOCKET, :RCVBUF, 100_000)
-      client.request
-      client.take_through("\r\n\r\n")
-      30.times do
-        client.take(500_000)
-        sleep 0.04
+    at_some_pace do |pace|
+      serve(->(_env) { [200, {}, ["x" * 6_000_000]] }, limits: { write_timeout_s: 0.3 * pace }, buffers: 100_000) do |served|
+        client = connect(served)
+        client.request
+        client.take_through("\r\n\r\n")
+        12.times do
+          client.take(500_000)
+          sleep 0.04 * pace
+        end
+        assert_equal 200, client.get.status
       end
-      assert_equal 200, client.get.status
     end
   end
 

@@ -540,8 +540,9 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::AL
         client = connect(served)
         client.request("#{path == "/head" ? "HEAD" : "GET"} #{path} HTTP/1.1", connection: "close").rest
       end
-      assert_equal [1], bodies.values.map(&:closed).uniq, bodies.transform_values(&:closed).inspect
       expect_errors(served, *[//] * 4)
+      eventually { bodies.each_value.all? { |body| body.closed.positive? } && served.stats[:running].zero? }
+      assert_equal [1], bodies.values.map(&:closed).uniq, bodies.transform_values(&:closed).inspect
     end
   end
 
@@ -603,7 +604,7 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::AL
       eventually { served.accesses.size == 4 }
       assert_equal [["/a", 404, 2], ["/each", 200, 5], ["/raise", 500, 22], ["/head", 200, 0]],
                    served.accesses.map { |env, status, bytes, _| [env["PATH_INFO"], status, bytes] }
-      assert_equal [true], served.accesses.map { |*, seconds| seconds.between?(0, 5) }.uniq
+      assert_equal [true], served.accesses.map { |*, seconds| seconds.between?(0, 60) }.uniq
       expect_errors(served, /trouble/)
     end
   end

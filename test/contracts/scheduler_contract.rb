@@ -7,7 +7,7 @@ require "gyre/scheduler"
 # The ways into a scheduler that all of its parts use. A class that includes it offers `backend`.
 module SchedulerContract
   # After how long a test that does not end has failed.
-  HANG_S = Float(ENV.fetch("GYRE_TEST_LIMIT_S", "60")) / 6 # longer under the slow tools
+  HANG_S = Float(ENV.fetch("GYRE_TEST_LIMIT_S", "120")) / 4 # longer under the slow tools
 
   # Runs the block in a thread that has a scheduler, and then what the block left on the scheduler.
   # @param reports [Array, nil] where exceptions are put that fibers let out; without it the first one fails the test

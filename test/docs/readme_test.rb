@@ -9,11 +9,13 @@ class DocsReadmeTest < Minitest::Test
   def test_its_program_prints_what_stands_below_it
     code, expected = README.match(/^```ruby\n(.*?)^```\n\n```text\n(.*?)^```$/m).captures
     *lines, time = expected.lines
-    output = ruby("-e", code)
-    assert_empty output.err
-    assert_equal lines, output.out.lines[0..-2]
-    assert_equal time[/\D+/], output.out.lines.last[/\D+/]
-    assert_includes 0.3...0.55, output.out.lines.last[/[\d.]+/].to_f, "a sum would be 0.6"
+    run = -> { ruby("-e", code) }
+    in_one_of(run.call, run) do |output|
+      assert_empty output.err
+      assert_equal lines, output.out.lines[0..-2]
+      assert_equal time[/\D+/], output.out.lines.last[/\D+/]
+      assert_includes 0.3...0.55, output.out.lines.last[/[\d.]+/].to_f, "a sum would be 0.6"
+    end
   end
 
   def test_its_links_lead_somewhere

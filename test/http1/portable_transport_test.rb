@@ -36,7 +36,7 @@ class HTTP1PortableTransportTest < Minitest::Test
 
   def test_writing_waits_for_a_slow_peer_and_gives_up_on_one_that_takes_nothing
     reader = Thread.new { @peer.read(5_000_000) }
-    transport(10).write("x" * 5_000_000)
+    transport(60).write("x" * 5_000_000)
     assert_equal 5_000_000, reader.value.bytesize
     assert_raises(Gyre::HTTP1::WriteTimeout) { @transport.write("x" * 5_000_000) }
     @peer.close

@@ -9,7 +9,7 @@ require "gyre/http1"
 module GyreTest
   # For test classes: a served app, and clients that see every byte.
   module HTTP1Serving
-    PATIENCE_S = 10
+    PATIENCE_S = 30
 
     # One answer as it came over the wire.
     Answer = Struct.new(:status, :fields, :body, :head) do
@@ -25,13 +25,20 @@ module GyreTest
       end
     end
 
+    # Before the socket is connected or listens: else the kernel lets it grow.
+    def self.limit_buffers(socket, bytes)
+      %i[SNDBUF RCVBUF].each { |option| socket.setsockopt(:SOCKET, option, bytes) } if bytes
+    end
+
     # What the server's thread holds.
     class Served
       attr_reader :errors, :port, :accesses, :listener
       attr_accessor :server, :scheduler
 
-      def initialize(listener, path)
+      # @param buffers [Integer, nil] bytes that the kernel holds of either direction; nil: as many as it likes
+      def initialize(listener, path, buffers)
         @listener = listener
+        @buffers = buffers
         @port = listener.local_address.ip_port unless path
         @path = path
         @jobs = Thread::Queue.new
@@ -52,7 +59,14 @@ module GyreTest
       def socket
         return UNIXSocket.new(@path) if @path
 
-        TCPSocket.new("127.0.0.1", @port).tap { |socket| socket.setsockopt(:TCP, :NODELAY, true) }
+        socket = Socket.new(:INET, :STREAM)
+        HTTP1Serving.limit_buffers(socket, @buffers)
+        socket.setsockopt(:TCP, :NODELAY, true)
+        socket.connect(Addrinfo.tcp("127.0.0.1", @port))
+        socket
+      rescue SystemCallError
+        socket&.close
+        raise
       end
 
       def stats
@@ -215,11 +229,13 @@ module GyreTest
     # @param limits [Hash]
     # @param unix [String, nil] a path to listen on
     # @param log_accesses [Boolean]
+    # @param buffers [Integer, nil] bytes that the kernel holds of either direction; nil: as many as it likes
     # @yield [Served]
-    def serve(app = nil, limits: {}, unix: nil, log_accesses: false, backlog: 128, **options)
+    def serve(app = nil, limits: {}, unix: nil, log_accesses: false, backlog: 128, buffers: nil, **options)
       listener = unix ? UNIXServer.new(unix) : TCPServer.new("127.0.0.1", 0)
+      HTTP1Serving.limit_buffers(listener, buffers)
       listener.listen(backlog)
-      served = Served.new(listener, unix)
+      served = Served.new(listener, unix, buffers)
       started = Thread::Queue.new
       options[:access_log] = served if log_accesses
       thread = Thread.new do

@@ -54,7 +54,7 @@ GyreTest::Engines.test_case("InterruptStormTest", backends: GyreTest::Engines::A
       insist { 3.times { sleep 0.001 } } # what was under way
       assert_at_rest(scheduler)
     end
-    assert thread.join(45), "it hangs, seed #{Minitest.seed}"
+    assert thread.join(GyreTest::Watchdog::LIMIT_S * 0.8), "it hangs, seed #{Minitest.seed}"
   end
 
   def test_stops_and_ends_of_whole_runs
@@ -77,7 +77,7 @@ GyreTest::Engines.test_case("InterruptStormTest", backends: GyreTest::Engines::A
       end
       sleep(chance.rand * 0.004)
       chance.rand(2).zero? ? thread.kill : thread.raise(Interrupt, "storm")
-      assert thread.join(45), "it hangs, seed #{Minitest.seed}"
+      assert thread.join(GyreTest::Watchdog::LIMIT_S * 0.8), "it hangs, seed #{Minitest.seed}"
     rescue Interrupt, *KILLED_IN_A_FIBER
       next # as it should be; but it may have come too late
     end

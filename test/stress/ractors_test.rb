@@ -44,7 +44,7 @@ WORK_OF_A_RACTOR = <<~RUBY
     end
 
     def self.tasks
-      Gyre.run { |task| 20.times.map { |n| task.async { task.with_timeout(5) { sleep(0.0001 * n).then { n } } } }.sum(&:wait) }
+      Gyre.run { |task| 20.times.map { |n| task.async { task.with_timeout(60) { sleep(0.0001 * n).then { n } } } }.sum(&:wait) }
     end
   end
 RUBY

@@ -19,7 +19,7 @@ module GyreTest
 
     # Runs Ruby code or a script with Async's gems, as Helpers#ruby. What Ruby says about files of gems is left out of `err`.
     # @return [Helpers::Output]
-    def async_ruby(*arguments, env: {}, within_s: 30)
+    def async_ruby(*arguments, env: {}, within_s: 60)
       run = run_program(*async_command(*arguments, env: env), within_s: within_s)
       run.err = run.err.lines.grep_v(%r{/gems/.*warning: }).join
       run

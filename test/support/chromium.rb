@@ -17,8 +17,8 @@ class Chromium
     --disable-component-update --disable-sync --disable-dev-shm-usage --disable-extensions --hide-scrollbars
     --remote-debugging-pipe
   ].freeze
-  START_TIMEOUT_S = 20
-  ANSWER_TIMEOUT_S = 20
+  START_TIMEOUT_S = 60
+  ANSWER_TIMEOUT_S = 60
 
   class Error < StandardError; end
 
@@ -82,7 +82,7 @@ class Chromium
 
   # Waits until the JavaScript expression is true in the page.
   # @return its value
-  def wait_until(expression, timeout_s: 10)
+  def wait_until(expression, timeout_s: 60)
     deadline = now + timeout_s
     loop do
       value = evaluate(expression)

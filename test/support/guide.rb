@@ -7,7 +7,7 @@ module GyreTest
   # A test case a guide.
   module Guide
     FOLDER = File.expand_path("../../docs", __dir__)
-    # As many at once; most of them wait most of the time.
+    # As many at once; most of them wait most of the time. Their times are for readers: one that was late gets another chance, alone.
     AT_ONCE = 6
 
     # @param name [String] the test case
@@ -33,7 +33,8 @@ module GyreTest
         some.map { |code, _| Thread.new { ruby("-e", code, env: { "GYRE_BACKEND" => backend, "LC_ALL" => "C.UTF-8" }) } }.map(&:value)
       end
       programs.zip(runs) do |(code, expected), run|
-        assert_equal [expected, ""], [Guide.timeless(run.out), run.err], code
+        again = -> { ruby("-e", code, env: { "GYRE_BACKEND" => backend, "LC_ALL" => "C.UTF-8" }) }
+        in_one_of(run, again) { |one| assert_equal [expected, ""], [Guide.timeless(one.out), one.err], code }
       end
     end
 

@@ -16,7 +16,7 @@ module GyreTest
       Gyre.run do |task|
         tasks.times { task.async { queue.each { |item| answers.push(item) } } }
         task.async do
-          count.times { sum += answers.pop(timeout: 20) || flunk("nothing came") }
+          count.times { sum += answers.pop(timeout: 60) || flunk("nothing came") }
           queue.close
         end
       end

@@ -5,16 +5,16 @@
 module GyreTest
   # One thread that looks once a second at how long the present test has run.
   class Watchdog
-    LIMIT_S = Float(ENV.fetch("GYRE_TEST_LIMIT_S", "60"))
+    LIMIT_S = Float(ENV.fetch("GYRE_TEST_LIMIT_S", "120"))
     FIBERS_LIMIT = 50
 
     class << self
       # The test now running and the time by which it must be done.
       attr_accessor :current
 
-      # Called before a test. A test class that needs longer says so by `def self.time_limit_s = 120`.
+      # Called before a test. A test class that needs longer says so by `def self.time_limit_s = 240`.
       def watch(test)
-        factor = test.class.respond_to?(:time_limit_s) ? test.class.time_limit_s / 60.0 : 1.0
+        factor = test.class.respond_to?(:time_limit_s) ? test.class.time_limit_s / 120.0 : 1.0
         self.current = ["#{test.class}##{test.name}", now + (LIMIT_S * factor)]
       end
 

@@ -10,18 +10,18 @@ GyreTest::Engines.test_case("TaskTimeoutTest") do
   def test_a_block_that_takes_too_long_is_left_with_a_timeout_error
     took = duration_s do
       Gyre.run do |task|
-        error = assert_raises(Gyre::TimeoutError) { task.with_timeout(0.02) { sleep 10 } }
+        error = assert_raises(Gyre::TimeoutError) { task.with_timeout(0.02) { sleep } }
         assert_match(%r{\Aexecution expired: deadline of 0.02 s, set at .*expired_test.rb:13\z}, error.message)
         assert_kind_of Gyre::Error, error
         assert_nil error.cause
       end
     end
-    assert_operator took, :<, 2
+    assert_operator took, :>=, 0.02
   end
 
   def test_a_block_that_ends_in_time_gives_its_value
     Gyre.run do |task|
-      assert_equal(:value, task.with_timeout(5) { sleep(0.001) && :value })
+      assert_equal(:value, task.with_timeout(60) { sleep(0.001) && :value })
       assert_equal(:value, task.with_timeout(5) { :value })
     end
   end

@@ -50,7 +50,7 @@ GyreTest::Engines.test_case("TaskHierarchyTest") do
 
   def test_it_prints_to_standard_output_by_default
     out, = capture { Gyre.run("alone", &:print_hierarchy) }
-    assert_match(/\Atask "alone": running \[0.\d s old\]\n\z/, out)
+    assert_match(/\Atask "alone": running \[\d+\.\d s old\]\n\z/, out)
   end
 
   def test_it_shows_what_came_of_a_task_that_is_over
@@ -102,7 +102,7 @@ GyreTest::Engines.test_case("TaskHierarchyTest") do
   end
 
   def test_timers_show_how_long_still
-    assert_match(/sleeping, (29\.9|30\.0) s left \[/, shown { sleep 30 })
+    assert_match(/sleeping, (?:[12]\d|30)\.\d s left \[/, shown { sleep 30 })
   end
 
   def test_descriptors_show_number_and_peer
@@ -110,7 +110,7 @@ GyreTest::Engines.test_case("TaskHierarchyTest") do
     address = "127.0.0.1:#{server.addr[1]}"
     client = TCPSocket.new("127.0.0.1", server.addr[1])
     assert_match(/child": reading from fd #{client.fileno} \(#{address}\) \[/, shown { client.readpartial(1) })
-    assert_match(/child": waiting for fd #{client.fileno} \(#{address}\), (8\.9|9\.0) s left/, shown { client.wait(IO::READABLE | IO::PRIORITY, 9) })
+    assert_match(/child": waiting for fd #{client.fileno} \(#{address}\), (?:[12]\d|30)\.\d s left/, shown { client.wait(IO::READABLE | IO::PRIORITY, 30) })
     accepted = server.accept
     assert_match(/child": reading from fd #{server.fileno} \(listening on #{address}\)/, shown { server.accept })
   ensure
@@ -164,7 +164,7 @@ GyreTest::Engines.test_case("TaskHierarchyTest") do
 
   def test_an_enumerator_waits_in_the_name_of_the_task_that_runs_it
     skip "before Ruby 3.2 an Enumerator blocks" if RUBY_VERSION < "3.2"
-    assert_match(/child": sleeping, \d+\.\d s left/, shown { Enumerator.new { |yielder| yielder << sleep(9) }.next })
+    assert_match(/child": sleeping, \d+\.\d s left/, shown { Enumerator.new { |yielder| yielder << sleep(30) }.next })
   end
 
   def test_one_that_is_being_stopped_and_one_that_lets_others_run

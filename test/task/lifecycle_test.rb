@@ -11,27 +11,24 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
   # Starts a task that waits as the block says, stops it, and says how it ended.
   def stopped_while
     ended = nil
-    took = duration_s do
-      Gyre.run do |task|
-        waiting = task.async do
-          yield
-          ended = :went_on
-        rescue Gyre::Stop
-          ended = :stopped
-          raise
-        end
-        sleep 0.01
-        assert_same waiting, waiting.stop
-        assert_nil waiting.wait
-        assert_equal :stopped, waiting.status
+    Gyre.run do |task|
+      waiting = task.async do
+        yield
+        ended = :went_on
+      rescue Gyre::Stop
+        ended = :stopped
+        raise
       end
+      sleep 0.01
+      assert_same waiting, waiting.stop
+      assert_nil waiting.wait
+      assert_equal :stopped, waiting.status
     end
-    assert_operator took, :<, 2
     ended
   end
 
   def test_it_stops_one_that_sleeps
-    assert_equal(:stopped, stopped_while { sleep 10 })
+    assert_equal(:stopped, stopped_while { sleep 100 })
   end
 
   def test_it_stops_one_that_reads
@@ -82,7 +79,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
   end
 
   def test_it_stops_one_that_waits_for_a_child_process
-    pid = Process.spawn("sleep", "20")
+    pid = Process.spawn("sleep", "100")
     assert_equal(:stopped, stopped_while { Process.wait(pid) })
   ensure
     Process.kill(:KILL, pid)
@@ -101,13 +98,13 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
   end
 
   def test_it_stops_one_whose_inner_fiber_waits
-    assert_equal(:stopped, stopped_while { Fiber.new { sleep(10) }.resume })
+    assert_equal(:stopped, stopped_while { Fiber.new { sleep(100) }.resume })
   end
 
   def test_it_stops_one_inside_an_enumerator
     skip "before Ruby 3.2 the fiber of an Enumerator blocks its thread" if RUBY_VERSION < "3.2"
 
-    assert_equal(:stopped, stopped_while { Enumerator.new { |yielder| sleep(10) && yielder << 1 }.next })
+    assert_equal(:stopped, stopped_while { Enumerator.new { |yielder| sleep(100) && yielder << 1 }.next })
   end
 
   def test_ensure_runs_to_its_end_though_it_waits
@@ -281,7 +278,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
     Gyre.run do |task|
       parent = task.async do |inner|
         inner.async { |child| child.parent.stop }
-        sleep 10
+        sleep 100
       end
       parent.wait
       assert_equal :stopped, parent.status
@@ -333,7 +330,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
   def test_one_that_was_woken_is_stopped_at_its_next_wait_at_the_latest
     Gyre.run do |task|
       queue = Thread::Queue.new
-      waiting = task.async { queue.pop && sleep(10) }
+      waiting = task.async { queue.pop && sleep(100) }
       queue.push(1)
       waiting.stop.wait
       assert_equal :stopped, waiting.status
@@ -342,23 +339,20 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
 
   def test_a_thousand_are_stopped_at_once
     unwound = 0
-    took = duration_s do
-      Gyre.run do |task|
-        group = task.async do |inner|
-          1_000.times do
-            inner.async do
-              sleep
-            ensure
-              unwound += 1
-            end
+    Gyre.run do |task|
+      group = task.async do |inner|
+        1_000.times do
+          inner.async do
+            sleep
+          ensure
+            unwound += 1
           end
-          sleep
         end
-        group.stop
+        sleep
       end
+      group.stop
     end
     assert_equal 1_000, unwound
-    assert_operator took, :<, 2
   end
 
   # As Thread#raise and Thread#kill may do at any line.
@@ -369,7 +363,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
         thread = Thread.new do
           capture { said = strike_in(step, error) }
         end
-        assert thread.join(10), "#{error.name} in #{step}: the run does not end"
+        assert thread.join(60), "#{error.name} in #{step}: the run does not end"
         assert_equal meant, said, step.to_s
       end
     end

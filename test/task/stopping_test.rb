@@ -34,7 +34,7 @@ GyreTest::Engines.test_case("TaskStoppingTest") do
         own.async { own.stop }
         late = own.async { sleep } # and there is no wait at which Stop could be raised
       end
-      task.with_timeout(5) { child.wait }
+      task.with_timeout(60) { child.wait }
       assert late.nil? || late.stopped? # nil where an engine raises it right there
     ensure
       late&.stop
@@ -73,9 +73,11 @@ GyreTest::Engines.test_case("TaskStoppingTest") do
       parent = task.async do |own|
         own.async do |child|
           child.defer_stop do
-            helper = child.async { sleep(0.02) && steps << :helped }
+            gate = Gyre::Queue.new
+            helper = child.async { gate.pop && steps << :helped }
             sleep 0.01
             steps << helper.status
+            gate.push(true)
             helper.wait
           end
         end

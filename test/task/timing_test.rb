@@ -5,6 +5,7 @@
 require "test_helper"
 require "support/engines"
 require "gyre"
+require "gyre/testing"
 
 GyreTest::Engines.test_case("TaskTimingTest") do
   def test_an_unblock_meanwhile_does_not_make_it_earlier
@@ -43,31 +44,34 @@ GyreTest::Engines.test_case("TaskTimingTest") do
   end
 
   def test_every_beats_at_multiples_of_the_time_however_long_the_block_takes
-    on_time = Array.new(5).any? do # a busy machine is late now and then
-      late = beats(3, every: 0.04, taking: 0.02).map { |at| at % 0.04 }
-      late.all? { |by| by < 0.015 }
+    seen = []
+    Gyre::Testing.run(seed: 1) do |task|
+      beating = task.every(0.04) do
+        seen << Gyre::Testing.elapsed.round(3)
+        sleep 0.02
+        beating.stop if seen.size == 3
+      end
+      beating.wait
     end
-    assert on_time
+    assert_equal [0.04, 0.08, 0.12], seen
   end
 
   def test_beats_that_are_missed_are_left_out
-    count = 0
-    Gyre.run do |task|
+    seen = []
+    Gyre::Testing.run(seed: 1) do |task|
       beating = task.every(0.01) do
-        count += 1
-        finish = monotonic_s + 0.1
-        nil while monotonic_s < finish && count == 1
+        seen << Gyre::Testing.elapsed.round(3)
+        sleep 0.105 if seen.size == 1
+        beating.stop if seen.size == 3
       end
-      sleep 0.001 until count.positive?
-      sleep 0
-      assert_operator count, :<=, 2
-      beating.stop
+      beating.wait
     end
+    assert_equal [0.01, 0.12, 0.13], seen
   end
 
   def test_every_ends_with_its_parent
     took = duration_s { Gyre.run { Gyre.every(60) { flunk } && nil } }
-    assert_operator took, :<, 5
+    assert_operator took, :<, 50
   end
 
   def test_an_exception_in_a_beat_ends_it_visibly
@@ -89,22 +93,5 @@ GyreTest::Engines.test_case("TaskTimingTest") do
       assert_raises(ArgumentError) { task.every(1) }
     end
     assert_raises(RuntimeError) { Gyre.every(1) { nil } }
-  end
-
-  private
-
-  # @return [Array<Float>] when they came, seconds after the start
-  def beats(count, every:, taking:)
-    Gyre.run do |task|
-      start = monotonic_s
-      seen = []
-      beating = task.every(every) do
-        seen << (monotonic_s - start)
-        sleep taking
-        beating.stop if seen.size == count
-      end
-      beating.wait
-      seen
-    end
   end
 end

@@ -17,13 +17,25 @@ GyreTest::Engines.test_case("TaskUnawaitedTest") do
     Array.new(5) { task.async { sleep 0.001 } }.each(&:wait)
   end
 
+  # How long it waits before it looks for forgotten tasks.
+  def looking_after(seconds)
+    before = Gyre::Task::Unawaited::LOOK_AFTER_S
+    set = ->(value) { Gyre::Task::Unawaited.send(:remove_const, :LOOK_AFTER_S) && Gyre::Task::Unawaited.const_set(:LOOK_AFTER_S, value) }
+    set.call(seconds)
+    yield
+  ensure
+    set.call(before)
+  end
+
   def test_the_failure_of_a_forgotten_task_is_reported_while_its_parent_runs_on
     _, said = capture do
-      Gyre.run do |task|
-        5.times { |index| start_and_forget(task, "forgotten #{index}") }
-        eventually(what: "a report") do
-          use_fibers(task)
-          $stderr.string.include?("nobody knows")
+      looking_after(0.1) do
+        Gyre.run do |task|
+          5.times { |index| start_and_forget(task, "forgotten #{index}") }
+          eventually(what: "a report") do
+            use_fibers(task)
+            $stderr.string.include?("nobody knows")
+          end
         end
       end
     end
@@ -33,12 +45,14 @@ GyreTest::Engines.test_case("TaskUnawaitedTest") do
 
   def test_the_failure_of_a_task_that_somebody_holds_can_be_awaited_however_late
     _, said = capture do
-      Gyre.run do |task|
-        held = task.async("held") { raise "in time" }
-        start_and_forget(task, "forgotten")
-        sleep 1.2 # the first look is after one second
-        GC.start
-        assert_raises(RuntimeError) { held.wait }
+      looking_after(0.1) do
+        Gyre.run do |task|
+          held = task.async("held") { raise "in time" }
+          start_and_forget(task, "forgotten")
+          sleep 0.15 # and it has looked
+          GC.start
+          assert_raises(RuntimeError) { held.wait }
+        end
       end
     end
     refute_match(/in time/, said)
@@ -46,17 +60,19 @@ GyreTest::Engines.test_case("TaskUnawaitedTest") do
   end
 
   def test_it_does_not_keep_the_run_going
-    took = duration_s { capture { Gyre.run { |task| start_and_forget(task, "forgotten") } } }
-    assert_operator took, :<, 0.8
-    took = duration_s do
-      capture do
-        Thread.new do
-          Fiber.set_scheduler(Gyre::Scheduler.new)
-          Fiber.schedule { Gyre.run { |task| start_and_forget(task, "forgotten") } }
-        end.join
+    looking_after(50) do
+      took = duration_s { capture { Gyre.run { |task| start_and_forget(task, "forgotten") } } }
+      assert_operator took, :<, 40
+      took = duration_s do
+        capture do
+          Thread.new do
+            Fiber.set_scheduler(Gyre::Scheduler.new)
+            Fiber.schedule { Gyre.run { |task| start_and_forget(task, "forgotten") } }
+          end.join
+        end
       end
+      assert_operator took, :<, 40
     end
-    assert_operator took, :<, 0.8
   end
 
   def test_awaited_failures_leave_nothing_behind

@@ -38,7 +38,7 @@ class WebInboxTest < Minitest::Test
   def test_a_thread_wakes_a_waiting_task
     Gyre.run do
       thread = Thread.new { @inbox.post(:two) }
-      assert_equal :two, @inbox.take(5)
+      assert_equal :two, @inbox.take(60)
       thread.join
     end
   end
@@ -47,7 +47,7 @@ class WebInboxTest < Minitest::Test
     before = Gyre.run do
       Gyre::Signals.handle(%w[USR2], ->(_name) { @inbox.post(:one) }) do
         Process.kill("USR2", Process.pid)
-        assert_equal :one, @inbox.take(5)
+        assert_equal :one, @inbox.take(60)
       end
       trap("USR2", "DEFAULT")
     end

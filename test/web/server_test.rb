@@ -20,7 +20,7 @@ class WebServerTest < Minitest::Test
         assert_equal "hello", Net::HTTP.get(URI(server.urls.first))
         assert_equal 1, server.stats[:requests]
         server.stop
-        assert server.wait(5), "the server did not end"
+        assert server.wait(60), "the server did not end"
         assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", server.endpoints.first.port) }
       end
     end
@@ -67,7 +67,7 @@ class WebServerTest < Minitest::Test
         client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
         assert_equal :running, events.pop
         server.stop(now: true)
-        assert server.wait(5), "the server did not end"
+        assert server.wait(60), "the server did not end"
         assert_equal :cleaned, events.pop
         client.close
       end
@@ -108,7 +108,7 @@ class WebServerTest < Minitest::Test
   def test_stopping_twice_is_not_more_than_once
     server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0").start
     2.times { server.stop }
-    assert server.wait(5)
+    assert server.wait(60)
   end
 
   def test_several_addresses_and_a_log

@@ -98,8 +98,10 @@ module GyreTest
 
       private
 
+      # What it said last is looked at once more before.
       def ended_early
-        @status ||= Process.wait2(pid, Process::WNOHANG)&.last or return
+        return (@status = Process.wait2(pid, Process::WNOHANG)&.last) && nil unless @status
+
         @test.flunk("gyre serve ended (#{@status}); it said:\n#{text(:out)}\n#{text(:err)}")
       end
     end

@@ -164,11 +164,9 @@ module LoopContract
       loop.watch_io(:io, reader, false, false)
       (RUBY_ENGINE == "jruby" ? 5_000 : 50_000).times { loop.emit(:busy) } # JRuby is slow when it has just started
       seen = 0
-      until_s = Process.clock_gettime(Process::CLOCK_MONOTONIC) + HANG_S / 2
-      while seen < 3 && Process.clock_gettime(Process::CLOCK_MONOTONIC) < until_s
-        loop.next_event == :busy ? loop.emit(:busy) : seen += 1
+      in_thread do
+        loop.next_event == :busy ? loop.emit(:busy) : seen += 1 while seen < 3
       end
-      assert_equal 3, seen
     end
 
     def test_a_closed_loop_refuses_work_but_not_news

@@ -91,7 +91,8 @@ module LoopContract
     def test_a_child_process_may_be_left_alone_when_its_end_is_queued
       loop = new_loop
       pids = Array.new(2) { |number| Process.spawn("exit 7").tap { |pid| loop.watch_process(number, pid) } }
-      sleep 0.1 # until both have ended, and are due to be looked at
+      eventually { pids.all? { |pid| ended?(pid) } }
+      sleep 0.1 # until both are due to be looked at
       first = in_thread { loop.next_event }
       loop.unwatch(0).unwatch(1)
       loop.watch_timer(1 - first, 0, 0.05)
@@ -159,6 +160,11 @@ module LoopContract
       loop = new_loop
       assert_raises(Errno::ENOENT) { loop.watch_file(:file, "/nonexistent/folder/file") }
       refute loop.watching?(:file)
+    end
+
+    # Whether a child is over, though nobody has waited for it (proc(5), stat).
+    def ended?(pid)
+      !File.directory?("/proc/self") || File.read("/proc/#{pid}/stat").match?(/\) Z /)
     end
 
     # Takes what one change has caused: it may be several events, while they happen.

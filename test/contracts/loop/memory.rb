@@ -149,7 +149,8 @@ module LoopContract
         turns.call
         few = Array.new(5) { turns.call }.min
         pairs.each { |idle, _| 20.times { |index| LOOP.watch_timer([idle, index], 1000, 0) }; LOOP.watch_io(idle, idle, false, false) }
-        many = Array.new(5) { turns.call }.min
+        many = turns.call
+        50.times { many = [many, turns.call].min if many >= few * 2 } # others may have the processor, or its caches
         p many < few * 2 ? :constant : [few, many]
       RUBY
       assert_equal [":constant\n", ""], [output.out, output.err]
@@ -163,7 +164,7 @@ module LoopContract
     RUBY
 
     def program(code)
-      ruby("-e", "require 'gyre/loop'\n#{COUNTING}LOOP = Gyre::Loop.new(#{backend.inspect})\n#{code}", env: { "GYRE_BACKEND" => nil }, within_s: 60)
+      ruby("-e", "require 'gyre/loop'\n#{COUNTING}LOOP = Gyre::Loop.new(#{backend.inspect})\n#{code}", env: { "GYRE_BACKEND" => nil }, within_s: 110)
     end
   end
 end

@@ -39,17 +39,18 @@ module LoopContract
       loop.watch_timer(:timer, 0.01, 0.01)
       assert_equal :timer, loop.next_event
       sleep 0.1
-      assert_equal :timer, loop.next_event
-      took_s = duration_s { assert_equal [:timer] * 5, events(loop, 5) }
-      assert_operator took_s, :>, 0.025, "a burst"
+      took_s = duration_s { assert_equal [:timer] * 6, Array.new(6) { loop.next_event } }
+      assert_operator took_s, :>, 0.035, "a burst"
     end
 
     def test_timers_come_in_the_order_of_their_times
-      loop = new_loop
-      loop.watch_timer(:late, 0.15, 0)
-      loop.watch_timer(:early, 0.01, 0)
-      loop.watch_timer(:middle, 0.07, nil)
-      assert_equal %i[early middle late], events(loop, 3)
+      at_some_pace do |pace|
+        loop = new_loop
+        loop.watch_timer(:late, 0.06 * pace, 0)
+        loop.watch_timer(:early, 0.01 * pace, 0)
+        loop.watch_timer(:middle, 0.03 * pace, nil)
+        assert_equal %i[early middle late], events(loop, 3)
+      end
     end
 
     def test_a_timer_may_be_set_again_in_its_handler

@@ -29,8 +29,8 @@ module SchedulerContract
           thread = Thread.new { over.pop }
           child = Process.spawn("exec sleep 100")
           waits = [
-            -> { sleep 10 }, -> { sleep }, -> { reader.read }, -> { scheduler.io_wait(reader, IO::READABLE, 10) },
-            -> { Thread::Queue.new.pop }, -> { held.lock }, -> { scheduler.block(:test, 10) }, -> { loop { scheduler.yield } },
+            -> { sleep HANG_S }, -> { sleep }, -> { reader.read }, -> { scheduler.io_wait(reader, IO::READABLE, HANG_S) },
+            -> { Thread::Queue.new.pop }, -> { held.lock }, -> { scheduler.block(:test, HANG_S) }, -> { loop { scheduler.yield } },
             -> { thread.join }, -> { Process.wait(child) }
           ]
           waiting = waits.size
@@ -66,7 +66,7 @@ module SchedulerContract
     def test_an_interrupt_may_come_from_another_thread
       in_fiber do |scheduler|
         20.times do
-          fiber = scheduler.spawn { assert_raises(Cancelled) { sleep 10 } }
+          fiber = scheduler.spawn { assert_raises(Cancelled) { sleep HANG_S } }
           Thread.new { scheduler.fiber_interrupt(fiber, Cancelled.new("from a thread")) }.join
           scheduler.yield
         end
@@ -76,12 +76,12 @@ module SchedulerContract
     def test_an_interrupted_wait_leaves_nothing_behind
       with_pipe do |reader, writer|
         in_fiber do |scheduler|
-          fiber = scheduler.spawn { assert_raises(Cancelled) { scheduler.io_wait(reader, IO::READABLE, 10) } }
+          fiber = scheduler.spawn { assert_raises(Cancelled) { scheduler.io_wait(reader, IO::READABLE, HANG_S) } }
           scheduler.fiber_interrupt(fiber, Cancelled.new)
           scheduler.yield until scheduler.stats[:tasks] == 1
           assert_equal 0, scheduler.stats[:timers]
           writer.write "x"
-          assert_equal IO::READABLE, scheduler.io_wait(reader, IO::READABLE, 1)
+          assert_equal IO::READABLE, scheduler.io_wait(reader, IO::READABLE, HANG_S)
         end
       end
     end
@@ -113,7 +113,7 @@ module SchedulerContract
         outcome = nil
         fiber = scheduler.spawn do
           Fiber.new { sleep 0.02 }.resume
-          sleep 1
+          sleep HANG_S / 2
           outcome = :none
         rescue Cancelled
           outcome = :cancelled
@@ -137,7 +137,7 @@ module SchedulerContract
     def test_two_interrupts_are_raised_one_after_the_other
       in_fiber do |scheduler|
         seen = []
-        fiber = scheduler.spawn { 2.times { sleep 1 rescue seen << $!.message } } # rubocop:disable Style/RescueModifier
+        fiber = scheduler.spawn { 2.times { sleep rescue seen << $!.message } } # rubocop:disable Style/RescueModifier
         scheduler.fiber_interrupt(fiber, RuntimeError.new("one"))
         scheduler.fiber_interrupt(fiber, RuntimeError.new("two"))
         sleep 0.001 until seen.size == 2
@@ -241,17 +241,23 @@ module SchedulerContract
       end
       eventually { thread.status == "sleep" }
       thread.kill
-      assert thread.join(5), "it hangs"
+      assert thread.join(HANG_S), "it hangs"
       assert_equal 3, unwound
     end
 
     def test_exceptions_at_any_time_lose_no_fiber
       storm = Class.new(Exception)
-      finished = 0
+      finished = steps = 0
       with_scheduler do |scheduler|
-        8.times { |index| scheduler.spawn { 60.times { |number| survive(storm, index + number) { scheduler } }.then { finished += 1 } } }
+        8.times { |index| scheduler.spawn { 60.times { |number| survive(storm, index + number) { scheduler }.then { steps += 1 } }.then { finished += 1 } } }
         me = Thread.current
-        thread = Thread.new { (sleep(0.0003) || me.raise(storm)) until finished == 8 }
+        thread = Thread.new do
+          before = -1
+          until finished == 8
+            sleep 0.0003
+            (before = steps) && me.raise(storm) if steps > before # on a busy machine there would be nothing but exceptions
+          end
+        end
         begin
           scheduler.run
         rescue storm

@@ -68,8 +68,8 @@ module SchedulerContract
       queue = Thread::Queue.new
       scheduler.spawn { steps << :read if reader.gets == "line\n" }
       scheduler.spawn { steps << queue.pop }
-      blocked = scheduler.spawn { steps << :block if scheduler.block(:test, 10) }
-      scheduler.spawn { Timeout.timeout(0.001) { sleep 10 } rescue steps << :timeout } # rubocop:disable Style/RescueModifier
+      blocked = scheduler.spawn { steps << :block if scheduler.block(:test, 1000) }
+      scheduler.spawn { Timeout.timeout(0.001) { sleep } rescue steps << :timeout } # rubocop:disable Style/RescueModifier
       scheduler.spawn do
         sleep 0.001
         steps << :sleep

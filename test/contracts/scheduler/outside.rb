@@ -113,8 +113,9 @@ module SchedulerContract
       in_fiber do |scheduler|
         steps = []
         thread = nil
-        scheduler.spawn { 3.times { scheduler.yield }.then { steps << :other } }
-        value = scheduler.blocking_operation_wait(-> { sleep(0.005).then { thread = Thread.current }.then { :value } })
+        gate = Thread::Queue.new
+        scheduler.spawn { 3.times { scheduler.yield }.then { steps << :other }.then { gate.push(true) } }
+        value = scheduler.blocking_operation_wait(-> { gate.pop.then { thread = Thread.current }.then { :value } })
         steps << value
         assert_equal %i[other value], steps
         refute_same Thread.current, thread

@@ -9,9 +9,8 @@ module SchedulerContract
   module Timeouts
     def test_a_timeout_ends_a_sleep
       in_fiber do
-        took = duration_s { assert_raises(Timeout::Error) { Timeout.timeout(0.005) { sleep 10 } } }
+        took = duration_s { assert_raises(Timeout::Error) { Timeout.timeout(0.005) { sleep } } }
         assert_operator took, :>=, 0.005
-        assert_operator took, :<, 1
       end
     end
 
@@ -47,7 +46,7 @@ module SchedulerContract
 
     def test_a_block_that_ends_in_time_gives_its_value
       in_fiber do
-        assert_equal :value, Timeout.timeout(1) { sleep(0.001).then { :value } }
+        assert_equal :value, Timeout.timeout(HANG_S) { sleep(0.001).then { :value } }
         assert_equal 1, Timeout.timeout(1) { |seconds| seconds }
         assert_equal :endless, Timeout.timeout(nil) { :endless }
       end
@@ -55,9 +54,9 @@ module SchedulerContract
 
     def test_class_and_message_can_be_given
       in_fiber do
-        error = assert_raises(IOError) { Timeout.timeout(0.001, IOError, "too slow") { sleep 1 } }
+        error = assert_raises(IOError) { Timeout.timeout(0.001, IOError, "too slow") { sleep } }
         assert_equal "too slow", error.message
-        error = assert_raises(Timeout::Error) { Timeout.timeout(0.001) { sleep 1 } }
+        error = assert_raises(Timeout::Error) { Timeout.timeout(0.001) { sleep } }
         assert_equal "execution expired", error.message
       end
     end
@@ -65,8 +64,8 @@ module SchedulerContract
     def test_the_inner_one_of_two_timeouts_fires_inside
       in_fiber do
         reached = false
-        Timeout.timeout(1) do
-          assert_raises(Timeout::Error) { Timeout.timeout(0.002) { sleep 1 } }
+        Timeout.timeout(HANG_S) do
+          assert_raises(Timeout::Error) { Timeout.timeout(0.002) { sleep } }
           reached = true
         end
         assert reached
@@ -75,7 +74,7 @@ module SchedulerContract
 
     def test_the_outer_one_of_two_timeouts_passes_the_inner_one
       in_fiber do
-        assert_raises(IOError) { Timeout.timeout(0.002, IOError) { Timeout.timeout(1) { sleep 1 } } }
+        assert_raises(IOError) { Timeout.timeout(0.002, IOError) { Timeout.timeout(HANG_S) { sleep } } }
         sleep 0.002
       end
     end
@@ -83,38 +82,36 @@ module SchedulerContract
     def test_a_timeout_reaches_into_an_inner_fiber
       in_fiber do
         ensured = false
-        took = duration_s do
-          assert_raises(Timeout::Error) do
-            Timeout.timeout(0.003) do
-              inner = Fiber.new do
-                sleep 0.05
-              ensure
-                ensured = true
-              end
-              inner.resume
+        assert_raises(Timeout::Error) do
+          Timeout.timeout(0.003) do
+            inner = Fiber.new do
               sleep 0.05
+            ensure
+              ensured = true
             end
+            inner.resume
+            sleep
           end
         end
-        assert_operator took, :<, 0.2
-        sleep 0.06 unless ensured # Rubies that cannot raise into the inner fiber let it finish
-        assert ensured
+        eventually { ensured } # Rubies that cannot raise into the inner fiber let it finish
       end
     end
 
     def test_a_timeout_reaches_into_an_enumerator
       since_ruby "3.2"
       in_fiber do
-        endless = Enumerator.new { |yielder| loop { sleep(0.002).then { yielder << 1 } } }
-        count = 0
-        assert_raises(Timeout::Error) { Timeout.timeout(0.02) { loop { count += endless.next } } }
-        assert_operator count, :>, 0
+        at_some_pace do |pace|
+          endless = Enumerator.new { |yielder| loop { sleep(0.002).then { yielder << 1 } } }
+          count = 0
+          assert_raises(Timeout::Error) { Timeout.timeout(0.02 * pace) { loop { count += endless.next } } }
+          assert_operator count, :>, 0
+        end
       end
     end
 
     def test_a_timeout_inside_of_an_inner_fiber_fires_there
       in_fiber do
-        inner = Fiber.new { Timeout.timeout(0.002, IOError) { sleep 1 } }
+        inner = Fiber.new { Timeout.timeout(0.002, IOError) { sleep } }
         assert_raises(IOError) { inner.resume }
       end
     end
