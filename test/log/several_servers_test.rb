@@ -3,6 +3,8 @@
 # Several log servers that feed one Redis Stream: a client that goes from one to the other and sends again what it has no answer for.
 
 require "test_helper"
+require "io/wait"
+require "json"
 require "support/engines"
 require "support/log_server"
 require "support/redis_server"
@@ -40,7 +42,41 @@ GyreTest::Engines.test_case("LogSeveralServersTest") do
     end
   end
 
+  # Redis accepts and says nothing: how long the one waits who is asked about does not matter here, for nobody else does.
+  def test_while_redis_hangs_only_the_client_waits_that_it_is_asked_about
+    with_patience_for_redis do |redis, server|
+      client = server.connect
+      client.write(hello)
+      asked = eventually { redis.accept_nonblock(exception: false).then { |socket| socket unless socket == :wait_readable } }
+      assert_equal "*3", asked.gets("\r\n", chomp: true)
+      other = server.client("other")
+      status = server.connect
+      status.write(frame("", "authentication/2 status", ""))
+      assert_equal "accepted 2\n", status.gets
+      assert_equal %w[records analogger], JSON.parse(status.gets).fetch("clients").map { |each| each["kind"] }.first(2)
+      assert_nil client.wait_readable(0), "it may not hear anything yet"
+      asked.write("$-1\r\n")
+      assert_equal "accepted 2\n", client.gets
+    ensure
+      [client, asked, other, status].compact.each(&:close)
+    end
+  end
+
   private
+
+  # What Redis is, is for the test to say: a listening socket.
+  def with_patience_for_redis
+    redis = TCPServer.new("127.0.0.1", 0)
+    patience = Gyre::Log::Output::Redis.send(:remove_const, :ASK_TIMEOUT_S)
+    Gyre::Log::Output::Redis.const_set(:ASK_TIMEOUT_S, 1000)
+    server = GyreTest::LogServer.new(default_log: { logfile: "redis://127.0.0.1:#{redis.local_address.ip_port}" })
+    yield redis, server
+  ensure
+    server&.stop
+    redis.close
+    Gyre::Log::Output::Redis.send(:remove_const, :ASK_TIMEOUT_S)
+    Gyre::Log::Output::Redis.const_set(:ASK_TIMEOUT_S, patience)
+  end
 
   def id
     "0123456789abcdef0123456789abcdef"

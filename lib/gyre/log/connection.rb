@@ -4,11 +4,11 @@
 # on at once, and only what is incomplete is kept. It holds no fiber, never waits, and lets no exception out that the client
 # caused: that ends this connection only. What is said is in conversation.rb.
 #
-#   :handshake ─► :greeting ─► :serving ──(end)──► :closing ─► :closed       :closing: what was received is not durable or not told yet
-#        │            │             │                            ▲           :lingering: the client gets time to read why
-#        └────────────┴─────────────┴── fault, denied ─► :lingering
+#   :handshake ─► :greeting ─► :asking ─► :serving ──(end)──► :closing ─► :closed   :closing: what was received is not durable or
+#        │            │                      │                                 ▲     not told yet; :lingering: the client gets
+#        └────────────┴──────────────────────┴── fault, denied ─► :lingering ──┘     time to read why
 #
-# Syslog and JSON begin with :serving. What is served is a Gyre::Log::Feed or a Gyre::Log::Tail.
+# :asking is for acknowledged clients, where other servers write to an output too and it is asked what it has; nothing is read then. Syslog and JSON begin with :serving. What is served is a Gyre::Log::Feed or a Gyre::Log::Tail.
 
 require "gyre/log/conversation"
 require "gyre/log/link"
@@ -45,7 +45,7 @@ module Gyre
         @heard_s = nil # the last tick before which something had come; nil: something came since
         @deadline_s = after(hub.limits.authentication_timeout_s)
         @state = :handshake
-        @parked = @word = false
+        @parked = @word = @answer = false
       end
 
       # Begins, or goes on where a former process left off.
@@ -68,7 +68,7 @@ module Gyre
         act do
           reads = @link.stir
           sent if @link.flush
-          @state == :handshake ? handshake : take if reads && !closed?
+          @state == :handshake ? handshake : take if reads && reads?
         end
       end
 
@@ -77,7 +77,10 @@ module Gyre
       # @return [void]
       def resume
         @heard_s = nil
-        act { @parked = false }
+        act do
+          @parked = false
+          answered if @answer
+        end
       end
 
       # Called once in a while, to see whether the time is over. The whole process may have stood still, and something has come.
@@ -99,19 +102,29 @@ module Gyre
         @word = true
       end
 
+      # The client's session, or why there is none. Called in a task of its own, so it only leaves word.
+      #
+      # @param answer [Session, Exception]
+      # @return [void]
+      def found(answer)
+        @answer = answer
+        acknowledged
+      end
+
       # Tells the client what is due: only the newest, and only when it has taken what was told before.
       #
       # @return [void]
       def speak
         @word = false
-        act { tell }
+        act { @answer ? answered : tell }
       end
 
       # The same client came again.
       #
       # @return [void]
       def replaced
-        @work.give_up_session
+        @answer = false
+        @work&.give_up_session
         act { refuse("replaced by a newer connection of the same client") }
       end
 
@@ -189,12 +202,16 @@ module Gyre
         return if closed?
 
         yield
-        @link.watch(!@parked && @state != :closing) unless closed?
+        @link.watch(!@parked && reads?) unless closed?
       rescue SystemCallError, IOError, OpenSSL::SSL::SSLError, Output::Unavailable => error
         lost(error)
       rescue StandardError => error
         @hub.report_fault(error, "#{@peer}: ")
         lost(error)
+      end
+
+      def reads?
+        !%i[asking closing closed].include?(@state)
       end
 
       def overdue?
@@ -216,21 +233,6 @@ module Gyre
 
       def complain(message)
         @hub.complaints.add(@peer, message)
-      end
-
-      def go_on(left)
-        @bytes = left.fetch("bytes")
-        @state = :greeting
-        if (kind = left.fetch("kind"))
-          @kind = kind.to_sym
-          @service = Handover.unpack(left.fetch("service"))
-          begin_work(@kind == :tail ? @hub.tail(self, @service) : feed(left["client_id"], left["told"], left["acknowledged"]))
-        end
-        unsent, rest = left.values_at("unsent", kind ? "rest" : "greeting").map { |text| Handover.unpack(text.to_s) }
-        unsent, rest = unsent + rest, "" if @kind == :tail
-        @link.write(unsent) unless unsent.empty?
-        received(rest) unless rest.empty?
-        @bytes = left.fetch("bytes")
       end
 
       # --- reading ---

@@ -35,19 +35,57 @@ module Gyre
           begin_work(@hub.tail(self, @service))
           @link.write(wish.answer)
         else
-          begin_work(feed(wish.client_id))
-          @link.write(wish.answer)
-          tell
-          work_on(wish.rest) unless wish.rest.empty?
+          with_session(wish.client_id) do |session|
+            begin_work(feed(session))
+            @link.write(wish.answer)
+            tell
+            work_on(wish.rest) unless wish.rest.empty?
+          end
         end
       end
 
-      def feed(client_id, told = 0, acknowledged = 0)
-        session = @hub.sessions.fetch(client_id) if client_id
-        former, session.connection = session.connection, self if session
-        former&.replaced
+      # At once, or when the outputs have told what they have of the client.
+      def with_session(client_id, &work)
+        return work.call unless client_id
+
+        @state = :asking
+        @deadline_s = nil
+        @entering = work
+        session = @hub.sessions.find(client_id, self)
+        work.call(session) if session
+      end
+
+      def answered
+        return @hub.brake.park(self) if @hub.held?
+
+        answer, @answer = @answer, false
+        answer.is_a?(Session) ? @entering.call(answer) : raise(answer)
+      end
+
+      def feed(session, told = 0, acknowledged = 0)
         session&.acknowledge(acknowledged)
         Feed.new(@hub.stream(@kind, session, @input.framing), session, told: told)
+      end
+
+      # Where a former process left off.
+      def go_on(left)
+        @bytes = left.fetch("bytes")
+        @state = :greeting
+        kind = left.fetch("kind") or return catch_up(left, "greeting")
+        @kind = kind.to_sym
+        @service = Handover.unpack(left.fetch("service"))
+        with_session(left["client_id"]) do |session|
+          begin_work(@kind == :tail ? @hub.tail(self, @service) : feed(session, left["told"], left["acknowledged"]))
+          catch_up(left, "rest")
+        end
+      end
+
+      def catch_up(left, name)
+        unsent, rest = left.values_at("unsent", name).map { |text| Handover.unpack(text.to_s) }
+        unsent, rest = unsent + rest, "" if @kind == :tail
+        @link.write(unsent) unless unsent.empty?
+        received(rest) unless rest.empty?
+        @bytes = left.fetch("bytes")
       end
 
       def begin_work(work)

@@ -177,6 +177,7 @@ module Gyre
         @complete
       ensure
         [@restarting, @ending, committing].compact.each(&:stop).each(&:wait)
+        @sessions.stop
         @hub.connections.keys.each(&:close)
       end
 

@@ -3,6 +3,8 @@
 # An acknowledged client as the server knows it, across its connections: how far its records have come and how far they are durable.
 # Sessions is the table of them. Connections look theirs up, the committer acknowledges. They know no socket.
 
+require "gyre/task"
+
 module Gyre
   module Log
     # One client id. It outlives its connections, so that what is under way when one breaks is acknowledged on the next.
@@ -50,9 +52,13 @@ module Gyre
     class Sessions
       include Enumerable
 
+      # What is being asked of the outputs: for whom, and by whom.
+      Question = Struct.new(:connection, :task)
+      private_constant :Question
+
       # @param limit [Integer] how many without a connection are remembered; the outputs know them all the same
       # @param shared [Boolean] clients may have been at other servers between two connections: what is known of one is asked for
-      #   again each time
+      #   again each time, in a task of its own, for the answer may be long in coming
       # @yieldparam client_id [String]
       # @yieldreturn [#received, #client_id] a session of the ingest, with what the outputs have stored
       def initialize(limit, shared: false, &open)
@@ -60,16 +66,28 @@ module Gyre
         @shared = shared
         @open = open
         @sessions = {}
+        @questions = {} # by client id
       end
 
+      # A client has come. Where it is still connected, the former connection is told that it is replaced.
+      #
       # @param client_id [String]
-      # @return [Session]
-      def fetch(client_id)
+      # @param connection [#found, #replaced] the session's from now on
+      # @return [Session, nil] nil: `found` is called with it later, or with the exception that came instead
+      def find(client_id, connection)
         session = @sessions[client_id]
-        session = begin_session(client_id, session&.connection) if session.nil? || (@shared && !session.pending?)
-        @sessions.delete(client_id)
-        forget_one if @sessions.size >= @limit
-        @sessions[client_id] = session # the last in the order of use
+        former, session.connection = session.connection, nil if session
+        former&.replaced
+        return ask(client_id, connection) if @shared && !session&.pending?
+
+        keep(session || Session.new(@open.call(client_id)), connection)
+      end
+
+      # Gives up what is being asked.
+      #
+      # @return [void]
+      def stop
+        @questions.values.filter_map(&:task).each(&:stop).each(&:wait)
       end
 
       # @yieldparam session [Session]
@@ -84,8 +102,33 @@ module Gyre
 
       private
 
-      def begin_session(client_id, former_connection)
-        Session.new(@open.call(client_id)).tap { |session| session.connection = former_connection }
+      # Nobody else waits for it. Of a client that comes twice meanwhile the last connection gets the answer.
+      def ask(client_id, connection)
+        question = @questions[client_id]
+        former, question.connection = question.connection, connection if question
+        former&.replaced
+        return if former
+
+        @questions[client_id] = question = Question.new(connection)
+        question.task = Task.current.async("log client #{client_id}", transient: true) { answer(client_id, question) }
+        nil
+      end
+
+      def answer(client_id, question)
+        session = Session.new(@open.call(client_id))
+      rescue StandardError => error
+        question.connection.found(error)
+      else
+        question.connection.found(keep(session, question.connection))
+      ensure
+        @questions.delete(client_id)
+      end
+
+      def keep(session, connection)
+        session.connection = connection unless connection.closed?
+        @sessions.delete(session.client_id)
+        forget_one if @sessions.size >= @limit
+        @sessions[session.client_id] = session # the last in the order of use
       end
 
       # The one that was away longest. One that is connected, or not durable yet, stays.

@@ -56,6 +56,7 @@ module Gyre
           @batch = 0
           @forgotten_at = 0
           @silence = nil
+          @turn = Thread::Mutex.new # to ask
         end
 
         # Stores a batch, once.
@@ -100,23 +101,16 @@ module Gyre
         end
 
         # What one client has stored by now, also through another server: for each session that begins here. Waits for Redis, but
-        # not for long.
+        # not for long; one task after the other.
         # @param client_id [String]
         # @return [Integer] 0 for an unknown one
         # @raise [Unavailable]
         def stored_by(client_id)
-          raise Unavailable, @silence if @silence && Clock.now < @silent_until
+          @turn.synchronize do
+            raise Unavailable, @silence if @silence && Clock.now < @silent_until
 
-          began = Clock.now
-          @silence = nil
-          @asking.try("read from #{self}", ["HGET", @clients_key, client_id]).first.to_i
-        rescue Unavailable => error
-          unless @silence
-            now = Clock.now
-            @silent_until = now + (ASK_PAUSE * (now - began))
-            @silence = error.message
+            ask_about(client_id)
           end
-          raise
         end
 
         # @return [Boolean] clients may come here from other servers: what is known of one is right for one session only
@@ -140,6 +134,17 @@ module Gyre
         end
 
         private
+
+        def ask_about(client_id)
+          began = Clock.now
+          @silence = nil
+          @asking.try("read from #{self}", ["HGET", @clients_key, client_id]).first.to_i
+        rescue Unavailable => error
+          now = Clock.now
+          @silent_until = now + (ASK_PAUSE * (now - began))
+          @silence = error.message
+          raise
+        end
 
         def transaction(data, clients, number)
           bytes = Resp.command("MULTI") << data << @trim
