@@ -11,6 +11,7 @@ require "gyre/log/wire"
 require "gyre/tls"
 require "support/certificates"
 require "support/engines"
+require "support/redis_server"
 
 GyreTest::Engines.test_case("LogServerSignalsTest") do
   def test_files_that_were_renamed_are_opened_anew
@@ -107,6 +108,23 @@ GyreTest::Engines.test_case("LogServerSignalsTest") do
       assert_match(/\|(?:half|late|idle|web)\|info\|/, tail.gets)
       [idle, half, greeting, tail, records].each(&:close)
     end
+  end
+
+  # The fresh process has to ask what is stored before it goes on with a connection.
+  def test_a_connection_survives_a_restart_also_where_redis_has_to_be_asked
+    redis = GyreTest::RedisServer.new(need_program("redis-server"))
+    serve(default_log: { logfile: redis.url }) do |server|
+      records = server.client("web", "authentication/2 client=#{"a" * 32}")
+      records.write(record(1) + record(2)[0, 30])
+      assert_equal "ack 1\n", records.gets
+      server.restart
+      records.write(record(2)[30..] + record(3))
+      assert_equal "ack 3\n", records.each_line.find { |line| line == "ack 3\n" }
+      assert_equal (1..3).map { |number| "record #{number}" }, redis.entries("gyre").map { |fields| fields["message"] }.grep(/record/)
+      records.close
+    end
+  ensure
+    redis&.close
   end
 
   def test_nothing_is_lost_or_refused_through_restarts_with_traffic

@@ -4,6 +4,7 @@
 require "fileutils"
 require "socket"
 require "tmpdir"
+require "gyre/log/output/resp"
 
 module GyreTest
   # A server and its data, until `close`.
