@@ -117,12 +117,12 @@ class LogAnaloggerTest < Minitest::Test
   def test_the_gems_server_is_known_by_its_answer
     server = log_server(GyreTest::LogPeers::ANALOGGER)
     strict = our_client(server, report: ->(_) {})
-    assert_raises(Gyre::Log::Incompatible) { strict.connect }
+    assert_raises(Gyre::Log::Incompatible) { strict.connect(30) }
     either = our_client(server, acknowledged: :if_possible)
-    assert either.connect
+    assert either.connect(30)
     either.info("hello")
     assert_raises(ArgumentError) { either.info("x" * 9000) }
-    assert either.flush
+    assert either.flush(30)
     eventually { server.messages.last == "hello" }
   ensure
     strict&.close(0)
@@ -132,7 +132,7 @@ class LogAnaloggerTest < Minitest::Test
   def test_the_gems_server_refuses_a_wrong_key
     server = log_server(GyreTest::LogPeers::ANALOGGER, { "key" => "secret" })
     client = our_client(server, key: "wrong", acknowledged: false, report: ->(_) {})
-    assert_raises(Gyre::Log::Denied) { client.connect }
+    assert_raises(Gyre::Log::Denied) { client.connect(30) }
   ensure
     client&.close(0)
   end

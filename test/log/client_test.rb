@@ -46,7 +46,7 @@ GyreTest::Engines.test_case("LogClientTest") do
         client.log("notice", "café")
         client.log(:warn, "")
         client.error { "made" }
-        assert client.flush
+        assert client.flush(30)
         assert_equal [%w[app info hello], ["app", "notice", "café".b], ["app", "warn", ""], %w[app error made]],
           server.records.map { |record| [record.service, record.severity, record.message] }
         assert_equal [1, 2, 3, 4], server.records.map(&:sequence)
@@ -66,7 +66,7 @@ GyreTest::Engines.test_case("LogClientTest") do
       client.info("Grüße".encode("UTF-16LE"))
       client.info(:symbol)
       client.info(nil)
-      assert client.flush
+      assert client.flush(30)
       eventually { server.messages.size == texts.size + 4 }
       assert_equal [*texts.map(&:b), "Grüße".b, "Grüße".b, ":symbol", "nil"], server.messages
     end
@@ -77,7 +77,7 @@ GyreTest::Engines.test_case("LogClientTest") do
       long = ["x" * 100_000, "y" * 1_000_000]
       if acknowledged
         long.each { |text| client.info(text) }
-        assert client.flush
+        assert client.flush(30)
         assert_equal long, server.messages
         assert_match(/too long/, assert_raises(ArgumentError) { client.info("z" * (1 << 20)) }.message)
         client.log("a:b", "colon")
@@ -89,7 +89,7 @@ GyreTest::Engines.test_case("LogClientTest") do
       end
       assert_raises(ArgumentError) { client.log("s" * 256, "x") }
       client.info("after it")
-      assert client.flush
+      assert client.flush(30)
       eventually { server.messages.last == "after it" }
     end
   end
@@ -99,16 +99,16 @@ GyreTest::Engines.test_case("LogClientTest") do
       client(server, acknowledged: :if_possible) do |client|
         assert_raises(ArgumentError) { client.info("x" * 9000) }
         server.start
-        assert client.connect
+        assert client.connect(30)
         client.info("x" * 9000)
-        assert client.flush
+        assert client.flush(30)
         server.stop
         eventually { client.stats[:state] == :away }
         client.info("y" * 9000)
         client.info("after it")
         server.reply = "accepted\n" # an old server in its place
         server.start
-        assert client.flush
+        assert client.flush(30)
         eventually { server.messages.last == "after it" }
         assert_equal ["x" * 9000, "after it"], server.messages
         assert_equal 1, client.stats[:dropped]
@@ -121,7 +121,7 @@ GyreTest::Engines.test_case("LogClientTest") do
     both_protocols do |client, server|
       threads = Array.new(8) { |name| Thread.new { 250.times { |number| client.info("#{name} #{number}") } } }
       threads.each(&:join)
-      assert client.flush
+      assert client.flush(30)
       eventually { server.messages.size == 2000 }
       8.times { |name| assert_equal (0...250).map { |number| "#{name} #{number}" }, server.messages.grep(/\A#{name} /) }
     end
@@ -132,11 +132,11 @@ GyreTest::Engines.test_case("LogClientTest") do
       client(server, memory_limit: 8192) do |client|
         turns = 0
         Gyre.run do |task|
-          client.connect
+          client.connect(30)
           ticker = task.async { loop { (turns += 1) && sleep(0.001) } }
           loggers = Array.new(4) { |name| task.async { 100.times { |number| client.info("#{name} #{number}") } } }
           loggers.each(&:wait)
-          assert client.flush(20)
+          assert client.flush(30)
           ticker.stop
         end
         assert_equal 400, server.messages.size
@@ -157,12 +157,11 @@ GyreTest::Engines.test_case("LogClientTest") do
             ended_by = error.class
             raise
           end
-          sleep 0.05
+          eventually { server.messages == %w[a] }
           waiting.stop
           waiting.wait
         end
         assert_equal Gyre::Stop, ended_by
-        assert_equal %w[a], server.messages
       end
     end
   end
@@ -172,7 +171,7 @@ GyreTest::Engines.test_case("LogClientTest") do
       client(server) do |client|
         Gyre.run { client.info("in") }
         client.info("out")
-        Thread.new { Gyre.run { client.info("there") && client.flush } }.join
+        Thread.new { Gyre.run { client.info("there") && client.flush(30) } }.join
         assert_equal %w[in out there], server.messages
       end
     end
@@ -183,7 +182,7 @@ GyreTest::Engines.test_case("LogClientTest") do
       client(server) do |client|
         client.info("a")
         refute client.flush(0.05)
-        assert_operator duration_s { client.flush(0.1) }, :<, 5
+        refute client.flush(0.1)
       end
     end
   end
@@ -193,7 +192,7 @@ GyreTest::Engines.test_case("LogClientTest") do
       client(server) do |client|
         refute client.connect(0.05)
         server.start
-        assert client.connect
+        assert client.connect(30)
         assert client.reconnect
       end
     end
@@ -216,9 +215,9 @@ GyreTest::Engines.test_case("LogClientTest") do
     [true, false].each do |acknowledged|
       GyreTest::FakeLogServer.open(tls: tls) do |server|
         client(server, tls: { ca: certificates.authority }, spool: spool, acknowledged: acknowledged) do |client|
-          assert client.connect, client.instance_variable_get(:@sender).error.inspect
+          assert client.connect(30), client.instance_variable_get(:@sender).error.inspect
           500.times { |number| client.info("#{number} #{"x" * 1000}") }
-          assert client.flush
+          assert client.flush(30)
           eventually { server.messages.size == 500 }
           assert_equal (0...500).to_a, server.messages.map(&:to_i)
         end

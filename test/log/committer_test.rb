@@ -159,7 +159,7 @@ GyreTest::Engines.test_case("LogCommitterTest") do
       status = committer.status.first
       assert_equal ["stuck", 10, 0, "disk full"], status.values_at(:output, :bytes, :written, :trouble)
       stuck.gate.resolve
-      assert committer.flush(5)
+      assert committer.flush(30)
       assert_equal "s0s1s2s3s4", stuck.data
       assert_equal 0, committer.bytes
       # What came while it stood still went in one write.
@@ -170,7 +170,7 @@ GyreTest::Engines.test_case("LogCommitterTest") do
   def test_flush_writes_and_syncs_and_waits_for_it
     with_committer(interval: 60) do |committer, sink, output|
       sink.add("one\n")
-      assert committer.flush(5)
+      assert committer.flush(30)
       assert_equal [[:write, "one\n", {}], :sync], output.calls
     end
   end
@@ -188,7 +188,7 @@ GyreTest::Engines.test_case("LogCommitterTest") do
       eventually { output.calls.include?(:sync) }
       committer.reopen
       eventually { output.calls.include?(:reopen) }
-      assert committer.flush(5)
+      assert committer.flush(30)
       output.instance_variable_set(:@refill, -> {})
     end
   end

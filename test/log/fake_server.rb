@@ -98,7 +98,7 @@ module GyreTest
         @lock.synchronize do
           @sockets << socket
           @connections += 1
-          @threads << Thread.new { serve(socket) }
+          @threads << Thread.new(socket) { |accepted| serve(accepted) }
         end
       end
     end

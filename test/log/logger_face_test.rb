@@ -116,7 +116,7 @@ class LogLoggerFaceTest < Minitest::Test
       assert_same client, client.reopen
       client << "line\n"
       client.unknown(RuntimeError.new("oh"))
-      client.flush
+      assert client.flush(30)
       assert_equal [%w[info line], ["fatal", "oh (RuntimeError)\n"]], server.records.map { |record| [record.severity, record.message] }
     ensure
       client&.close

@@ -174,7 +174,7 @@ module GyreTest
       private
 
       def said
-        @out.wait_readable(20) or @test.flunk("the client hangs: #{File.read(@err)}")
+        @out.wait_readable(45) or @test.flunk("the client hangs: #{File.read(@err)}")
         @out.gets or @test.flunk("the client has ended: #{File.read(@err)}")
       end
     end

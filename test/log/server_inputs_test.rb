@@ -222,7 +222,7 @@ GyreTest::Engines.test_case("LogServerInputsTest") do
   end
 
   def assert_closed(socket)
-    assert socket.wait_readable(5), "the server does not close"
+    assert socket.wait_readable(30), "the server does not close"
     socket.read
   rescue Errno::ECONNRESET
     pass

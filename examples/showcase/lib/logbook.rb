@@ -57,8 +57,9 @@ module Showcase
 
     # @return [Hash{Symbol => Object}] what the server says of itself, and how much it has acknowledged
     def figures
-      status = @viewer.status
+      # First what is acknowledged: of that the server's figures, which come later, tell all.
       stats = @lock.synchronize { @clients.values }.map(&:stats)
+      status = @viewer.status
       { messages: status["messages"], rate: status["rates"]["10"], logged: stats.sum { |each| each[:logged] },
         acknowledged: stats.sum { |each| each[:acknowledged] } }
     end

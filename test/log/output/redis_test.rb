@@ -209,8 +209,9 @@ GyreTest::Engines.test_case("LogOutputRedisTest") do
     listener = TCPServer.new("127.0.0.1", 0)
     output = open_output("redis://127.0.0.1:#{listener.local_address.ip_port}")
     Gyre.run do |task|
-      task.async(transient: true) { loop { listener.accept.tap { sleep 0.3 }.close } } # the longer it takes, the longer it is left alone
+      slow = task.async { loop { listener.accept.tap { sleep 0.3 }.close } } # the longer it takes, the longer it is left alone
       first = assert_raises(Gyre::Log::Output::Unavailable) { output.stored_by(self.class::ID) }
+      slow.stop.wait
       listener.close
       second = assert_raises(Gyre::Log::Output::Unavailable) { output.stored_by(self.class::ID) }
       assert_equal first.message, second.message, "nobody tried to connect"

@@ -65,7 +65,7 @@ class LogOutputStreamTest < Minitest::Test
     output = stream(writer)
     Gyre.run do |task|
       writing = task.async { output.write("one\n") }
-      sleep 0.05
+      eventually { output.trouble }
       assert_equal "cannot write: Broken pipe", output.trouble
       refute writing.finished?
       writing.stop
