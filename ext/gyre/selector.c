@@ -110,7 +110,8 @@ static VALUE selector_allocate(VALUE class) {
 static bool sleeping(struct gyre_loop *loop);
 static void sweep(struct gyre_timer *timer, void *context);
 
-static void time_is_over(struct gyre_timer *timer, void *context) { /* Its being due has ended the sleep. */ }
+/* Its being due has ended the sleep. */
+static void time_is_over(struct gyre_timer *timer, void *context) {}
 
 /*
  * @param loop [Fiber] the fiber that will call {#select}
