@@ -27,7 +27,7 @@ module Gyre
       name, *rest = arguments
       return unknown(name, err) if name&.match?(/\A\w/) && !COMMANDS.key?(name)
 
-      name, rest = "serve", arguments unless COMMANDS.key?(name) # rubocop:disable Style/ParallelAssignment -- one thought
+      name, rest = "serve", arguments unless COMMANDS.key?(name)
       require "gyre/log_command/#{name}"
       const_get(COMMANDS.fetch(name)).new(out: out, err: err, input: input).start(rest)
     rescue UsageError => error

@@ -5,7 +5,8 @@
 require "gyre/loop"
 
 unless Gyre::Loop.native?
-  reason = ENV["GYRE_BACKEND"] == Gyre::Loop::PORTABLE ? "GYRE_BACKEND=select rules it out: unset it" : "#{Gyre::Native.load_error.message}: build it with `rake compile`"
+  reason = "#{Gyre::Native.load_error.message}: build it with `rake compile`"
+  reason = "GYRE_BACKEND=select rules it out: unset it" if ENV["GYRE_BACKEND"] == Gyre::Loop::PORTABLE
   raise LoadError, "gyre/async needs Gyre's C extension (#{reason}), or leave `require \"gyre/async\"` out, and Async runs on io-event's own selector"
 end
 

@@ -213,7 +213,7 @@ module Gyre
       end
 
       def finish_spool
-        return unless @spool&.empty?
+        return unless @spool && @spool.empty?
 
         @spool.delete
         @spool = nil

@@ -30,7 +30,8 @@ module Gyre
         @levels, @raw, @report = levels, raw, report
         @pairs = []
         logs = logs.map { |log| complete(log) }
-        logs.push(complete(default_log.is_a?(Hash) ? default_log : { logfile: default_log, cull: true })) unless logs.any? { |log| log[:services].nil? }
+        default_log = { logfile: default_log, cull: true } unless default_log.is_a?(Hash)
+        logs.push(complete(default_log)) unless logs.any? { |log| log[:services].nil? }
         sinks = sinks(ingest, logs)
         logs.zip(sinks) { |log, sink| (log[:services] || [nil]).each { |service| ingest.route(service, log[:levels], [sink]) } }
       rescue StandardError

@@ -123,7 +123,7 @@ module Gyre
 
       def span(seconds)
         seconds = seconds.to_i
-        days, hours, minutes = seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60 # rubocop:disable Style/ParallelAssignment
+        days, hours, minutes = seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60
         return "#{days} d #{hours} h" if days.positive?
         return "#{hours} h #{minutes} min" if hours.positive?
 

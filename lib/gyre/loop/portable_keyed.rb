@@ -19,7 +19,7 @@ module Gyre
       # @param backend [String, Symbol, nil] "select" or nothing
       def initialize(backend = nil)
         super()
-        raise ArgumentError, "the portable engine has no backend #{backend.inspect}, only select" unless [nil, "select"].include?(backend && backend.to_s)
+        raise ArgumentError, "the portable engine has no backend #{backend.inspect}, only select" unless [nil, "select"].include?(backend&.to_s)
 
         @depth = 0
         @pid = Process.pid

@@ -161,7 +161,8 @@ module Gyre
           timeout = [deadline - Loop::Timers.now, 0].max if deadline
           return if timeout&.zero?
 
-          wait_for_any([readables, writables, exceptionals], { IO::READABLE => readables, IO::WRITABLE => writables, IO::PRIORITY => exceptionals }, timeout)
+          wait_for_any([readables, writables, exceptionals],
+                       { IO::READABLE => readables, IO::WRITABLE => writables, IO::PRIORITY => exceptionals }, timeout)
         end
         ready
       end

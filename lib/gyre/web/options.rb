@@ -96,7 +96,9 @@ module Gyre
         flags.on("--shutdown-timeout SECONDS", "what running requests get to finish (#{Settings::SHUTDOWN_TIMEOUT_S})") do |value|
           @settings[:shutdown_timeout] = checked("--shutdown-timeout", :shutdown_timeout, number("--shutdown-timeout", value))
         end
-        flags.on("--pidfile FILE", "holds the process id while the server runs") { |value| @settings[:pidfile] = checked("--pidfile", :pidfile, value) }
+        flags.on("--pidfile FILE", "holds the process id while the server runs") do |value|
+          @settings[:pidfile] = checked("--pidfile", :pidfile, value)
+        end
       end
 
       def limits(flags)

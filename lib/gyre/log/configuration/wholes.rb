@@ -108,14 +108,17 @@ module Gyre
           return reader.wrong(options.line, section.path("options"), "redis has stream and max_length, as keys with values") unless options.map?
 
           (options.value.keys - REDIS_OPTIONS).each do |name|
-            reader.wrong(options.value[name].key_line, section.path("options.#{name}"), "there is no such key; there are: #{REDIS_OPTIONS.join(", ")}")
+            problem = "there is no such key; there are: #{REDIS_OPTIONS.join(", ")}"
+            reader.wrong(options.value[name].key_line, section.path("options.#{name}"), problem)
           end
         end
 
         def input(reader, section)
           %w[type bind].each { |name| reader.wrong(section.line, section.place, "needs #{name}") unless section.says?(name) }
           datagrams = Array(section.values[:bind]).grep(/\A(?:udp|unixgram):/i)
-          reader.wrong(section.line("tls"), section.path("tls"), "there is no TLS for datagrams (#{datagrams.first})") if section.values[:tls] && datagrams.any?
+          return unless section.values[:tls] && datagrams.any?
+
+          reader.wrong(section.line("tls"), section.path("tls"), "there is no TLS for datagrams (#{datagrams.first})")
         end
 
         def tls(reader, section)

@@ -57,7 +57,7 @@ module Gyre
           @pool.failed(error, @fiber)
         ensure
           @pool.finished(self) # first: what another thread raises here ends the fiber
-          callable = arguments = error = nil # an idle worker keeps nothing alive
+          callable = arguments = error = nil # rubocop:disable Lint/UselessAssignment -- an idle worker keeps nothing alive
           clean
         end
 
