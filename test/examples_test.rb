@@ -29,7 +29,7 @@ class ExamplesTest < Minitest::Test
   # The runs of all programs, made by the first test that wants one.
   # @return [Hash{Array(String, String) => Output, Exception}]
   def runs
-    @@runs ||= begin # rubocop:disable Style/ClassVars -- shared by the instances that Minitest makes, one a test
+    @@runs ||= begin # shared by the instances that Minitest makes, one a test
       waiting = Thread::Queue.new
       PROGRAMS.product(BACKENDS) { |run| waiting.push(run) }
       waiting.close

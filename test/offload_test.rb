@@ -11,7 +11,7 @@ GyreTest::Engines.test_case("OffloadTest") do
       scheduler = Gyre::Scheduler.new(backend)
       Fiber.set_scheduler(scheduler)
       value = error = nil
-      scheduler.spawn { value = block.call(scheduler) rescue error = $! } # rubocop:disable Style/RescueModifier
+      scheduler.spawn { value = block.call(scheduler) rescue error = $! }
       scheduler.run
       error ? raise(error) : value
     ensure
@@ -66,7 +66,7 @@ GyreTest::Engines.test_case("OffloadTest") do
     in_fiber do |scheduler|
       state = nil
       fiber = scheduler.spawn do
-        Gyre::Offload.call { begin; state = :running; sleep; ensure; state = :ended; end } # rubocop:disable Style/Semicolon
+        Gyre::Offload.call { begin; state = :running; sleep; ensure; state = :ended; end }
       rescue IOError
         nil
       end

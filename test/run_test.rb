@@ -249,7 +249,7 @@ GyreTest::Engines.test_case("RunTest") do
   end
 
   def returning_block
-    Gyre.run { return 1 } # rubocop:disable Lint/NonLocalExitFromIterator
+    Gyre.run { return 1 }
   end
 
   def test_throw_out_of_the_block_is_refused

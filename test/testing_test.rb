@@ -169,7 +169,8 @@ GyreTest::Engines.test_case("TestingTest", backends: GyreTest::Engines::ALL) do
     end
     5.times { bug.call(Gyre.method(:run)) }
     failing = nil
-    _, err = capture { failing = (1..100).find { |seed| bug.call(->(&block) { simulate(seed: seed, &block) }) && false rescue $!.message == "too early" } }
+    shows = ->(seed) { bug.call(->(&block) { simulate(seed: seed, &block) }) && false rescue $!.message == "too early" }
+    _, err = capture { failing = (1..100).find(&shows) }
     refute_nil failing
     assert_equal "Gyre::Testing: seed #{failing} (GYRE_SEED=#{failing} repeats this order)\n", err
   end

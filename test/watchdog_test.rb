@@ -84,7 +84,7 @@ GyreTest::Engines.test_case("WatchdogTest") do
 
   def test_a_circle_is_named_once_while_others_go_on
     watched do |task|
-      one = two = nil
+      two = nil
       one = task.async("one") { task.yield && nil || two.wait }
       two = task.async("two") { one.wait }
       deadline = monotonic_s + 60

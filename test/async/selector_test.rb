@@ -5,7 +5,6 @@
 
 require "test_helper"
 require "support/engines"
-require "fiber"
 require "socket"
 require "tempfile"
 require "timeout"
@@ -333,7 +332,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
   end
 
   def test_a_report_does_not_outlive_its_wait
-    first = second = nil
+    second = nil
     waiter = lambda do |other|
       wait_for(@near)
       other.call.raise("ended by the other") if other.call.alive?
@@ -574,7 +573,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
       GC.stress = false
       print steps.tally.sort_by { |step, _| step.to_s }.inspect
     RUBY
-    assert_equal ['[[1, 5], [:raised, 1], [:resumed, 5]]', ""], [run.out, run.err]
+    assert_equal ["[[1, 5], [:raised, 1], [:resumed, 5]]", ""], [run.out, run.err]
   end
 
   def test_selectors_that_were_not_closed_are_collected

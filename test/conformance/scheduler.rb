@@ -3,7 +3,6 @@
 # Stands where CRuby's test/fiber has its own scheduler.rb: the same classes, made of Gyre::Scheduler on the backend that
 # GYRE_BACKEND names. Loaded by CRuby's tests and by the programs that they start; see rakelib/conformance.rake.
 $LOAD_PATH.unshift(File.expand_path("../../lib", __dir__))
-require "fiber"
 require "io/nonblock"
 require "socket"
 require "gyre/scheduler"

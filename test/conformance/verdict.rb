@@ -25,7 +25,8 @@ module GyreConformance
     def add(file, lines, ending)
       results = outcomes(lines)
       results.each { |test, (outcome, detail)| count(test, outcome, detail, ending) }
-      fail_for("#{file} did not come to its end: #{ending}") unless lines.last == "finished" || results.any? { |_, (outcome, _)| outcome == "started" }
+      ended = lines.last == "finished" || results.any? { |_, (outcome, _)| outcome == "started" }
+      fail_for("#{file} did not come to its end: #{ending}") unless ended
       fail_for("#{file} has no test") if lines == ["finished"]
     end
 

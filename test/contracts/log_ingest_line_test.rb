@@ -20,7 +20,7 @@ LogIngests.test_case("LogIngestLineContract") do
 
   def test_nothing_in_a_message_can_forge_a_line
     (0..0x1f).to_a.push(0x7f, 0x5c).each do |byte|
-      expected = { 0x09 => "\t", 0x0a => '\n', 0x0d => '\r', 0x5c => '\\\\' }.fetch(byte) { format('\x%02x', byte) }
+      expected = { 0x09 => "\t", 0x0a => '\n', 0x0d => '\r', 0x5c => "\\\\" }.fetch(byte) { format('\x%02x', byte) }
       0.upto(17) do |position|
         text = "a" * 17
         text.insert(position, byte.chr)

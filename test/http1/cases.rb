@@ -9,7 +9,7 @@ require_relative "verdicts"
 module HTTP1Cases
   # expected: the part of the verdict (verdicts.rb) that the case is about.
   Case = Struct.new(:name, :input, :expected)
-  ALL = [] # rubocop:disable Style/MutableConstant
+  ALL = []
 
   class << self
     # A head that is accepted. The length is that of the bytes unless they go on.

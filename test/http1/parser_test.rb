@@ -37,15 +37,15 @@ class HTTP1ParserTest < Minitest::Test
     assert_empty names.tally.select { |_, count| count > 1 }
   end
 
-  def test_in_C_every_case
+  def test_in_c_every_case
     assert_every_case need(Programs.plain)
   end
 
-  def test_in_C_with_sanitizers_every_case
+  def test_in_c_with_sanitizers_every_case
     assert_every_case need(Programs.sanitized)
   end
 
-  def test_in_C_what_only_C_has
+  def test_in_c_what_only_c_has
     [Programs.plain, Programs.sanitized].compact.each do |native|
       words = IO.popen(native.program, err: %i[child out], &:read)
       assert $?.success?, words

@@ -153,7 +153,7 @@ GyreTest::Engines.test_case("LogClientTest") do
           client.info("a")
           waiting = task.async do
             client.flush(30)
-          rescue Exception => error
+          rescue Exception => error # rubocop:disable Lint/RescueException -- whatever it is
             ended_by = error.class
             raise
           end

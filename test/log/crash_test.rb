@@ -13,7 +13,7 @@ class LogCrashTest < Minitest::Test
   FACTOR = Integer(ENV.fetch("GYRE_LOG_KILLS", "1"))
   SEED = Integer(ENV.fetch("GYRE_SEED") { Random.new_seed & 0xffff_ffff })
 
-  @@killed = 0 # rubocop:disable Style/ClassVars -- of all tests together, for the last line
+  @@killed = 0 # of all tests together, for the last line
   Minitest.after_run { puts "crash test of acknowledged logging: #{@@killed} kills -9, GYRE_SEED=#{SEED}" if @@killed.positive? }
 
   def self.time_limit_s

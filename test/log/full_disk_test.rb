@@ -44,7 +44,8 @@ class LogFullDiskTest < Minitest::Test
 
   def with_server(folder)
     config = File.join(folder, "log.yml")
-    File.write(config, YAML.dump("port" => 0, "interval" => 0.01, "default_log" => "#{folder}/a.log", "limits" => { "memory_bytes_limit" => 1_000_000 }))
+    File.write(config, YAML.dump("port" => 0, "interval" => 0.01, "default_log" => "#{folder}/a.log",
+                                 "limits" => { "memory_bytes_limit" => 1_000_000 }))
     _, hard = Process.getrlimit(:FSIZE)
     with_subprocess(*ruby_command(EXE, "log", "-c", config), rlimit_fsize: [ROOM_BYTES, hard]) do |pid, _, err|
       line = err.gets

@@ -20,7 +20,8 @@ class LogInputTest < Minitest::Test
   def test_each_kind_has_its_addresses
     inputs = Input.all(0, [{ type: "syslog", bind: ["udp://0.0.0.0:0", "unixgram:///dev/log", "tcp://localhost"], framing: "lines" },
                            { type: :json, bind: "tcp://localhost" }], nil).drop(1)
-    assert_equal ["syslog udp://0.0.0.0:0", "syslog unixgram:///dev/log", "syslog tcp://localhost:514", "json tcp://localhost:6767"], inputs.map(&:to_s)
+    assert_equal ["syslog udp://0.0.0.0:0", "syslog unixgram:///dev/log", "syslog tcp://localhost:514", "json tcp://localhost:6767"],
+                 inputs.map(&:to_s)
     assert_equal %i[lines lines lines auto], inputs.map(&:framing)
   end
 

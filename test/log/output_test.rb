@@ -45,7 +45,8 @@ class LogOutputTest < Minitest::Test
   def test_redis_by_its_url_and_no_password_shows
     { { logfile: "redis://me:secret@host:99/3" } => "redis://host:99/3 gyre",
       { logfile: "redis+unix:///x/y?db=2", options: { "stream" => "s", "max_length" => 9 } } => "redis+unix:///x/y?db=2 s",
-      { type: "redis", logfile: "host" } => "redis://host gyre", { type: "redis", logfile: "/x/y" } => "redis+unix:///x/y gyre" }.each do |settings, name|
+      { type: "redis", logfile: "host" } => "redis://host gyre",
+      { type: "redis", logfile: "/x/y" } => "redis+unix:///x/y gyre" }.each do |settings, name|
       with_output(settings) { |output| assert_equal [Output::Redis, name, :redis], [output.class, output.to_s, output.format] }
     end
   end

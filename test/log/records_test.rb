@@ -17,7 +17,8 @@ class LogRecordsTest < Minitest::Test
   end
 
   def test_what_goes_in_comes_out
-    messages = [[1, 0, "", "", ""], [2, 5, "a:b|c", "é", "ééé\n\0"], [0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff, "s" * 255, "v" * 255, "m" * 100_000]]
+    messages = [[1, 0, "", "", ""], [2, 5, "a:b|c", "é", "ééé\n\0"],
+                [0xffff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff, "s" * 255, "v" * 255, "m" * 100_000]]
     bytes = messages.map { |seq, time, *rest| Records.encode(seq: seq, time_us: time, **%i[service severity message].zip(rest).to_h) }.join
     assert_equal messages.map { |message| message.map { |part| part.is_a?(String) ? part.b : part } }, Records.each(bytes).to_a
     assert_equal bytes.bytesize, Records.each(bytes) { nil }

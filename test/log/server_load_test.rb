@@ -83,7 +83,8 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
       small.write(record(1, "x" * 1000)[-1])
       assert_equal "ack 1\n", small.gets, "who holds little stays"
       eventually { !server.server.status[:paused] }
-      assert_match(/\Agyre\|warn\|127\.0\.0\.1:\d+: messages that have not ended take too much memory/, server.lines.find { |line| line.start_with?("gyre") })
+      said = server.lines.find { |line| line.start_with?("gyre") }
+      assert_match(/\Agyre\|warn\|127\.0\.0\.1:\d+: messages that have not ended take too much memory/, said)
       [small, late, *many].each(&:close)
     end
   end
@@ -104,7 +105,8 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
   def test_who_is_not_read_is_not_silent
     reader, writer = IO.pipe
     fill(writer)
-    serve(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: { memory_bytes_limit: 100_000, idle_timeout_s: 0.2 }) do |server|
+    serve(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }],
+          limits: { memory_bytes_limit: 100_000, idle_timeout_s: 0.2 }) do |server|
       client = server.client("stuck")
       # In one go, so that a writer that is slow on a busy machine is not silent.
       writing = Thread.new { client.write(Array.new(1000) { |number| frame("stuck", "info", "#{number} #{"x" * 1000}") }.join) }

@@ -62,7 +62,7 @@ GyreTest::Engines.test_case("LogServerTest") do
   def test_wrong_frames_end_their_connection_with_the_wires_words
     serve do |server|
       other = server.client("other")
-      { "0020" "0021:web:info:hello" => "checksum failed", "00000000" => "checksum failed", "é0110011" => "checksum failed",
+      { "00200021:web:info:hello" => "checksum failed", "00000000" => "checksum failed", "é0110011" => "checksum failed",
         "99999999:" => "max length exceeded", "GET / HTTP/1.1\r\n\r\n" => "checksum failed" }.each do |bytes, error|
         [server.connect, server.client("web")].each do |client|
           client.write(bytes)

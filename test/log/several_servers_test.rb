@@ -104,7 +104,8 @@ GyreTest::Engines.test_case("LogSeveralServersTest") do
   def send_records(server, numbers)
     client = let_in(server)
     numbers.each do |number|
-      client.write(Gyre::Log::Records.encode(seq: number, time_us: 1_700_000_000_000_000, service: "web", severity: "info", message: "message #{number}"))
+      client.write(Gyre::Log::Records.encode(seq: number, time_us: 1_700_000_000_000_000, service: "web", severity: "info",
+                                             message: "message #{number}"))
     end
     client.each_line.find { |line| line == "ack #{numbers.last}\n" } or flunk "closed before all was acknowledged: #{server.report}"
   ensure

@@ -18,7 +18,8 @@ class LogCommandReportTest < Minitest::Test
   }.freeze
 
   def lines(columns: 80, **changes)
-    Gyre::LogCommand::Report.new(STATUS.merge(changes.transform_keys(&:to_s)), "tcp://127.0.0.1:6766", Gyre::LogCommand::Paint.new(false), columns).lines
+    status = STATUS.merge(changes.transform_keys(&:to_s))
+    Gyre::LogCommand::Report.new(status, "tcp://127.0.0.1:6766", Gyre::LogCommand::Paint.new(false), columns).lines
   end
 
   def test_a_quiet_server

@@ -32,7 +32,7 @@ GyreTest::Engines.test_case("SchedulerDeadlockTest") do
     cleaned = []
     links = deadlock do |task|
       three = nil
-      one = task.async("one") { task.yield && nil || three.wait } # rubocop:disable Lint/UselessAssignment
+      one = task.async("one") { task.yield && nil || three.wait }
       two = task.async("two") do
         one.wait
       ensure
@@ -176,8 +176,8 @@ GyreTest::Engines.test_case("SchedulerDeadlockTest") do
 
   def test_no_alarm_while_a_timer_may_end_it
     Gyre.run do |task|
-      one = two = nil
-      one = task.async { task.with_timeout(0.3) { task.yield && nil || two.wait } rescue Gyre::TimeoutError } # rubocop:disable Style/RescueModifier
+      two = nil
+      one = task.async { task.with_timeout(0.3) { task.yield && nil || two.wait } rescue Gyre::TimeoutError }
       two = task.async { one.wait }
     end
   end
@@ -205,7 +205,7 @@ GyreTest::Engines.test_case("SchedulerDeadlockTest") do
 
   def test_no_alarm_while_work_in_a_thread_may_end_it
     Gyre.run do |task|
-      one = two = nil
+      two = nil
       one = task.async { task.yield && nil || two.wait }
       two = task.async { one.wait }
       task.async { Gyre::Offload.call { sleep 0.3 } && nil || one.stop }

@@ -135,7 +135,9 @@ GyreTest::Engines.test_case("HandOffsTest") do
     count = amount(100_000)
     queue = Thread::Queue.new
     ledger = GyreTest::Stress::Ledger.new(count)
-    takers = Array.new(2) { |which| scheduler_thread { |scheduler| 4.times { |index| scheduler.spawn { take_all(queue, ledger, random((10 * which) + index)) } } } }
+    takers = Array.new(2) do |which|
+      scheduler_thread { |scheduler| 4.times { |index| scheduler.spawn { take_all(queue, ledger, random((10 * which) + index)) } } }
+    end
     takers += Array.new(2) { Thread.new { take_all(queue, ledger) } }
     threads_then_close(queue, 2) { |part| dealt(count, part, 2) { |number| queue.push(number) } }.join
     takers.each(&:join)

@@ -59,7 +59,10 @@ module GyreTest
       certificate.not_before = Time.now - 3600
       certificate.not_after = Time.now + 86_400
       factory = OpenSSL::X509::ExtensionFactory.new
-      extensions.each { |id, value| certificate.add_extension(factory.create_extension(id, value.delete_prefix("critical,"), value.start_with?("critical,"))) }
+      extensions.each do |id, value|
+        extension = factory.create_extension(id, value.delete_prefix("critical,"), value.start_with?("critical,"))
+        certificate.add_extension(extension)
+      end
       certificate.sign(issuer_key, OpenSSL::Digest.new("SHA256"))
     end
   end

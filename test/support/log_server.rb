@@ -43,7 +43,7 @@ module GyreTest
       @thread = Thread.new { @server.run { serves.push(true) } }
       @thread.report_on_exception = false # stop raises it
       @thread.name = "log server"
-      Thread.new { @thread.join rescue nil; serves.close }.join(0) # rubocop:disable Style/RescueModifier
+      Thread.new { @thread.join rescue nil; serves.close }.join(0)
       serves.pop
     end
 

@@ -70,7 +70,7 @@ module GyreTest
     end
 
     def answers?
-      ["PONG", /NOAUTH/].any? { |answer| answer === call("PING") } # rubocop:disable Style/CaseEquality
+      ["PONG", /NOAUTH/].any? { |answer| answer === call("PING") }
     rescue SystemCallError, EOFError
       false
     end

@@ -34,7 +34,7 @@ module GyreTest
 
     # What Ruby calls for each warning.
     module Hook
-      def warn(message, category: nil, **)
+      def warn(message, **)
         Warnings.record(message) || message.match?(GEMS) || super(message)
       end
     end

@@ -97,7 +97,7 @@ GyreTest::Engines.test_case("TaskFailureTest") do
           begin
             sleep
           ensure
-            raise "cannot clean up" # rubocop:disable Lint/EnsureReturn
+            raise "cannot clean up"
           end
         end
       end
@@ -119,7 +119,6 @@ GyreTest::Engines.test_case("TaskFailureTest") do
     100.times do
       raised = 0
       said = reported do |task|
-        broken = nil
         waiter = nil
         broken = task.async do
           sleep 0.0001

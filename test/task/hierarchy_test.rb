@@ -200,13 +200,14 @@ GyreTest::Engines.test_case("TaskHierarchyTest") do
 
   def test_a_circle_is_named_while_others_go_on
     Gyre.run do |task|
-      one = two = nil
+      two = nil
       one = task.async("one") { task.yield && two.wait || two.wait }
       two = task.async("two") { one.wait }
       task.yield
       circle = lines(task).drop_while { |line| !line.include?("deadlock") }
       assert_equal "a deadlock, each of these waits for the next:", circle.shift
-      assert_equal [%(  task "one" is waiting for task "two" at), %(  task "two" is waiting for task "one" at)], circle.map { |line| line[/.* at/] }.sort
+      assert_equal [%(  task "one" is waiting for task "two" at), %(  task "two" is waiting for task "one" at)],
+                   circle.map { |line| line[/.* at/] }.sort
       one.stop
     end
   end

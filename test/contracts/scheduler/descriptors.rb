@@ -62,7 +62,7 @@ module SchedulerContract
       with_open(far) do
         in_fiber do |scheduler|
           error = nil
-          scheduler.spawn { near.wait_readable.then { near.read_nonblock(1) } rescue error = $! } # rubocop:disable Style/RescueModifier
+          scheduler.spawn { near.wait_readable.then { near.read_nonblock(1) } rescue error = $! }
           sleep 0.001 # by now the kernel knows of it
           near.close
           assert_nil far.read_nonblock(1, exception: false)
@@ -323,7 +323,7 @@ module SchedulerContract
         with_pipe do |other_reader, other_writer|
           errors = []
           in_fiber do |scheduler|
-            scheduler.spawn { reader.read(1) rescue errors << $!.class } # rubocop:disable Style/RescueModifier
+            scheduler.spawn { reader.read(1) rescue errors << $!.class }
             scheduler.spawn { sleep(0.003).then { other_writer.write "y" } }
             sleep 0.001
             reader.close
@@ -339,7 +339,7 @@ module SchedulerContract
       errors = []
       in_fiber do |scheduler|
         server = TCPServer.new("127.0.0.1", 0)
-        scheduler.spawn { server.accept rescue errors << $!.class } # rubocop:disable Style/RescueModifier
+        scheduler.spawn { server.accept rescue errors << $!.class }
         sleep 0.001
         server.close
         sleep 0.001 while errors.empty?
@@ -351,7 +351,7 @@ module SchedulerContract
       errors = []
       in_fiber do |scheduler|
         old, old_writer = IO.pipe
-        scheduler.spawn { old.read(1) rescue errors << $!.class } # rubocop:disable Style/RescueModifier
+        scheduler.spawn { old.read(1) rescue errors << $!.class }
         old.close
         old_writer.close
         with_pipe do |reader, writer|
@@ -429,7 +429,7 @@ module SchedulerContract
           in_fiber do |scheduler|
             error = nil
             far.close if place == 2
-            scheduler.spawn { IO.select(*Array.new(place), [near]) rescue error = $! } # rubocop:disable Style/RescueModifier
+            scheduler.spawn { IO.select(*Array.new(place), [near]) rescue error = $! }
             sleep 0.001
             near.close
             eventually { error }

@@ -52,7 +52,9 @@ module SchedulerContract
       with_cold_file do |file|
         parts = Array.new(30)
         with_scheduler do |scheduler|
-          parts.each_index { |index| scheduler.spawn { parts[index] = File.open(file.path, "rb") { |own| own.seek(index * 10_000).then { own.read(10_000) } } } }
+          parts.each_index do |index|
+            scheduler.spawn { parts[index] = File.open(file.path, "rb") { |own| own.seek(index * 10_000).then { own.read(10_000) } } }
+          end
         end
         assert parts.join == CONTENT
       end
@@ -74,7 +76,7 @@ module SchedulerContract
       with_cold_file do |file|
         error = nil
         in_fiber do |scheduler|
-          scheduler.spawn { file.read(10_000) rescue error = $! } # rubocop:disable Style/RescueModifier
+          scheduler.spawn { file.read(10_000) rescue error = $! }
           file.close
           eventually { error }
         end

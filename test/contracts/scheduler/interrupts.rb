@@ -55,7 +55,7 @@ module SchedulerContract
       [-> { sleep }, -> { Thread::Queue.new.pop }, -> { Thread::Mutex.new.synchronize { sleep } }].each do |wait|
         error = nil
         with_scheduler do |scheduler|
-          fiber = scheduler.spawn { wait.call rescue error = $! } # rubocop:disable Style/RescueModifier
+          fiber = scheduler.spawn { wait.call rescue error = $! }
           fiber.raise(IOError)
           assert_kind_of IOError, error
           scheduler.spawn { sleep 0.001 }
@@ -235,7 +235,7 @@ module SchedulerContract
       unwound = 0
       thread = Thread.new do
         run_scheduler do |scheduler|
-          3.times { scheduler.spawn { begin; sleep; ensure; unwound += 1; end } } # rubocop:disable Style/Semicolon
+          3.times { scheduler.spawn { begin; sleep; ensure; unwound += 1; end } }
           scheduler.run
         end
       end

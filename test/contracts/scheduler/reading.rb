@@ -106,7 +106,7 @@ module SchedulerContract
         old, old_writer = IO.pipe
         scheduler.spawn { old_writer.write("x") }
         assert_equal "x", old.readpartial(10)
-        scheduler.spawn { old.readpartial(10) rescue errors << $!.class } # rubocop:disable Style/RescueModifier
+        scheduler.spawn { old.readpartial(10) rescue errors << $!.class }
         old.close
         with_pipe do |reader, writer|
           writer.write "new"

@@ -193,7 +193,7 @@ module SchedulerContract
     def test_an_exception_that_a_fiber_lets_out_is_reported_and_the_others_go_on
       reports = []
       done = false
-      errors = [RuntimeError, NotImplementedError, NoMemoryError, Class.new(Exception)]
+      errors = [RuntimeError, NotImplementedError, NoMemoryError, Class.new(Exception)] # rubocop:disable Lint/InheritException -- no StandardError either
       with_scheduler(reports: reports) do |scheduler|
         errors.each { |error| scheduler.spawn { sleep(0.001).then { raise error, "let out" } } }
         scheduler.spawn { throw :nowhere }

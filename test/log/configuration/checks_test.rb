@@ -19,7 +19,8 @@ class LogConfigurationChecksTest < Minitest::Test
   end
 
   def test_periods
-    assert_equal [:day, :hour, 7200, 172_800, 90, 1.5, :day], ["day", "Hour", "2 hours", "2days", 90, 1.5, "1 day"].map { |value| check(:period, value) }
+    periods = { "day" => :day, "Hour" => :hour, "2 hours" => 7200, "2days" => 172_800, 90 => 90, 1.5 => 1.5, "1 day" => :day }
+    assert_equal(periods, periods.to_h { |value, _| [value, check(:period, value)] })
     [0, -1, "fortnight", nil, ""].each { |value| assert_raises(ArgumentError, value.inspect) { check(:period, value) } }
   end
 

@@ -24,7 +24,8 @@ module GyreTest
       # @return [Hash{Symbol => Object}] of a writer
       def writer(random)
         { service: self.class::SERVICES.sample(random: random), messages: 20 + random.rand(2000), threads: 1, forks: 0,
-          pause_s: [0.0, 0.002, 0.02].sample(random: random), mine: nil, old: random.rand(6).zero? }.merge(writer_options ? writer_options.call(random) : {})
+          pause_s: [0.0, 0.002, 0.02].sample(random: random), mine: nil, old: random.rand(6).zero? }
+          .merge(writer_options ? writer_options.call(random) : {})
       end
     end
 
