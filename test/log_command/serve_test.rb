@@ -111,7 +111,8 @@ class LogCommandServeTest < Minitest::Test
   def test_usr2_with_a_mistake_in_the_configuration_changes_nothing
     server = start_server
     Dir.mkdir(server.path("folder"))
-    { "prot: 1\n" => "prot: there is no such key; did you mean port?", "default_log: folder\n" => "default_log: folder is a folder" }.each do |text, said|
+    { "prot: 1\n" => "prot: there is no such key; did you mean port?",
+      "default_log: folder\n" => "default_log: folder is a folder" }.each do |text, said|
       File.write(server.path("log.yml"), text)
       Process.kill(:USR2, server.pid)
       eventually(what: said) { server.read("err").include?("not started anew: log.yml:1: #{said}") }

@@ -52,7 +52,7 @@ GyreTest::Engines.test_case("SchedulerMutexSleepTest") do
         sleep 0.1
         order << :holder
       end
-      waiter.wait rescue nil # rubocop:disable Style/RescueModifier -- either of the two may be first
+      waiter.wait rescue nil # either of the two may be first
     end
     assert_equal [%i[holder waiter], true, false], [order, @owned, @mutex.locked?]
   end
