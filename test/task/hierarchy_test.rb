@@ -110,7 +110,8 @@ GyreTest::Engines.test_case("TaskHierarchyTest") do
     address = "127.0.0.1:#{server.addr[1]}"
     client = TCPSocket.new("127.0.0.1", server.addr[1])
     assert_match(/child": reading from fd #{client.fileno} \(#{address}\) \[/, shown { client.readpartial(1) })
-    assert_match(/child": waiting for fd #{client.fileno} \(#{address}\), (?:[12]\d|30)\.\d s left/, shown { client.wait(IO::READABLE | IO::PRIORITY, 30) })
+    assert_match(/child": waiting for fd #{client.fileno} \(#{address}\), (?:[12]\d|30)\.\d s left/,
+                 shown { client.wait(IO::READABLE | IO::PRIORITY, 30) })
     accepted = server.accept
     assert_match(/child": reading from fd #{server.fileno} \(listening on #{address}\)/, shown { server.accept })
   ensure

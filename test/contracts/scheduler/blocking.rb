@@ -265,7 +265,9 @@ module SchedulerContract
       begun = Thread::Queue.new
       values = []
       with_scheduler do # each thread waits for all the others
-        8.times { |number| Fiber.schedule { values << Thread.new { begun.push(number).then { sleep 0.001 until begun.size == 8 }.then { number } }.value } }
+        8.times do |number|
+          Fiber.schedule { values << Thread.new { begun.push(number).then { sleep 0.001 until begun.size == 8 }.then { number } }.value }
+        end
       end
       assert_equal (0...8).to_a, values.sort
     end

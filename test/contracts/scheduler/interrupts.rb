@@ -137,7 +137,7 @@ module SchedulerContract
     def test_two_interrupts_are_raised_one_after_the_other
       in_fiber do |scheduler|
         seen = []
-        fiber = scheduler.spawn { 2.times { sleep rescue seen << $!.message } } # rubocop:disable Style/RescueModifier
+        fiber = scheduler.spawn { 2.times { sleep rescue seen << $!.message } }
         scheduler.fiber_interrupt(fiber, RuntimeError.new("one"))
         scheduler.fiber_interrupt(fiber, RuntimeError.new("two"))
         sleep 0.001 until seen.size == 2
@@ -246,10 +246,12 @@ module SchedulerContract
     end
 
     def test_exceptions_at_any_time_lose_no_fiber
-      storm = Class.new(Exception)
+      storm = Class.new(Exception) # rubocop:disable Lint/InheritException -- nothing on the way may rescue it
       finished = steps = 0
       with_scheduler do |scheduler|
-        8.times { |index| scheduler.spawn { 60.times { |number| survive(storm, index + number) { scheduler }.then { steps += 1 } }.then { finished += 1 } } }
+        8.times do |index|
+          scheduler.spawn { 60.times { |number| survive(storm, index + number) { scheduler }.then { steps += 1 } }.then { finished += 1 } }
+        end
         me = Thread.current
         thread = Thread.new do
           before = -1

@@ -69,7 +69,7 @@ module SchedulerContract
       scheduler.spawn { steps << :read if reader.gets == "line\n" }
       scheduler.spawn { steps << queue.pop }
       blocked = scheduler.spawn { steps << :block if scheduler.block(:test, 1000) }
-      scheduler.spawn { Timeout.timeout(0.001) { sleep } rescue steps << :timeout } # rubocop:disable Style/RescueModifier
+      scheduler.spawn { Timeout.timeout(0.001) { sleep } rescue steps << :timeout }
       scheduler.spawn do
         sleep 0.001
         steps << :sleep
