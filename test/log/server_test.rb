@@ -104,6 +104,19 @@ GyreTest::Engines.test_case("LogServerTest") do
     end
   end
 
+  def test_who_says_only_that_he_has_said_all_hears_that_his_frame_is_cut_off
+    serve do |server|
+      records = "authentication/2 client=#{"0" * 32}"
+      { server.client("web") => frame("web", "info", "hello")[0..-3], server.connect => "0023", server.client("web", words: records) => "GL" }.each do |client, bytes|
+        client.write(bytes)
+        client.close_write
+        assert_equal "error: frame cut off\n", client.read, bytes
+        client.close
+      end
+      eventually { server.lines.size == 3 }
+    end
+  end
+
   def test_a_client_that_says_nothing_is_closed_in_time
     serve(limits: { authentication_timeout_s: 0.1 }) do |server|
       silent = server.connect

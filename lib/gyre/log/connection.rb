@@ -286,12 +286,16 @@ module Gyre
       # The client has said all. Its acknowledgements may be under way still.
       def ended
         case @state
-        when :greeting then complain("cut off in its first frame") if @greeting
+        when :greeting
+          return refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") if @greeting
         when :serving
           wrong = @work.finish(@hub.time_ns)
-          complain(wrong) if wrong
           @hub.fed(@work.session)
-          return @state = :closing unless @work.done? && @link.clear?
+          all_told = @work.done? && @link.clear?
+          return refuse(wrong) if wrong && all_told
+
+          complain(wrong) if wrong
+          return @state = :closing unless all_told
         end
         close
       end
