@@ -66,6 +66,9 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
 long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                               struct gyre_log_message *message);
 
+/* The first byte that ends a message without a count, or NULL. */
+const char *gyre_log_syslog_line_end(const char *at, size_t length);
+
 /* RFC 5424 and RFC 3164, from one message of any framing. Returns 0 or GYRE_LOG_NO_MEMORY. */
 long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buffer *scratch,
                            struct gyre_log_message *message);

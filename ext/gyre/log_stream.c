@@ -53,7 +53,7 @@ static int deliver(struct gyre_log_stream *stream, const struct gyre_log_message
 /* How many of the bytes that have come belong behind the rest. */
 static size_t missing(const struct gyre_log_stream *stream, const char *bytes, size_t length) {
   if (stream->cutter.wanted == 0) {
-    const char *const end = memchr(bytes, '\n', length);
+    const char *const end = gyre_log_syslog_line_end(bytes, length);
     return end ? (size_t)(end - bytes) + 1 : length;
   }
   const size_t more = stream->cutter.wanted - stream->rest.length;

@@ -1,10 +1,11 @@
 /*
  * Where syslog's messages begin and end on a stream: RFC 6587 (see log_frame.h). "11 <13>message" counts its bytes, everything else
- * ends with a line feed; one connection may mix them.
+ * ends with a line feed or a zero byte; one connection may mix them.
  */
 #include "log_frame.h"
 
 #define DIGITS_MAX 9
+#define LINE_STEP 512
 
 enum head { MORE, LINE, COUNTED, WRONG };
 
@@ -38,10 +39,23 @@ static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_
   return wrong < 0 ? wrong : (long)(start + count);
 }
 
+/* A zero byte ends a message as well (RFC 6587 section 3.4.2; Python's SysLogHandler). In steps, for one of the two may never come. */
+const char *gyre_log_syslog_line_end(const char *at, size_t length) {
+  while (length > 0) {
+    const size_t step = length < LINE_STEP ? length : LINE_STEP;
+    const char *const feed = memchr(at, '\n', step);
+    const char *const zero = memchr(at, '\0', feed ? (size_t)(feed - at) : step);
+    if (feed || zero) return zero ? zero : feed;
+    at += step;
+    length -= step;
+  }
+  return NULL;
+}
+
 static long line_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                      struct gyre_log_message *message) {
   const char *const from = bytes + cutter->scanned;
-  const char *const end = length > cutter->scanned ? memchr(from, '\n', length - cutter->scanned) : NULL;
+  const char *const end = length > cutter->scanned ? gyre_log_syslog_line_end(from, length - cutter->scanned) : NULL;
   const size_t line = end ? (size_t)(end - bytes) : length;
   if (line > cutter->limit) return -GYRE_LOG_TOO_LONG;
   cutter->wanted = 0;

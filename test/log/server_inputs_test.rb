@@ -9,18 +9,20 @@ require "support/engines"
 require "support/log_server"
 
 GyreTest::Engines.test_case("LogServerInputsTest") do
-  def test_syslog_over_tcp_with_either_framing
+  def test_syslog_over_tcp_with_each_framing
     serve("tcp://127.0.0.1:0") do |server, endpoint|
       lines = server.connect(endpoint)
       lines.write(messages.map { |message| "#{message}\n" }.join)
       octets = server.connect(endpoint)
       octets.write(messages.map { |message| "#{message.bytesize} #{message}" }.join)
-      eventually { server.lines.size == 4 }
-      assert_equal %w[app|error app|error tag|info tag|info], heads(server).sort
+      zeros = server.connect(endpoint)
+      zeros.write(messages.map { |message| "#{message}\0" }.join)
+      eventually { server.lines.size == 6 }
+      assert_equal %w[app|error app|error app|error tag|info tag|info tag|info], heads(server).sort
       lines.write("<11>1 - - last - - - without its line's end")
       lines.close
       eventually { heads(server).include?("last|error") }
-      octets.close
+      [octets, zeros].each(&:close)
     end
   end
 

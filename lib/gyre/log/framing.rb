@@ -68,13 +68,14 @@ module Gyre
       class Lines
         # @param limit [Integer] bytes of a line
         # @param parser [#parse] given a line without its end: service, severity, message and perhaps a time, or nil for none
-        def initialize(limit, parser)
-          @limit, @parser = limit, parser
+        # @param ends [String, Regexp] one byte
+        def initialize(limit, parser, ends: "\n")
+          @limit, @parser, @ends = limit, parser, ends
           @scanned = 0
         end
 
         def cut(bytes, position)
-          stop = bytes.index("\n", position + @scanned)
+          stop = bytes.index(@ends, position + @scanned)
           length = (stop || bytes.bytesize) - position
           return Wire::TOO_LONG if length > @limit
 
@@ -101,19 +102,20 @@ module Gyre
         end
       end
 
-      # Syslog on a stream, RFC 6587: "11 <13>message" counts its bytes, everything else ends with a line feed; one connection may mix
-      # them.
+      # Syslog on a stream, RFC 6587: "11 <13>message" counts its bytes, everything else ends with a line feed, or with a zero byte
+      # (section 3.4.2; Python's SysLogHandler); one connection may mix them.
       class Syslog
         FRAMINGS = %i[auto octet_counting lines].freeze
         COUNTED = /\G([1-9]\d{0,8}) /n
         COUNT_BEGUN = /\G[1-9]\d{0,8}\z/n
-        private_constant :COUNTED, :COUNT_BEGUN
+        LINE_END = /[\n\0]/n.freeze
+        private_constant :COUNTED, :COUNT_BEGUN, :LINE_END
 
         def initialize(limit, framing)
           raise ArgumentError, "framing: one of #{FRAMINGS.join(", ")}, not #{framing.inspect}" unless FRAMINGS.include?(framing)
 
           @limit, @framing = limit, framing
-          @lines = Lines.new(limit, Log::Syslog)
+          @lines = Lines.new(limit, Log::Syslog, ends: LINE_END)
         end
 
         def cut(bytes, position)
