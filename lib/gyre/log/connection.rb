@@ -286,16 +286,14 @@ module Gyre
       # The client has said all. Its acknowledgements may be under way still.
       def ended
         case @state
-        when :greeting
-          return refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") if @greeting
+        when :greeting then return refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") if @greeting
         when :serving
           wrong = @work.finish(@hub.time_ns)
           @hub.fed(@work.session)
-          all_told = @work.done? && @link.clear?
-          return refuse(wrong) if wrong && all_told
+          return wrong ? refuse(wrong) : close if @work.done? && @link.clear?
 
           complain(wrong) if wrong
-          return @state = :closing unless all_told
+          return @state = :closing
         end
         close
       end
