@@ -282,21 +282,6 @@ module Gyre
         @hub.fed(@work.session, bytes.bytesize)
         refuse(wrong) if wrong
       end
-
-      # The client has said all. Its acknowledgements may be under way still.
-      def ended
-        case @state
-        when :greeting then return refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") if @greeting
-        when :serving
-          wrong = @work.finish(@hub.time_ns)
-          @hub.fed(@work.session)
-          return wrong ? refuse(wrong) : close if @work.done? && @link.clear?
-
-          complain(wrong) if wrong
-          return @state = :closing
-        end
-        close
-      end
     end
   end
 end

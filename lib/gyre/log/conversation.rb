@@ -110,6 +110,21 @@ module Gyre
 
       # --- endings ---
 
+      # The client has said all. Its acknowledgements may be under way still.
+      def ended
+        case @state
+        when :greeting then return refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") if @greeting
+        when :serving
+          wrong = @work.finish(@hub.time_ns)
+          @hub.fed(@work.session)
+          return wrong ? refuse(wrong) : close if @work.done? && @link.clear?
+
+          complain(wrong) if wrong
+          return @state = :closing
+        end
+        close
+      end
+
       # The peer broke the protocol or a limit.
       def refuse(message, words = "error: #{message}\n")
         complain(message)
