@@ -236,6 +236,15 @@ module LoopContract
       assert_equal :tick, loop.next_event # it goes on
     end
 
+    def test_an_io_that_is_closed_before_anything_has_happened
+      loop = new_loop
+      reader, = new_pipe
+      loop.watch_io(:gone, reader, false, false)
+      reader.close
+      error = assert_raises(IOError) { in_thread { loop.next_event } }
+      assert_match(/watch :gone: its io was closed/, error.message)
+    end
+
     def test_a_number_that_was_given_out_again_is_told_apart
       loop = new_loop
       old, = new_pipe
