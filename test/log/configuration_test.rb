@@ -154,7 +154,7 @@ class LogConfigurationTest < Minitest::Test
     assert_equal ["tcp://127.0.0.1:1", "unix:///tmp/log.sock"], settings[:bind]
     assert_equal({ certificate: "c.pem", key: "k.pem", ca: "ca.pem", verify: true }, settings[:tls])
     first, second = settings[:logs]
-    assert_equal ["json", true, { size: 100 << 20, every: :day, keep: 7, compress: :gzip }], first.values_at(:format, :raw, :rotate)
+    assert_equal ["json", true, { size: 100 << 20, every: 86_400, keep: 7, compress: :gzip }], first.values_at(:format, :raw, :rotate)
     assert_equal ["text", false, { every: 7200, compress: nil }], second.values_at(:format, :raw, :rotate)
   end
 

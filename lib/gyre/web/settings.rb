@@ -6,6 +6,7 @@
 
 require "gyre/endpoint"
 require "gyre/http1/limits"
+require "gyre/measures"
 require "gyre/web/log_format"
 
 module Gyre
@@ -39,9 +40,6 @@ module Gyre
         count: "leave it out: a server is one process so far", workers: "leave it out: a server is one process so far"
       }.freeze
 
-      FACTORS = { "" => 1, "k" => 1 << 10, "m" => 1 << 20, "g" => 1 << 30 }.freeze
-      private_constant :FACTORS
-
       module_function
 
       # @return [Array<Symbol>] every name, limits without their unit
@@ -72,8 +70,8 @@ module Gyre
       # @raise [ArgumentError] when it cannot be one; the message says what can
       def read_limit(row, text)
         value = case row.unit
-                when :seconds then text == "none" ? nil : number(text)
-                when :bytes   then bytes(text)
+                when :seconds then text == "none" ? nil : Measures.number(text) || text
+                when :bytes   then Measures.bytes(text)
                 else Integer(text, 10, exception: false)
                 end
         row.check(value)
@@ -135,15 +133,6 @@ module Gyre
         environment == "development" ? "common" : "none"
       end
 
-      def number(text)
-        text.match?(/\A\d+\z/) ? text.to_i : Float(text)
-      end
-
-      def bytes(text)
-        match = /\A(\d+)([kmg]?)b?\z/i.match(text)
-        match && (match[1].to_i * FACTORS.fetch(match[2].downcase))
-      end
-
       def expected(row)
         case row.unit
         when :seconds then "a number of seconds above 0, or none"
@@ -155,7 +144,7 @@ module Gyre
       def must(name, value, expected)
         yield || raise(ArgumentError, "#{name} must be #{expected}, got #{value.inspect}")
       end
-      private_class_method :number, :bytes, :expected, :must
+      private_class_method :expected, :must
     end
   end
 end

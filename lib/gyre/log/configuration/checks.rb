@@ -5,6 +5,7 @@
 # Analogger's forms count as they do there. No message holds a secret, and nothing is opened.
 
 require "gyre/endpoint"
+require "gyre/measures"
 
 module Gyre
   module Log
@@ -12,11 +13,6 @@ module Gyre
       # The checks, by the names that Keys uses.
       module Checks
         DEFAULT_PORT = 6766
-        FACTORS = { "" => 1, "k" => 1 << 10, "m" => 1 << 20, "g" => 1 << 30 }.freeze
-        # What `every` of rotate counts in, in seconds.
-        PERIODS = { "minute" => 60, "hour" => 3600, "day" => 86_400, "week" => 604_800 }.freeze
-        PERIOD = /\A(?:(?<count>\d+)\s*)?(?<unit>minute|hour|day|week)s?\z/i.freeze
-        private_constant :FACTORS, :PERIOD
 
         module_function
 
@@ -51,31 +47,26 @@ module Gyre
 
         # @return [Integer, Float] 0 or more
         def seconds(node)
-          value = number(node.value)
+          value = Measures.number(node.value)
           value.is_a?(Numeric) && value.real? && value >= 0 && value.finite? ? value : expect("a number of seconds, 0 or more", node)
         end
 
         # @return [Integer]
         def bytes(node)
-          match = /\A(\d+)\s*([kmg]?)(?:i?b)?\z/i.match(node.value.to_s) if node.kind == :scalar
-          size = match && (match[1].to_i * FACTORS.fetch(match[2].downcase))
+          size = Measures.bytes(node.value) if node.kind == :scalar
           size&.positive? ? size : expect("a number of bytes like 500, 64k or 10M", node)
         end
 
         # @return [Integer]
         def count(node)
-          value = number(node.value)
+          value = Measures.number(node.value)
           value.is_a?(Integer) && value.positive? ? value : expect("a whole number, 1 or more", node)
         end
 
-        # @return [Integer, Symbol] seconds; or the name of a period that begins with the clock
+        # @return [Integer, Float] seconds
         def period(node)
-          match = PERIOD.match(node.value.to_s.strip) if node.kind == :scalar
-          return match[:unit].downcase.to_sym if match && match[:count].to_i <= 1
-          return PERIODS.fetch(match[:unit].downcase) * match[:count].to_i if match
-
-          value = number(node.value)
-          value.is_a?(Numeric) && value.positive? ? value : expect("minute, hour, day, week, some of them (2 days) or a number of seconds", node)
+          seconds = Measures.period(node.value) if node.kind == :scalar
+          seconds || expect("minute, hour, day, week, some of them (2 days) or a number of seconds", node)
         end
 
         # A list, a name, names with commas between them, or a mapping whose keys are meant, as Analogger has it.
@@ -194,16 +185,10 @@ module Gyre
           value.inspect.gsub(%r{(://)[^/@\s"]*@}, "\\1…@").then { |text| text.size > 80 ? "#{text[0, 79]}…" : text }
         end
 
-        def number(value)
-          return value unless value.is_a?(String)
-
-          Integer(value, 10, exception: false) || Float(value, exception: false)
-        end
-
         def expect(what, node)
           raise ArgumentError, "must be #{what}#{", not #{shown(node.plain)}" unless node.nothing?}"
         end
-        private_class_method :number, :expect
+        private_class_method :expect
       end
     end
   end

@@ -2,6 +2,8 @@
 
 # What the configuration says about rotation, checked. Made by Rotation.from. It knows no files.
 
+require "gyre/measures"
+
 module Gyre
   module Log
     class Rotation
@@ -28,21 +30,16 @@ module Gyre
 
         def self.bytes(value, key)
           return unless value
-          return value if value.is_a?(Integer) && value.positive?
 
-          match = /\A\s*([1-9]\d*)\s*([kmgt]?)i?b?\s*\z/i.match(value.to_s)
-          raise ArgumentError, "#{key}.size: #{value.inspect} is no size; write 100 MB or a number of bytes" unless match
-
-          match[1].to_i * (1024**["", "k", "m", "g", "t"].index(match[2].downcase))
+          size = Measures.bytes(value)
+          size&.positive? ? size : raise(ArgumentError, "#{key}.size: #{value.inspect} is no size; write 100 MB or a number of bytes")
         end
 
         def self.seconds(value, key)
           return unless value
-          return value if value.is_a?(Numeric) && value.positive?
 
-          self::PERIODS.fetch(value.to_s.downcase) do
-            raise ArgumentError, "#{key}.every: #{value.inspect} is no period; write #{self::PERIODS.keys.join(", ")} or seconds"
-          end
+          Measures.period(value) ||
+            raise(ArgumentError, "#{key}.every: #{value.inspect} is no period; write minute, hour, day, week, some of them (2 days) or seconds")
         end
 
         def self.keep(settings, key)
@@ -74,7 +71,6 @@ module Gyre
       Settings::WORDS = %i[size every keep compress naming].freeze
       # Files kept when nothing is said.
       Settings::KEEP = 30
-      Settings::PERIODS = { "minute" => 60, "hour" => 3600, "day" => 86_400, "week" => 604_800 }.freeze
     end
   end
 end
