@@ -16,7 +16,7 @@ class TidyTest < Minitest::Test
                           lib/gyre/waiters.rb lib/gyre/short_lock.rb lib/gyre/clock.rb lib/gyre/deadline.rb lib/gyre/channel.rb
                           lib/gyre/selection.rb lib/gyre/selection/** lib/gyre/hierarchy.rb lib/gyre/watchdog.rb
                           lib/gyre/watchdog/** lib/gyre/signals.rb lib/gyre/promise.rb lib/gyre/priority_queue.rb]],
-    [3, "net", %w[lib/gyre.rb lib/gyre/endpoint.rb lib/gyre/listener.rb lib/gyre/tls.rb lib/gyre/measures.rb]],
+    [3, "net", %w[lib/gyre.rb lib/gyre/endpoint.rb lib/gyre/listener.rb lib/gyre/tls.rb lib/gyre/limits.rb lib/gyre/measures.rb]],
     [4, "protocols", %w[lib/gyre/http1.rb lib/gyre/http1/** lib/gyre/log.rb lib/gyre/log/**]],
     [5, "doors", %w[lib/gyre/web.rb lib/gyre/web/** lib/gyre/async.rb lib/gyre/async/** lib/gyre/log_command.rb
                     lib/gyre/log_command/** lib/rackup/** exe/*]]

@@ -9,7 +9,7 @@ require "gyre/http1/chunked"
 require "gyre/http1/parser"
 require "gyre/http1/trailers"
 require "tmpdir"
-require_relative "../support/plain_c"
+require_relative "../support/plain_answers"
 
 module HTTP1Verdicts
   # kind is "h" for a head, "b" for a chunked body with trailers; limits is [request line bytes, header bytes, header count],
@@ -135,36 +135,8 @@ module HTTP1Verdicts
   end
 
   # The C parser's side: a program that is compiled for the occasion and answers inputs.
-  class Native
-    # @param folder [String] where the program goes
-    # @param flags [Array<String>] as GyreTest::PlainC.build, which also says when it is nil
-    # @return [Native, nil]
-    def self.build(folder, flags)
-      program = GyreTest::PlainC.build("http1_parser_test", folder, flags)
-      program && new(program)
-    end
-
-    # @return [String] the path of the program
-    attr_reader :program
-
-    def initialize(program)
-      @program = program
-    end
-
-    # @param inputs [Array<Input>]
-    # @return [Array<Hash>] a verdict for each
-    # @raise [RuntimeError] when the program ended before its time, with the input that it was at
-    def verdicts(inputs)
-      IO.popen([@program, "frames"], "r+b") do |io|
-        writer = Thread.new { inputs.each { |input| io.write(frame(input)) } && io.close_write }
-        writer.report_on_exception = false
-        verdicts = io.each_line.map { |line| read(line) }
-        writer.value if verdicts.size == inputs.size
-        raise "#{@program} ended at #{inputs[verdicts.size].inspect}" if verdicts.size < inputs.size
-
-        verdicts
-      end
-    end
+  class Native < GyreTest::PlainAnswers
+    PROGRAM = "http1_parser_test"
 
     private
 

@@ -6,7 +6,7 @@
 require "gyre/log"
 require "gyre/log/portable_ingest"
 require "tmpdir"
-require_relative "../support/plain_c"
+require_relative "../support/plain_answers"
 
 module LogVerdicts
   # kind is :analogger, :records or :syslog; framing is syslog's.
@@ -69,36 +69,8 @@ module LogVerdicts
   end
 
   # The C side: a program that is compiled for the occasion and answers inputs.
-  class Plain
-    # @param folder [String] where the program goes
-    # @param flags [Array<String>] as GyreTest::PlainC.build, which also says when it is nil
-    # @return [Plain, nil]
-    def self.build(folder, flags)
-      program = GyreTest::PlainC.build("log_ingest_test", folder, flags)
-      program && new(program)
-    end
-
-    # @return [String] the path of the program
-    attr_reader :program
-
-    def initialize(program)
-      @program = program
-    end
-
-    # @param inputs [Array<Input>]
-    # @return [Array<Hash>] a verdict for each
-    # @raise [RuntimeError] when the program ended before its time, with the input that it was at
-    def verdicts(inputs)
-      IO.popen([{ "TZ" => "UTC" }, @program, "frames"], "r+b") do |io|
-        writer = Thread.new { inputs.each { |input| io.write(frame(input)) } && io.close_write }
-        writer.report_on_exception = false
-        verdicts = io.each_line.map { |line| read(line) }
-        writer.value if verdicts.size == inputs.size
-        raise "#{@program} ended at #{inputs[verdicts.size].inspect}" if verdicts.size < inputs.size
-
-        verdicts
-      end
-    end
+  class Plain < GyreTest::PlainAnswers
+    PROGRAM = "log_ingest_test"
 
     private
 
