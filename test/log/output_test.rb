@@ -21,9 +21,22 @@ class LogOutputTest < Minitest::Test
   def test_a_path_is_a_file
     with_output(logfile: path("a.log")) do |output|
       assert_instance_of Output::File, output
-      assert_equal [path("a.log"), :text, nil, {}], [output.to_s, output.format, output.trouble, output.stored]
+      assert_equal [path("a.log"), :text, nil, 0], [output.to_s, output.format, output.trouble, output.stored_by("a" * 32)]
     end
     with_output("logfile" => path("b.log"), "type" => "file", "format" => "json") { |output| assert_equal :json, output.format }
+  end
+
+  # A server asks them all alike.
+  def test_each_output_has_the_whole_contract
+    { path("a.log") => [:text, false], "STDOUT" => [:text, false], "tcp://localhost:99" => [:text, false],
+      "redis://localhost:99" => [:redis, true] }.each do |logfile, (format, shared)|
+      with_output(logfile: logfile) do |output|
+        %i[write sync reopen close stored_by to_s].each { |name| assert_respond_to output, name, logfile }
+        assert_equal [format, format, shared, nil], [output.format, output.sink_options[:format], output.shared?, output.trouble], logfile
+        assert_nil output.sync
+        assert_equal 0, output.stored_by("a" * 32) unless shared
+      end
+    end
   end
 
   def test_the_words_for_the_standard_streams

@@ -17,8 +17,8 @@ module Gyre
     #                         Afterwards, with clients after sync, data is empty: it must not be kept
     #   sync                  returns when all that was written is durable; never holds up the loop
     #   reopen  close         HUP; the end. A file also has reopen_soon, for a HUP in the middle of a write
-    #   stored                {client id => last sequence number that is stored}: what clients need not send again
-    #   stored_by(client id)  the same for one, as it is now; raises Unavailable when that cannot be asked
+    #   stored_by(client id)  the last sequence number of a client's that is stored: what it need not send again; as it is now, raises
+    #                         Unavailable when that cannot be asked
     #   shared?               whether clients may have stored something through other servers meanwhile
     #   format                :text, :json or :redis: what its sink makes; sink_options: that, and what else Ingest#sink needs
     #   trouble               nil, or why it cannot write at the moment

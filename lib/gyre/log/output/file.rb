@@ -8,6 +8,7 @@
 
 require "gyre/log/checksum"
 require "gyre/log/journal"
+require "gyre/log/output/defaults"
 require "gyre/log/output/lock"
 require "gyre/log/output/writing"
 require "gyre/log/recovery"
@@ -18,6 +19,8 @@ module Gyre
     module Output
       # Lines to a file.
       class File
+        include Defaults
+
         # How long another process may take to let go of the file, the one before a restart for example.
         LOCK_PATIENCE_S = 10
         # How often the file may be renamed while it is opened (logrotate at that very moment).
@@ -33,8 +36,6 @@ module Gyre
 
         # @return [String]
         attr_reader :path
-        # @return [Symbol] :text or :json
-        attr_reader :format
 
         # Opens the file, recovers what a crash has left, and locks it.
         # @param path [String]
@@ -119,21 +120,6 @@ module Gyre
         # @return [Integer] the client's last sequence number that is stored; 0 for an unknown one
         def stored_by(client_id)
           @journal.stored_by(client_id)
-        end
-
-        # @return [Boolean] clients never come here from other servers
-        def shared?
-          false
-        end
-
-        # @return [Hash] what its sink needs to know, for Ingest#sink
-        def sink_options
-          { format: @format }
-        end
-
-        # @return [String, nil]
-        def trouble
-          @trouble.text
         end
 
         # @return [String]

@@ -15,6 +15,7 @@
 # promises: `appendonly yes` and `appendfsync always` for acknowledgements that outlive its machine.
 
 require "gyre/clock"
+require "gyre/log/output/defaults"
 require "gyre/log/output/redis_link"
 require "gyre/log/output/trouble"
 require "securerandom"
@@ -24,6 +25,8 @@ module Gyre
     module Output
       # XADD commands to a Redis server.
       class Redis
+        include Defaults
+
         STREAM = "gyre"
         # A client that has not been heard of for so long is forgotten, as in a journal.
         FORGET_AFTER_S = 30 * 24 * 3600
@@ -49,6 +52,7 @@ module Gyre
           @writer_key = "{#{stream}}:writer:#{SecureRandom.hex(16)}"
           @clock = clock
           @name = "#{RedisLink.shown(url)} #{stream}"
+          @format = :redis
           @trouble = Trouble.new(@name, report: report, **waits)
           @writing = RedisLink.new(url, @trouble)
           @asking = RedisLink.new(url, @trouble, connect_timeout_s: ASK_TIMEOUT_S, reply_timeout_s: ASK_TIMEOUT_S)
@@ -76,8 +80,6 @@ module Gyre
           forget
         end
 
-        def sync; end
-
         # New connections from now on.
         def reopen
           close
@@ -87,17 +89,6 @@ module Gyre
           @silence = nil
           @writing.close
           @asking.close
-        end
-
-        # @return [Symbol]
-        def format
-          :redis
-        end
-
-        # What all clients have stored through any server. May wait for Redis, as long as it takes.
-        # @return [Hash{String=>Integer}]
-        def stored
-          clients(@asking).transform_values(&:first)
         end
 
         # What one client has stored by now, also through another server: for each session that begins here. Waits for Redis, but
@@ -118,19 +109,9 @@ module Gyre
           true
         end
 
-        # @return [Hash] what its sink needs to know, for Ingest#sink
+        # @return [Hash]
         def sink_options
-          { format: :redis, key: @key }
-        end
-
-        # @return [String, nil]
-        def trouble
-          @trouble.text
-        end
-
-        # @return [String]
-        def to_s
-          @name
+          { format: @format, key: @key }
         end
 
         private
@@ -177,19 +158,15 @@ module Gyre
           failure ? failure.message : (done ? nil : "the transaction was not executed")
         end
 
-        # @param link [RedisLink] @asking for the server, @writing for the task that writes: each has its own connection
-        def clients(link)
-          table, = link.ask("read from it", ["HGETALL", @clients_key])
-          table.each_slice(2).to_h { |id, text| [id, text.split.map(&:to_i)] }
-        end
-
         # Now and then.
         def forget
           now = @clock.call.to_i
           return if now - @forgotten_at < FORGOTTEN_EVERY_S
 
           @forgotten_at = now
-          old = clients(@writing).select { |_, (_, seen)| seen && now - seen > FORGET_AFTER_S }.keys
+          table, = @writing.ask("read from it", ["HGETALL", @clients_key])
+          seen = table.each_slice(2).to_h { |id, text| [id, text.split[1]&.to_i] }
+          old = seen.select { |_, time| time && now - time > FORGET_AFTER_S }.keys
           old.each_slice(1000) { |ids| @writing.ask("forget old clients", ["HDEL", @clients_key, *ids]) }
         end
       end

@@ -4,6 +4,7 @@
 # kernel has taken all of it (Linux tells how much is still queued); when the connection breaks before, the whole batch is sent
 # again on the next one. So nothing is lost between batches, and lines of one batch may come twice. It cannot sync.
 
+require "gyre/log/output/defaults"
 require "gyre/log/output/link"
 
 module Gyre
@@ -11,15 +12,14 @@ module Gyre
     module Output
       # Lines to a socket.
       class Socket
+        include Defaults
+
         # SIOCOUTQ of linux/sockios.h: bytes in the send queue that the peer has not acknowledged.
         SIOCOUTQ = 0x5411
         # Between two looks at the queue, at first and at most.
         LOOKS_S = (0.0005..0.05).freeze
         # What the other side sends, in pieces of 4 KB, that is thrown away at each look.
         READS = 16
-
-        # @return [Symbol] :text or :json
-        attr_reader :format
 
         # @param address [String] tcp://host:port or unix:///path
         # @raise [ArgumentError]
@@ -40,8 +40,6 @@ module Gyre
           end
         end
 
-        def sync; end
-
         # A new connection from the next batch on.
         def reopen
           @link.close
@@ -49,36 +47,6 @@ module Gyre
 
         def close
           @link.close
-        end
-
-        # @return [Hash]
-        def stored
-          {}
-        end
-
-        # @return [Integer] 0
-        def stored_by(_client_id)
-          0
-        end
-
-        # @return [Boolean] clients never come here from other servers
-        def shared?
-          false
-        end
-
-        # @return [Hash] what its sink needs to know, for Ingest#sink
-        def sink_options
-          { format: @format }
-        end
-
-        # @return [String, nil]
-        def trouble
-          @trouble.text
-        end
-
-        # @return [String]
-        def to_s
-          @name
         end
 
         private

@@ -4,6 +4,7 @@
 # written to by the committer. The descriptor may belong to other processes as well, so it is never made non-blocking: a thread
 # of Gyre::Offload writes, and a reader that stands still holds up that thread only. It cannot sync: written is durable.
 
+require "gyre/log/output/defaults"
 require "gyre/log/output/trouble"
 require "gyre/log/output/writing"
 require "io/wait"
@@ -13,11 +14,10 @@ module Gyre
     module Output
       # Lines to a stream.
       class Stream
+        include Defaults
+
         # How much is written by one call: a reader that is slow then shows how far it is.
         PIECE_BYTES = 256 * 1024
-
-        # @return [Symbol] :text or :json
-        attr_reader :format
 
         # @param io [IO] is not closed with the output unless `owned`
         # @param name [String] for messages
@@ -53,42 +53,10 @@ module Gyre
           end
         end
 
-        def sync; end
-
         def reopen; end
 
         def close
           @io.close if @owned
-        end
-
-        # @return [Hash] empty: what went down a stream cannot be looked up
-        def stored
-          {}
-        end
-
-        # @return [Integer] 0
-        def stored_by(_client_id)
-          0
-        end
-
-        # @return [Boolean] clients never come here from other servers
-        def shared?
-          false
-        end
-
-        # @return [Hash] what its sink needs to know, for Ingest#sink
-        def sink_options
-          { format: @format }
-        end
-
-        # @return [String, nil]
-        def trouble
-          @trouble.text
-        end
-
-        # @return [String]
-        def to_s
-          @name
         end
 
         private

@@ -1,0 +1,46 @@
+# frozen_string_literal: true
+
+# What an output says of itself unless it knows better: it keeps no books, so what it has written is gone and counts as stored.
+# Included by each class of Output, which has @name, @format and @trouble. It writes nothing.
+
+module Gyre
+  module Log
+    module Output
+      # See Output for what each of them is for.
+      module Defaults
+        # Written is durable.
+        def sync; end
+
+        # @return [Integer] 0: nobody knows of a client
+        def stored_by(_client_id)
+          0
+        end
+
+        # @return [Boolean] clients never come here from other servers
+        def shared?
+          false
+        end
+
+        # @return [Symbol] :text or :json
+        def format
+          @format
+        end
+
+        # @return [Hash] what its sink needs to know, for Ingest#sink
+        def sink_options
+          { format: format }
+        end
+
+        # @return [String, nil]
+        def trouble
+          @trouble.text
+        end
+
+        # @return [String]
+        def to_s
+          @name
+        end
+      end
+    end
+  end
+end
