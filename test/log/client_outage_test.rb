@@ -2,32 +2,12 @@
 
 # What becomes of messages when the server, the network or the disk fails.
 require "test_helper"
-require "gyre/log/client"
 require_relative "fake_server"
+require_relative "with_clients"
 require_relative "../support/engines"
-require "tmpdir"
 
 GyreTest::Engines.test_case("LogClientOutageTest") do
-  def setup
-    @spool = Dir.mktmpdir
-    @reports = []
-  end
-
-  def teardown
-    FileUtils.rm_rf(@spool)
-  end
-
-  def client(server, service = "app", **options)
-    client = Gyre::Log::Client.new(service, port: server.port, spool: @spool, retry_interval: 0.02..0.1,
-                                            report: ->(text) { @reports << text }, **options)
-    return client unless block_given?
-
-    begin
-      yield client
-    ensure
-      client.close(0)
-    end
-  end
+  include GyreTest::WithLogClients
 
   def server(**options, &block)
     GyreTest::FakeLogServer.open(**options) do |server|

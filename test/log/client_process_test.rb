@@ -2,20 +2,13 @@
 
 # What becomes of messages when the client's process ends, is killed, forks or becomes a daemon.
 require "test_helper"
-require "gyre/log/client"
 require_relative "fake_server"
+require_relative "with_clients"
 require_relative "../support/engines"
-require "tmpdir"
 
 # One engine: what differs is the outbox, whose contract has signal handlers and forks.
 GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines::BACKENDS.first(1)) do
-  def setup
-    @spool = Dir.mktmpdir
-  end
-
-  def teardown
-    FileUtils.rm_rf(@spool)
-  end
+  include GyreTest::WithLogClients
 
   # Starts with a client in `log`.
   def program(server, code, **options)
@@ -34,10 +27,17 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
   end
 
   def adopted_by_a_client(server)
-    client = Gyre::Log::Client.new("app", port: server.port, spool: @spool, retry_interval: 0.02..0.1)
-    eventually(what: "the spools' end") { Dir.empty?(@spool) }
-  ensure
-    client&.close
+    client(server) { eventually(what: "the spools' end") { Dir.empty?(@spool) } }
+  end
+
+  # A program that is killed when so many messages are in its spool.
+  def kill_after(count, server)
+    code = "#{count}.times { |number| log.info(\"m\#{number}\") }; sleep 0.01 until log.stats[:spooled] == #{count}; " \
+           'puts "ready"; $stdout.flush; sleep'
+    with_subprocess(*ruby_command(*program(server, code))) do |pid, out, _|
+      assert_equal "ready\n", out.gets
+      Process.kill(:KILL, pid)
+    end
   end
 
   def test_a_process_that_just_ends_has_sent_everything
@@ -82,11 +82,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
 
   def test_a_process_that_is_killed_leaves_what_the_server_had_not_taken
     GyreTest::FakeLogServer.open(start: false) do |server|
-      code = '500.times { |number| log.info("m#{number}") }; sleep 0.01 until log.stats[:spooled] == 500; puts "ready"; $stdout.flush; sleep'
-      with_subprocess(*ruby_command(*program(server, code))) do |pid, out, _|
-        assert_equal "ready\n", out.gets
-        Process.kill(:KILL, pid)
-      end
+      kill_after(500, server)
       server.start
       adopted_by_a_client(server)
       assert_equal (0...500).map { |number| "m#{number}" }, server.messages
@@ -95,11 +91,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
 
   def test_what_a_process_leaves_behind_is_sent_by_a_client_that_was_connected_all_the_time
     GyreTest::FakeLogServer.open(start: false) do |server|
-      code = '3.times { |number| log.info("m#{number}") }; sleep 0.01 until log.stats[:spooled] == 3; puts "ready"; $stdout.flush; sleep'
-      with_subprocess(*ruby_command(*program(server, code))) do |pid, out, _|
-        assert_equal "ready\n", out.gets
-        Process.kill(:KILL, pid)
-      end
+      kill_after(3, server)
       server.start
       Dir.mktmpdir do |elsewhere|
         client = Gyre::Log::Client.new("app", port: server.port, spool: elsewhere, retry_interval: 0.02..0.1, adoption_interval: 0.05)

@@ -4,30 +4,14 @@
 # have their own tests.
 require "test_helper"
 require "gyre"
-require "gyre/log/client"
 require "gyre/tls"
 require_relative "fake_server"
+require_relative "with_clients"
 require_relative "../support/certificates"
 require_relative "../support/engines"
-require "tmpdir"
 
 GyreTest::Engines.test_case("LogClientTest") do
-  def setup
-    @spool = Dir.mktmpdir
-    @reports = []
-  end
-
-  def teardown
-    FileUtils.rm_rf(@spool)
-  end
-
-  def client(server, service = "app", **options)
-    client = Gyre::Log::Client.new(service, port: server.port, spool: @spool, retry_interval: 0.02..0.1,
-                                            report: ->(text) { @reports << text }, **options)
-    yield client
-  ensure
-    client&.close(0)
-  end
+  include GyreTest::WithLogClients
 
   def both_protocols(**options)
     [true, false].each do |acknowledged|

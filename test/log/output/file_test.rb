@@ -26,6 +26,16 @@ class LogOutputFileTest < Minitest::Test
     Gyre::Log::Output::File.new(@path, report: @said.method(:push), longest_pause_s: 0.01, **options).tap { |output| @outputs << output }
   end
 
+  def store(output, lines, number)
+    output.write(lines, { ID => number })
+    output.sync
+  end
+
+  # One that has stored this.
+  def output_with(lines, number)
+    open_output.tap { |output| store(output, lines, number) }
+  end
+
   def before_recovery(action)
     recovery = Gyre::Log::Recovery
     run = recovery.method(:run)
@@ -242,8 +252,7 @@ class LogOutputFileTest < Minitest::Test
     output.sync
     assert_empty cuts, "it was not written again"
     assert_equal({ ID => 1 }, output.stored)
-    output.write("two\n", { ID => 2 })
-    output.sync
+    store(output, "two\n", 2)
     assert_equal "one\ntwo\n", content
   end
 
@@ -265,8 +274,7 @@ class LogOutputFileTest < Minitest::Test
     File.rename(@path, "#{@path}.1")
     output.write("two\n", { ID => 2 })
     output.reopen
-    output.write("three\n", { ID => 3 })
-    output.sync
+    store(output, "three\n", 3)
     assert_equal "one\ntwo\n", File.binread("#{@path}.1")
     assert_equal "three\n", content
     output.close
@@ -305,8 +313,7 @@ class LogOutputFileTest < Minitest::Test
     output.write("#{"x" * 100}\n", { ID => 1 })
     output.sync
     File.truncate(@path, 0)
-    output.write("one\n", { ID => 2 })
-    output.sync
+    store(output, "one\n", 2)
     assert_equal "one\n", content
     File.truncate(@path, 0)
     # Without acknowledged records; were the process killed now, the journal must not speak of the bytes that are gone.
@@ -328,8 +335,7 @@ class LogOutputFileTest < Minitest::Test
       super(batch)
       File.truncate(path, 0)
     end
-    output.write("one\n", { ID => 1 })
-    output.sync
+    store(output, "one\n", 1)
     FileUtils.cp("#{@path}.journal", "#{@path}.kept")
     output.close
     File.rename("#{@path}.kept", "#{@path}.journal")
@@ -338,12 +344,9 @@ class LogOutputFileTest < Minitest::Test
   end
 
   def test_a_file_that_was_deleted_is_made_anew
-    output = open_output
-    output.write("one\n", { ID => 1 })
-    output.sync
+    output = output_with("one\n", 1)
     File.unlink(@path)
-    output.write("two\n", { ID => 2 })
-    output.sync
+    store(output, "two\n", 2)
     assert_equal "two\n", content
     assert_equal ["#{@path}: was deleted, and is made anew"], @said
     output.close
@@ -351,9 +354,7 @@ class LogOutputFileTest < Minitest::Test
   end
 
   def test_a_journal_that_was_deleted_is_made_anew
-    output = open_output
-    output.write("one\n", { ID => 1 })
-    output.sync
+    output = output_with("one\n", 1)
     File.unlink("#{@path}.journal")
     output.write("two\n", { "f" * 32 => 2 })
     output.sync
@@ -362,14 +363,11 @@ class LogOutputFileTest < Minitest::Test
   end
 
   def test_a_file_that_is_renamed_while_it_is_opened
-    output = open_output
-    output.write("one\n", { ID => 1 })
-    output.sync
+    output = output_with("one\n", 1)
     output.close
     path, moved = @path, "#{@path}.moved"
     before_recovery(-> { File.rename(path, moved) unless File.exist?(moved) }) { output = open_output }
-    output.write("two\n", { ID => 2 })
-    output.sync
+    store(output, "two\n", 2)
     assert_equal ["one\n", "two\n"], [File.binread(moved), content]
     assert_equal({ ID => 2 }, output.stored)
   end
@@ -395,9 +393,7 @@ class LogOutputFileTest < Minitest::Test
   end
 
   def test_a_commit_that_was_interrupted_is_taken_back_by_the_next_start
-    output = open_output
-    output.write("first\n", { ID => 1 })
-    output.sync
+    output = output_with("first\n", 1)
     file(output).define_singleton_method(:write_nonblock) { |bytes, *rest| bytes.size > 2 ? super(bytes.byteslice(0, 2), *rest) : raise(Gyre::Stop) }
     assert_raises(Gyre::Stop) { output.write("one\n", { ID => 2 }) }
     assert_raises(IOError) { output.write("two\n") }
