@@ -271,6 +271,21 @@ GyreTest::Engines.test_case("TestingTest", backends: GyreTest::Engines::ALL) do
     assert_match(/needs a thread without a scheduler/, error.message)
   end
 
+  def test_a_forked_child_goes_on_in_the_same_time
+    simulate do
+      sleep 1000
+      pid = fork do
+        sleep 1000
+        exit! Gyre::Testing.elapsed.round == 2000 ? 7 : 8
+      end
+      assert_equal 7, Process.wait2(pid).last.exitstatus
+    end
+  end
+
+  def test_a_seed_of_any_size
+    [-5, 2**70].each { |seed| assert_equal 1, simulate(seed: seed) { 1 } }
+  end
+
   def test_another_thread_has_its_own_time
     simulate do |task|
       sleep 100

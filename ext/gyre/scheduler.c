@@ -380,7 +380,9 @@ static VALUE scheduler_process_fork(VALUE self) {
   scheduler->sweep.place = 0;
   gyre_blocked_clear(&scheduler->blocked);
   st_clear(scheduler->early);
+  int64_t virtual_ns = scheduler->loop.virtual_ns;
   int error = gyre_loop_reopen(&scheduler->loop);
+  scheduler->loop.virtual_ns = virtual_ns;
   if (error < 0) {
     scheduler->closed = true;
     rb_syserr_fail(-error, "open the event loop after fork");

@@ -16,9 +16,17 @@ module Gyre
 
       # @param backend [Loop::Select]
       def initialize(backend)
-        @backend = backend
         @now = real_now
+        stand_before(backend)
+      end
+
+      # In a forked child it is another one, and who worked for the parent does not for the child.
+      # @param backend [Loop::Select]
+      # @return [self]
+      def stand_before(backend)
+        @backend = backend
         @outside = 0
+        self
       end
 
       # @param change [Integer] 1 or -1
@@ -84,7 +92,10 @@ module Gyre
     class Portable
       # @return [Testing::VirtualBackend]
       def simulate
-        @backend = Testing::VirtualBackend.new(@backend)
+        virtual = Testing::VirtualBackend.new(@backend)
+        make = @make_backend
+        @make_backend = -> { virtual.stand_before(make.call) }
+        @backend = virtual
       end
     end
   end

@@ -32,7 +32,7 @@ module Gyre
       def initialize(scheduler, seed)
         @scheduler = scheduler
         @random = Random.new(seed)
-        scheduler.simulate(seed)
+        scheduler.simulate(seed & 0xffff_ffff_ffff_ffff)
         @begun_at = now
       end
 
