@@ -132,7 +132,7 @@ GyreTest::Engines.test_case("TaskHierarchyTest") do
     assert_match(/waiting for room in a queue of 1/, shown { Thread::SizedQueue.new(1).push(1).push(2) })
     assert_match(/waiting for a queue to be filled \[/, shown { Gyre::Queue.new.pop })
     assert_match(/waiting for a place in a semaphore of 1 that task "child" holds \[/, shown { Gyre::Semaphore.new(1).acquire.acquire })
-    assert_match(/waiting for work in a thread\b/, shown { Gyre::Offload.call { sleep } })
+    assert_match(/waiting for work in a thread \[/, shown { Gyre::Offload.call { sleep } })
     assert_match(/waiting for task "other" \[/, shown { |task| task.async("other", transient: true) { sleep }.wait })
     assert_match(/waiting for its children \[0 s old\]\z/, shown { |task| task.async { sleep } })
     sleeper = Thread.new { sleep }

@@ -18,7 +18,7 @@ module Gyre
 
         text = purpose
         text += " that #{holding}" if holding
-        left_s ? "#{text}, #{format("%.1f", [left_s, 0].max)} s left" : text
+        left_s && !blocker.is_a?(Offload::Job) ? "#{text}, #{format("%.1f", [left_s, 0].max)} s left" : text
       end
 
       # @return [Boolean] whether it just sleeps, and waits for nobody
