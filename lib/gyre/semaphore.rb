@@ -34,9 +34,9 @@ module Gyre
     # @return [Object, self] the block's value; self without a block
     def acquire(&block)
       take
-      return hold(&block) if block
+      return hold(&block) if block_given?
 
-      count_one(@takers, taker) unless @lent
+      @takers[taker] = (@takers[taker] || 0) + 1 unless @lent
       self
     end
 
@@ -45,7 +45,12 @@ module Gyre
     # @raise [ThreadError] when nobody holds one
     def release
       give_back
-      discount_one(@takers, taker) or lend
+      taker = self.taker
+      case count = @takers[taker]
+      when nil then lend
+      when 1 then @takers.delete(taker)
+      else @takers[taker] = count - 1
+      end
       self
     end
 
@@ -150,10 +155,11 @@ module Gyre
     # With a place taken, runs a block and gives it back.
     def hold
       fiber = Fiber.current
-      count_one(@holders, fiber)
+      before = @holders[fiber]
+      @holders[fiber] = (before || 0) + 1
       yield
     ensure
-      discount_one(@holders, fiber)
+      before ? @holders[fiber] = before : @holders.delete(fiber)
       give_back
     end
 
@@ -166,17 +172,6 @@ module Gyre
     def lend
       @lent = true
       @takers.clear
-    end
-
-    def count_one(counts, key)
-      counts[key] = (counts[key] || 0) + 1
-    end
-
-    # @return [Boolean] whether there was one
-    def discount_one(counts, key)
-      count = counts[key] or return false
-      count == 1 ? counts.delete(key) : counts[key] = count - 1
-      true
     end
 
     def take_place

@@ -2,8 +2,8 @@
 
 # Fibers of one scheduler that all wait, each for something that only another one of them would do: two tasks, each at the
 # queue that the other was to fill. Nobody knows who fills a queue, so it is never certain: it is reported, once, and only
-# where there is no other thread, no timer, no descriptor and nobody who listens to signals. Asked by
-# Scheduler#refuse_deadlock when there is no circle (deadlock.rb).
+# where there is no other thread, no timer, no descriptor and nobody who listens to signals. One alone, for whom the others
+# wait, may well wait for a signal handler. Asked by Scheduler#refuse_deadlock when there is no circle (deadlock.rb).
 
 require_relative "../loop/traps"
 
@@ -23,7 +23,7 @@ module Gyre
           return if Loop::Traps.any? || other_threads?
 
           waits = scheduler.waits
-          return if waits.size < 2 || !waits.all? { |wait| for_another?(wait) }
+          return if waits.count { |wait| !wait.blocker.is_a?(Awaited) } < 2 || !waits.all? { |wait| for_another?(wait) }
 
           scheduler.say_once("Gyre: all of these wait, and only a signal could end it:\n#{describe(scheduler, waits)}\n")
         end
