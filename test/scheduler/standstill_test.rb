@@ -44,6 +44,14 @@ GyreTest::Engines.test_case("SchedulerStandstillTest") do
                  said.scan(/ is waiting for (.+) at -e:\d+$/).flatten
   end
 
+  def test_it_is_said_in_a_ractor_too
+    said = said_by(<<~RUBY)
+      Ractor.new { Gyre.run { |task| 2.times { task.async { Thread::Queue.new.pop } } } }
+      sleep
+    RUBY
+    assert_equal 2, said.scan("is waiting for a queue to be filled").size
+  end
+
   def test_silence_where_somebody_sleeps_or_listens_to_signals_or_another_thread_is_there
     two = "2.times { task.async { Thread::Queue.new.pop } };"
     ["#{two} task.async { sleep }", "#{two} Gyre.signals('USR1')", "#{two} Thread.new { sleep }", "#{two} task.after(60) {}",

@@ -20,7 +20,7 @@ module Gyre
       class << self
         # @param scheduler [Scheduler] this thread's, whose loop has nothing to wait for
         def report(scheduler)
-          return if Loop::Traps.any? || other_threads?
+          return if signals? || other_threads?
 
           waits = scheduler.waits
           return if waits.count { |wait| !wait.blocker.is_a?(Awaited) } < 2 || !waits.all? { |wait| for_another?(wait) }
@@ -29,6 +29,11 @@ module Gyre
         end
 
         private
+
+        # Only the main Ractor has any.
+        def signals?
+          Ractor.current == Ractor.main && Loop::Traps.any?
+        end
 
         def other_threads?
           Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
