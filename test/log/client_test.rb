@@ -199,7 +199,8 @@ GyreTest::Engines.test_case("LogClientTest") do
     [true, false].each do |acknowledged|
       GyreTest::FakeLogServer.open(tls: tls) do |server|
         client(server, tls: { ca: certificates.authority }, spool: spool, acknowledged: acknowledged) do |client|
-          assert client.connect(30), client.instance_variable_get(:@sender).error.inspect
+          assert client.connect(30), client.trouble.inspect
+          assert_nil client.trouble
           500.times { |number| client.info("#{number} #{"x" * 1000}") }
           assert client.flush(30)
           eventually { server.messages.size == 500 }
@@ -208,8 +209,13 @@ GyreTest::Engines.test_case("LogClientTest") do
         client(server, tls: { ca: certificates.authority("stranger") }, spool: spool) do |client|
           client.info("kept")
           eventually { client.stats[:state] == :away }
-          assert_kind_of OpenSSL::SSL::SSLError, client.instance_variable_get(:@sender).error
+          assert_kind_of OpenSSL::SSL::SSLError, client.trouble
+          failures = client.instance_variable_get(:@sender).failures
+          eventually { client.instance_variable_get(:@sender).failures > failures }
         end
+        assert_match(/\Athe log server 127\.0\.0\.1:\d+: TLS: .*certificate verify failed/, @reports.first)
+        assert_equal 1, @reports.size, "it is told once"
+        @reports.clear
       end
     end
   end

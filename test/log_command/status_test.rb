@@ -68,6 +68,6 @@ class LogCommandStatusTest < Minitest::Test
     server.start
     assert_match(/process #{server.pid}/, run_program(*status(server, "--tls", certificates.authority)).out)
     assert_match(/closed the connection; if it wants TLS, say --tls/, run_program(*status(server)).err)
-    assert_match(/TLS: .*certificate verify failed/, run_program(*status(server, "--tls")).err)
+    assert_match(/TLS: .*certificate verify failed.*--tls CA/, run_program(*status(server, "--tls")).err)
   end
 end

@@ -59,6 +59,11 @@ class LogCommandTargetTest < Minitest::Test
     assert_match(/nobody listens on tcp.*gyre log/, target.explain(Errno::ECONNREFUSED.new))
     assert_match(/127\.0\.0\.1:6766 does not accept the key.*GYRE_LOG_KEY/, target.explain(Gyre::Log::Denied.new("no")))
     assert_match(/closed the connection; if it wants TLS, say --tls/, target.explain(EOFError.new))
+    assert_match(/closed the connection; if it wants a certificate, name yours with --certificate/, target("--tls").explain(EOFError.new))
+    { "certificate verify failed" => "--tls CA", "tlsv13 alert certificate required" => "--certificate and --certificate-key",
+      "wrong version number" => "leave --tls away" }.each do |words, advice|
+      assert_includes target("--tls").explain(OpenSSL::SSL::SSLError.new(words)), advice
+    end
     assert_equal "other", target.explain(StandardError.new("other"))
   end
 end

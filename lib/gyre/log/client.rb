@@ -118,6 +118,11 @@ module Gyre
         self
       end
 
+      # @return [Exception, nil] why there is no connection; nil when there is one, or none was tried yet
+      def trouble
+        @sender.error unless @sender.state == :connected
+      end
+
       # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged: (the last number), spooled:, dropped:,
       #   reconnects:, queue_bytes: (all that is not acknowledged), spool_bytes:
       def stats
@@ -197,8 +202,8 @@ module Gyre
       end
 
       def full_message
-        error = @sender.error
-        "the log client of #{@service.inspect} has no more room#{": #{error.message}" if error}"
+        room = "memory_limit: #{@settings.memory_limit}#{", spool_limit: #{@settings.spool_limit}" if @settings.spool}"
+        "the log client of #{@service.inspect} has no more room (#{room})#{": #{@sender.error.message}" if @sender.error}"
       end
     end
   end

@@ -232,13 +232,17 @@ module Gyre
 
       # The server said no: whoever logs next shall know.
       def refuse(error)
-        @settings.report.call(error.message) unless @reported == error.message
-        @reported = error.message
+        tell_once(error.message)
         return if error.is_a?(ProtocolError)
 
         @state = :refused
         @refusal = error
         @outbox.attention = true
+      end
+
+      def tell_once(text)
+        @settings.report.call(text) unless @reported == text
+        @reported = text
       end
 
       def drop_link

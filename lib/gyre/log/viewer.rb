@@ -107,7 +107,10 @@ module Gyre
         tls = OpenSSL::SSL::SSLSocket.new(socket, @tls)
         tls.sync_close = true
         tls.hostname = endpoint.host if endpoint.host
-        tls.connect
+        while (wanted = tls.connect_nonblock(exception: false)).is_a?(Symbol)
+          wait(wanted == :wait_readable ? socket.wait_readable(@timeout_s) : socket.wait_writable(@timeout_s))
+        end
+        tls
       rescue StandardError
         socket&.close
         raise

@@ -63,7 +63,7 @@ module Gyre
 
       def deliver(service, severity, words)
         client = client(service)
-        raise StartError, unreached unless client.connect(@within_s)
+        raise StartError, unreached(client) unless client.connect(@within_s)
 
         words.empty? ? each_line { |line| client.log(severity, line) } : client.log(severity, words.join(" "))
         client.flush(@within_s) ? DONE : complain(client)
@@ -81,19 +81,16 @@ module Gyre
 
         Log::Client.new(service, host: endpoint.host, port: endpoint.port, key: @target.key, tls: @target.tls, spool: @spool || false,
                                  acknowledged: !@unacknowledged, connect_timeout: @within_s,
-                                 report: ->(text) { @trouble = text })
+                                 report: ->(_) {}) # its troubles are told here
       end
 
       def each_line(&block)
         @input.binmode.each_line(chomp: true, &block)
       end
 
-      # The client goes on trying and says nothing yet; once more, for the reason.
-      def unreached
-        Socket.tcp(@target.endpoint.host, @target.endpoint.port, connect_timeout: 1, &:close)
-        @trouble || "#{@target.endpoint} does not answer#{"; if it wants TLS, say --tls" unless @target.tls}"
-      rescue SystemCallError, SocketError => error
-        @target.explain(error)
+      # The client would go on trying.
+      def unreached(client)
+        @target.explain(client.trouble || Errno::ETIMEDOUT.new)
       end
 
       def complain(client)

@@ -11,6 +11,9 @@ module Gyre
   module LogCommand
     # Host, port, key and TLS of a server.
     class Target
+      CERTIFICATE_FLAGS = "--certificate and --certificate-key"
+      private_constant :CERTIFICATE_FLAGS
+
       # @return [Hash{Symbol => Object}] what the flags say
       attr_reader :values
 
@@ -71,14 +74,30 @@ module Gyre
         case error
         when Errno::ECONNREFUSED, Errno::ENOENT
           "nobody listens on #{endpoint}. Start a server there with `gyre log`, or name another with -h and -p"
-        when Errno::ETIMEDOUT then "#{endpoint} does not answer"
-        when Errno::ECONNRESET, Errno::EPIPE, EOFError then "#{endpoint} closed the connection#{"; if it wants TLS, say --tls" unless tls}"
+        when Errno::ETIMEDOUT then "#{endpoint} does not answer#{"; if it wants TLS, say --tls" unless tls}"
+        when Errno::ECONNRESET, Errno::EPIPE, EOFError then "#{endpoint} closed the connection; #{advice_when_closed}"
         when Log::Denied then "#{endpoint} does not accept the key. Put it into GYRE_LOG_KEY, or name the file that holds it with --key-file"
-        else error.message
+        else "#{error.message}#{advice(error.message) if tls}"
         end
       end
 
       private
+
+      # A server that verifies its clients says so only after TLS's handshake, and the connection may be gone before that is read.
+      def advice_when_closed
+        return "if it wants TLS, say --tls" unless tls
+
+        @tls&.key?(:certificate) ? "perhaps it does not know who signed the certificate" : "if it wants a certificate, name yours with #{CERTIFICATE_FLAGS}"
+      end
+
+      # OpenSSL's words, and what to do about them.
+      def advice(words)
+        case words
+        when /certificate verify failed|hostname/ then ". Name the file with the authority that signed the server's certificate: --tls CA"
+        when /alert/ then ". If it wants a certificate that it knows, name yours with #{CERTIFICATE_FLAGS}"
+        when /wrong version number/ then ". If it has no TLS, leave --tls away"
+        end
+      end
 
       def configuration
         @configuration ||= begin

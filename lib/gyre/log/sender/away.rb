@@ -41,9 +41,16 @@ module Gyre
           @attempt = nil if result
           case result
           when Uplink then connected(result)
-          when Exception then raise result
+          when Exception
+            tell_of_tls(result) if result.is_a?(OpenSSL::SSL::SSLError)
+            raise result
           when nil then attempt if @attempt.nil? && (@hurry || Uplink.now >= @retry_at)
           end
+        end
+
+        # No server has gone then: a certificate is wrong, or something else that stays so until somebody mends it.
+        def tell_of_tls(error)
+          tell_once("#{@settings.address}: TLS: #{error.message}; what is logged waits, and it is tried again")
         end
 
         def attempt
