@@ -123,6 +123,14 @@ class LogLoggerFaceTest < Minitest::Test
     end
   end
 
+  def test_flush_need_not_wait
+    client = Gyre::Log::Client.new("app", port: 1, spool: false, flush_timeout: 0, report: ->(_) {})
+    client.info("x")
+    assert_equal false, client.flush
+  ensure
+    client&.close(0)
+  end
+
   # In a process of its own: ActiveSupport changes what everybody sees.
   def test_active_support_tags_and_silences
     GyreTest::FakeLogServer.open do |server|
@@ -142,9 +150,15 @@ class LogLoggerFaceTest < Minitest::Test
         log.log_at(:warn) { log.info("no"); log.warn("six") }
         log.flush
         client.info("plain")
+        away = ActiveSupport::TaggedLogging.new(Gyre::Log::Client.new("rails", port: 1, spool: false, flush_timeout: 0, report: ->(_) {}))
+        away.info("nobody has it")
+        started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        100.times { away.flush } # as Rails does after each request
+        puts Process.clock_gettime(Process::CLOCK_MONOTONIC) - started < 100
+        away.close(0)
         log.close
       RUBY
-      assert_equal "", output.err
+      assert_equal ["", "true\n"], [output.err, output.out]
       assert_equal ["[request 1] one", "[request 1] [deep] two", "[chained] three", "four", "five", "six", "plain"], server.messages
     end
   end

@@ -45,8 +45,11 @@ class LogCommandStatusTest < Minitest::Test
       text = +""
       eventually { (text << reader.readpartial(4096)).scan("\e[H").size > 2 }
       refute_includes text, "\e[2J"
+      assert_includes text, "\e[?7l\e[H", "lines that are too long are cut"
       Process.kill(:INT, pid)
       assert_equal 0, Process.wait2(pid).last.exitstatus
+      text << reader.read_nonblock(65_536, exception: false).to_s
+      assert_operator text.rindex("\e[?7h"), :>, text.rindex("\e[?7l"), "the terminal is as before"
     ensure
       finish_process(pid)
     end

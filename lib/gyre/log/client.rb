@@ -45,6 +45,8 @@ module Gyre
       # @option options [Integer] :memory_limit bytes in memory; 16 MiB
       # @option options [Symbol] :when_full :block (waits), :drop_oldest (counts them) or :raise (SpoolFull)
       # @option options [Numeric] :stall_timeout seconds without an answer after which a connection is given up; 10
+      # @option options [Numeric] :flush_timeout seconds that {#flush} waits if nothing else is said; 5. Rails calls it after each
+      #   request: 0 there
       # @option options [Numeric] :exit_timeout seconds that the process's end may be held up; 5
       # @option options [Range] :retry_interval seconds between attempts to connect: the first and the longest pause; 0.1..5.0
       # @option options [Numeric] :adoption_interval seconds between looks for spools of processes that have died; 60
@@ -83,7 +85,7 @@ module Gyre
       # @return [Boolean] false when the time was too short
       # @raise [Denied, Incompatible] what was logged is kept
       # @raise [Closed]
-      def flush(timeout_s = 5)
+      def flush(timeout_s = @settings.flush_timeout)
         ready
         number = @outbox.sequence
         @sender.wait(timeout_s) { @sender.acknowledged?(number) || raise_refusal }

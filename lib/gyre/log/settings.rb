@@ -34,7 +34,7 @@ module Gyre
       # @return [Symbol]
       attr_reader :when_full
       # @return [Numeric] seconds
-      attr_reader :stall_timeout, :exit_timeout, :adoption_interval
+      attr_reader :stall_timeout, :flush_timeout, :exit_timeout, :adoption_interval
       # @return [Range, Array] seconds
       attr_reader :retry_interval
       # @return [#call]
@@ -52,7 +52,7 @@ module Gyre
 
       # @raise [ArgumentError]
       def initialize(address, acknowledged:, spool: true, spool_limit: SPOOL_LIMIT, memory_limit: MEMORY_LIMIT, when_full: :block,
-                     stall_timeout: 10, exit_timeout: 5, retry_interval: (0.1..5.0), adoption_interval: 60, report: TELL)
+                     stall_timeout: 10, flush_timeout: 5, exit_timeout: 5, retry_interval: (0.1..5.0), adoption_interval: 60, report: TELL)
         raise ArgumentError, "when_full is one of #{WHEN_FULL.map(&:inspect).join(", ")}" unless WHEN_FULL.include?(when_full)
         unless [true, false, :if_possible].include?(acknowledged)
           raise ArgumentError, "acknowledged is true, false or :if_possible, not #{acknowledged.inspect}"
@@ -66,6 +66,7 @@ module Gyre
         @memory_limit = memory_limit
         @when_full = when_full
         @stall_timeout = stall_timeout
+        @flush_timeout = flush_timeout
         @exit_timeout = exit_timeout
         @retry_interval = retry_interval
         @adoption_interval = adoption_interval

@@ -20,10 +20,11 @@ module Gyre
         Usage: gyre log status [options]
       TEXT
       INTERVAL_S = 1.0
-      # Cursor to the corner; rest of a line, and of the screen, away.
-      HOME = "\e[H"
+      # Cursor to the corner, and lines that are too long are cut, for wrapped ones would push the first away; rest of a line away;
+      # rest of the screen away, and lines wrap again.
+      HOME = "\e[?7l\e[H"
       REST_OF_LINE = "\e[K"
-      REST = "\e[J"
+      REST = "\e[J\e[?7h"
       private_constant :HOME, :REST_OF_LINE, :REST
 
       # @param out [IO]
@@ -91,7 +92,8 @@ module Gyre
 
         @out.write(HOME)
         yield
-        @out.write(REST)
+      ensure
+        @out.write(REST) if @out.tty?
       end
 
       def report(viewer, status)
