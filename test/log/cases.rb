@@ -53,7 +53,8 @@ module LogCases
              "<11>http://a b", "<192>a", "<1234>a", "<>a", "<1", "plain \xff text", "Oct 11 22:14:15 h a: b", "<12>Oct 11 22:14:15 h a[b]c: d"]
       lines = (new + old).map(&:b)
       framed = lines.map { |line| "#{line.bytesize} #{line}" }
-      ["#{lines.join("\n")}\n", framed.join, lines.join("\r\n\n\0\n"), lines.join("\0"), "<13>#{"x" * 600}\0<14>#{"y" * 1023}\0\n\0z", "#{framed[0]}\n#{lines[1]}\n#{framed[2]}", *lines, *framed.first(3),
+      ["#{lines.join("\n")}\n", framed.join, lines.join("\r\n\n\0\n"), lines.join("\0"),
+       "<13>#{"x" * 600}\0<14>#{"y" * 1023}\0\n\0z", "#{framed[0]}\n#{lines[1]}\n#{framed[2]}", *lines, *framed.first(3),
        framed[0].chop, "42 is the answer\n12\n1234567890 <3>\n0 <1>\n01 <3>", "5 <1>a\nb<2>c\n", "9", "99", "999999999 <", "1 <1 <", "\n\r\0\n\n"]
     end
 

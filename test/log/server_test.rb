@@ -107,7 +107,8 @@ GyreTest::Engines.test_case("LogServerTest") do
   def test_who_says_only_that_he_has_said_all_hears_that_his_frame_is_cut_off
     serve do |server|
       records = "authentication/2 client=#{"0" * 32}"
-      { server.client("web") => frame("web", "info", "hello")[0..-3], server.connect => "0023", server.client("web", words: records) => "GL" }.each do |client, bytes|
+      { server.client("web") => frame("web", "info", "hello")[0..-3], server.connect => "0023",
+        server.client("web", words: records) => "GL" }.each do |client, bytes|
         client.write(bytes)
         client.close_write
         assert_equal "error: frame cut off\n", client.read, bytes

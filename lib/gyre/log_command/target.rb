@@ -87,7 +87,9 @@ module Gyre
       def advice_when_closed
         return "if it wants TLS, say --tls" unless tls
 
-        @tls&.key?(:certificate) ? "perhaps it does not know who signed the certificate" : "if it wants a certificate, name yours with #{CERTIFICATE_FLAGS}"
+        return "if it wants a certificate, name yours with #{CERTIFICATE_FLAGS}" unless @tls&.key?(:certificate)
+
+        "perhaps it does not know who signed the certificate"
       end
 
       # OpenSSL's words, and what to do about them.
