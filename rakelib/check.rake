@@ -9,10 +9,14 @@ require_relative "../test/support/plain_c"
 
 # The copy of the checkout, and how its programs are started.
 module GyreCheck
-  # Not worth the sanitizers' time: tests of files, command lines, whole programs, the browser and JRuby; of logs what happens on
-  # the disk and in other processes.
-  LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|log_command|log/(?!(?:client|outbox|ingest|server|checksum)_test)|
-                         (?:tidy|gem|examples|showcase|rackup_handler|jruby)_test)}x
+  # Not worth the sanitizers' time: tests of files, command lines, whole programs, the browser and JRuby; of Ruby code alone; of C
+  # programs that have sanitizers of their own; of logs what happens on the disk and in other processes.
+  LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|http1/|conformance/|scheduler/portable/|async/(?!selector_test)|
+                         log_command|log/(?!(?:client|outbox|ingest|server|checksum)_test)|
+                         loop/(?:backend_contract|lag|select|timers)_test|
+                         (?:tidy|gem|examples|showcase|rackup_handler|jruby|async|portable_engine|endpoint|listener|tls)_test)}x
+  # Minitest's option that leaves the portable engine out, for it is Ruby.
+  NATIVE = %w[--exclude /::Select#/].freeze
   # Everything goes through C code here, and little depends on the clock: for tools that make it 20 times slower.
   MOSTLY_C = %w[test/contracts/http1_contract_{messages,rack,env}_test.rb].freeze
   # Fibers that park, wake, time out and are interrupted, in a pool that uses them again.
@@ -129,11 +133,11 @@ namespace :test do
     extension = GyreBuild.compile(root: folder, environment: sanitize) or abort "there is no extension on this machine"
     GyreCheck.assert_instrumented(extension)
     files = GyreCheck.files("test/**/*_test.rb", except: GyreCheck::LITTLE_C)
-    GyreSuite.run(*files, environment: GyreCheck.sanitizer_environment, root: folder) || abort
+    GyreSuite.run(*files, *GyreCheck::NATIVE, environment: GyreCheck.sanitizer_environment, root: folder) || abort
   end
 
   desc "Run a few tests of C code under valgrind (TEST=files for others)"
-  task(memcheck: %w[memcheck:c memcheck:scheduler]) { GyreCheck.memcheck(*GyreCheck.files(*GyreCheck::MOSTLY_C)) }
+  task(memcheck: %w[memcheck:c memcheck:scheduler]) { GyreCheck.memcheck(*GyreCheck.files(*GyreCheck::MOSTLY_C), *GyreCheck::NATIVE) }
 
   namespace :memcheck do
     desc "Run the plain C tests under valgrind"
@@ -156,6 +160,7 @@ namespace :test do
   desc "Run the tests of C code with the collector and its compaction at their most eager (TEST=files for others)"
   task stress: :compile do
     environment = { "GYRE_TEST_STRESS" => "1", "GYRE_TEST_LIMIT_S" => "600" }
-    GyreSuite.run(*GyreCheck.files(*GyreCheck::MOSTLY_C, *GyreCheck::FIBERS, *GyreCheck::LOG), environment: environment) || abort
+    files = GyreCheck.files(*GyreCheck::MOSTLY_C, *GyreCheck::FIBERS, *GyreCheck::LOG)
+    GyreSuite.run(*files, *GyreCheck::NATIVE, environment: environment) || abort
   end
 end
