@@ -60,7 +60,7 @@ module GyreTest
         out = @out || [path("out"), "a"]
         @pid = Process.spawn(env.merge("TMPDIR" => @folder), *@peer.server, "-c", "log.yml", *arguments,
                              in: File::NULL, out: out, err: [path("err"), "a"], chdir: @folder, pgroup: true)
-        @test.eventually(what: "#{@peer}'s server on port #{@port}: #{read("err")}") { listening? }
+        @test.eventually(within_s: 50, what: "#{@peer}'s server on port #{@port}: #{read("err")}") { listening? }
         self
       end
 

@@ -36,7 +36,7 @@ GyreTest::Engines.test_case("LogServerSignalsTest") do
       client = server.client("web")
       renamed = false
       writing = Thread.new do
-        (0..).each { |number| renamed ? (break number) : client.write(frame("web", "info", number.to_s)) }
+        (0..).each { |number| renamed ? (break number) : client.write(frame("web", "info", number.to_s)) && breathe(number) }
       end
       5.times do |round|
         eventually { File.size?(server.path) }
@@ -207,10 +207,15 @@ GyreTest::Engines.test_case("LogServerSignalsTest") do
 
   def write_frames(client)
     number = 0
-    client.write(frame("old", "info", (number += 1).to_s)) until yield
+    client.write(frame("old", "info", (number += 1).to_s)) && breathe(number) until yield
     number
   ensure
     client.close
+  end
+
+  # All the time, but not as much as there may be: it all has to be read in the end.
+  def breathe(number)
+    sleep 0.001 if (number % 10).zero?
   end
 
   # Never more than 500 on their way.
@@ -219,6 +224,7 @@ GyreTest::Engines.test_case("LogServerSignalsTest") do
     until yield
       client.write(record(number += 1))
       acknowledged = client.gets[/\d+/].to_i while acknowledged < number - 500
+      breathe(number)
     end
     acknowledged = client.gets[/\d+/].to_i while acknowledged < number
     number

@@ -10,7 +10,7 @@ module GyreTest
   module LogCrash
     # See the head of this file. A plan (plans.rb) says what happens how often.
     class World
-      PATIENCE_S = 30
+      PATIENCE_S = 90
       # How a server is awaited before it is killed, and for how long then.
       DELAYS_S = [0.0, 0.004, 0.02, 0.06].freeze
 

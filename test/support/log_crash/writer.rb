@@ -13,7 +13,7 @@ module GyreTest
     #   closed w1.0 20      its client was closed after the 20th
     #   sent old1.0 20      the same on the old wire, where nobody acknowledges anything
     class Writer
-      ADOPTION_S = 20
+      ADOPTION_S = 60
 
       # @param name [String]
       # @param settings [Hash] service:, port:, spool:, seed:, messages:, threads:, forks:, pause_s:, mine:; old: on the old wire; stop: a
@@ -103,7 +103,7 @@ module GyreTest
       # What is left after that is in the spool.
       def finish
         counts = @counts.dup
-        acknowledged(counts) if @client.flush(@settings[:last] ? 5 : 0.05)
+        acknowledged(counts) if @client.flush(@settings[:last] ? 20 : 0.05)
         @client.close(@random.rand * 0.1)
         counts.each { |writer, number| tell("#{@settings[:old] ? "sent" : "closed"} #{writer} #{number}") }
       end
