@@ -4,6 +4,7 @@
 
 require "test_helper"
 require "json"
+require "objspace"
 require "gyre/log/records"
 require "support/engines"
 require "support/log_server"
@@ -13,16 +14,15 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     count = backend == "select" ? 300 : 1000
     serve do |server|
       clients = Array.new(10) { server.client("idle") }
-      GC.start
-      before = [ObjectSpace.each_object(Fiber).count, rss]
+      before = holdings
       clients.concat(Array.new(count) { server.client("idle") })
       clients.each { |client| client.write(frame("idle", "info", "x" * 100)[0..-2]) }
       eventually { server.server.status[:connections] == clients.size && server.server.status[:bytes] > 100 * count }
-      GC.start
-      after = [ObjectSpace.each_object(Fiber).count, rss]
+      after = holdings
       assert_operator after[0] - before[0], :<, 10
       # Both ends live in this process: about 3 KB for a connection of the server with a part of a frame, as much for the client's socket.
       assert_operator (after[1] - before[1]) / count, :<, 20_000
+      assert_operator after[2] - before[2], :<, (count * 20_000) + 16_000_000
       clients.each { |client| client.write("x") }
       eventually { server.lines.size == clients.size }
       assert_equal 0, server.server.status[:bytes]
@@ -351,7 +351,9 @@ GyreTest::Engines.test_case("LogServerLoadTest") do
     asking&.close
   end
 
-  def rss
-    File.read("/proc/self/statm").split[1].to_i * 4096
+  # @return [Array<Integer>] fibers, bytes of all objects, bytes of the process: with what the collector has in reserve, some MB more or less
+  def holdings
+    GC.start
+    [ObjectSpace.each_object(Fiber).count, ObjectSpace.memsize_of_all, File.read("/proc/self/statm").split[1].to_i * 4096]
   end
 end
