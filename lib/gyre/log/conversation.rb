@@ -14,7 +14,7 @@ module Gyre
       # --- the first frame ---
 
       def greet(bytes)
-        @greeting = @greeting ? @greeting << bytes : bytes.dup
+        @greeting = (@greeting || String.new(encoding: Encoding::BINARY)) << bytes # a copy; dup would keep the whole buffer that is lent
         case wish = @hub.greeting.read(@greeting)
         when nil then nil
         when String then refuse(wish)

@@ -89,8 +89,9 @@ module Gyre
         @ingest.deliver(service, severity, message, time_ns, @session, sequence, time_us)
       end
 
+      # A part of what has come would keep all of the reader's buffer with it.
       def keep(rest, before)
-        @rest = rest
+        @rest = String.new(encoding: Encoding::BINARY) << rest unless rest.equal?(@rest)
         @ingest.keep(rest.bytesize - before)
       end
     end
