@@ -27,8 +27,9 @@ struct gyre_log_hub;
 struct gyre_log_mark {
   uint64_t sink; /* its number */
   uint64_t last;
-  uint64_t turn; /* of the sink, when it last got one */
-  size_t client; /* where the client stands in the sink's list in that turn */
+  uint64_t stored; /* of these, what its output has stored */
+  uint64_t turn;   /* of the sink, when it last got one */
+  size_t client;   /* where the client stands in the sink's list in that turn */
 };
 
 struct gyre_log_session {
@@ -43,6 +44,8 @@ struct gyre_log_session *gyre_log_session_open(const char *client_id);
 void gyre_log_session_release(struct gyre_log_session *session);
 /* The session's mark for a sink, made if there is none; NULL for want of memory. */
 struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, uint64_t sink);
+/* Everything up to this number is stored by all that are to have it. */
+uint64_t gyre_log_session_durable(const struct gyre_log_session *session);
 
 /* --- sinks: log_sink.c --- */
 
@@ -96,6 +99,12 @@ int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session
 int gyre_log_sink_finish(struct gyre_log_sink *sink);
 /* After they were read. */
 void gyre_log_sink_clear(struct gyre_log_sink *sink);
+
+/* Memory is used again, for fresh memory costs more than the work that is done in it. When so little of it was needed, and it
+ * is this large, it is given back. */
+static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
+  return capacity > (size_t)4 << 20 && needed < capacity / 8;
+}
 
 /* --- channels: log_channel.c --- */
 

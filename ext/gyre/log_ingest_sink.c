@@ -65,12 +65,26 @@ static VALUE clients_of(const struct gyre_log_sink *sink) {
   return clients;
 }
 
-static VALUE sink_take(VALUE self) {
+/* Puts the bytes in the place of what the String has, into the same memory if they fit. */
+static void put_into(VALUE string, const struct gyre_log_buffer *bytes) {
+  const long length = (long)bytes->length;
+  if (gyre_log_is_waste(rb_str_capacity(string), bytes->length)) rb_str_resize(string, 0);
+  if (rb_str_capacity(string) < bytes->length)
+    rb_str_modify_expand(string, length + length / 4 - RSTRING_LEN(string));
+  else
+    rb_str_modify(string);
+  if (length > 0) memcpy(RSTRING_PTR(string), bytes->bytes, bytes->length);
+  rb_str_set_len(string, length);
+}
+
+static VALUE sink_take(int count, VALUE *arguments, VALUE self) {
   struct gyre_log_sink *const sink = gyre_log_sink_of(self);
+  VALUE taken = Qnil;
+  rb_check_arity(count, 0, 1);
+  VALUE bytes = count > 0 ? rb_str_to_str(arguments[0]) : rb_str_new(NULL, 0);
   gyre_log_check(gyre_log_sink_finish(sink));
-  if (sink->bytes.length == 0 && sink->clients_count == 0) return Qnil;
-  VALUE bytes = rb_str_new(sink->bytes.bytes, (long)sink->bytes.length);
-  VALUE taken = rb_assoc_new(bytes, clients_of(sink));
+  put_into(bytes, &sink->bytes);
+  if (sink->bytes.length > 0 || sink->clients_count > 0) taken = rb_assoc_new(bytes, clients_of(sink));
   gyre_log_sink_clear(sink);
   return taken;
 }
@@ -114,7 +128,7 @@ static int set_mark(VALUE sink, VALUE sequence, VALUE session) {
   const uint64_t last = NUM2ULL(sequence), number = gyre_log_sink_of(sink)->number;
   struct gyre_log_mark *const mark = gyre_log_session_mark(gyre_log_session_of(session), number);
   if (!mark) gyre_log_check(-ENOMEM);
-  mark->last = last;
+  mark->last = mark->stored = last;
   return ST_CONTINUE;
 }
 
@@ -138,13 +152,23 @@ static VALUE session_client_id(VALUE self) {
 
 static VALUE session_received(VALUE self) { return ULL2NUM(gyre_log_session_of(self)->received); }
 
+static VALUE session_stored(VALUE self, VALUE sink, VALUE sequence) {
+  const uint64_t stored = NUM2ULL(sequence), number = gyre_log_sink_of(sink)->number;
+  struct gyre_log_mark *const mark = gyre_log_session_mark(gyre_log_session_of(self), number);
+  if (!mark) gyre_log_check(-ENOMEM);
+  if (mark->stored < stored) mark->stored = stored;
+  return Qnil;
+}
+
+static VALUE session_durable(VALUE self) { return ULL2NUM(gyre_log_session_durable(gyre_log_session_of(self))); }
+
 void gyre_init_log_sink(VALUE log) {
   id_text = rb_intern("text");
   id_json = rb_intern("json");
   id_redis = rb_intern("redis");
   class_sink = rb_define_class_under(log, "NativeSink", rb_cObject);
   rb_undef_alloc_func(class_sink);
-  rb_define_method(class_sink, "take", sink_take, 0);
+  rb_define_method(class_sink, "take", sink_take, -1);
   rb_define_method(class_sink, "bytesize", sink_bytesize, 0);
   rb_define_method(class_sink, "lines", sink_lines, 0);
   rb_define_method(class_sink, "dropped", sink_dropped, 0);
@@ -153,6 +177,8 @@ void gyre_init_log_sink(VALUE log) {
   rb_undef_alloc_func(class_session);
   rb_define_method(class_session, "client_id", session_client_id, 0);
   rb_define_method(class_session, "received", session_received, 0);
+  rb_define_method(class_session, "stored", session_stored, 2);
+  rb_define_method(class_session, "durable", session_durable, 0);
   rb_gc_register_mark_object(class_sink);
   rb_gc_register_mark_object(class_session);
 }

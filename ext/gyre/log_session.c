@@ -25,6 +25,15 @@ struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, ui
   if (!marks) return NULL;
   session->marks = marks;
   struct gyre_log_mark *const mark = &marks[session->marks_count++];
-  *mark = (struct gyre_log_mark){sink, 0, UINT64_MAX, 0};
+  *mark = (struct gyre_log_mark){.sink = sink, .turn = UINT64_MAX};
   return mark;
+}
+
+uint64_t gyre_log_session_durable(const struct gyre_log_session *session) {
+  uint64_t durable = session->received;
+  for (size_t i = 0; i < session->marks_count; i++) {
+    const struct gyre_log_mark *const mark = &session->marks[i];
+    if (mark->last > mark->stored && mark->stored < durable) durable = mark->stored;
+  }
+  return durable;
 }

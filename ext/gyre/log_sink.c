@@ -5,9 +5,6 @@
 
 #include <stdio.h>
 
-/* Of a sink that is empty; what a burst needed beyond that is given back. */
-#define CAPACITY_KEPT ((size_t)4 << 20)
-
 struct gyre_log_sink *gyre_log_sink_open(struct gyre_log_hub *hub, enum gyre_log_format format,
                                          struct gyre_log_text key) {
   struct gyre_log_sink *const sink = calloc(1, sizeof(*sink));
@@ -162,11 +159,11 @@ int gyre_log_sink_finish(struct gyre_log_sink *sink) { return write_repeated(sin
 
 void gyre_log_sink_clear(struct gyre_log_sink *sink) {
   count(sink, sink->bytes.length, 0);
+  if (gyre_log_is_waste(sink->bytes.capacity, sink->bytes.length)) gyre_log_buffer_free(&sink->bytes);
   sink->bytes.length = 0;
-  if (sink->bytes.capacity > CAPACITY_KEPT) gyre_log_buffer_free(&sink->bytes);
   sink->lines = sink->repeats = 0;
   sink->turn++;
   sink->clients_count = 0;
   sink->has_last = false;
-  if (sink->last.capacity > CAPACITY_KEPT) gyre_log_buffer_free(&sink->last);
+  if (gyre_log_is_waste(sink->last.capacity, sink->last.length)) gyre_log_buffer_free(&sink->last);
 }

@@ -173,6 +173,43 @@ LogIngests.test_case("LogIngestContract") do
     assert_equal({ "a" * 32 => 5, "b" * 32 => 5 }, clients)
   end
 
+  # As much as any sink has whose output has not stored it, and all of it when there is none.
+  def test_a_session_knows_what_is_durable
+    one, two = ingest.sink, ingest.sink
+    ingest.route("web", nil, [one])
+    ingest.route("db", nil, [two])
+    session = ingest.session("a" * 32, { one => 3 })
+    assert_equal 0, session.durable
+    feed(record(3) + record(4, service: "quiet"), kind: :records, session: session)
+    assert_equal [4, 4], [session.received, session.durable], "one has it stored already, the other is routed nowhere"
+    feed([record(5), record(6, service: "db"), record(7)].join, kind: :records, session: session)
+    assert_equal 0, session.durable
+    session.stored(one, 7)
+    assert_equal 0, session.durable, "the other one has 6"
+    session.stored(two, 6)
+    assert_equal 7, session.durable
+    feed([record(8), record(9)].join, kind: :records, session: session)
+    session.stored(one, 8)
+    session.stored(one, 5)
+    assert_equal 8, session.durable
+    assert_raises(TypeError) { session.stored(:sink, 9) } if ingest_class.name.include?("Native")
+  end
+
+  def test_a_sink_is_taken_into_the_same_string_again
+    sink = sink()
+    into = String.new(encoding: Encoding::BINARY)
+    ["x" * 3_000_000, "y", "z" * 6_000_000, "é" * 10].each do |text|
+      ingest.log("web", "info", text, LogIngests::TIME_NS)
+      bytes, clients = sink.take(into)
+      assert_same into, bytes
+      assert_equal [true, {}], [bytes == "2026/11/21 19:20:00|web|info|#{text}\n".b, clients]
+      rest = into.byteslice(20..) # shares its memory
+      assert_nil sink.take(into)
+      assert_equal [true, true], [into.empty?, rest == "web|info|#{text}\n".b]
+    end
+    assert_raises(FrozenError) { sink.take("".b.freeze) }
+  end
+
   def test_a_record_that_no_route_wants_counts_as_received
     session = ingest.session("a" * 32)
     feed(record(7), kind: :records, session: session)

@@ -6,6 +6,8 @@ require "test_helper"
 require "support/engines"
 require "gyre"
 require "gyre/log/committer"
+require "gyre/log/portable_session"
+require "gyre/log/session"
 
 GyreTest::Engines.test_case("LogCommitterTest") do
   # What an ingest's sink offers to the committer.
@@ -15,19 +17,24 @@ GyreTest::Engines.test_case("LogCommitterTest") do
       @clients = {}
     end
 
-    def add(text, clients = {})
+    # @param records [Hash{Session => Integer}]
+    def add(text, records = {})
       @data << text
-      @clients.merge!(clients)
+      records.each do |session, sequence|
+        session.intake.new_for?(self, sequence)
+        session.intake.receive(sequence)
+        @clients[session.client_id] = sequence
+      end
     end
 
     def bytesize
       @data.bytesize
     end
 
-    def take
+    def take(into)
       return if @data.empty? && @clients.empty?
 
-      taken = [@data, @clients]
+      taken = [into.replace(@data), @clients]
       initialize
       taken
     end
@@ -48,7 +55,7 @@ GyreTest::Engines.test_case("LogCommitterTest") do
     def write(data, clients)
       @gate&.wait
       @data << data
-      @calls << [:write, data.dup, clients]
+      @calls << [:write, String.new(data), clients]
     end
 
     %i[sync reopen].each { |name| define_method(name) { @calls << name } }
@@ -58,15 +65,18 @@ GyreTest::Engines.test_case("LogCommitterTest") do
     end
   end
 
-  session_class = Struct.new(:client_id, :received, :acknowledged) do
-    def acknowledge(sequence)
-      self.acknowledged = (acknowledged || []) << sequence
+  # A client that is there, and what it was told.
+  listener_class = Struct.new(:session, :told) do
+    def acknowledged
+      told << session.acknowledged
     end
   end
 
   define_method(:new_sink) { sink_class.new }
   define_method(:new_output) { |name = "output"| output_class.new(name) }
-  define_method(:new_session) { |id, received| session_class.new(id, received) }
+  define_method(:new_session) do |letter|
+    Gyre::Log::Session.new(Gyre::Log::PortableSession.new(letter * 32, {})).tap { |session| session.connection = listener_class.new(session, []) }
+  end
 
   def test_what_is_in_the_sinks_is_written_each_interval
     with_committer(interval: 0.01) do |_, sink, output|
@@ -98,20 +108,21 @@ GyreTest::Engines.test_case("LogCommitterTest") do
 
   def test_acknowledged_clients_wait_for_the_commit_interval_only
     with_committer(interval: 60) do |committer, sink, output|
-      session = new_session("a" * 32, 7)
-      sink.add("one\n", { session.client_id => 7 })
+      session = new_session("a")
+      sink.add("one\n", { session => 7 })
       committer.commit_soon(session)
-      eventually { session.acknowledged }
-      assert_equal [7], session.acknowledged
+      eventually { session.acknowledged == 7 }
+      assert_equal [7], session.connection.told
       assert_equal [[:write, "one\n", { session.client_id => 7 }], :sync], output.calls
     end
   end
 
   def test_who_has_nothing_in_any_sink_is_acknowledged_too
     with_committer(interval: 60) do |committer, _, output|
-      session = new_session("a" * 32, 9)
+      session = new_session("a")
+      session.intake.receive(9)
       committer.commit_soon(session)
-      eventually { session.acknowledged == [9] }
+      eventually { session.acknowledged == 9 }
       assert_empty output.calls
     end
   end
@@ -121,23 +132,22 @@ GyreTest::Engines.test_case("LogCommitterTest") do
     fast, slow = new_output("fast"), new_output("slow")
     slow.gate = Gyre::Promise.new
     run_committer([[fast_sink, fast], [slow_sink, slow]], interval: 60) do |committer|
-      both, one = new_session("a" * 32, 2), new_session("b" * 32, 5)
-      fast_sink.add("f", { both.client_id => 1, one.client_id => 5 })
-      slow_sink.add("s", { both.client_id => 2 })
+      both, one = new_session("a"), new_session("b")
+      fast_sink.add("f", { both => 1, one => 5 })
+      slow_sink.add("s", { both => 2 })
       [both, one].each { |session| committer.commit_soon(session) }
-      eventually { one.acknowledged == [5] }
-      assert_nil both.acknowledged
+      eventually { one.acknowledged == 5 }
+      assert_equal 0, both.acknowledged
       assert_equal 1, committer.bytes
       # Later ones of the same client come after it, though their output is free.
-      both.received = 3
-      fast_sink.add("g", { both.client_id => 3 })
+      fast_sink.add("g", { both => 3 })
       committer.commit_soon(both)
       eventually { fast.data == "fg" }
       sleep 0.001
-      assert_nil both.acknowledged
+      assert_equal 0, both.acknowledged
       slow.gate.resolve
-      eventually { both.acknowledged }
-      assert_equal [3], both.acknowledged
+      eventually { both.acknowledged.positive? }
+      assert_equal [3], both.connection.told
       assert_equal 0, committer.bytes
     end
   end
@@ -153,7 +163,7 @@ GyreTest::Engines.test_case("LogCommitterTest") do
         sink.add("f#{index}")
         eventually { output.data.end_with?("f#{index}") }
       end
-      assert_equal 10, committer.bytes
+      assert_equal [2, 8], [committer.bytes, stuck_sink.bytesize]
       assert_operator committer.unwritten_s, :>, 0
       refute committer.flush(0.01)
       status = committer.status.first
@@ -202,19 +212,24 @@ GyreTest::Engines.test_case("LogCommitterTest") do
     end
   end
 
-  def test_two_sinks_of_one_output_are_never_written_at_once
-    sinks = [new_sink, new_sink]
-    output = new_output
-    output.gate = Gyre::Promise.new
-    run_committer(sinks.map { |sink| [sink, output] }, interval: 60) do |committer|
-      session = new_session("a" * 32, 2)
-      sinks[0].add("a", { session.client_id => 1 })
-      sinks[1].add("b", { session.client_id => 2 })
+  # A commit takes what is there when its output is free, also what came after the pass that asked for it.
+  def test_what_came_during_a_commit_is_acknowledged_by_the_next
+    with_committer(interval: 60) do |committer, sink, output|
+      session = new_session("a")
+      output.gate = Gyre::Promise.new
+      sink.add("one\n", { session => 1 })
       committer.commit_soon(session)
-      sleep 0.02
+      eventually { committer.bytes.positive? }
+      committer.commit_soon(session)
+      committer.send(:pass)
+      sink.add("two\n", { session => 2 })
+      committer.commit_soon(session)
       output.gate.resolve
-      eventually { session.acknowledged == [2] }
-      assert_equal [[:write, "ab", { session.client_id => 2 }], :sync], output.calls
+      eventually { session.acknowledged == 2 }
+      assert_equal [1, 2], session.connection.told
+      assert_equal [[:write, "one\n", { "a" * 32 => 1 }], :sync, [:write, "two\n", { "a" * 32 => 2 }], :sync], output.calls
+      sleep 0.03
+      assert_equal 4, output.calls.size, "nothing is left to do"
     end
   end
 

@@ -7,7 +7,11 @@ require "gyre"
 require "gyre/log/session"
 
 class LogSessionTest < Minitest::Test
-  Intake = Struct.new(:client_id, :received)
+  Intake = Struct.new(:client_id, :received, :durable) do
+    def stored(_sink, sequence)
+      self.durable = sequence
+    end
+  end
   Listening = Struct.new(:count, :replacements, :answer) do
     def acknowledged
       self.count += 1
@@ -30,6 +34,16 @@ class LogSessionTest < Minitest::Test
     session = sessions.find("a", listening = Listening.new(0))
     [3, 2, 3, 5].each { |sequence| session.acknowledge(sequence) }
     assert_equal [5, 2], [session.acknowledged, listening.count]
+  end
+
+  def test_it_acknowledges_what_the_ingest_says_is_durable
+    session = sessions.find("a", Listening.new(0))
+    session.intake.received = 4
+    session.stored(:sink, 3)
+    assert_equal 0, session.acknowledged
+    session.settle
+    assert_equal 3, session.acknowledged
+    assert_predicate session, :pending?
   end
 
   def test_it_is_pending_until_all_is_durable

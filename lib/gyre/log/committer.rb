@@ -3,12 +3,11 @@
 # Takes what the ingest has put into the sinks to the outputs: when, in which order, and who hears of it. Made by the server,
 # which runs it in a task and calls `commit_soon`, `flush`, `reopen` and `bytes`. Knows nothing of formats, files or sockets.
 #
-#   sinks ──pass──► lanes' queues ──► write ──► sync ──► the sessions' acknowledge
-#         every interval;            one task an output (Committer::Lane): one that stands
-#         10 ms after commit_soon    still holds up no other
+#   pass ──► each lane, when its output is free: take the sink ──► write ──► sync ──► the sessions of the batch acknowledge
+#     every interval;               one task an output (Committer::Lane): one that stands still holds up
+#     10 ms after commit_soon       no other; what comes meanwhile waits in the sink, and goes in one batch
 #
-# A pass takes all sinks at one moment, and notes how far each session has come by then (Checkpoint). What a session's
-# checkpoint waits for is those lanes that got records of its client in this pass; checkpoints are over in their order.
+# A session is asked what is durable when a lane has stored records of its client, and after a pass, for what no route wanted.
 require "gyre/clock"
 require "gyre/condition"
 require "gyre/barrier"
@@ -20,21 +19,19 @@ module Gyre
     class Committer
       # Between two passes, also for an interval of 0.
       SHORTEST_S = 0.001
-      # How far a session had come when a pass took the sinks; open counts the lanes that have not stored it yet.
-      Checkpoint = Struct.new(:session, :received, :open)
 
-      # @param pairs [Array<Array(Sink, Output)>] several sinks may share an output
+      # @param pairs [Array<Array(Sink, Output)>]
       # @param interval [Numeric] between two passes without haste
       # @param sync_interval [Numeric, nil] between two syncs of what no acknowledged client waits for; nil or 0: never
       # @param commit_interval [Numeric] how long after {#commit_soon} a pass is made
       def initialize(pairs, interval: 1.0, sync_interval: 60.0, commit_interval: 0.01)
-        @lanes = pairs.group_by(&:last).map { |output, group| Lane.new(output, group.map(&:first), method(:stored)) }
+        @lanes = pairs.map { |sink, output| Lane.new(sink, output, method(:stored)) }
         @interval = [interval, SHORTEST_S].max
         @sync_interval = sync_interval if sync_interval&.positive?
         @commit_interval = commit_interval
         @wake = Condition.new
-        @sessions = {}.compare_by_identity    # whose records have come since the last pass
-        @checkpoints = {}.compare_by_identity # session => its checkpoints, the oldest first
+        @fresh = {}.compare_by_identity # sessions whose records have come since the last pass
+        @pending = {} # by client id: not all of whose records are durable
         @commit_at = nil
         @stopping = @haste = false
       end
@@ -50,9 +47,9 @@ module Gyre
       end
 
       # Something waits: a pass is made within the commit interval. Cheap, for each read.
-      # @param session [#client_id, #received, #acknowledge, nil] whose records came; it is acknowledged when they are stored
+      # @param session [Session, nil] whose records came
       def commit_soon(session = nil)
-        @sessions[session] = true if session
+        @pending[session.client_id] = @fresh[session] = session if session
         return if @commit_at
 
         @commit_at = Clock.now + @commit_interval
@@ -88,7 +85,7 @@ module Gyre
         @lanes.each(&:stop)
       end
 
-      # @return [Integer] bytes that were taken from sinks and are not written
+      # @return [Integer] bytes that were taken from sinks and are not written; what is in the sinks, the ingest knows
       def bytes
         @lanes.sum(&:bytes)
       end
@@ -122,7 +119,7 @@ module Gyre
           end
           if @haste || now >= write_at || (@commit_at && now >= @commit_at)
             again_at = (now + @commit_interval if @haste)
-            pass(now)
+            pass
             @commit_at = again_at
             write_at = now + @interval
           end
@@ -130,33 +127,26 @@ module Gyre
         end
       end
 
-      # Parks nowhere: all that has come until now is in it, and nothing else.
-      def pass(now = Clock.now)
+      def pass
         @commit_at = nil
         @haste = false
-        sessions, @sessions = @sessions, {}.compare_by_identity
-        checkpoints = sessions.each_key.to_h { |session| [session.client_id, Checkpoint.new(session, session.received, 0)] }
-        @lanes.each { |lane| lane.take(checkpoints, now) }
-        checkpoints.each_value do |checkpoint|
-          (@checkpoints[checkpoint.session] ||= []) << checkpoint
-          acknowledge(checkpoint.session)
-        end
+        @lanes.each(&:order_write)
+        fresh, @fresh = @fresh, {}.compare_by_identity
+        fresh.each_key { |session| settle(session) }
       end
 
       # A lane has stored a batch.
-      def stored(checkpoints)
-        checkpoints.each do |checkpoint|
-          checkpoint.open -= 1
-          acknowledge(checkpoint.session) if checkpoint.open.zero?
+      def stored(sink, clients)
+        clients.each do |client_id, sequence|
+          session = @pending[client_id] or next
+          session.stored(sink, sequence)
+          settle(session)
         end
       end
 
-      def acknowledge(session)
-        waiting = @checkpoints[session]
-        last = nil
-        last = waiting.shift while waiting.first&.open&.zero?
-        @checkpoints.delete(session) if waiting.empty?
-        session.acknowledge(last.received) if last
+      def settle(session)
+        session.settle
+        @pending.delete(session.client_id) unless session.pending?
       end
     end
   end

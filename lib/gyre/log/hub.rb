@@ -23,7 +23,7 @@ module Gyre
       # For how long, and how often each, connections are read at the end.
       EMPTY_S = 1.0
       EMPTY_READS = 8 * 1_048_576 / Connection::READ_BYTES
-      # When so much has come it is written before more is read: a batch of that size stays in the processor's caches.
+      # When so much has come the outputs have their turn before more is read: a batch of that size stays in the processor's caches.
       HASTE_BYTES = 1_048_576
 
       # @return [Gyre::Loop]
@@ -57,7 +57,7 @@ module Gyre
         @buffer = String.new(capacity: Connection::READ_BYTES)
         @connections, @tails = {}.compare_by_identity, {}.compare_by_identity
         @speakers, @resting = [], []
-        @fresh = 0
+        @read = 0
         @brake = Brake.new(@loop, @limits.memory_bytes_limit) { bytes unless server.trouble? }
         room = -> { bytes < @limits.memory_bytes_limit * 2 }
         @complaints = Complaints.new(@limits.complaints_limit, room: room) { |severity, message| log(severity, message) }
@@ -184,7 +184,8 @@ module Gyre
       # @param bytes [Integer]
       # @return [void]
       def fed(session, bytes = 0)
-        session ? @committer.commit_soon(session) : @fresh += bytes
+        session ? @committer.commit_soon(session) : @fresh = true
+        @read += bytes
         @committer.commit_now if @brake.press
       end
 
@@ -253,7 +254,7 @@ module Gyre
         when :brake  then @brake.look || make_room
         else block.call(key)
         end
-        make_way if @fresh > HASTE_BYTES
+        make_way if @read > HASTE_BYTES
       rescue StandardError => error
         report_fault(error)
       end
@@ -271,10 +272,11 @@ module Gyre
         end
       end
 
-      # Lets the committer and the outputs do their part.
+      # Lets the outputs do their part; what acknowledged clients sent waits for its commit all the same.
       def make_way
-        @fresh = 0
-        @committer.commit_now
+        @committer.commit_now if @fresh
+        @fresh = nil
+        @read = 0
         sleep 0
       end
 

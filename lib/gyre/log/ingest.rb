@@ -26,10 +26,13 @@
 #   services    {name => count}; beyond services_limit names, messages are counted under "(others)"
 #
 #   sink:    bytesize, lines: what take would give; dropped: since the beginning
-#            take → [String, {client_id => sequence}], or nil when there is nothing. The sink is empty then
+#            take(into = String.new) → [into, {client_id => sequence}], or nil when there is nothing. The sink is empty then. The
+#            String given has the lines afterwards and nothing else; a large one that is given again need not be made again
 #   stream:  feed(bytes, time_ns), finish(time_ns) → nil, or a String that says what is wrong; it stays wrong
 #            rest: the incomplete message, for a stream that takes this one's place; bytesize: its size; messages: count
 #   session: client_id; received: the highest sequence number that has come, 0 before the first
+#            stored(sink, sequence): the sink's output has stored its records up to there
+#            durable: everything up to this number is stored wherever a route wants it
 #
 # A record whose sequence is not above a sink's last one is not given to that sink again.
 

@@ -14,7 +14,7 @@ module Gyre
     # What each output does:
     #
     #   write(data, clients)  writes all of it, however long that takes; clients: {client id => last sequence number in data}.
-    #                         Afterwards, with clients after sync, data is empty: it must not be kept
+    #                         Afterwards, with clients after sync, data gets other bytes: it must not be kept
     #   sync                  returns when all that was written is durable; never holds up the loop
     #   reopen  close         HUP; the end. A file also has reopen_soon, for a HUP in the middle of a write
     #   stored_by(client id)  the last sequence number of a client's that is stored: what it need not send again; as it is now, raises

@@ -19,8 +19,9 @@ module Gyre
 
         @client_id = client_id.dup.freeze
         @received = 0
-        @last = {}.compare_by_identity
+        @last = {}.compare_by_identity # what each sink has
         last.each { |sink, sequence| @last[sink] = sequence }
+        @stored = @last.dup # and of that, its output
       end
 
       # @param sequence [Integer]
@@ -37,6 +38,19 @@ module Gyre
 
         @last[sink] = sequence
         true
+      end
+
+      # A sink's output has stored the records up to there.
+      #
+      # @return [void]
+      def stored(sink, sequence)
+        @stored[sink] = [@stored.fetch(sink, 0), sequence].max
+      end
+
+      # @return [Integer] everything up to this number is stored by all that are to have it
+      def durable
+        behind = @last.filter_map { |sink, sequence| @stored.fetch(sink, 0).then { |stored| stored if stored < sequence } }
+        [@received, *behind].min
       end
     end
   end

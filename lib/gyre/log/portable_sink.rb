@@ -58,12 +58,12 @@ module Gyre
         @clients[client_id] = [sequence, @clients.fetch(client_id, 0)].max
       end
 
+      # @param into [String] BINARY
       # @return [Array(String, Hash{String => Integer}), nil]
-      def take
+      def take(into = String.new(encoding: Encoding::BINARY))
         write_repeated
-        return if @bytes.empty? && @clients.empty?
-
-        taken = [@bytes, @clients]
+        into.replace(@bytes)
+        taken = [into, @clients] unless @bytes.empty? && @clients.empty?
         hold(-@bytes.bytesize)
         empty
         taken

@@ -18,10 +18,10 @@ module Gyre
       # @return [Connection, nil] where the client is at present
       attr_accessor :connection
 
-      # @param intake [#received, #client_id] the ingest's session
+      # @param intake [#received, #durable, #stored, #client_id] the ingest's session
       def initialize(intake)
         @intake = intake
-        @client_id = intake.client_id
+        @client_id = -intake.client_id
         @acknowledged = 0
         @connection = nil
       end
@@ -31,7 +31,21 @@ module Gyre
         @intake.received
       end
 
-      # Everything up to here is durable. Called by the committer, in its own task.
+      # A sink's output has stored the client's records up to there. Called by the committer, in a task of its own.
+      #
+      # @return [void]
+      def stored(sink, sequence)
+        @intake.stored(sink, sequence)
+      end
+
+      # Acknowledges what is durable. Called by the committer.
+      #
+      # @return [void]
+      def settle
+        acknowledge(@intake.durable)
+      end
+
+      # Everything up to here is durable.
       #
       # @param sequence [Integer]
       # @return [void]

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# One output and the task that writes to it: a queue of what the passes took, written and synced in order. Made by the Committer,
-# of which it knows only whom to tell when a batch is stored. Only `run` waits for the output.
+# One output and the task that writes to it: takes all that is in the sink when a pass has asked for it and the output is free,
+# writes it and syncs it. Made by the Committer, of which it knows only whom to tell when a batch is stored. Only `run` waits for
+# the output.
 
 require "gyre/clock"
 require "gyre/condition"
@@ -9,57 +10,42 @@ require "gyre/condition"
 module Gyre
   module Log
     class Committer
-      # The way from some sinks to one output.
+      # The way from a sink to its output.
       class Lane
-        # What a pass took. since: none of its bytes is older than that; checkpoints: of the clients that have records in it.
-        Batch = Struct.new(:data, :clients, :checkpoints, :since)
-        # Batches that wait are written in one go, up to that.
-        MERGED_BYTES = 4 * 1024 * 1024
-
         # @return [Integer] bytes taken and not yet written
         attr_reader :bytes
 
+        # @param sink [NativeSink, PortableSink]
         # @param output [Output]
-        # @param sinks [Array]
-        # @param stored [#call] is given the checkpoints of what is stored
-        def initialize(output, sinks, stored)
+        # @param stored [#call] is given the sink and {client id => sequence number} of what is stored
+        def initialize(sink, output, stored)
+          @sink = sink
           @output = output
-          @sinks = sinks
           @stored = stored
-          @queue = []
+          @data = String.new(encoding: Encoding::BINARY) # one batch after the other, in the same memory
           @bytes = @written = 0
-          @empty_at = Clock.now # when the sinks were seen empty last
+          @empty_at = Clock.now # when the sink was seen empty last
           @unsynced_since = @writing = nil
-          @taken = @put = @synced = 0 # batches so far: in the queue, written, durable
+          @asked = @put = @synced = 0 # passes so far: asked for, with all that they were to write written, durable
           @sync_at = @reopen_at = nil # after which of them
           @stopping = false
           @work = Condition.new
           @finished = Condition.new
         end
 
-        # Empties the sinks into the queue.
-        # @param checkpoints [Hash{String=>Checkpoint}] of this pass, by client
-        def take(checkpoints, now)
-          @sinks.each do |sink|
-            data, clients = sink.take
-            next unless data
-
-            waiting = clients.keys.filter_map { |id| checkpoints[id] }
-            waiting.each { |checkpoint| checkpoint.open += 1 }
-            @queue << Batch.new(data, clients, waiting, @empty_at)
-            @bytes += data.bytesize
-            @taken += 1
-          end
-          @empty_at = now
-          @work.signal unless @queue.empty?
+        # Has what is in the sink now written.
+        def order_write
+          @asked += 1
+          @empty_at = Clock.now if @sink.bytesize.zero?
+          @work.signal
         end
 
-        # Has everything that is queued now written and synced.
+        # Has everything written that the passes until now were to write, and synced.
         # @return [Integer] a ticket for {#await}
         def order_sync
-          @sync_at = @taken if @synced < @taken
+          @sync_at = @asked if @synced < @asked
           @work.signal
-          @taken
+          @asked
         end
 
         # @param ticket [Integer]
@@ -75,9 +61,9 @@ module Gyre
           true
         end
 
-        # Has the output opened anew after what is queued now.
+        # Has the output opened anew after what the passes until now were to write.
         def order_reopen
-          @reopen_at = @taken
+          @reopen_at = @asked
           @output.reopen_soon if @writing && @output.respond_to?(:reopen_soon)
           @work.signal
         end
@@ -87,7 +73,7 @@ module Gyre
           until @stopping
             if due?(@sync_at) then sync
             elsif due?(@reopen_at) then reopen
-            elsif @queue.any? then write
+            elsif @put < @asked then take
             else @work.wait
             end
           end
@@ -104,7 +90,7 @@ module Gyre
 
         # @return [Float]
         def unwritten_s(now)
-          since = @writing || @queue.first&.since || (@empty_at if @sinks.any? { |sink| sink.bytesize.positive? })
+          since = @writing || (@empty_at if @sink.bytesize.positive?)
           since ? [now - since, 0.0].max : 0.0
         end
 
@@ -114,42 +100,39 @@ module Gyre
         end
 
         def status(now)
-          { output: to_s, bytes: @bytes, written: @written, trouble: @output.trouble,
+          { output: to_s, bytes: @bytes + @sink.bytesize, written: @written, trouble: @output.trouble,
             unwritten_s: unwritten_s(now).round(3), unsynced_s: unsynced_s(now).round(3) }
         end
 
         private
 
-        def write
-          batches = next_batches
-          data = batches.one? ? batches.first.data : batches.map(&:data).join
-          clients = batches.map(&:clients).reduce { |all, more| all.merge(more) { |_, one, other| [one, other].max } }
-          @writing = batches.first.since
-          @output.write(data, clients)
-          @unsynced_since ||= @writing
-          @writing = nil
-          @bytes -= data.bytesize
-          @written += data.bytesize
-          @put += batches.size
-          unless clients.empty?
-            sync
-            batches.each { |batch| @stored.call(batch.checkpoints) }
-          end
-          # At once and not by the collector: the next batch gets the same memory, which is a third of the work for a large one.
-          data.clear
+        def take
+          asked = @asked
+          _, clients = @sink.take(@data)
+          write(clients) if clients
+          @put = asked
+          return if clients.nil? || clients.empty?
+
+          sync
+          @stored.call(@sink, clients)
         end
 
-        def next_batches
-          size = 0
-          count = @queue.index { |batch| (size += batch.data.bytesize) > MERGED_BYTES } || @queue.size
-          @queue.shift([count, 1].max)
+        def write(clients)
+          @writing, @empty_at = @empty_at, Clock.now
+          @bytes = @data.bytesize
+          @output.write(@data, clients)
+          @unsynced_since ||= @writing
+          @writing = nil
+          @written += @bytes
+          @bytes = 0
         end
 
         def sync
           @sync_at = nil if due?(@sync_at)
-          @output.sync
+          put = @put
+          @output.sync if @unsynced_since
           @unsynced_since = nil
-          @synced = @put
+          @synced = put
           @finished.signal
         end
 
