@@ -121,6 +121,21 @@ class LogCommandServeTest < Minitest::Test
     eventually { server.messages.include?("still here") }
   end
 
+  def test_usr2_with_a_port_that_another_has_changes_nothing
+    server = start_server
+    TCPServer.open("127.0.0.1", 0) do |taken|
+      address = "tcp://127.0.0.1:#{taken.local_address.ip_port}"
+      config = YAML.safe_load(server.read("log.yml")).merge("inputs" => [{ "type" => "json", "bind" => address }])
+      File.write(server.path("log.yml"), YAML.dump(config))
+      Process.kill(:USR2, server.pid)
+      eventually { server.read("err").include?("not started anew: listen on #{address}: address already in use") }
+    end
+    log(server, "still here")
+    eventually { server.messages.include?("still here") }
+    Process.kill(:USR2, server.pid) # now it is free
+    eventually { server.read("err").scan("listens on").size == 2 }
+  end
+
   def test_a_daemon_is_a_process_of_its_own_and_its_caller_waits_until_it_listens
     folder = log_folder
     port = GyreTest::LogPeers.free_port

@@ -9,6 +9,6 @@ require "gyre/log/server"
 settings = JSON.parse(ARGV.fetch(0), symbolize_names: true)
 check = settings.delete(:check)
 command = [{ "RUBYOPT" => nil }, RbConfig.ruby, *$LOAD_PATH.grep(/lib\z/).map { |path| "-I#{path}" }, $PROGRAM_NAME, *ARGV]
-server = Gyre::Log::Server.new(report: $stderr, restart: -> { check || command }, **settings)
+server = Gyre::Log::Server.new(report: $stderr, restart: ->(_inputs) { check || command }, **settings)
 $stdout.sync = true
 exit(server.run { |running| $stdout.write("#{running.endpoints.first.port} #{Process.pid}\n") })

@@ -51,8 +51,8 @@ module Gyre
       # @param raw [Boolean] messages as they came, with line ends: lines can be forged
       # @param signals [Boolean] whether INT, TERM, HUP and USR2 are for it
       # @param report [#puts] what the server says of itself
-      # @param restart [#call, nil] called for USR2, in a task: checks the fresh program, and returns what Process.exec takes to
-      #   start it (an Array), or a String that says why it must not be
+      # @param restart [#call, nil] called for USR2, in a task, with the names of the inputs that a fresh program would inherit: checks
+      #   it, and returns what Process.exec takes to start it (an Array), or a String that says why it must not be
       # @raise [ArgumentError] names the setting that is wrong
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: Routing::LEVELS, interval: 1,
                      sync_interval: 60, inputs: [], tls: nil, limits: {}, raw: false, signals: true, report: $stderr, restart: nil)
@@ -235,7 +235,7 @@ module Gyre
       # --- a fresh process in this one's place ---
 
       def start_anew
-        command = @restart ? @restart.call : "this server was not told how to start anew"
+        command = @restart ? @restart.call(@doors.map { |door| door.input.to_s }.uniq) : "this server was not told how to start anew"
         return report("not started anew: #{command}") unless command.is_a?(Array)
 
         @hub.brake.hold do

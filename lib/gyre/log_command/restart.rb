@@ -9,6 +9,9 @@ module Gyre
   module LogCommand
     # The command of this process.
     class Restart
+      # Names, one a line, what the checked program need not be able to listen on: it would inherit that.
+      INHERITED = "GYRE_LOG_INHERITED"
+
       # @param arguments [Array<String>] what followed `gyre log`
       # @param program [String]
       def initialize(arguments, program: $PROGRAM_NAME)
@@ -16,12 +19,13 @@ module Gyre
         @program = program
       end
 
-      # Reads program and configuration as they are now.
+      # Reads program and configuration as they are now, and sees whether it could listen.
       #
+      # @param inputs [Array<String>] what the server listens for already
       # @return [Array<String>] for Process.exec
       # @return [String] why it must not be
-      def call
-        said = IO.popen([*command, "--check", err: %i[child out]], &:read)
+      def call(inputs)
+        said = IO.popen([{ INHERITED => inputs.join("\n") }, *command, "--check", err: %i[child out]], &:read)
         $?.success? ? command : said.strip.delete_prefix("gyre log: ")
       rescue SystemCallError => error
         error.message

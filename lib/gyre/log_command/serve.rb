@@ -39,6 +39,7 @@ module Gyre
           configuration = configure(options)
           return serve(configuration, Restart.new(arguments)) unless options.show == :check
 
+          try_listening(configuration, ENV[Restart::INHERITED].lines(chomp: true)) if ENV.key?(Restart::INHERITED)
           @out.puts("#{options.path || "the configuration"} is right")
         end
         DONE
@@ -96,7 +97,21 @@ module Gyre
       end
 
       def listen(configuration, restart)
-        Log::Server.new(**configuration.settings, report: @err, restart: restart).listen
+        listening { Log::Server.new(**configuration.settings, report: @err, restart: restart).listen }
+      end
+
+      # Without serving: whoever is to be replaced still does.
+      def try_listening(configuration, inherited)
+        require "gyre/log/input"
+        bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)
+        listening do
+          fresh = Log::Input.all(bind, inputs || [], tls).reject { |input| inherited.include?(input.to_s) }
+          fresh.flat_map(&:bind).each(&:close)
+        end
+      end
+
+      def listening
+        yield
       rescue ArgumentError, SocketError => error
         raise StartError, error.message
       rescue SystemCallError => error

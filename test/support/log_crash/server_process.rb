@@ -25,7 +25,7 @@ module GyreTest
         report = File.open(File.join(folder, "server.err"), "a").tap { |file| file.sync = true }
         server = Gyre::Log::Server.new(bind: settings.fetch("bind"), report: report, interval: settings.fetch("interval"), sync_interval: 1,
                                        logs: logs(settings), default_log: { logfile: File.join(folder, "all.log"), rotate: rotation(settings) },
-                                       restart: -> { fresh_program(settings) })
+                                       restart: ->(_inputs) { fresh_program(settings) })
         server.run { ready&.write("!") } ? 0 : 1
       end
 
