@@ -8,6 +8,7 @@
  * little endian), bytes.
  */
 #include "check.h"
+#include "frames.h"
 #include "http1_chunked.h"
 #include "http1_exercise.h"
 #include "http1_parser.h"
@@ -153,34 +154,19 @@ static void data_is_a_slice_of_the_input(void) {
         consumed == 0);
 }
 
-static uint32_t little_endian(const unsigned char *bytes) {
-  return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-}
-
-static int answer_frames(void) {
-  unsigned char header[17];
-  while (fread(header, sizeof(header), 1, stdin) == 1) {
-    struct exercise_input input;
-    char *bytes, *answer;
-    input.kind = (enum exercise_kind)header[0];
-    input.limits.request_line_bytes = little_endian(header + 1);
-    input.limits.header_bytes = little_endian(header + 5);
-    input.limits.header_count = (uint16_t)little_endian(header + 9);
-    input.length = little_endian(header + 13);
-    bytes = malloc(input.length + 1);
-    if (bytes == NULL || (input.length > 0 && fread(bytes, input.length, 1, stdin) != 1)) abort();
-    input.bytes = bytes;
-    answer = exercise(&input);
-    puts(answer);
-    fflush(stdout);
-    free(answer);
-    free(bytes);
-  }
-  return 0;
+/* See the head of this file. */
+static char *answer(const unsigned char *header, const char *bytes, size_t length) {
+  const struct exercise_input input = {.kind = (enum exercise_kind)header[0],
+                                       .limits = {.request_line_bytes = little_endian(header + 1),
+                                                  .header_bytes = little_endian(header + 5),
+                                                  .header_count = (uint16_t)little_endian(header + 9)},
+                                       .bytes = bytes,
+                                       .length = length};
+  return exercise(&input);
 }
 
 int main(int count, char **arguments) {
-  if (count > 1 && strcmp(arguments[1], "frames") == 0) return answer_frames();
+  if (count > 1 && strcmp(arguments[1], "frames") == 0) return answer_frames(17, answer);
   the_table_of_bytes_says_what_the_grammar_says();
   the_searches_agree_with_the_table();
   offsets_count_from_the_start_of_the_bytes();

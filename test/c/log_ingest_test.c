@@ -6,6 +6,7 @@
  * A frame: kind (f, r, s), framing (0 to 2), limit and length (four bytes each, little endian), bytes.
  */
 #include "check.h"
+#include "frames.h"
 #include "log_crc32.h"
 #include "log_exercise.h"
 
@@ -145,34 +146,21 @@ static void an_incomplete_message_needs_no_memory_once_it_is_whole(void) {
   gyre_log_hub_release(hub);
 }
 
-static uint32_t little_endian(const unsigned char *bytes) {
-  return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-}
-
-static int answer_frames(void) {
-  unsigned char header[10];
-  while (fread(header, sizeof(header), 1, stdin) == 1) {
-    struct log_exercise_input input;
-    char *bytes, *answer;
-    input.kind = header[0] == 'f' ? GYRE_LOG_FRAMES : header[0] == 'r' ? GYRE_LOG_RECORDS : GYRE_LOG_SYSLOG;
-    input.framing = (enum gyre_log_framing)header[1];
-    input.limit = little_endian(header + 2);
-    input.length = little_endian(header + 6);
-    bytes = malloc(input.length + 1);
-    if (bytes == NULL || (input.length > 0 && fread(bytes, input.length, 1, stdin) != 1)) abort();
-    input.bytes = bytes;
-    answer = log_exercise(&input);
-    puts(answer);
-    fflush(stdout);
-    free(answer);
-    free(bytes);
-  }
-  return 0;
+/* See the head of this file. */
+static char *answer(const unsigned char *header, const char *bytes, size_t length) {
+  const struct log_exercise_input input = {.kind = header[0] == 'f'   ? GYRE_LOG_FRAMES
+                                                   : header[0] == 'r' ? GYRE_LOG_RECORDS
+                                                                      : GYRE_LOG_SYSLOG,
+                                           .framing = (enum gyre_log_framing)header[1],
+                                           .limit = little_endian(header + 2),
+                                           .bytes = bytes,
+                                           .length = length};
+  return log_exercise(&input);
 }
 
 int main(int count, char **arguments) {
   gyre_log_crc32_setup();
-  if (count > 1 && strcmp(arguments[1], "frames") == 0) return answer_frames();
+  if (count > 1 && strcmp(arguments[1], "frames") == 0) return answer_frames(10, answer);
   the_checksum_is_zlibs();
   the_checksum_is_the_standards_for_each_length_and_place();
   they_may_be_released_in_any_order();
