@@ -7,27 +7,14 @@
 
 require "gyre"
 require "net/http"
-require "socket"
+require_relative "support/slow_shop"
 
-# The shop: ordinary threads that know nothing of Gyre.
-shop = TCPServer.new("127.0.0.1", 0)
-Thread.new do
-  while (connection = shop.accept)
-    Thread.new(connection) do |client|
-      path = client.gets.split[1]
-      nil until client.gets.chomp.empty?
-      sleep 0.5
-      body = "price of #{path.delete_prefix("/")}"
-      client.write("HTTP/1.1 200 OK\r\ncontent-length: #{body.bytesize}\r\nconnection: close\r\n\r\n#{body}")
-      client.close
-    end
-  end
-end
+shop = SlowShop.open
 
 started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 Gyre.run do |task|
   questions = %w[tea coffee milk sugar bread].map do |good|
-    task.async { Net::HTTP.get(URI("http://127.0.0.1:#{shop.local_address.ip_port}/#{good}")) }
+    task.async { Net::HTTP.get(URI("#{shop}/#{good}")) }
   end
   questions.each { |question| puts question.wait }
 end
