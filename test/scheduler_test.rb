@@ -6,5 +6,7 @@ require "support/engines"
 require "contracts/scheduler_contract"
 
 SchedulerContract.constants.grep(/\A[A-Z][a-z]/).each do |part|
-  GyreTest::Engines.test_case("Scheduler#{part}Test", backends: GyreTest::Engines::ALL) { include SchedulerContract, SchedulerContract.const_get(part) }
+  GyreTest::Engines.test_case("Scheduler#{part}Test", backends: GyreTest::Engines::ALL) do
+    include SchedulerContract, SchedulerContract.const_get(part)
+  end
 end

@@ -142,6 +142,17 @@ class TidyTest < Minitest::Test
     assert_empty lines_matching(/\t/, tracked_files.grep(/\.(?:rb|rake|ru|gemspec)\z/))
   end
 
+  # `rake lint` knows it, too; this is at hand wherever tests run.
+  def test_no_line_of_ruby_is_longer_than_rubocop_allows
+    limit = Integer(read(".rubocop.yml")[/^Layout\/LineLength:\n  Max: (\d+)/, 1])
+    long = (ruby_files + files("test/**/*.rb")).uniq.flat_map do |path|
+      read(path).each_line(chomp: true).with_index(1).filter_map do |line, number|
+        "#{path}:#{number}" if line.length > limit && line.sub(/ *# rubocop:.*/, "").length > limit
+      end
+    end
+    assert_empty long, "wrap them"
+  end
+
   def test_no_paths_of_a_machine
     assert_empty lines_matching(MACHINE_PATHS, tracked_files)
   end

@@ -564,7 +564,9 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
         Fiber.new { selector.yield && steps << :yielded }.transfer
         selector.push(Fiber.new { selector.resume(Fiber.new { steps << :resumed }) })
       end
-      Fiber.new { begin; selector.yield; rescue KeyError; steps << :raised; end }.then { |fiber| fiber.transfer; selector.raise(fiber, KeyError, "x") }
+      raised = Fiber.new { begin; selector.yield; rescue KeyError; steps << :raised; end }
+      raised.transfer
+      selector.raise(raised, KeyError, "x")
       writer.write("x")
       4.times { selector.select(0) }
       GC.stress = false

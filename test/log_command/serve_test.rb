@@ -153,7 +153,8 @@ class LogCommandServeTest < Minitest::Test
 
   def assert_keeps_its_number_through_usr2(pid, port, folder)
     viewer = Gyre::Log::Viewer.new(port)
-    Socket.tcp("127.0.0.1", port) { |socket| socket.write(GyreTest::LogPeers.frame("a", "authentication", "") + GyreTest::LogPeers.frame("a", "info", "one")) }
+    frames = GyreTest::LogPeers.frame("a", "authentication", "") + GyreTest::LogPeers.frame("a", "info", "one")
+    Socket.tcp("127.0.0.1", port) { |socket| socket.write(frames) }
     eventually { viewer.status["messages"] == 1 }
     Process.kill(:USR2, pid)
     eventually do

@@ -8,7 +8,8 @@
 #        │            │                      │                                 ▲     not told yet; :lingering: the client gets
 #        └────────────┴──────────────────────┴── fault, denied ─► :lingering ──┘     time to read why
 #
-# :asking is for acknowledged clients, where other servers write to an output too and it is asked what it has; nothing is read then. Syslog and JSON begin with :serving. What is served is a Gyre::Log::Feed or a Gyre::Log::Tail.
+# :asking is for acknowledged clients, where other servers write to an output too and it is asked what it has; nothing is read then.
+# Syslog and JSON begin with :serving. What is served is a Gyre::Log::Feed or a Gyre::Log::Tail.
 
 require "gyre/log/conversation"
 require "gyre/log/link"
