@@ -15,7 +15,8 @@ class MeasuresTest < Minitest::Test
   def test_periods
     { "minute" => 60, "Hour" => 3600, :day => 86_400, "1 day" => 86_400, "2days" => 172_800, "2 hours" => 7200, "week" => 604_800, 90 => 90,
       1.5 => 1.5, "90" => 90, "0.5" => 0.5 }.each { |text, seconds| assert_equal seconds, Measures.period(text), text.inspect }
-    [0, -1, "0", "0 days", "fortnight", Float::INFINITY, Float::NAN, Complex(1, 1), "", nil, true].each { |text| assert_nil Measures.period(text), text.inspect }
+    wrong = [0, -1, "0", "0 days", "fortnight", Float::INFINITY, Float::NAN, Complex(1, 1), "", nil, true]
+    wrong.each { |text| assert_nil Measures.period(text), text.inspect }
   end
 
   def test_numbers

@@ -18,7 +18,8 @@ module Gyre
       Gyre::Limits.row(:stop_timeout_s, 30, :seconds, "for writing and syncing all at the end, and before a restart"),
       Gyre::Limits.row(:frame_bytes_limit, 8_192, :bytes, "a frame of the old wire has fewer (Analogger's own limit; four digits carry 9999)"),
       Gyre::Limits.row(:message_bytes_limit, 1_048_576, :bytes,
-                       "one syslog message, JSON line or record (these have 1M at least); while one is incomplete, it is all that a connection keeps"),
+                       "one syslog message, JSON line or record (these have 1M at least); while one is incomplete, " \
+                       "it is all that a connection keeps"),
       Gyre::Limits.row(:memory_bytes_limit, 67_108_864, :bytes, "messages in memory; beyond it nothing is read until half of it is written"),
       Gyre::Limits.row(:tailers_limit, 100, :count, "connections that follow the log"),
       Gyre::Limits.row(:tail_bytes_limit, 1_048_576, :bytes, "lines kept for one that follows too slowly; further ones are dropped and counted"),
