@@ -126,9 +126,10 @@ module GyreTest
       def listening?
         raise "#{@peer}'s server has ended: #{read("err")}" if gone?
 
-        Socket.tcp("127.0.0.1", @port).close
+        # Ours heeds signals from the moment on at which it answers: here, by hanging up.
+        Socket.tcp("127.0.0.1", @port) { |socket| @peer == GYRE && socket.tap(&:close_write).read }
         true
-      rescue Errno::ECONNREFUSED
+      rescue Errno::ECONNREFUSED, Errno::ECONNRESET
         false
       end
     end
