@@ -5,8 +5,9 @@
 require "gyre/loop"
 
 unless Gyre::Loop.native?
-  reason = "#{Gyre::Native.load_error.message}: build it with `rake compile`"
-  reason = "GYRE_BACKEND=select rules it out: unset it" if ENV["GYRE_BACKEND"] == Gyre::Loop::PORTABLE
+  # With GYRE_BACKEND=select nobody has loaded Gyre::Native.
+  refused = ENV["GYRE_BACKEND"] == Gyre::Loop::PORTABLE
+  reason = refused ? "GYRE_BACKEND=select rules it out: unset it" : "#{Gyre::Native.load_error.message}: build it with `rake compile`"
   raise LoadError, "gyre/async needs Gyre's C extension (#{reason}), or leave `require \"gyre/async\"` out, and Async runs on io-event's own selector"
 end
 
