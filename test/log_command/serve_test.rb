@@ -81,6 +81,23 @@ class LogCommandServeTest < Minitest::Test
     assert_equal "#{first.pid}\n", first.read("log.pid")
   end
 
+  def test_signals_are_heeded_from_the_moment_on_at_which_it_says_that_it_listens
+    code = <<~RUBY
+      require "gyre/log_command"
+      require "gyre/log_command/serve"
+      err = Object.new
+      err.define_singleton_method(:puts) do |line|
+        $stderr.puts(line)
+        %w[HUP TERM].each { |name| Process.kill(name, Process.pid) } if line.include?("listens on")
+      end
+      exit Gyre::LogCommand::Serve.new(out: $stdout, err: err).start(%w[-p 0 -d log -w pid])
+    RUBY
+    folder = log_folder
+    output = run_program(RbConfig.ruby, "-w", "-I#{GyreTest::Helpers::LIB}", "-e", code, chdir: folder)
+    assert_equal 0, output.status.exitstatus, [output.status, output.err].join("\n")
+    refute_path_exists File.join(folder, "pid")
+  end
+
   def test_hup_opens_the_files_anew
     server = start_server
     log(server, "one")

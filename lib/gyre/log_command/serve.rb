@@ -86,12 +86,15 @@ module Gyre
         raise StartError, "GYRE_BACKEND: #{error.message}"
       end
 
+      # Whoever hears that it listens, or finds its pidfile, may send signals: so that comes when they are heeded.
       def run(configuration, restart, pidfile)
         server = listen(configuration, restart)
-        pidfile&.write
-        announce(server, configuration)
-        yield if block_given?
-        server.run ? DONE : FAILED
+        complete = server.run do
+          pidfile&.write
+          announce(server, configuration)
+          yield if block_given?
+        end
+        complete ? DONE : FAILED
       ensure
         pidfile&.remove
       end
