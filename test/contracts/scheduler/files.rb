@@ -17,26 +17,17 @@ module SchedulerContract
     BLOCK = 4096
 
     def test_a_read_that_waits_for_the_disk_does_not_stop_others
-      with_cold_file do |file|
-        steps = []
-        with_scheduler do |scheduler|
-          scheduler.spawn { (steps << :begin).then { steps << (file.read(10_000) == CONTENT[0, 10_000]) } }
-          scheduler.spawn { steps << :other }
-        end
-        assert_equal [:begin, :other, true], steps
+      until_a_read_waits do |file|
+        order_beside { file.read(10_000) == CONTENT[0, 10_000] } == [:begin, :other, true]
       end
     end
 
     def test_a_read_at_a_place_does_not_stop_others_either
       since_ruby "3.3" # before, IO#pread has no hook
-      with_cold_file do |file|
-        steps = []
-        with_scheduler do |scheduler|
-          scheduler.spawn { (steps << :begin).then { steps << (file.pread(10_000, 70_000) == CONTENT[70_000, 10_000]) } }
-          scheduler.spawn { steps << :other }
-        end
-        assert_equal [:begin, :other, true], steps
+      until_a_read_waits do |file|
+        order = order_beside { file.pread(10_000, 70_000) == CONTENT[70_000, 10_000] }
         assert_equal 0, file.pos
+        order == [:begin, :other, true]
       end
     end
 
@@ -75,14 +66,16 @@ module SchedulerContract
     end
 
     def test_a_file_that_is_closed_during_a_read_raises_there
-      with_cold_file do |file|
-        error = nil
+      until_a_read_waits do |file|
+        result = waited = nil
         in_fiber do |scheduler|
-          scheduler.spawn { file.read(10_000) rescue error = $! }
+          scheduler.spawn { result = file.read(10_000) rescue $! }
+          waited = result.nil?
           file.close
-          eventually { error }
+          eventually { result }
         end
-        assert_kind_of IOError, error
+        assert_kind_of waited ? IOError : String, result
+        waited
       end
     end
 
@@ -236,6 +229,31 @@ module SchedulerContract
         file.write(CONTENT).then { file.fsync }
         file.advise(:dontneed)
         yield file.path
+      end
+    end
+
+    # What happens in which order when a fiber reads and another one is ready.
+    # @yieldreturn [Boolean] whether what was read is right
+    # @return [Array<Symbol, true>]
+    def order_beside
+      steps = []
+      with_scheduler do |scheduler|
+        scheduler.spawn { (steps << :begin).then { steps << yield } }
+        scheduler.spawn { steps << :other }
+      end
+      assert_includes steps, true, "what was read"
+      steps
+    end
+
+    # Asked whether a read would wait, the kernel says yes and fetches what is wanted; where the process loses its processor in
+    # between, it is there in the answer's stead. So each attempt has a file of which nothing is in memory, until one waits.
+    # @yieldparam file [File]
+    # @yieldreturn [Boolean] whether the read had to wait
+    def until_a_read_waits
+      with_cold_file do |cold|
+        eventually(what: "a read that waits for the disk and lets others run") do
+          File.open(cold.path, "rb") { |file| file.advise(:dontneed).then { yield file } }
+        end
       end
     end
 
