@@ -6,6 +6,7 @@
 
 #ifdef GYRE_HAVE_EPOLL
 #include "backend.h"
+#include "direct_calls.h"
 #include "wakeup.h"
 
 #include <errno.h>
@@ -94,7 +95,7 @@ static int ask(struct epoll_state *state, struct epoll_event *ready, int capacit
   }
 #endif
   int64_t milliseconds = timeout_ns < 0 ? -1 : (timeout_ns + 999999) / 1000000;
-  return epoll_wait(state->fd, ready, capacity, milliseconds > INT_MAX ? INT_MAX : (int)milliseconds);
+  return gyre_epoll_wait(state->fd, ready, capacity, milliseconds > INT_MAX ? INT_MAX : (int)milliseconds);
 }
 
 static int epoll_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {

@@ -3,6 +3,7 @@
  * the times, starts the handler's fiber, lingers, closes. What runs in the handler's fiber is in
  * http1_request.c and http1_response.c. It never waits.
  */
+#include "direct_calls.h"
 #include "http1.h"
 
 #include <arpa/inet.h>
@@ -10,7 +11,6 @@
 #include <ruby/io.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define LINGER_BYTES_LIMIT (1 << 20) /* read off a refused client before it is cut */
@@ -187,7 +187,7 @@ static bool reserve(struct gyre_http1_connection *connection, size_t wanted) {
 static ssize_t receive(struct gyre_http1_connection *connection, char *bytes, size_t length) {
   ssize_t count;
   do {
-    count = recv(connection->fd, bytes, length, MSG_DONTWAIT);
+    count = gyre_recv(connection->fd, bytes, length, MSG_DONTWAIT);
   } while (count < 0 && errno == EINTR);
   if (count < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) connection->readable = false;

@@ -3,14 +3,13 @@
  * finish_body, write_file, write_interim. Heads are built in a buffer that the acceptor lends until
  * the fiber parks; what the kernel does not take at once moves into a String first.
  */
-#include "feature.h"
+#include "direct_calls.h"
 #include "http1_answer.h"
 
 #include <errno.h>
 #include <ruby/io.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #ifdef GYRE_HAVE_SENDFILE
@@ -87,7 +86,7 @@ static size_t send_some(struct gyre_http1_connection *connection, struct iovec *
   ssize_t sent;
   do {
     if (count == 1) {
-      sent = send(connection->fd, vectors->iov_base, vectors->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+      sent = gyre_send(connection->fd, vectors->iov_base, vectors->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
     } else {
       sent = sendmsg(connection->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     }

@@ -112,8 +112,11 @@ struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int fd, uintptr_t
 /* Whether a call would say "would block", as far as is known: a watch begun now will tell when that changes. Mistaken
  * where the number was closed, opened and drained by the same holder meanwhile, or where a stream ended a read early (at an
  * urgent mark, at passed descriptors); then the watch corrects it before the loop sleeps, a busy one after some milliseconds. */
-static inline bool gyre_descriptor_is_drained(const struct gyre_descriptor *held, unsigned interest) {
-  return (held->drained & interest) == interest && (held->registered & interest) == interest;
+static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const struct gyre_descriptor *held,
+                                        unsigned interest) {
+  if ((held->drained & interest) != interest) return false;
+  /* Where a watch ends with its report, one that begins is told of the present state. */
+  return (held->registered & interest) == interest || !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
 }
 
 /* The holder's call answered "would block", or moved less than it was asked to where nothing but that explains it: on a

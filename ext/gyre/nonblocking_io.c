@@ -7,6 +7,7 @@
  */
 #include "feature.h"
 
+#include "direct_calls.h"
 #include "nonblocking_io.h"
 
 #include <errno.h>
@@ -72,13 +73,14 @@ static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, 
   ssize_t count;
   if (kind == GYRE_IO_NONBLOCKING) {
     do {
-      count = writes ? write(fd, bytes, length) : read(fd, bytes, length);
+      count = writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length);
     } while (count < 0 && errno == EINTR);
     return count < 0 ? -errno : count;
   }
   if (kind == GYRE_IO_SOCKET) {
     do {
-      count = writes ? send(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL) : recv(fd, bytes, length, MSG_DONTWAIT);
+      count = writes ? gyre_send(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL)
+                     : gyre_recv(fd, bytes, length, MSG_DONTWAIT);
     } while (count < 0 && errno == EINTR);
     if (count >= 0) return count;
     if (errno != ENOTSOCK) return -errno;
@@ -98,7 +100,7 @@ static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, 
   /* In blocking mode a pipe that is ready still waits for room beyond PIPE_BUF. */
   if (writes && length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;
   do {
-    count = writes ? write(fd, bytes, length) : read(fd, bytes, length);
+    count = writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length);
   } while (count < 0 && errno == EINTR);
   return count < 0 ? -errno : count;
 }

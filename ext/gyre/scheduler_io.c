@@ -335,7 +335,7 @@ static ssize_t transfer_run(struct transfer *transfer) {
     ssize_t count = -EAGAIN;
     struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
     /* What is known to be drained is not asked in vain, unless it has just been waited for. */
-    if (waited || !held || !gyre_descriptor_is_drained(held, interest) || !may_wait(transfer)) {
+    if (waited || !held || !gyre_loop_is_drained(&transfer->scheduler->loop, held, interest) || !may_wait(transfer)) {
       if (!transfer->positioned) transfer->kind = transfer_kind(transfer, held, waited);
       count = transfer_step(transfer, transfer->offset + moved, length);
       if (!transfer->positioned) transfer_learn(transfer, interest, length, count);
