@@ -2,7 +2,7 @@
  * recv, send, read, write and epoll_wait without the C library's wrappers. Up to glibc 2.40 each of these is a point where
  * pthread_cancel may end the thread: two atomic operations a call in a process with threads, some 60 ns, a quarter of what an
  * empty recv takes. Ruby cancels no threads. They answer -1 and errno as the wrappers do. For descriptors that do not block,
- * and for the call that the loop waits in. No ruby.h.
+ * and for the call that the loop waits in. With sanitizers the wrappers stay, for those see the bytes there. No ruby.h.
  */
 #ifndef GYRE_DIRECT_CALLS_H
 #define GYRE_DIRECT_CALLS_H
@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#if defined(__linux__) && defined(__LP64__)
+#if defined(__linux__) && defined(__LP64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include <sys/syscall.h>
 static inline ssize_t gyre_recv(int fd, void *bytes, size_t length, int flags) {
   return syscall(SYS_recvfrom, fd, bytes, length, flags, NULL, NULL);
