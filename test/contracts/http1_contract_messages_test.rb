@@ -77,7 +77,7 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
             "2\r\nde\r\n0\r\nt: 1\r\n\r\nGET /c HTTP/1.1\r\nhost: a\r\n\r\n"
     serve(echo) do |served|
       client = connect(served)
-      (1...bytes.bytesize).step(GyreTest::LifecycleChecks::STRESS ? 8 : 1) do |cut|
+      (1...bytes.bytesize).step(GyreTest::LifecycleChecks::STRESS ? 15 : 1) do |cut|
         sent_in_pieces(client, bytes, cut)
         assert_equal ["POST /x y=z abc", "POST /b  de", "GET /c  "], Array.new(3) { client.answer.body }, "cut at #{cut}"
       end

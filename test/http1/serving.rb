@@ -9,7 +9,9 @@ require "gyre/http1"
 module GyreTest
   # For test classes: a served app, and clients that see every byte.
   module HTTP1Serving
-    PATIENCE_S = 30
+    PATIENCE_S = Float(ENV.fetch("GYRE_TEST_LIMIT_S", "120")) / 4 # longer under the slow tools
+    # The server's patience with a client, which is under the slow tools, too.
+    PATIENCE = %i[first_byte_timeout_s head_timeout_s read_timeout_s write_timeout_s].to_h { |name| [name, PATIENCE_S] }.freeze
 
     # One answer as it came over the wire.
     Answer = Struct.new(:status, :fields, :body, :head) do
@@ -239,7 +241,7 @@ module GyreTest
       started = Thread::Queue.new
       options[:access_log] = served if log_accesses
       thread = Thread.new do
-        run_server(served, listener, app, started, limits: Gyre::HTTP1::Limits.new(**limits), log: served, **options)
+        run_server(served, listener, app, started, limits: Gyre::HTTP1::Limits.new(**PATIENCE, **limits), log: served, **options)
       end
       thread.report_on_exception = false
       thread.name = "server under test"
