@@ -8,6 +8,7 @@ require "socket"
 require "yaml"
 require "tmpdir"
 require "fileutils"
+require_relative "../support/certificates"
 
 module GyreTest
   # Starts log servers and clients, and ends them with the test.
@@ -44,15 +45,22 @@ module GyreTest
     class Server
       attr_reader :peer, :port, :folder, :pid
 
-      # @param config [Hash, String] the configuration; the port and a short interval are added to a Hash
+      # @param config [Hash] the configuration; the port and a short interval are added
       def initialize(test, peer, folder, config, out: nil)
         @test = test
         @peer = peer
         @folder = folder
         @port = LogPeers.free_port
         @out = out
-        config = { "port" => @port, "host" => "127.0.0.1", "interval" => 0.1, "default_log" => "default.log" }.merge(config)
-        File.write(path("log.yml"), YAML.dump(config))
+        @config = { "port" => @port, "host" => "127.0.0.1", "interval" => 0.1, "default_log" => "default.log" }
+        configure(config)
+      end
+
+      # Changes its configuration; one that runs does not read it before it is told to.
+      # @param settings [Hash] these keys of it
+      def configure(settings)
+        @config = @config.merge(settings)
+        File.write(path("log.yml"), YAML.dump(@config))
       end
 
       # @return [self]
@@ -62,6 +70,15 @@ module GyreTest
                              in: File::NULL, out: out, err: [path("err"), "a"], chdir: @folder, pgroup: true)
         @test.eventually(within_s: 50, what: "#{@peer}'s server on port #{@port}: #{read("err")}") { listening? }
         self
+      end
+
+      # @return [Certificates] by which its own was signed
+      def start_with_tls
+        certificates = Certificates.new(@folder)
+        certificate, key = certificates.issue("server")
+        configure("tls" => { "certificate" => certificate, "key" => key })
+        start
+        certificates
       end
 
       # @return [Process::Status, :gone]

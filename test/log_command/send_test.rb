@@ -4,7 +4,6 @@
 
 require "test_helper"
 require_relative "../log/peers"
-require_relative "../support/certificates"
 
 class LogCommandSendTest < Minitest::Test
   include GyreTest::LogPeers
@@ -55,11 +54,7 @@ class LogCommandSendTest < Minitest::Test
 
   def test_a_certificate_that_nobody_here_knows
     server = log_server(GYRE, start: false)
-    certificates = GyreTest::Certificates.new(server.folder)
-    certificate, key = certificates.issue("server")
-    config = YAML.safe_load(server.read("log.yml")).merge("tls" => { "certificate" => certificate, "key" => key })
-    File.write(server.path("log.yml"), YAML.dump(config))
-    server.start
+    certificates = server.start_with_tls
     output = send_to(server.port, "--tls", certificates.authority("stranger"), "backup", "info", "x")
     assert_equal 1, output.status.exitstatus
     assert_match(/\Agyre log send: .*certificate verify failed.*--tls CA\n\z/, output.err)

@@ -113,8 +113,7 @@ class LogCommandServeTest < Minitest::Test
   def test_usr2_starts_anew_with_the_same_process_and_pidfile
     server = start_server({ "pidfile" => "log.pid" })
     log(server, "one")
-    config = YAML.safe_load(server.read("log.yml")).merge("default_log" => "other.log")
-    File.write(server.path("log.yml"), YAML.dump(config))
+    server.configure("default_log" => "other.log")
     Process.kill(:USR2, server.pid)
     eventually(what: "a fresh server: #{server.path("err")}") { server.read("err").scan("listens on").size == 2 }
     log(server, "two")
@@ -142,8 +141,7 @@ class LogCommandServeTest < Minitest::Test
     server = start_server
     TCPServer.open("127.0.0.1", 0) do |taken|
       address = "tcp://127.0.0.1:#{taken.local_address.ip_port}"
-      config = YAML.safe_load(server.read("log.yml")).merge("inputs" => [{ "type" => "json", "bind" => address }])
-      File.write(server.path("log.yml"), YAML.dump(config))
+      server.configure("inputs" => [{ "type" => "json", "bind" => address }])
       Process.kill(:USR2, server.pid)
       eventually { server.read("err").include?("not started anew: listen on #{address}: address already in use") }
     end

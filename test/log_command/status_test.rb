@@ -6,7 +6,6 @@ require "test_helper"
 require "io/console"
 require "json"
 require "pty"
-require "support/certificates"
 require_relative "../log/peers"
 
 class LogCommandStatusTest < Minitest::Test
@@ -64,11 +63,7 @@ class LogCommandStatusTest < Minitest::Test
 
   def test_over_tls_and_without_where_it_is_wanted
     server = log_server(GYRE, start: false)
-    certificates = GyreTest::Certificates.new(server.folder)
-    certificate, key = certificates.issue("server")
-    config = YAML.safe_load(server.read("log.yml")).merge("tls" => { "certificate" => certificate, "key" => key })
-    File.write(server.path("log.yml"), YAML.dump(config))
-    server.start
+    certificates = server.start_with_tls
     assert_match(/process #{server.pid}/, run_program(*status(server, "--tls", certificates.authority)).out)
     assert_match(/closed the connection; if it wants TLS, say --tls/, run_program(*status(server)).err)
     assert_match(/TLS: .*certificate verify failed.*--tls CA/, run_program(*status(server, "--tls")).err)
