@@ -5,21 +5,14 @@
  */
 #include "feature.h"
 #include "nonblocking_io.h"
+#include "ruby_io.h"
 #include "scheduler.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <ruby/debug.h>
-#include <ruby/fiber/scheduler.h>
-#include <ruby/io.h>
-#include <ruby/io/buffer.h>
-#include <ruby/thread.h>
 #include <ruby/version.h>
 #include <unistd.h>
-
-#ifndef RUBY_FIBER_SCHEDULER_VERSION
-#define RUBY_FIBER_SCHEDULER_VERSION 1 /* Ruby 3.1 has no macro */
-#endif
 
 /* Waits for as long as `timeout` says, or, without one, the IO's own (IO#timeout, Ruby 3.2 and later), whose end raises
  * IO::TimeoutError. What is ready, 0 after the timeout, or -errno. */
@@ -110,47 +103,14 @@ static void transfer_arguments(struct transfer *transfer, int count, const VALUE
   transfer_bounds(transfer, first, second, size);
 }
 
-/* What may wait for a disk is called without the GVL. */
-struct file_call {
-  const struct transfer *transfer;
-  char *bytes;
-  size_t length;
-  ssize_t result;
-};
-
-static void *file_call_without_gvl(void *opaque) {
-  struct file_call *call = opaque;
-  const struct transfer *transfer = call->transfer;
-  if (transfer->positioned) {
-    call->result = transfer->writes ? pwrite(transfer->fd, call->bytes, call->length, transfer->from)
-                                    : pread(transfer->fd, call->bytes, call->length, transfer->from);
-  } else {
-    call->result = transfer->writes ? write(transfer->fd, call->bytes, call->length)
-                                    : read(transfer->fd, call->bytes, call->length);
-  }
-  if (call->result < 0) call->result = -errno;
-  return NULL;
-}
-
-static ssize_t file_call(struct transfer *transfer, char *bytes, size_t length) {
-  struct file_call call = {transfer, bytes, length, 0};
-  do {
-    rb_nogvl(file_call_without_gvl, &call, RUBY_UBF_IO, NULL, 0);
-  } while (call.result == -EINTR);
-  return call.result;
-}
+/* Where in the file; -1: where the file itself is. */
+static off_t transfer_place(const struct transfer *transfer) { return transfer->positioned ? transfer->from : -1; }
 
 /* The descriptor and the buffer's bytes: also after a wait, in which the program may have closed or freed them.
  * Returns how many bytes the buffer has. */
 static size_t transfer_open(struct transfer *transfer) {
-  size_t size;
   transfer->fd = rb_io_descriptor(transfer->io);
-  if (transfer->writes) {
-    rb_io_buffer_get_bytes_for_reading(transfer->buffer, (const void **)&transfer->base, &size);
-  } else {
-    rb_io_buffer_get_bytes_for_writing(transfer->buffer, (void **)&transfer->base, &size);
-  }
-  return size;
+  return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
 /* After a wait in which the work was done elsewhere; takes over what was read. The IO may be closed now, and with it the buffer be
@@ -186,7 +146,7 @@ static ssize_t file_operate(struct transfer *transfer, size_t at, size_t length)
   if (!operation) return -ENOMEM;
   operation->fd = transfer->fd;
   operation->length = length;
-  operation->offset = transfer->positioned ? transfer->from : -1;
+  operation->offset = transfer_place(transfer);
   if (transfer->writes) memcpy(operation->bytes, transfer->base + at, length);
   int error = gyre_wait_operation(transfer->scheduler, operation, transfer->io);
   if (error < 0) return error;
@@ -199,7 +159,7 @@ static ssize_t file_operate(struct transfer *transfer, size_t at, size_t length)
 
 /* Or in a thread, while this fiber is parked. */
 static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
-  VALUE read = gyre_read_in_thread(transfer->io, transfer->fd, transfer->positioned ? transfer->from : -1, length);
+  VALUE read = gyre_read_in_thread(transfer->io, transfer->fd, transfer_place(transfer), length);
   const char *bytes;
   ssize_t count = gyre_thread_read_result(read, &bytes);
   transfer_take(transfer, at, bytes, count);
@@ -221,7 +181,7 @@ static ssize_t file_part(struct transfer *transfer, size_t at, size_t length, bo
     if (count != -ENOSYS && count != -EAGAIN && count != -EINTR && count != -ECANCELED) return count;
     if (!transfer->writes) return file_read_in_thread(transfer, at, length);
   }
-  return file_call(transfer, transfer->base + at, length);
+  return gyre_file_call(transfer->fd, transfer->base + at, length, transfer_place(transfer), transfer->writes);
 }
 
 static ssize_t file_step(struct transfer *transfer, size_t at, size_t length, bool waits) {
@@ -264,19 +224,11 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
   return file_step(transfer, at, length, count == GYRE_IO_FILE_WAITS);
 }
 
-static int io_mode(VALUE io) {
-#ifdef GYRE_HAVE_IO_MODE
-  return rb_io_mode(io);
-#else
-  return RFILE(io)->fptr->mode;
-#endif
-}
-
 /* What kind of descriptor it is. A pipe's mode may be changed by whoever shares it, so it is asked for anew after each
  * wait, and never trusted for the standard ones, which are shared with child processes. Nor is it when a read may find
  * the pipe empty: a series of reads that were all satisfied asks once how many bytes are left. */
 static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held, bool waited) {
-  if (RB_TYPE_P(transfer->io, T_FILE) && io_mode(transfer->io) & FMODE_DUPLEX) {
+  if (gyre_io_is_duplex(transfer->io)) {
     if (held && held->kind != STREAM_SOCKET && held->kind != OTHER)
       held->kind = gyre_is_stream_socket(transfer->fd) ? STREAM_SOCKET : OTHER;
     return GYRE_IO_SOCKET;
@@ -363,6 +315,7 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
   struct transfer transfer = {gyre_scheduler_opened(self), .io = argv[0], .buffer = argv[1], .writes = writes,
                               .positioned = positioned};
   transfer_arguments(&transfer, argc - 2, argv + 2, transfer_open(&transfer));
+  if (positioned && transfer.from < 0) return INT2FIX(-EINVAL); /* pread(2); -1 means something else further down */
   VALUE result = transfer_result(transfer_run(&transfer));
   RB_GC_GUARD(transfer.buffer);
   return result;

@@ -6,20 +6,13 @@
 #include "feature.h"
 
 #include "nonblocking_io.h"
+#include "ruby_io.h"
 #include "scheduler.h"
 #include "selector.h"
 
 #include <errno.h>
-#include <ruby/fiber/scheduler.h>
-#include <ruby/io.h>
-#include <ruby/io/buffer.h>
-#include <ruby/thread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef RUBY_FIBER_SCHEDULER_VERSION
-#define RUBY_FIBER_SCHEDULER_VERSION 1 /* Ruby 3.1 has no macro */
-#endif
 
 static ID id_wait, id_wait_in_thread;
 static VALUE process_status_class;
@@ -79,55 +72,12 @@ struct moving {
   char *bytes;
 };
 
-struct file_call {
-  int fd;
-  char *bytes;
-  size_t length;
-  bool writes;
-  ssize_t result;
-};
-
-/* A file may wait for the disk. */
-static void *file_call_without_gvl(void *opaque) {
-  struct file_call *call = opaque;
-  do {
-    call->result =
-        call->writes ? write(call->fd, call->bytes, call->length) : read(call->fd, call->bytes, call->length);
-  } while (call->result < 0 && errno == EINTR);
-  if (call->result < 0) call->result = -errno;
-  return NULL;
-}
-
-/* What can be read and written in one is most likely a socket. */
-static enum gyre_io_kind kind_of(VALUE io) {
-  if (!RB_TYPE_P(io, T_FILE)) return GYRE_IO_ANY;
-#ifdef GYRE_HAVE_IO_MODE
-  int mode = rb_io_mode(io);
-#else
-  int mode = RFILE(io)->fptr->mode;
-#endif
-  return mode & FMODE_DUPLEX ? GYRE_IO_SOCKET : GYRE_IO_ANY;
-}
-
 static ssize_t move_once(const struct moving *moving, char *bytes, size_t length) {
-  enum gyre_io_kind kind = kind_of(moving->io);
+  enum gyre_io_kind kind = gyre_io_is_duplex(moving->io) ? GYRE_IO_SOCKET : GYRE_IO_ANY;
   ssize_t count = moving->writes ? gyre_nonblocking_write(moving->fd, bytes, length, kind)
                                  : gyre_nonblocking_read(moving->fd, bytes, length, kind);
   if (count != GYRE_IO_FILE && count != GYRE_IO_FILE_WAITS) return count;
-  struct file_call call = {moving->fd, bytes, length, moving->writes, 0};
-  rb_nogvl(file_call_without_gvl, &call, RUBY_UBF_IO, NULL, 0);
-  return call.result;
-}
-
-/* The buffer's bytes; returns how many. */
-static size_t open_buffer(struct moving *moving) {
-  size_t size;
-  if (moving->writes) {
-    rb_io_buffer_get_bytes_for_reading(moving->buffer, (const void **)&moving->bytes, &size);
-  } else {
-    rb_io_buffer_get_bytes_for_writing(moving->buffer, (void **)&moving->bytes, &size);
-  }
-  return size;
+  return gyre_file_call(moving->fd, bytes, length, -1, moving->writes);
 }
 
 /* In a wait the program may have closed the IO or freed the buffer. */
@@ -135,7 +85,8 @@ static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned
   int ready = wait_for(self, fiber, moving->fd, interest);
   if (ready < 0) return ready;
   moving->fd = rb_io_descriptor(moving->io);
-  return open_buffer(moving) < moving->offset + moving->most ? -EFAULT : 0;
+  return gyre_buffer_bytes(moving->buffer, moving->writes, &moving->bytes) < moving->offset + moving->most ? -EFAULT
+                                                                                                           : 0;
 }
 
 /* Moves at least `least` of the bytes; with 0 what one try gives. What was moved counts more than an error after it. */
@@ -162,7 +113,7 @@ static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least
 static VALUE move_arguments(VALUE self, int argc, const VALUE *argv, bool writes) {
   rb_check_arity(argc, 4, 5);
   struct moving moving = {.io = argv[1], .buffer = argv[2], .writes = writes};
-  size_t size = open_buffer(&moving);
+  size_t size = gyre_buffer_bytes(moving.buffer, writes, &moving.bytes);
 #if RUBY_FIBER_SCHEDULER_VERSION >= 4
   size_t least = 0;
   moving.offset = NUM2SIZET(argv[3]);

@@ -123,6 +123,18 @@ module SchedulerContract
       end
     end
 
+    def test_a_place_before_the_file_is_an_error
+      Tempfile.create("gyre-files") do |file|
+        in_fiber do
+          file.write("text")
+          file.flush
+          assert_raises(Errno::EINVAL) { file.pread(1, -1) }
+          assert_raises(Errno::EINVAL) { file.pwrite("a" * 2 * 1024 * 1024, -1) } # long enough to go another way
+        end
+        assert_equal 4, file.size
+      end
+    end
+
     def test_long_and_synchronous_writes_arrive
       long = CONTENT * 4
       Tempfile.create("gyre-files") do |file|
