@@ -16,6 +16,16 @@ LogIngests.test_case("LogIngestContract") do
     assert_equal [0, 0], [sink.lines, sink.bytesize]
   end
 
+  # Else each read would need new memory, of which old stacks keep some.
+  def test_the_buffer_of_the_reader_stays_its_own
+    buffer = String.new(capacity: 262_144) << frame("a message that has more bytes than a slot of the heap") << frame("a part")[0..-2]
+    sink()
+    %i[analogger json].each do |kind|
+      ingest.stream(kind).feed(buffer, LogIngests::TIME_NS)
+      assert_operator ObjectSpace.memsize_of(buffer), :>, 262_144, kind
+    end
+  end
+
   def test_a_route_of_its_own_comes_before_the_one_for_all
     web, rest = ingest.sink, ingest.sink
     ingest.route("web", nil, [web])

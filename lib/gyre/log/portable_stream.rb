@@ -30,14 +30,15 @@ module Gyre
         @rest.b
       end
 
-      # @param bytes [String] what has come; it may change afterwards
+      # @param bytes [String] what has come, in binary; it may change afterwards
       # @param time_ns [Integer]
       # @return [String, nil] what is wrong
       def feed(bytes, time_ns)
         return @wrong if @wrong
 
         before = @rest.bytesize
-        all = before.zero? ? bytes.b : @rest << bytes.b
+        # A copy: whatever shares the reader's buffer makes Ruby give it a new one for the next read.
+        all = (before.zero? ? String.new(capacity: bytes.bytesize, encoding: Encoding::BINARY) : @rest) << bytes
         position = cut(all, time_ns)
         keep(left(all, position), before)
         @wrong
