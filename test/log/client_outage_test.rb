@@ -362,8 +362,7 @@ GyreTest::Engines.test_case("LogClientOutageTest") do
         assert_equal [[1, 2, 3], [1]], server.records.group_by(&:client).values.map { |group| group.map(&:sequence) }.sort_by { |all| -all.size }
         eventually { spools.size == 1 }
       end
-      client(server, "other") { eventually { server.messages.last == "other's" } }
-      eventually { spools.empty? }
+      client(server, "other") { eventually { server.messages.last == "other's" && spools.empty? } }
     end
   end
 

@@ -160,6 +160,15 @@ class LogSpoolTest < Minitest::Test
     adopted.close
   end
 
+  def test_the_oldest_is_adopted_first
+    ids = %w[5 1 3].map { |digit| digit * 32 }
+    ids.each_with_index do |id, index|
+      crash(spool(id).tap { |spool| spool.append(record(1)) })
+      FileUtils.touch(File.join(@folder, "app.#{id}", "lock"), mtime: Time.at(1000 + index))
+    end
+    assert_equal ids, orphans.each(&:close).map(&:client_id)
+  end
+
   def test_only_spools_of_the_same_name_are_adopted
     crash(spool.tap { |spool| spool.append(record(1)) })
     other = Gyre::Log::Spool.create(@folder, "app.more", OTHER, **options)

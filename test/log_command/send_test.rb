@@ -45,6 +45,42 @@ class LogCommandSendTest < Minitest::Test
     assert_match(/\Agyre log send: nobody listens on tcp.*\n\z/, output.err)
   end
 
+  def test_what_the_spool_keeps_comes_with_the_next_one
+    server = log_server(GYRE, start: false)
+    Dir.mktmpdir do |folder|
+      spool = ["--spool", folder, "--within", "0.5"]
+      %w[first second].each do |lines|
+        output = send_to(server.port, *spool, "backup", "info", stdin: "#{lines} a\n#{lines} b\n")
+        assert_equal 1, output.status.exitstatus
+        assert_match(/\Agyre log send: nobody listens on tcp.*; 2 messages are kept in #{Regexp.escape(folder)}\n\z/, output.err)
+      end
+      server.start
+      output = send_to(server.port, "--spool", folder, "backup", "info", "third")
+      assert_equal [0, ""], [output.status.exitstatus, output.err]
+      assert_equal ["first a", "first b", "second a", "second b", "third"], server.messages(service: "backup").sort
+      assert_empty Dir.children(folder)
+    end
+  end
+
+  def test_a_spool_keeps_what_a_wrong_key_does_not_let_through
+    server = log_server(GYRE, { "key" => "sesame" })
+    Dir.mktmpdir do |folder|
+      output = send_to(server.port, "--spool", folder, "backup", "info", stdin: "a\nb\n")
+      assert_equal 1, output.status.exitstatus
+      assert_match(/does not accept the key\. .*; 2 messages are kept in /, output.err)
+      server.messages(service: "backup").empty? || flunk("the key was not needed")
+      kept = run_program({ "GYRE_LOG_KEY" => "sesame" }, *GYRE.server, "send", "-p", server.port.to_s, "--spool", folder, "backup", "info", "c")
+      assert_equal [0, ""], [kept.status.exitstatus, kept.err]
+      assert_equal %w[a b c], server.messages(service: "backup").sort
+    end
+  end
+
+  def test_a_spool_that_takes_nothing
+    output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "--spool", "/proc/none", "backup", "info", "x")
+    assert_equal 1, output.status.exitstatus
+    assert_match(/the spool in \/proc\/none takes nothing.*; 1 message may be lost\n\z/m, output.err)
+  end
+
   def test_a_wrong_key
     server = log_server(GYRE, { "key" => "sesame" })
     output = send_to(server.port, "backup", "info", "x")

@@ -14,22 +14,25 @@ module Gyre
 
       # @param settings [Settings]
       # @param implementation [Class] of outboxes
+      # @yield when it has ended
       # @return [Adoption]
-      def self.start(settings, implementation)
-        new(settings, implementation)
+      def self.start(settings, implementation, &ended)
+        new(settings, implementation, ended)
       end
 
-      def initialize(settings, implementation)
+      def initialize(settings, implementation, ended)
         @settings = settings
         @implementation = implementation
+        @ended = ended
         @spools = []
+        @running = true
         @thread = Thread.new { run }
         @thread.name = "gyre log adoption"
       end
 
       # @return [Boolean]
       def running?
-        @thread.alive?
+        @running
       end
 
       # @return [void]
@@ -61,6 +64,8 @@ module Gyre
         @settings.report.call("spools that were left behind cannot be sent: #{error.message}")
       ensure
         @spools.each(&:close)
+        @running = false
+        @ended.call
       end
     end
   end

@@ -91,7 +91,7 @@ module Gyre
         @sender.wait(timeout_s) { @sender.acknowledged?(number) || raise_refusal }
       end
 
-      # Sends what it can; the rest stays in the spool for the next client of this service.
+      # Sends what it can, also of what ended processes have left in the spool; the rest stays there for the next client of this service.
       #
       # @param timeout_s [Numeric]
       # @return [void]

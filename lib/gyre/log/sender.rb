@@ -84,7 +84,8 @@ module Gyre
         leave
       end
 
-      # Sends what there is, then ends; what is left after the time, or when the server is away, stays in the spool.
+      # Sends what there is, also from spools that were left behind, then ends; what is left after the time, or when the server is
+      # away, stays in the spool.
       # @param timeout_s [Numeric]
       # @return [void]
       def close(timeout_s)
@@ -192,7 +193,8 @@ module Gyre
 
       def finished?
         return false unless @closing_at
-        return true if @backlog.empty? || Uplink.now > @closing_at
+        return true if Uplink.now > @closing_at
+        return !@adoption&.running? if @backlog.empty?
 
         @state != :connected && @failures.positive? && (@backlog.spools? || @adopting)
       end

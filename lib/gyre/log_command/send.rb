@@ -63,10 +63,12 @@ module Gyre
 
       def deliver(service, severity, words)
         client = client(service)
-        raise StartError, unreached(client) unless client.connect(@within_s)
+        reached = reach(client)
+        words.empty? ? each_line { |line| log(client, severity, line) } : log(client, severity, words.join(" "))
+        return complain(client, reached) unless reached && client.flush(@within_s)
 
-        words.empty? ? each_line { |line| client.log(severity, line) } : client.log(severity, words.join(" "))
-        client.flush(@within_s) ? DONE : complain(client)
+        client.close(@within_s) # also what an earlier one has left
+        DONE
       rescue Log::Denied, Log::Incompatible => error
         raise StartError, @target.explain(error)
       rescue ArgumentError => error
@@ -75,13 +77,27 @@ module Gyre
         client&.close(0)
       end
 
+      # Without a spool nothing is read that could not be sent.
+      # @return [Boolean]
+      def reach(client)
+        client.connect(@within_s) || (@spool ? false : raise(StartError, unreached(client)))
+      rescue Log::Denied, Log::Incompatible
+        @spool ? false : raise
+      end
+
+      def log(client, severity, message)
+        client.log(severity, message)
+      rescue Log::Denied, Log::Incompatible
+        raise unless @spool # it has the message
+      end
+
       def client(service)
         endpoint = @target.endpoint
         raise UsageError, "messages are sent over TCP, not to #{endpoint}" if endpoint.path
 
         Log::Client.new(service, host: endpoint.host, port: endpoint.port, key: @target.key, tls: @target.tls, spool: @spool || false,
                                  acknowledged: !@unacknowledged, connect_timeout: @within_s,
-                                 report: ->(_) {}) # its troubles are told here
+                                 report: ->(text) { @err.puts("gyre log send: #{text}") if @spool }) # all else is told here
       end
 
       def each_line(&block)
@@ -93,11 +109,20 @@ module Gyre
         @target.explain(client.trouble || Errno::ETIMEDOUT.new)
       end
 
-      def complain(client)
-        waiting = client.stats[:queue_bytes]
-        @err.puts("gyre log send: after #{@within_s} s the server has not said that it has everything; #{waiting} bytes " \
-                  "#{@spool ? "are kept in #{@spool}" : "may be lost"}")
+      def complain(client, reached)
+        why = reached ? "after #{@within_s} s the server has not said that it has everything" : unreached(client)
+        client.close(0)
+        @err.puts("gyre log send: #{why}; #{left(client.stats)}")
         FAILED
+      end
+
+      # @param stats [Hash] of a closed client
+      def left(stats)
+        count = stats[:logged] - stats[:acknowledged]
+        messages = count == 1 ? "1 message" : "#{count} messages"
+        return "#{messages} may be lost" if !@spool || stats[:spooled] < count
+
+        "#{messages} #{count == 1 ? "is" : "are"} kept in #{@spool}"
       end
     end
   end

@@ -28,7 +28,7 @@ module Gyre
 
         def adopt
           @adopt_at = Uplink.now + @settings.adoption_interval
-          @adoption = Adoption.start(@settings, @outbox.class) if @settings.spool && !@adopting && !@adoption&.running?
+          @adoption = Adoption.start(@settings, @outbox.class) { wake } if @settings.spool && !@adopting && !@adoption&.running?
         end
 
         # Each connection begins with what was acknowledged on the one before: that alone is no progress.

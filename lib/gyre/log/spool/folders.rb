@@ -41,7 +41,7 @@ module Gyre
           raise
         end
 
-        # Takes over what processes that have ended left behind.
+        # Takes over what processes that have ended left behind, what the first of them left first.
         #
         # @param folder [String]
         # @param name [String]
@@ -49,11 +49,12 @@ module Gyre
         def orphans(folder, name, **options)
           return [] unless File.directory?(folder)
 
-          Dir.children(folder).sort.filter_map do |entry|
+          found = Dir.children(folder).filter_map do |entry|
             remove_unfinished(File.join(folder, entry)) if UNFINISHED.match?(entry)
             id = entry[/\A#{Regexp.escape(name)}\.(\h{32})\z/, 1]
             adopt(File.join(folder, entry), id, **options) if id
           end
+          found.sort_by(&:made_at)
         end
 
         # @param parts [Array] a service, a host, a port
