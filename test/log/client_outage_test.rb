@@ -366,6 +366,20 @@ GyreTest::Engines.test_case("LogClientOutageTest") do
     end
   end
 
+  def test_who_closes_sends_first_what_others_have_left
+    server(start: false) do |server|
+      Array.new(3) { client(server).tap { |client| log(client, 0...3) } }.each(&:close)
+      assert_equal 3, spools.size
+      server.start
+      last = client(server)
+      assert last.connect(30)
+      took = duration_s { last.close(100) }
+      assert_empty spools
+      assert_equal messages(0...3) * 3, server.messages
+      assert_operator took, :<, 50, "it was not told that the work was done"
+    end
+  end
+
   def test_a_client_that_is_closed_takes_nothing_more
     server do |server|
       client = client(server)

@@ -69,6 +69,30 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
     end
   end
 
+  # A process may end at any moment, and then Ruby kills its threads: here while the spool's folder is being made.
+  def test_a_sender_that_is_killed_while_it_makes_a_spool_loses_nothing
+    GyreTest::FakeLogServer.open(start: false) do |server|
+      kill = <<~'RUBY'
+        made, killed = Thread::Queue.new, Thread::Queue.new
+        Dir.singleton_class.prepend(Module.new do
+          define_method(:mkdir) do |path, *mode|
+            super(path, *mode)
+            made.push(Thread.current) && killed.pop if path.end_with?(".#{Process.pid}") && killed.empty?
+          end
+        end)
+        3.times { |number| log.info("m#{number}") }
+        made.pop.kill
+        killed.close
+        log.close(0)
+        print log.stats.values_at(:spooled, :dropped).inspect
+      RUBY
+      assert_equal "[3, 0]", run_client(server, kill)
+      server.start
+      adopted_by_a_client(server)
+      assert_equal %w[m0 m1 m2], server.messages
+    end
+  end
+
   def test_an_end_is_held_up_by_a_silent_server_only_so_long
     GyreTest::FakeLogServer.open(acknowledge: :never) do |server|
       took = duration_s { run_client(server, 'log.info("m0"); sleep 0.01 until log.stats[:sent] == 1', exit_timeout: 0.3) }

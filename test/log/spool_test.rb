@@ -28,7 +28,7 @@ class LogSpoolTest < Minitest::Test
   end
 
   def orphans
-    Gyre::Log::Spool.orphans(@folder, "app", **options)
+    Gyre::Log::Spool.each_orphan(@folder, "app", **options).to_a
   end
 
   def record(number, message = "message #{number}")
@@ -175,8 +175,8 @@ class LogSpoolTest < Minitest::Test
     other.append(record(1))
     other.close
     assert_equal [ID], orphans.each(&:close).map(&:client_id)
-    assert_equal [OTHER], Gyre::Log::Spool.orphans(@folder, "app.more", **options).each(&:close).map(&:client_id)
-    assert_empty Gyre::Log::Spool.orphans(File.join(@folder, "missing"), "app", **options)
+    assert_equal [OTHER], Gyre::Log::Spool.each_orphan(@folder, "app.more", **options).to_a.each(&:close).map(&:client_id)
+    assert_empty Gyre::Log::Spool.each_orphan(File.join(@folder, "missing"), "app", **options).to_a
   end
 
   def test_a_crash_at_any_byte_of_the_last_write_loses_only_that_record

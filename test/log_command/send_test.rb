@@ -75,10 +75,52 @@ class LogCommandSendTest < Minitest::Test
     end
   end
 
+  def test_a_server_that_comes_while_lines_are_read
+    server = log_server(GYRE, start: false)
+    Dir.mktmpdir do |folder|
+      input, lines = IO.pipe
+      command = [*GYRE.server, "send", "-p", server.port.to_s, "--within", "5", "--spool", "spool", "backup", "info"]
+      pid = Process.spawn(ENVIRONMENT, *command, chdir: folder, in: input, out: File::NULL, err: File.join(folder, "err"))
+      input.close
+      lines.write("one\n")
+      eventually { !Dir.empty?(File.join(folder, "spool")) if Dir.exist?(File.join(folder, "spool")) }
+      server.start
+      eventually { server.messages(service: "backup") == ["one"] }
+      lines.write("two\n")
+      lines.close
+      assert_equal [0, ""], [Process.wait2(pid).last.exitstatus, File.read(File.join(folder, "err"))]
+      assert_equal %w[one two], server.messages(service: "backup")
+    end
+  end
+
+  def test_a_line_that_cannot_be_sent_is_told_and_the_others_are_stored
+    server = log_server(GYRE)
+    output = send_to(server.port, "backup", "info", stdin: "a\n#{"x" * 1_100_000}\nb\n")
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre log send: line 2 is left out: a message of 1100000 bytes is too long: .*\n\z/, output.err)
+    assert_equal %w[a b], server.messages(service: "backup")
+    assert_equal 2, send_to(server.port, "--unacknowledged", "backup", "info", "x" * 9000).status.exitstatus
+  end
+
+  def test_no_lines_for_a_server_that_is_away
+    Dir.mktmpdir do |folder|
+      output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "--spool", folder, "backup", "info")
+      assert_match(/\Agyre log send: nobody listens on [^;]*\n\z/, output.err)
+    end
+  end
+
+  def test_neither_a_server_nor_room
+    lines = "#{"x" * 100_000}\n" * 200
+    output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "--spool", "/proc/none", "backup", "info", stdin: lines)
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre log send: line 1\d\d and all behind it was not taken: .* no more room /, output.err)
+    assert_match(%r{; 1\d\d messages may be lost; the spool in /proc/none }, output.err)
+  end
+
   def test_a_spool_that_takes_nothing
     output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "--spool", "/proc/none", "backup", "info", "x")
     assert_equal 1, output.status.exitstatus
-    assert_match(/the spool in \/proc\/none takes nothing.*; 1 message may be lost\n\z/m, output.err)
+    assert_match(%r{\Agyre log send: nobody listens .*; 1 message may be lost; the spool in /proc/none takes nothing.*\n\z}, output.err)
   end
 
   def test_a_wrong_key

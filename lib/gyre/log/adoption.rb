@@ -24,7 +24,6 @@ module Gyre
         @settings = settings
         @implementation = implementation
         @ended = ended
-        @spools = []
         @running = true
         @thread = Thread.new { run }
         @thread.name = "gyre log adoption"
@@ -32,7 +31,7 @@ module Gyre
 
       # @return [Boolean]
       def running?
-        @running
+        @running && @thread.alive? # it may be killed before it has begun
       end
 
       # @return [void]
@@ -46,16 +45,18 @@ module Gyre
       # @return [void]
       def abandon
         @sender&.abandon
-        @spools.each(&:close)
+        @spool&.close
       end
 
       private
 
       def run
-        @spools = @settings.orphans
-        until @spools.empty? || @stopped
+        @settings.each_orphan do |spool|
+          @spool = spool
+          break if @stopped
+
           outbox = @implementation.new(@settings.address.service, EMPTY_BYTES, @settings.record_limit, @settings.acknowledged != true)
-          @sender = Sender.new(@settings, outbox, spool: @spools.shift)
+          @sender = Sender.new(@settings, outbox, spool: spool)
           @sender.close(@stopped ? 0 : Float::INFINITY)
           @sender.run
           break unless @sender.done?
@@ -63,7 +64,7 @@ module Gyre
       rescue SystemCallError => error
         @settings.report.call("spools that were left behind cannot be sent: #{error.message}")
       ensure
-        @spools.each(&:close)
+        @spool&.close
         @running = false
         @ended.call
       end

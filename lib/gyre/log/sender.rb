@@ -70,16 +70,20 @@ module Gyre
           set_up_again if @state == :closed
           @outbox.attention = false
           ProcessHooks.add(self)
-          @thread = Thread.new { run }
+          @thread = Thread.handle_interrupt(Object => :never) { Thread.new { run } } # see run
           @thread.name = "gyre log"
           @thread.report_on_exception = false # run reports by itself
         end
       end
 
-      # What the thread does: everything, until it is closed and either done or out of time.
+      # What the thread does: everything, until it is closed and either done or out of time. It may be killed, as threads are when a
+      # process ends, between two turns and while it waits, so that a record is either in memory or in the spool.
       # @return [void]
       def run
-        turn until finished?
+        until finished?
+          turn
+          mortal { nil }
+        end
       ensure
         leave
       end
@@ -197,11 +201,6 @@ module Gyre
         return !@adoption&.running? if @backlog.empty?
 
         @state != :connected && @failures.positive? && (@backlog.spools? || @adopting)
-      end
-
-      def end_wait
-        @outbox.awake
-        nil while @pipe.read_nonblock(4096, exception: false).is_a?(String)
       end
 
       def closing_left

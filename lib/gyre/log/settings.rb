@@ -86,9 +86,10 @@ module Gyre
         Spool.create(@spool, spool_name, client_id, **spool_options)
       end
 
-      # @return [Array<Spool>] what others left behind
-      def orphans
-        Spool.orphans(@spool, spool_name, **spool_options)
+      # Takes over what others left behind.
+      # @yieldparam spool [Spool]
+      def each_orphan(&block)
+        Spool.each_orphan(@spool, spool_name, **spool_options, &block)
       end
 
       private

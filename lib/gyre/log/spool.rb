@@ -30,8 +30,6 @@ module Gyre
       attr_reader :path
       # @return [Integer] bytes that it may hold
       attr_reader :limit
-      # @return [Time] when it was made
-      attr_reader :made_at
 
       extend Folders
 
@@ -44,7 +42,6 @@ module Gyre
         @path = path
         @client_id = client_id
         @lock = lock
-        @made_at = lock.mtime # nobody writes to it
         @segments = segments
         @limit = limit
         @record_limit = record_limit

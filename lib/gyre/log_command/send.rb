@@ -30,6 +30,7 @@ module Gyre
         @input = input
         @target = Target.new
         @within_s = WITHIN_S
+        @told = []
       end
 
       # @param arguments [Array<String>]
@@ -63,12 +64,14 @@ module Gyre
 
       def deliver(service, severity, words)
         client = client(service)
-        reached = reach(client)
-        words.empty? ? each_line { |line| log(client, severity, line) } : log(client, severity, words.join(" "))
-        return complain(client, reached) unless reached && client.flush(@within_s)
+        reach(client)
+        words.empty? ? log_lines(client, severity) : log(client, severity, words.join(" "))
+        return complain(client, why(client)) unless stored?(client)
 
         client.close(@within_s) # also what an earlier one has left
-        DONE
+        @left_out ? FAILED : DONE
+      rescue Log::SpoolFull => error
+        complain(client, "#{"line #{@line} and all behind it was not taken: " if @line}#{error.message}")
       rescue Log::Denied, Log::Incompatible => error
         raise StartError, @target.explain(error)
       rescue ArgumentError => error
@@ -77,12 +80,32 @@ module Gyre
         client&.close(0)
       end
 
+      def client(service)
+        endpoint = @target.endpoint
+        raise UsageError, "messages are sent over TCP, not to #{endpoint}" if endpoint.path
+
+        Log::Client.new(service, host: endpoint.host, port: endpoint.port, key: @target.key, tls: @target.tls, spool: @spool || false,
+                                 acknowledged: !@unacknowledged, connect_timeout: @within_s,
+                                 when_full: @spool ? :raise : :block, # without a server and a disk it would block for ever
+                                 report: ->(text) { @told << text })
+      end
+
       # Without a spool nothing is read that could not be sent.
-      # @return [Boolean]
       def reach(client)
-        client.connect(@within_s) || (@spool ? false : raise(StartError, unreached(client)))
+        @reached = client.connect(@within_s)
+        raise StartError, why(client) unless @reached || @spool
       rescue Log::Denied, Log::Incompatible
-        @spool ? false : raise
+        raise unless @spool
+      end
+
+      def log_lines(client, severity)
+        @input.binmode.each_line(chomp: true).with_index(1) do |line, number|
+          @line = number
+          log(client, severity, line)
+        rescue ArgumentError => error
+          @left_out = true
+          @err.puts("gyre log send: line #{number} is left out: #{error.message}")
+        end
       end
 
       def log(client, severity, message)
@@ -91,38 +114,35 @@ module Gyre
         raise unless @spool # it has the message
       end
 
-      def client(service)
-        endpoint = @target.endpoint
-        raise UsageError, "messages are sent over TCP, not to #{endpoint}" if endpoint.path
-
-        Log::Client.new(service, host: endpoint.host, port: endpoint.port, key: @target.key, tls: @target.tls, spool: @spool || false,
-                                 acknowledged: !@unacknowledged, connect_timeout: @within_s,
-                                 report: ->(text) { @err.puts("gyre log send: #{text}") if @spool }) # all else is told here
-      end
-
-      def each_line(&block)
-        @input.binmode.each_line(chomp: true, &block)
+      # @return [Boolean] whether the server has everything; perhaps it came only while lines were read
+      def stored?(client)
+        (@reached || client.stats[:state] == :connected) && client.flush(@within_s)
+      rescue Log::Denied, Log::Incompatible
+        @spool ? false : raise
       end
 
       # The client would go on trying.
-      def unreached(client)
+      def why(client)
+        return "after #{@within_s} s the server has not said that it has everything" if client.stats[:state] == :connected
+
         @target.explain(client.trouble || Errno::ETIMEDOUT.new)
       end
 
-      def complain(client, reached)
-        why = reached ? "after #{@within_s} s the server has not said that it has everything" : unreached(client)
+      def complain(client, why)
         client.close(0)
-        @err.puts("gyre log send: #{why}; #{left(client.stats)}")
+        @err.puts("gyre log send: #{[why, *left(client.stats)].join("; ")}")
         FAILED
       end
 
       # @param stats [Hash] of a closed client
+      # @return [Array<String>]
       def left(stats)
         count = stats[:logged] - stats[:acknowledged]
-        messages = count == 1 ? "1 message" : "#{count} messages"
-        return "#{messages} may be lost" if !@spool || stats[:spooled] < count
+        return [] if count.zero?
 
-        "#{messages} #{count == 1 ? "is" : "are"} kept in #{@spool}"
+        messages = count == 1 ? "1 message" : "#{count} messages"
+        kept = @spool && stats[:dropped].zero? && stats[:spooled] >= count
+        kept ? ["#{messages} #{count == 1 ? "is" : "are"} kept in #{@spool}"] : ["#{messages} may be lost", *(@told.first if @spool)]
       end
     end
   end

@@ -57,7 +57,7 @@ module Gyre
           @hurry = false
           settings, client_id, results = @settings, (@client_id if @settings.acknowledged), @results
           @attempt = Thread.new do
-            results << Uplink.open(settings.address, client_id, old: settings.acknowledged != true)
+            results << mortal { Uplink.open(settings.address, client_id, old: settings.acknowledged != true) }
           rescue StandardError => error
             results << error
           ensure
@@ -90,8 +90,7 @@ module Gyre
           moments << DISK_RETRY_S unless stored
           return if stored && !graceful && @backlog.spools? && !@outbox.await
 
-          IO.select([@pipe], nil, nil, moments.compact.min&.clamp(0, nil))
-          end_wait
+          doze([], nil, moments.compact.min)
         end
       end
     end

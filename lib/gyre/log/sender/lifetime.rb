@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What a log client's sender does when its process ends, becomes a daemon or is forked. Part of Gyre::Log::Sender, called by
-# Gyre::Log::ProcessHooks.
+# What a log client's sender does when its process ends, becomes a daemon or is forked, called by Gyre::Log::ProcessHooks; and where
+# its thread may be killed. Part of Gyre::Log::Sender.
 
 module Gyre
   module Log
@@ -42,6 +42,21 @@ module Gyre
           @adoption&.abandon
           @backlog.close
           [@pipe, @waker].each(&:close)
+        end
+
+        private
+
+        # Here the thread may be killed.
+        def mortal(&block)
+          Thread.handle_interrupt(Object => :immediate, &block)
+        end
+
+        # Until somebody wakes the thread, or a socket is ready.
+        # @param left [Float, nil] seconds
+        def doze(reads, writes, left)
+          mortal { IO.select([@pipe, *reads], writes, nil, left&.clamp(0, nil)) }
+          @outbox.awake
+          nil while @pipe.read_nonblock(4096, exception: false).is_a?(String)
         end
       end
     end

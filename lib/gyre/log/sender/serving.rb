@@ -88,8 +88,7 @@ module Gyre
 
           now = Uplink.now
           left = [(@stalled_from + @settings.stall_timeout - now if @backlog.flying?), @adopt_at - now, closing_left].compact.min
-          IO.select([@pipe, @link], @writing ? [@link] : nil, nil, left.clamp(0, nil))
-          end_wait
+          doze([@link], ([@link] if @writing), left)
         end
 
         def note_progress

@@ -41,20 +41,22 @@ module Gyre
           raise
         end
 
-        # Takes over what processes that have ended left behind, what the first of them left first.
+        # Takes over what processes that have ended left behind, one spool after the other, the oldest first. The block closes it.
         #
         # @param folder [String]
         # @param name [String]
-        # @return [Array<Spool>]
-        def orphans(folder, name, **options)
-          return [] unless File.directory?(folder)
+        # @yieldparam spool [Spool]
+        # @return [void, Enumerator] without a block, which then has to be used up
+        # @raise [SystemCallError]
+        def each_orphan(folder, name, **options)
+          return to_enum(:each_orphan, folder, name, **options) unless block_given?
 
-          found = Dir.children(folder).filter_map do |entry|
-            remove_unfinished(File.join(folder, entry)) if UNFINISHED.match?(entry)
-            id = entry[/\A#{Regexp.escape(name)}\.(\h{32})\z/, 1]
-            adopt(File.join(folder, entry), id, **options) if id
+          by_age(folder).each do |path|
+            remove_unfinished(path) if UNFINISHED.match?(File.basename(path))
+            id = File.basename(path)[/\A#{Regexp.escape(name)}\.(\h{32})\z/, 1]
+            spool = adopt(path, id, **options) if id
+            yield spool if spool
           end
-          found.sort_by(&:made_at)
         end
 
         # @param parts [Array] a service, a host, a port
@@ -68,6 +70,15 @@ module Gyre
         end
 
         private
+
+        # Nobody writes to the lock, so its time is that of the spool.
+        def by_age(folder)
+          Dir.glob("*", File::FNM_DOTMATCH, base: folder).map { |entry| File.join(folder, entry) }.sort_by do |path|
+            File.mtime(File.join(path, "lock"))
+          rescue SystemCallError
+            Time.at(0)
+          end
+        end
 
         def adopt(path, client_id, **options)
           lock = File.open(File.join(path, "lock"), File::RDWR)
