@@ -138,8 +138,8 @@ module Gyre
       # @return [void]
       def wake
         @waker&.write_nonblock("!", exception: false)
-      rescue IOError, Errno::EPIPE
-        nil # it has ended
+      rescue IOError, Errno::EPIPE, Errno::EBADF
+        nil # it has ended, or ends just now
       end
 
       # @return [Boolean] whether {#close} was called

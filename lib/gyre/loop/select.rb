@@ -82,7 +82,7 @@ module Gyre
         @wakeup_writer.write_nonblock(".")
       rescue IO::WaitWritable
         nil # full of wake-ups that nobody has taken yet: one more would change nothing
-      rescue IOError, Errno::EPIPE
+      rescue IOError, Errno::EPIPE, Errno::EBADF
         nil # closed: nobody waits any more
       end
 
