@@ -92,7 +92,7 @@ GyreTest::Engines.test_case("LogCommitterTest") do
     with_committer(interval: 0.01, sync_interval: 0.03) do |committer, sink, output|
       sink.add("one\n")
       eventually { output.calls == [[:write, "one\n", {}], :sync] }
-      assert_in_delta 0.0, committer.unsynced_s
+      eventually { committer.unsynced_s.zero? }
     end
   end
 

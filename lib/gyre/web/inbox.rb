@@ -22,7 +22,7 @@ module Gyre
       # @return [void]
       def post(message)
         @writer.write_nonblock(@messages.index(message).chr, exception: false)
-      rescue IOError
+      rescue IOError, Errno::EPIPE, Errno::EBADF
         nil # closed: the server has ended, nobody reads any more
       end
 
