@@ -4,6 +4,7 @@
 # Gyre; a test requires what it tests.
 require_relative "support/bundle"
 require_relative "support/warnings"
+require_relative "support/fork_guard"
 
 # Our files are UTF-8 whatever the locale; a fresh machine has none. What the tests start has the machine's own.
 verbose, $VERBOSE = $VERBOSE, nil

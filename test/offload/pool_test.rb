@@ -81,13 +81,24 @@ class OffloadPoolTest < Minitest::Test
     assert_equal 1, pool.size
   end
 
-  def test_threads_without_work_end
+  def test_threads_beyond_the_ready_ones_end_without_work
+    pool = pool(ready: 2, idle_timeout_s: 0.01)
+    enqueue(pool, 5)
+    3.times { pool.relieve }
+    begun(5)
+    5.times { @gate.push(true) }
+    eventually { pool.size == 2 }
+    enqueue(pool, 2)
+    begun(7)
+    assert_equal 2, pool.size
+  end
+
+  def test_the_ready_ones_sleep_without_a_limit_of_time
     pool = pool(ready: 2, idle_timeout_s: 0.01)
     enqueue(pool, 2)
     2.times { @gate.push(true) }
-    eventually { pool.size.zero? }
-    enqueue(pool, 1)
-    begun(3)
+    eventually { idle(pool) == 2 && threads(pool).map(&:status) == ["sleep", "sleep"] }
+    assert_equal(%w[sleep_forever], threads(pool).map { |thread| thread.inspect[/sleep\w*/] }.uniq)
   end
 
   def test_a_killed_thread_does_not_count

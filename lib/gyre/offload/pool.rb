@@ -8,17 +8,20 @@
 #   < READY        gets one more at once
 #   < LIMIT        gets one more after PATIENCE_S in the queue
 #   >= LIMIT       gets one more when for STANDSTILL_S no job at all was begun
+#
+# The first READY threads stay, and wait for jobs without a limit of time: on Ruby 3.4 the child of a fork hangs when another thread is just
+# going into a timed sleep (https://github.com/ruby/ruby/pull/13584), and a thread does so just when the fiber whose job it did goes on.
 require "etc"
 
 module Gyre
   module Offload
-    # Threads, made when they are needed, which end after a while without work.
+    # Threads, made when they are needed; those beyond the first few end after a while without work.
     class Pool
       READY = [4, Etc.nprocessors].max
       LIMIT = 64
       PATIENCE_S = 0.01
       STANDSTILL_S = 1
-      # For how long a thread without work stays.
+      # For how long a thread beyond READY stays without work.
       IDLE_TIMEOUT_S = 5
 
       def initialize(ready: READY, limit: LIMIT, standstill_s: STANDSTILL_S, idle_timeout_s: IDLE_TIMEOUT_S)
@@ -109,7 +112,7 @@ module Gyre
           @begun.delete(Thread.current)
           @idle += 1
           begin
-            @available.wait(@mutex, @idle_timeout_s) if @jobs.empty?
+            wait_for_job
           ensure
             @idle -= 1
           end
@@ -117,6 +120,19 @@ module Gyre
           job = @jobs.shift or return @threads.delete(Thread.current) && nil
           @begun[Thread.current] = job
         end
+      end
+
+      # Until there is one, or until the calling thread has been one too many for long enough.
+      def wait_for_job
+        spare = false
+        while @jobs.empty? && !(spare && spare?)
+          spare = spare?
+          @available.wait(@mutex, spare ? @idle_timeout_s : nil)
+        end
+      end
+
+      def spare?
+        @threads.size > @ready
       end
 
       def now
