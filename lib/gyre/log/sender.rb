@@ -19,6 +19,7 @@ require "gyre/log/sender/away"
 require "gyre/log/sender/lifetime"
 require "gyre/log/sender/serving"
 require "gyre/log/sender/waiting"
+require "gyre/loop/wakeup_pipe"
 require "openssl"
 require "securerandom"
 
@@ -138,7 +139,7 @@ module Gyre
       # @return [void]
       def wake
         @waker&.write_nonblock("!", exception: false)
-      rescue IOError, Errno::EPIPE, Errno::EBADF
+      rescue IOError, Errno::EPIPE
         nil # it has ended, or ends just now
       end
 
@@ -164,7 +165,7 @@ module Gyre
       def set_up(spool, acknowledged = 0)
         @client_id = SecureRandom.hex(16) unless spool
         @backlog = new_backlog(spool, acknowledged)
-        @pipe, @waker = IO.pipe
+        @pipe, @waker = Loop::WakeupPipe.open
         @results = Thread::Queue.new
         @link = @writing = @refusal = @error = @connected_at = nil
         @state = :connecting

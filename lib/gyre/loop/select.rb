@@ -3,6 +3,7 @@
 # The backend without C: asks the kernel by IO.select. Gyre::Loop::Portable calls it and keeps the books (who waits for
 # which descriptor); the contract is that of the backends in C, see ext/gyre/backend.h. It knows no fibers and never
 # calls back. Written without newer syntax, so that every Ruby that has Thread::Queue can load it.
+require_relative "wakeup_pipe"
 
 module Gyre
   class Loop
@@ -33,7 +34,7 @@ module Gyre
         @readers = {}
         @priorities = {}
         @writers = {}
-        @wakeup_reader, @wakeup_writer = IO.pipe
+        @wakeup_reader, @wakeup_writer = WakeupPipe.open
       end
 
       # Reports a descriptor from now on whenever it is ready; replaces an earlier watch of the same number.
@@ -82,7 +83,7 @@ module Gyre
         @wakeup_writer.write_nonblock(".")
       rescue IO::WaitWritable
         nil # full of wake-ups that nobody has taken yet: one more would change nothing
-      rescue IOError, Errno::EPIPE, Errno::EBADF
+      rescue IOError, Errno::EPIPE
         nil # closed: nobody waits any more
       end
 

@@ -4,6 +4,7 @@
 # A pipe and not a queue: a signal handler may take no lock, and a byte wakes every kind of loop.
 # Gyre::Web::Server owns one; it knows nothing of what the messages mean.
 
+require "gyre/loop/wakeup_pipe"
 require "io/wait"
 
 module Gyre
@@ -13,7 +14,7 @@ module Gyre
       # @param messages [Array<Symbol>] at most 256
       def initialize(*messages)
         @messages = messages
-        @reader, @writer = IO.pipe
+        @reader, @writer = Loop::WakeupPipe.open
       end
 
       # Leaves a message. May be called from any thread and from a signal handler; it never waits.
@@ -22,7 +23,7 @@ module Gyre
       # @return [void]
       def post(message)
         @writer.write_nonblock(@messages.index(message).chr, exception: false)
-      rescue IOError, Errno::EPIPE, Errno::EBADF
+      rescue IOError, Errno::EPIPE
         nil # closed: the server has ended, nobody reads any more
       end
 
