@@ -5,12 +5,13 @@
  * - Where the processor multiplies without carries (PCLMULQDQ), sixteen bytes at a time: what stands n bits before the end may be
  *   replaced by its product with x^n modulo the polynomial, added to what stands there. So a long text is folded into its last
  *   sixteen bytes (Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009), and
- *   the tables do these.
+ *   the tables do these. What does not fill a block moves the one before to the left, into another block with zeros before it.
  */
 #include "log_crc32.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define FOLDS 1
+#include <tmmintrin.h>
 #include <wmmintrin.h>
 #endif
 
@@ -33,7 +34,7 @@ static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) 
 
 #ifdef FOLDS
 #define BLOCK 16
-#define FOLDING __attribute__((target("pclmul")))
+#define FOLDING __attribute__((target("pclmul,ssse3")))
 
 static int folds;
 
@@ -50,9 +51,21 @@ FOLDING static __m128i fold(__m128i block, __m128i by, __m128i there) {
   return _mm_xor_si128(_mm_xor_si128(low, high), there);
 }
 
+/* The block, and the `rest` bytes before `end` that follow it; before these there are a block's bytes at least. */
+FOLDING static __m128i fold_rest(__m128i block, const unsigned char *end, size_t rest) {
+  static const unsigned char shuffle[3 * BLOCK] = {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
+                                                   128, 128, 128, 128, 0,   1,   2,   3,   4,   5,   6,   7,
+                                                   8,   9,   10,  11,  12,  13,  14,  15,  128, 128, 128, 128,
+                                                   128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128};
+  const __m128i first = load(shuffle + rest), others = load(shuffle + BLOCK + rest);
+  const __m128i bytes = _mm_and_si128(load(end - BLOCK), _mm_cmpgt_epi8(first, _mm_set1_epi8(-1)));
+  return fold(_mm_shuffle_epi8(block, first), by_one(), _mm_or_si128(_mm_shuffle_epi8(block, others), bytes));
+}
+
 /* The same as by_tables, for one whole block or more. */
 FOLDING static uint32_t by_folding(uint32_t crc, const unsigned char *at, size_t length) {
-  const unsigned char *const end = at + length / BLOCK * BLOCK;
+  const size_t rest = length % BLOCK;
+  const unsigned char *const end = at + (length - rest);
   __m128i block = _mm_xor_si128(load(at), _mm_cvtsi32_si128((int)crc));
   unsigned char last[BLOCK];
   if (end - at >= 4 * BLOCK) {
@@ -68,8 +81,9 @@ FOLDING static uint32_t by_folding(uint32_t crc, const unsigned char *at, size_t
     at += BLOCK;
   }
   for (; at < end; at += BLOCK) block = fold(block, by_one(), load(at));
+  if (rest > 0) block = fold_rest(block, end + rest, rest);
   _mm_storeu_si128((__m128i *)(void *)last, block);
-  return by_tables(by_tables(0, last, BLOCK), end, length % BLOCK);
+  return by_tables(0, last, BLOCK);
 }
 #endif
 
@@ -87,7 +101,7 @@ void gyre_log_crc32_setup(void) {
   }
 #ifdef FOLDS
   __builtin_cpu_init();
-  folds = __builtin_cpu_supports("pclmul");
+  folds = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("ssse3");
 #endif
 }
 
