@@ -64,12 +64,13 @@ module Gyre
           @message = message
         end
 
-        # The timer's call.
+        # The timer's call. It comes again when an exception for the thread came during the first one.
         def call
-          return if @error
+          return if @told
 
-          @error = @error_class.exception(@message)
+          @error ||= @error_class.exception(@message)
           @fibers.interrupt(@fiber, @error)
+          @told = true
         end
 
         # The block has ended: it must not be raised any more.
