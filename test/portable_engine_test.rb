@@ -105,5 +105,17 @@ class PortableEngineTest < Minitest::Test
         assert_raises(SystemExit) { scheduler.run }
       end
     end
+
+    # The loop calls a timer again when an exception left its call.
+    def test_a_timeout_is_told_though_an_exception_for_the_thread_came_while_it_was
+      told = []
+      fibers = Object.new
+      fibers.define_singleton_method(:interrupt) { |_fiber, error| (told << error).one? && raise(Interrupt) }
+      expiry = Gyre::Scheduler::Portable::Expiry.new(fibers, Fiber.current, IOError, "late")
+      assert_raises(Interrupt) { expiry.call }
+      2.times { expiry.call }
+      assert_equal %w[late late], told.map(&:message)
+      assert_same(*told)
+    end
   end
 end
