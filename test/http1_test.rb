@@ -18,8 +18,21 @@ class HTTP1Test < Minitest::Test
     assert_equal ["you asked for /this\n", true], [output.out, output.status.success?], output.err
   end
 
-  def test_with_the_portable_engine_no_extension_is_loaded
-    output = ruby("-e", 'require "gyre/http1"; puts $LOADED_FEATURES.grep(/gyre_ext/).size', env: { "GYRE_BACKEND" => "select" })
-    assert_equal "0\n", output.out
+  def test_without_the_extension_a_server_says_in_one_line_what_to_do
+    code = <<~'RUBY'
+      require "gyre/web"
+      { available: false, load_error: "no gyre_ext" }.each { |name, value| Gyre::Native.instance_variable_set(:"@#{name}", value) } if ARGV.any?
+      [-> { Gyre::HTTP1::Server.new(nil, listeners: []) }, -> { Gyre::Web.serve(->(_) {}) }].each do |start|
+        start.call
+      rescue Gyre::ExtensionRequired => error
+        puts error.message
+      end
+      puts $LOADED_FEATURES.grep(/gyre_ext/).size
+    RUBY
+    ruled_out = "the HTTP server needs Gyre's C extension: GYRE_BACKEND=select runs only the loop and the scheduler; unset it\n"
+    assert_equal "#{ruled_out * 2}0\n", ruby("-e", code, env: { "GYRE_BACKEND" => "select" }).out
+    absent = "the HTTP server needs Gyre's C extension: no gyre_ext; install a C compiler and make, then reinstall the gem " \
+             "(in a checkout: rake compile)\n"
+    assert_equal absent * 2, ruby("-e", code, "none", env: { "GYRE_BACKEND" => nil }).out.lines.first(2).join
   end
 end

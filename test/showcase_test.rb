@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The showcase as a visitor meets it: asked over HTTP on each engine. Its log is in showcase/log_test.rb, its page in a browser in
+# The showcase as a visitor meets it: asked over HTTP. Its log is in showcase/log_test.rb, its page in a browser in
 # showcase/page_test.rb.
 
 require_relative "test_helper"
@@ -8,7 +8,7 @@ require_relative "showcase/visit"
 require_relative "support/engines"
 require "digest"
 
-GyreTest::Engines.test_case("ShowcaseTest") do
+GyreTest::Engines.test_case("ShowcaseTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   include GyreTest::Showcase
 
   def test_everything_slow_is_answered_at_the_same_time_and_as_it_comes

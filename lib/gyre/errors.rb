@@ -24,6 +24,9 @@ module Gyre
   # Tasks wait for each other, and nothing else can happen: each would wait for ever.
   class DeadlockError < Error; end
 
+  # The C extension is missing, ruled out or of no use here, and what was asked for exists only in it.
+  class ExtensionRequired < Error; end
+
   # The peer broke the protocol; says what to answer.
   class ProtocolError < Error
     # @return [Integer] the status or code that belongs in the answer, HTTP's 400 for example

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# HTTP/1.0 and 1.1, the server's side: `require "gyre/http1"` for Gyre::HTTP1::Server. The portable engine's files
-# (parser, connection, acceptor) are loaded when a server starts on it.
+# HTTP/1.0 and 1.1, the server's side: `require "gyre/http1"` for Gyre::HTTP1::Server. Sockets, parser and answers are in the C
+# extension; the parser in Ruby (gyre/http1/parser and its parts) is loaded by tests and fuzzers only, which compare the two.
 
 require "gyre"
 require "gyre/http1/connection"

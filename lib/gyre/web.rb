@@ -18,6 +18,7 @@ module Gyre
     # @yield [Gyre::Web::Server] once it serves
     # @return [void]
     # @raise [SystemCallError, SocketError] when it cannot listen
+    # @raise [ExtensionRequired] without the C extension
     def self.serve(app, **options, &block)
       Server.new(app, **options).run(&block)
     end

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# The parsers' cases once more, over the wire: each engine answers them with the status that the parsers give, ends their
-# connection, and serves others all the while. Each case runs on each engine.
+# The parsers' cases once more, over the wire: they are answered with the status that the parsers give, end their
+# connection, and serves others all the while. Each case runs on each native backend.
 
 require "test_helper"
 require "support/engines"
 require "http1/cases"
 require "http1/serving"
 
-GyreTest::Engines.test_case("HTTP1CorpusContract", backends: GyreTest::Engines::ALL) do
+GyreTest::Engines.test_case("HTTP1CorpusContract", backends: GyreTest::Engines::NATIVE) do
   include GyreTest::HTTP1Serving
 
   usual = HTTP1Cases::ALL.select { |one| one.input.limits == HTTP1Verdicts::USUAL_LIMITS }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What every HTTP/1 engine owes to clients: requests in, answers out, over real sockets. Framing, keep-alive, pipelining,
-# versions, targets, refusals. Each case runs on each engine.
+# What the HTTP/1 server owes to clients: requests in, answers out, over real sockets. Framing, keep-alive, pipelining,
+# versions, targets, refusals. Each case runs on each native backend.
 
 require "test_helper"
 require "time"
@@ -9,7 +9,7 @@ require "tmpdir"
 require "support/engines"
 require "http1/serving"
 
-GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines::ALL) do
+GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines::NATIVE) do
   include GyreTest::HTTP1Serving
 
   hello = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello"]] }

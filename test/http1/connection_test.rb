@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the engines' connections do is in test/contracts/http1_contract_*_test.rb; this is what they inherit.
+# What connections do is in test/contracts/http1_contract_*_test.rb; this is what they inherit.
 
 require "test_helper"
 require "stringio"

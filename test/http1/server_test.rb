@@ -29,7 +29,11 @@ class HTTP1ServerTest < Minitest::Test
   end
 
   def test_it_does_not_start_without_a_scheduler_of_ours
-    assert_match(/Gyre::Scheduler, and here is none/, assert_raises(RuntimeError) { @server.start }.message)
+    assert_match(/native engine, and here is none/, assert_raises(RuntimeError) { @server.start }.message)
+    Thread.new do
+      Fiber.set_scheduler(Gyre::Scheduler.new("select"))
+      assert_match(/and here is Gyre::Scheduler::Portable/, assert_raises(RuntimeError) { @server.start }.message)
+    end.join
   end
 
   def test_it_starts_once

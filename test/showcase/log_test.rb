@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# The showcase's log as one who follows it meets it, and one who logs a line of his own, over HTTP on each engine.
+# The showcase's log as one who follows it meets it, and one who logs a line of his own, over HTTP.
 
 require_relative "../test_helper"
 require_relative "visit"
 require_relative "../support/engines"
 
-GyreTest::Engines.test_case("ShowcaseLogTest") do
+GyreTest::Engines.test_case("ShowcaseLogTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   include GyreTest::Showcase
 
   def test_what_is_logged_is_on_the_disk_and_seen_by_everybody_who_follows

@@ -11,6 +11,8 @@ module GyreTest
     ALL = Gyre::Loop.availables.freeze
     # One for each engine: the native one's best, if the extension is compiled, and the portable one.
     BACKENDS = [ALL.first, ALL.last].uniq.freeze
+    # The native engine's, for what has no other implementation; the best first, and empty without the extension.
+    NATIVE = (ALL - [Gyre::Loop::PORTABLE]).freeze
 
     Gyre::Loop.explain.each_line { |line| $stderr.write("tests: #{line}") unless ALL.any? { |name| line.include?(": #{name} (") } }
 

@@ -147,11 +147,17 @@ class WebCLITest < Minitest::Test
     assert_match(/\Agyre serve: none\.rb: the configuration cannot be read/, output.err)
   end
 
+  def test_without_the_native_engine_it_says_in_one_line_what_to_do
+    output = gyre("serve", files: { "config.ru" => "run ->(_) {}" }, env: { "GYRE_BACKEND" => "select" })
+    assert_equal [1, "gyre serve: HTTP needs Gyre's C extension: GYRE_BACKEND=select runs only the loop and the scheduler; unset it\n"],
+                 [output.status.exitstatus, output.err]
+  end
+
   def test_it_says_what_runs_where
     serve do |program|
       text = program.text(:out)
       assert_match(/^Gyre \d+\.\d+\.\d+ on ruby #{Regexp.escape(RUBY_VERSION)}/, text)
-      assert_match(/^  backend: (epoll|select) /, text)
+      assert_match(/^  backend: (epoll|uring) /, text)
       assert_match(%r{^  listening on http://127\.0\.0\.1:\d+$}, text)
       assert_match(/^  environment development, process #{program.pid}$/, text)
       assert_match(/^Use Ctrl-C to stop$/, text)

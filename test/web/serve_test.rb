@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre serve` as a process, on both engines: requests, several addresses, logs, and every way to end.
+# `gyre serve` as a process: requests, several addresses, logs, and every way to end.
 
 require "test_helper"
 require "json"
@@ -9,169 +9,161 @@ require_relative "serving"
 class WebServeTest < Minitest::Test
   include GyreTest::Serving
 
-  BACKENDS.each do |engine, backend|
-    define_method(:"test_it_answers_on_every_address_on_#{engine}") do
-      serve_on(backend, "-b", "tcp://127.0.0.2:0", "-b", "unix://app.sock") do |program|
-        assert_equal %w[http unix http], program.urls.map { |url| url[/\A\w+/] }
-        program.urls.grep(/\Ahttp/).each { |url| assert_equal "hello", Net::HTTP.get(URI(url)) }
-        path = File.join(program.folder, "app.sock")
-        assert_match(%r{\AHTTP/1\.1 200 OK\r\n.*\r\n\r\nhello\z}m, program.get("/", socket: UNIXSocket.new(path)))
-        program.signal(:TERM)
-        program.status
-        refute_path_exists path
-      end
+  def test_it_answers_on_every_address
+    serve("-b", "tcp://127.0.0.2:0", "-b", "unix://app.sock") do |program|
+      assert_equal %w[http unix http], program.urls.map { |url| url[/\A\w+/] }
+      program.urls.grep(/\Ahttp/).each { |url| assert_equal "hello", Net::HTTP.get(URI(url)) }
+      path = File.join(program.folder, "app.sock")
+      assert_match(%r{\AHTTP/1\.1 200 OK\r\n.*\r\n\r\nhello\z}m, program.get("/", socket: UNIXSocket.new(path)))
+      program.signal(:TERM)
+      program.status
+      refute_path_exists path
     end
+  end
 
-    define_method(:"test_it_takes_over_a_stale_unix_socket_on_#{engine}") do
-      Dir.mktmpdir do |folder|
-        path = File.join(folder, "app.sock")
-        UNIXServer.new(path).close
-        serve_on(backend, "-b", "unix://#{path}") do |program|
-          assert_includes program.get("/", socket: UNIXSocket.new(path)), "hello"
-        end
-      end
-    end
-
-    %w[INT TERM].each do |signal|
-      define_method(:"test_#{signal}_ends_an_idle_server_at_once_on_#{engine}") do
-        serve_on(backend, "--shutdown-timeout", "300", "--keep-alive-timeout", "300") do |program|
-          kept = program.request("/", connection: "keep-alive")
-          assert_match(/200 OK/, kept.readpartial(1000))
-          program.signal(signal)
-          assert_equal 0, program.status.exitstatus # it does not wait for the connection, which might for these times
-          assert_nil kept.read(1)
-          kept.close
-          program.expect(/^Stopping\nStopped\n/)
-          assert_equal "", program.text(:err)
-        end
-      end
-    end
-
-    define_method(:"test_TERM_lets_a_running_request_finish_and_takes_no_more_on_#{engine}") do
-      serve_on(backend) do |program|
-        port = program.port
-        slow = program.request("/wait")
-        program.expect(/^waiting$/)
-        program.signal(:TERM)
-        program.expect(/^Stopping\. 1 request may finish within 30 s/)
-        assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port) }
-        File.write(File.join(program.folder, "go"), "")
-        assert_match(%r{\AHTTP/1\.1 200 OK.*done\z}m, slow.read)
-        slow.close
-        assert_equal 0, program.status.exitstatus
-      end
-    end
-
-    define_method(:"test_a_request_that_takes_too_long_is_cancelled_on_#{engine}") do
-      serve_on(backend, "--shutdown-timeout", "0.2") do |program|
-        slow = program.request("/forever")
-        program.expect(/^waiting$/)
-        program.signal(:TERM)
-        assert_equal 0, program.status.exitstatus
-        assert_equal "", slow.read.to_s
-        slow.close
-        assert_match(/^cleaned up$/, program.text(:out))
-        assert_match(/^Stopped\. What still ran was cancelled$/, program.text(:out))
-      end
-    end
-
-    define_method(:"test_a_second_signal_stops_at_once_on_#{engine}") do
-      serve_on(backend, "--shutdown-timeout", "300") do |program|
-        slow = program.request("/forever")
-        program.expect(/^waiting$/)
-        program.signal(:INT)
-        program.expect(/^Stopping\. /)
-        program.signal(:INT)
-        assert_equal 0, program.status.exitstatus
-        slow.close
-        assert_match(/^Stopping at once$/, program.text(:out))
-        assert_match(/^cleaned up$/, program.text(:out))
-      end
-    end
-
-    define_method(:"test_an_app_that_will_not_be_cancelled_does_not_keep_the_process_on_#{engine}") do
-      app = <<~'RUBY'
-        run(lambda do |_env|
-          puts "waiting"
-          sleep
-        rescue Exception
-          sleep
-        end)
-      RUBY
-      serve_on(backend, "--shutdown-timeout", "0", "--pidfile", "app.pid", app: app) do |program|
-        stubborn = program.request("/")
-        program.expect(/^waiting$/)
-        program.signal(:TERM)
-        assert_equal 1, program.status.exitstatus
-        stubborn.close
-        program.expect(/gyre: 1 cancelled requests go on/, :err)
-        refute_path_exists File.join(program.folder, "app.pid")
-      end
-    end
-
-    define_method(:"test_a_third_signal_ends_an_app_that_computes_without_end_on_#{engine}") do
-      app = "run ->(_env) { puts 'waiting'; loop { Integer.sqrt(2) } }"
-      serve_on(backend, app: app) do |program|
-        busy = program.request("/")
-        program.expect(/^waiting$/)
-        # Signals that are not taken yet are merged into one by the kernel, so each has to be seen to arrive.
-        eventually(what: "the end") do
-          program.signal(:INT)
-          Process.waitpid2(program.pid, Process::WNOHANG)
-        end
-        busy.close
-      end
-    end
-
-    define_method(:"test_an_app_that_raises_gives_500_and_a_trace_in_the_log_on_#{engine}") do
-      serve_on(backend) do |program|
-        assert_match(%r{\AHTTP/1\.1 500 Internal Server Error}, program.get("/raise"))
-        program.expect(/^\d{4}-\d\d-\d\dT[\d:.]+[+-][\d:]+ gyre: GET \/raise: unhandled in the app: .*config\.ru:\d+:.*app trouble/, :err)
-        assert_includes program.get("/"), "hello"
-      end
-    end
-
-    define_method(:"test_requests_are_logged_as_asked_on_#{engine}") do
-      serve_on(backend, "--log-format", "json") do |program|
-        program.get("/a?b=c")
-        record = JSON.parse(program.expect(/^\{.*\}$/).to_s)
-        assert_equal ["GET", "/a?b=c", 200, 5], record.values_at("method", "target", "status", "bytes")
-      end
-      serve_on(backend, "-e", "production") do |program|
-        program.get("/")
-        program.signal(:TERM)
-        program.status
-        refute_match(/GET/, program.text(:out))
-      end
-    end
-
-    define_method(:"test_no_line_of_the_log_is_lost_at_the_end_on_#{engine}") do
-      serve_on(backend) do |program|
-        20.times { |number| program.get("/#{number}") }
-        program.signal(:TERM)
-        program.status
-        assert_equal 20, program.text(:out).scan(%r{"GET /\d+ HTTP/1\.1" 200 5$}).size
-      end
-    end
-
-    define_method(:"test_limits_of_the_command_line_hold_on_#{engine}") do
-      serve_on(backend, "--request-line-bytes-limit", "100") do |program|
-        assert_match(%r{\AHTTP/1\.1 414 }, program.get("/#{"a" * 200}"))
-      end
-    end
-
-    define_method(:"test_curl_is_served_on_#{engine}") do
-      curl = need_program("curl")
-      serve_on(backend) do |program|
-        output = run_program(curl, "-s", "-i", "--max-time", "60", program.urls.first)
-        assert_match(%r{\AHTTP/1\.1 200 OK\r\n.*hello\z}m, output.out)
+  def test_it_takes_over_a_stale_unix_socket
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "app.sock")
+      UNIXServer.new(path).close
+      serve("-b", "unix://#{path}") do |program|
+        assert_includes program.get("/", socket: UNIXSocket.new(path)), "hello"
       end
     end
   end
 
-  private
+  %w[INT TERM].each do |signal|
+    define_method(:"test_#{signal}_ends_an_idle_server_at_once") do
+      serve("--shutdown-timeout", "300", "--keep-alive-timeout", "300") do |program|
+        kept = program.request("/", connection: "keep-alive")
+        assert_match(/200 OK/, kept.readpartial(1000))
+        program.signal(signal)
+        assert_equal 0, program.status.exitstatus # it does not wait for the connection, which might for these times
+        assert_nil kept.read(1)
+        kept.close
+        program.expect(/^Stopping\nStopped\n/)
+        assert_equal "", program.text(:err)
+      end
+    end
+  end
 
-  def serve_on(backend, *flags, **options, &block)
-    serve(*flags, env: { "GYRE_BACKEND" => backend }, **options, &block)
+  def test_TERM_lets_a_running_request_finish_and_takes_no_more
+    serve do |program|
+      port = program.port
+      slow = program.request("/wait")
+      program.expect(/^waiting$/)
+      program.signal(:TERM)
+      program.expect(/^Stopping\. 1 request may finish within 30 s/)
+      assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port) }
+      File.write(File.join(program.folder, "go"), "")
+      assert_match(%r{\AHTTP/1\.1 200 OK.*done\z}m, slow.read)
+      slow.close
+      assert_equal 0, program.status.exitstatus
+    end
+  end
+
+  def test_a_request_that_takes_too_long_is_cancelled
+    serve("--shutdown-timeout", "0.2") do |program|
+      slow = program.request("/forever")
+      program.expect(/^waiting$/)
+      program.signal(:TERM)
+      assert_equal 0, program.status.exitstatus
+      assert_equal "", slow.read.to_s
+      slow.close
+      assert_match(/^cleaned up$/, program.text(:out))
+      assert_match(/^Stopped\. What still ran was cancelled$/, program.text(:out))
+    end
+  end
+
+  def test_a_second_signal_stops_at_once
+    serve("--shutdown-timeout", "300") do |program|
+      slow = program.request("/forever")
+      program.expect(/^waiting$/)
+      program.signal(:INT)
+      program.expect(/^Stopping\. /)
+      program.signal(:INT)
+      assert_equal 0, program.status.exitstatus
+      slow.close
+      assert_match(/^Stopping at once$/, program.text(:out))
+      assert_match(/^cleaned up$/, program.text(:out))
+    end
+  end
+
+  def test_an_app_that_will_not_be_cancelled_does_not_keep_the_process
+    app = <<~'RUBY'
+      run(lambda do |_env|
+        puts "waiting"
+        sleep
+      rescue Exception
+        sleep
+      end)
+    RUBY
+    serve("--shutdown-timeout", "0", "--pidfile", "app.pid", app: app) do |program|
+      stubborn = program.request("/")
+      program.expect(/^waiting$/)
+      program.signal(:TERM)
+      assert_equal 1, program.status.exitstatus
+      stubborn.close
+      program.expect(/gyre: 1 cancelled requests go on/, :err)
+      refute_path_exists File.join(program.folder, "app.pid")
+    end
+  end
+
+  def test_a_third_signal_ends_an_app_that_computes_without_end
+    app = "run ->(_env) { puts 'waiting'; loop { Integer.sqrt(2) } }"
+    serve(app: app) do |program|
+      busy = program.request("/")
+      program.expect(/^waiting$/)
+      # Signals that are not taken yet are merged into one by the kernel, so each has to be seen to arrive.
+      eventually(what: "the end") do
+        program.signal(:INT)
+        Process.waitpid2(program.pid, Process::WNOHANG)
+      end
+      busy.close
+    end
+  end
+
+  def test_an_app_that_raises_gives_500_and_a_trace_in_the_log
+    serve do |program|
+      assert_match(%r{\AHTTP/1\.1 500 Internal Server Error}, program.get("/raise"))
+      program.expect(/^\d{4}-\d\d-\d\dT[\d:.]+[+-][\d:]+ gyre: GET \/raise: unhandled in the app: .*config\.ru:\d+:.*app trouble/, :err)
+      assert_includes program.get("/"), "hello"
+    end
+  end
+
+  def test_requests_are_logged_as_asked
+    serve("--log-format", "json") do |program|
+      program.get("/a?b=c")
+      record = JSON.parse(program.expect(/^\{.*\}$/).to_s)
+      assert_equal ["GET", "/a?b=c", 200, 5], record.values_at("method", "target", "status", "bytes")
+    end
+    serve("-e", "production") do |program|
+      program.get("/")
+      program.signal(:TERM)
+      program.status
+      refute_match(/GET/, program.text(:out))
+    end
+  end
+
+  def test_no_line_of_the_log_is_lost_at_the_end
+    serve do |program|
+      20.times { |number| program.get("/#{number}") }
+      program.signal(:TERM)
+      program.status
+      assert_equal 20, program.text(:out).scan(%r{"GET /\d+ HTTP/1\.1" 200 5$}).size
+    end
+  end
+
+  def test_limits_of_the_command_line_hold
+    serve("--request-line-bytes-limit", "100") do |program|
+      assert_match(%r{\AHTTP/1\.1 414 }, program.get("/#{"a" * 200}"))
+    end
+  end
+
+  def test_curl_is_served
+    curl = need_program("curl")
+    serve do |program|
+      output = run_program(curl, "-s", "-i", "--max-time", "60", program.urls.first)
+      assert_match(%r{\AHTTP/1\.1 200 OK\r\n.*hello\z}m, output.out)
+    end
   end
 end

@@ -10,68 +10,56 @@ require "gyre/web"
 class WebServerTest < Minitest::Test
   HELLO = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello"]] }
 
-  [nil, "select"].each do |backend|
-    engine = backend || "default"
+  def test_it_runs_in_a_thread_and_stops_from_another
+    server = Gyre::Web::Server.new(HELLO, bind: "tcp://127.0.0.1:0").start
+    assert_match(%r{\Ahttp://127\.0\.0\.1:\d+\z}, server.urls.first)
+    assert_equal "hello", Net::HTTP.get(URI(server.urls.first))
+    assert_equal 1, server.stats[:requests]
+    server.stop
+    assert server.wait(60), "the server did not end"
+    assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", server.endpoints.first.port) }
+  end
 
-    define_method(:"test_it_runs_in_a_thread_and_stops_from_another_on_#{engine}") do
-      with_backend(backend) do
-        server = Gyre::Web::Server.new(HELLO, bind: "tcp://127.0.0.1:0").start
-        assert_match(%r{\Ahttp://127\.0\.0\.1:\d+\z}, server.urls.first)
-        assert_equal "hello", Net::HTTP.get(URI(server.urls.first))
-        assert_equal 1, server.stats[:requests]
-        server.stop
-        assert server.wait(60), "the server did not end"
-        assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", server.endpoints.first.port) }
-      end
+  def test_it_runs_inside_of_other_tasks
+    answer = Gyre.run do |task|
+      server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0").listen
+      serving = task.async { server.run }
+      answer = Net::HTTP.get(URI(server.urls.first))
+      server.stop
+      serving.wait
+      answer
     end
+    assert_equal "hello", answer
+  end
 
-    define_method(:"test_it_runs_inside_of_other_tasks_on_#{engine}") do
-      with_backend(backend) do
-        answer = Gyre.run do |task|
-          server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0").listen
-          serving = task.async { server.run }
-          answer = Net::HTTP.get(URI(server.urls.first))
-          server.stop
-          serving.wait
-          answer
-        end
-        assert_equal "hello", answer
-      end
+  def test_it_ends_with_the_task_that_runs_it
+    Gyre.run do |task|
+      server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0").listen
+      port = server.endpoints.first.port
+      serving = task.async { server.run }
+      Net::HTTP.get(URI(server.urls.first))
+      serving.stop
+      eventually { serving.finished? }
+      assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port) }
     end
+  end
 
-    define_method(:"test_it_ends_with_the_task_that_runs_it_on_#{engine}") do
-      with_backend(backend) do
-        Gyre.run do |task|
-          server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0").listen
-          port = server.endpoints.first.port
-          serving = task.async { server.run }
-          Net::HTTP.get(URI(server.urls.first))
-          serving.stop
-          eventually { serving.finished? }
-          assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port) }
-        end
-      end
+  def test_stop_now_cancels_what_runs
+    events = Thread::Queue.new
+    app = lambda do |_env|
+      events << :running
+      sleep
+    ensure
+      events << :cleaned
     end
-
-    define_method(:"test_stop_now_cancels_what_runs_on_#{engine}") do
-      with_backend(backend) do
-        events = Thread::Queue.new
-        app = lambda do |_env|
-          events << :running
-          sleep
-        ensure
-          events << :cleaned
-        end
-        server = Gyre::Web::Server.new(app, bind: "127.0.0.1:0").start
-        client = TCPSocket.new("127.0.0.1", server.endpoints.first.port)
-        client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-        assert_equal :running, events.pop
-        server.stop(now: true)
-        assert server.wait(60), "the server did not end"
-        assert_equal :cleaned, events.pop
-        client.close
-      end
-    end
+    server = Gyre::Web::Server.new(app, bind: "127.0.0.1:0").start
+    client = TCPSocket.new("127.0.0.1", server.endpoints.first.port)
+    client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+    assert_equal :running, events.pop
+    server.stop(now: true)
+    assert server.wait(60), "the server did not end"
+    assert_equal :cleaned, events.pop
+    client.close
   end
 
   def test_signals_are_left_alone_when_they_are_not_wanted
@@ -155,14 +143,6 @@ class WebServerTest < Minitest::Test
   end
 
   private
-
-  def with_backend(name)
-    before = ENV.fetch("GYRE_BACKEND", nil)
-    ENV["GYRE_BACKEND"] = name if name
-    yield
-  ensure
-    ENV["GYRE_BACKEND"] = before
-  end
 
   def refused?(port)
     TCPSocket.new("127.0.0.1", port).close

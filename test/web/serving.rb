@@ -9,9 +9,6 @@ require "tmpdir"
 module GyreTest
   # For test classes: a served app, and raw requests to it.
   module Serving
-    # Both engines, by what GYRE_BACKEND says; nil is the machine's own choice.
-    BACKENDS = { "default" => nil, "select" => "select" }.freeze
-
     # An app that does what the path says. It waits for files, so that tests need no guess of how long something takes.
     APP = <<~'RUBY'
       run(lambda do |env|

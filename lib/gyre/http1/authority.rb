@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Authorities (RFC 3986, section 3.2): the value of Host and the host part of request targets, host [":" port] without
-# user information. Called by the request parser of the portable engine. Twin of a part of ext/gyre/http1_target.c.
+# user information. Called by Parser. Twin of a part of ext/gyre/http1_target.c.
 
 module Gyre
   module HTTP1

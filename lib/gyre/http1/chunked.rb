@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The decoder of chunked bodies (RFC 9112, section 7.1) for the portable engine, strict: bytes in, places of data in them out.
-# The portable engine's body reader calls it for each piece of input. It copies nothing and needs no byte kept between two
-# calls. It stops where the trailer section starts; Trailers reads that. Twin of ext/gyre/http1_chunked.c.
+# The decoder of chunked bodies (RFC 9112, section 7.1) in Ruby, strict: bytes in, places of data in them out. Tests and
+# fuzzers call it. It copies nothing and needs no byte kept between two calls. It stops where the trailer section starts;
+# Trailers reads that. Twin of ext/gyre/http1_chunked.c.
 #
 #   size ──";"──► extension ─► name ──"="──► value_start ─► value or quoted (─► escaped ─►) quoted_end
 #     │  blank in between where the grammar has BWS (RFC 9112, section 7.1.1): before and after ";" and "="

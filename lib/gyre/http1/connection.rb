@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
-# The server's side of one HTTP/1 connection: the primitives that both engines offer, and what a Rack env gets from it.
-# Service runs an app on them, Response writes the slower kinds of answer with them. NativeConnection (C) and PortableConnection
-# define them all; here is what each has to do. Nothing in this file touches a socket, and no method may use an instance
-# variable: a native connection is a C structure.
+# The server's side of one HTTP/1 connection: its primitives, and what a Rack env gets from it.
+# Service runs an app on them, Response writes the slower kinds of answer with them. NativeConnection (C) defines them all; here
+# is what each has to do. Nothing in this file touches a socket, and no method may use an instance variable: a native
+# connection is a C structure.
 #
-# A connection as its engine sees it. Only SERVING holds a fiber; IDLE and FIRST BYTE hold no buffer either:
+# A connection as the acceptor sees it. Only SERVING holds a fiber; IDLE and FIRST BYTE hold no buffer either:
 #
 #   accepted ─► FIRST BYTE ─► HEAD ─► SERVING ─► IDLE ─► HEAD …
 #                  │408        │408/4xx  │  ▲       └ time over, drain, end of the client: closed without a word
 #                  ▼           ▼         │  └ a pipelined request that is complete
-#               LINGERING ◄────┴─────────┴─► HIJACKED (no longer the engine's)
+#               LINGERING ◄────┴─────────┴─► HIJACKED (no longer the server's)
 #                  └► closed
 #
-# The engine collects a head without a fiber. When it is complete, or refused, or too late, the engine runs
+# The acceptor collects a head without a fiber. When it is complete, or refused, or too late, it runs
 # handler.call(connection) in a pooled fiber; that calls next_request until it returns nil. "Parks" below means: waits
 # through the scheduler, so that other fibers run. A parked primitive can be interrupted by any exception; the connection
 # can be closed then.
@@ -42,8 +42,8 @@ module Gyre
 
       # @!group Requests
 
-      # Ends the request before and begins the next one that is there already: the head that the engine collected, or a
-      # pipelined one. Nil when there is none: the connection is then back in the engine's care (IDLE, or HEAD with its
+      # Ends the request before and begins the next one that is there already: the head that the acceptor collected, or a
+      # pipelined one. Nil when there is none: the connection is then back in the acceptor's care (IDLE, or HEAD with its
       # partial head kept), or closed, or hijacked; the caller need not know which, and must not touch it any more.
       #
       # Of the body of the request before, up to limits.unread_body_bytes_limit are read off (parks); if more is left, or an
@@ -85,7 +85,7 @@ module Gyre
         raise NotImplementedError
       end
 
-      # The socket leaves the engine: it is not watched, timed, closed or counted as a connection any more. The handler's
+      # The socket leaves the server: it is not watched, timed, closed or counted as a connection any more. The handler's
       # fiber still counts as running. May be called before any head, or after write_head(…, :raw or :close).
       #
       # @return [Socket, HijackedSocket] non-blocking; the latter when some bytes were received already
@@ -133,7 +133,7 @@ module Gyre
       # - Integer: content-length; the caller sends exactly so many bytes
       # - :chunked: transfer-encoding: chunked; HTTP/1.0 turns it into :close
       # - :close: the body ends with the connection
-      # - :raw: nothing of the engine's own except date; the connection is over afterwards (upgrades, partial hijack)
+      # - :raw: nothing of the server's own except date; the connection is over afterwards (upgrades, partial hijack)
       # - nil: no body, and nothing said about one
       #
       # HEAD, 204 and 304 turn all but :raw into nil. An Integer is written as content-length all the same (but for 204),

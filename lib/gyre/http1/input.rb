@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# rack.input: the body of a request as apps read it (Rack SPEC, "The Input Stream"). The engines make one for each request
+# rack.input: the body of a request as apps read it (Rack SPEC, "The Input Stream"). The connection makes one for each request
 # with a body; requests without one share EMPTY. Bytes come from Connection#read_body as the app asks for them: nothing is
 # read ahead of the app except by gets, nothing is kept, so it cannot be rewound.
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Every size, count and time that bounds an HTTP/1 connection, and what is answered beyond it. The engines read a Limits object when
+# Every size, count and time that bounds an HTTP/1 connection, and what is answered beyond it. The acceptor reads a Limits object when
 # a server starts; the command line, the DSL and the docs are made from TABLE (gyre/limits.rb says how). It enforces nothing by itself.
 
 require "gyre/limits"

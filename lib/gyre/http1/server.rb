@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 # An HTTP/1 server on the loop of this thread: listening sockets in, a Rack app behind. Gyre::Web::Server and tests start
-# it; it picks the acceptor of the engine that the thread's scheduler belongs to. It binds nothing and handles no signal.
+# it; it needs a scheduler of the native engine. It binds nothing and handles no signal.
 #
-# An acceptor (Gyre::HTTP1::NativeAcceptor in C, Gyre::HTTP1::PortableAcceptor) is all of a server that knows sockets:
+# The acceptor (Gyre::HTTP1::NativeAcceptor, in C) is all of a server that knows sockets:
 #
-#   Acceptor.new(sockets, handler, limits, template)
+#   NativeAcceptor.new(sockets, handler, limits, template)
 #       sockets    Array of listening IOs (non-blocking); the acceptor never closes them
 #       handler    responds to call(connection): run in a pooled fiber of Fiber.scheduler whenever a connection has a complete
 #                  head, or one to refuse. It never raises, except SystemExit, SignalException and the like. It also
@@ -62,7 +62,9 @@ module Gyre
       # @param scheme [String] rack.url_scheme
       # @param errors [#puts, #write, #flush] rack.errors
       # @param env [Hash{String => Object}] more entries of each request's env
+      # @raise [ExtensionRequired] without the C extension
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {})
+        Loop.require_native("the HTTP server")
         @service = Service.new(app, log: log, access_log: access_log.respond_to?(:log) ? access_log.method(:log) : access_log)
         @sockets = Array(listeners).map(&:to_io)
         @limits = limits
@@ -73,11 +75,12 @@ module Gyre
       # Accepts from now on, on the loop of this thread.
       #
       # @return [self]
-      # @raise [RuntimeError] the thread has no scheduler of Gyre's, or the server was started before
+      # @raise [RuntimeError] the thread has no native scheduler of Gyre's, or the server was started before
       def start
         raise "this server was started already" if @acceptor
 
-        @acceptor = acceptor_class.new(@sockets, @service, @limits, @template)
+        check_scheduler
+        @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template)
         @acceptor.start
         self
       end
@@ -131,14 +134,11 @@ module Gyre
 
       private
 
-      def acceptor_class
-        case scheduler = Fiber.scheduler
-        when Scheduler::Portable
-          require "gyre/http1/portable_acceptor" unless defined?(PortableAcceptor)
-          PortableAcceptor
-        when Scheduler then NativeAcceptor
-        else raise "an HTTP/1 server needs a thread with a Gyre::Scheduler, and here is #{scheduler ? scheduler.class : "none"}"
-        end
+      def check_scheduler
+        scheduler = Fiber.scheduler
+        return if scheduler.is_a?(Scheduler) && !scheduler.is_a?(Scheduler::Portable)
+
+        raise "an HTTP server needs a thread with a Gyre::Scheduler of the native engine, and here is #{scheduler ? scheduler.class : "none"}"
       end
 
       def quiet_within?(seconds)
@@ -162,5 +162,3 @@ module Gyre
     end
   end
 end
-
-require "gyre/http1/portable_acceptor" unless Gyre::Loop.native? # a Ractor can require nothing later

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Runs a Rack app on a connection: the loop over its requests, what an app's exception becomes, and the end of a request
-# (body.close, rack.response_finished, access log). Both engines call it in a pooled fiber whenever a connection has a request.
+# (body.close, rack.response_finished, access log). The acceptor calls it in a pooled fiber whenever a connection has a request.
 # The usual answer takes the few lines of #answer; everything slower is in Response. It never touches a socket.
 
 require "gyre/errors"
@@ -46,7 +46,7 @@ module Gyre
         connection.close unless returned
       end
 
-      # @param message [String] one line for the log, from an engine
+      # @param message [String] one line for the log, from the acceptor
       # @return [void]
       def error(message)
         @log.error(message)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The trailer section after the last chunk of a body (RFC 9112, section 7.1.2): bytes in, pairs out. The portable engine's
-# body reader calls it where Chunked stops. Twin of gyre_http1_trailers_parse in ext/gyre/http1_parser.c.
+# The trailer section after the last chunk of a body (RFC 9112, section 7.1.2): bytes in, pairs out. Tests and
+# fuzzers call it where Chunked stops. Twin of gyre_http1_trailers_parse in ext/gyre/http1_parser.c.
 
 require "gyre/errors"
 require "gyre/http1/fields"

@@ -3,6 +3,7 @@
 # Which backend drives a loop: one of the native engine's (C extension), or select of the portable one (pure Ruby).
 # Gyre::Scheduler, Gyre::Loop and the command line ask here. Whether a native backend can be used is found out by opening
 # it; nothing stays open. Written without newer syntax, so that every Ruby can load it.
+require_relative "../errors"
 
 module Gyre
   # The event loop.
@@ -67,6 +68,16 @@ module Gyre
         Native.available?
       end
 
+      # Called by what is built on the native engine alone: HTTP, the log server and its client.
+      # @param what [String] the beginning of the message, such as "the HTTP server"
+      # @return [void]
+      # @raise [ExtensionRequired] one line: what is missing and what to do
+      def require_native(what)
+        return if native? && Native.backends.any? { |name| probe(name).first }
+
+        raise ExtensionRequired, "#{what} needs Gyre's C extension: #{native_remedy}"
+      end
+
       # For people: which backend is taken, which is not, and why.
       # @return [String] some lines
       def explain
@@ -115,6 +126,13 @@ module Gyre
         return "not taken: the native engine (C extension): #{extension_absent}\n" unless native?
 
         Native.refusals.map { |name, reason| "passed over when a loop was last made: #{name}: #{reason}\n" }.join
+      end
+
+      def native_remedy
+        if asked == PORTABLE then "GYRE_BACKEND=select runs only the loop and the scheduler; unset it"
+        elsif native? then "no native backend opens here (Gyre::Loop.explain says why)"
+        else "#{Native.load_error}; install a C compiler and make, then reinstall the gem (in a checkout: rake compile)"
+        end
       end
 
       def extension_absent

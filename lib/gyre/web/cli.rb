@@ -78,6 +78,9 @@ module Gyre
 
       def check_backend
         Loop.backend
+        Loop.require_native("HTTP")
+      rescue ExtensionRequired => error
+        raise StartError, error.message
       rescue ArgumentError, RuntimeError => error
         raise StartError, "GYRE_BACKEND: #{error.message}"
       end

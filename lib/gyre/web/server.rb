@@ -39,10 +39,12 @@ module Gyre
       # @param abandon [#call, nil] called last when requests go on although they were cancelled, to end the process;
       #   without it {#run} waits for them
       # @raise [ArgumentError]
+      # @raise [ExtensionRequired] without the C extension
       def initialize(app, bind: "tcp://localhost:#{Settings::DEFAULT_PORT}", limits: {}, log_format: "none", out: $stdout,
                      log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil, abandon: nil)
         raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
 
+        Loop.require_native("the HTTP server")
         @app = app
         @endpoints = (bind.is_a?(Array) ? bind : [bind]).map { |address| Endpoint.parse(address) }.uniq
         @limits = limits.is_a?(HTTP1::Limits) ? limits : HTTP1::Limits.new(**limits)
