@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The tests: every file in one process with warnings on. What the suite adds to Minitest is in test/support.
+# The tests: every file in a process of its own, with warnings on. What the suite adds to Minitest is in test/support.
 require "rbconfig"
 
 # How the tasks start a run of the suite.

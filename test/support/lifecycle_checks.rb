@@ -21,7 +21,11 @@ module GyreTest
       GC.compact
       sleep [COMPACTION_PAUSE_S, 3 * (Process.clock_gettime(Process::CLOCK_MONOTONIC) - before)].max
     end
-    Thread.new { loop { move_all_objects } } if STRESS
+
+    # Called where the tests run, for the process that forks them may have no thread.
+    def self.start_moving_objects
+      Thread.new { loop { move_all_objects } } if STRESS
+    end
 
     def before_setup
       Watchdog.watch(self)

@@ -1,13 +1,28 @@
 # frozen_string_literal: true
 
-# Runs test files in this process: `ruby -w test/support/run.rb [FILE or FOLDER …] [Minitest's options]`, without a
-# file all of them. Called by bin/test and rake test.
-require_relative "../test_helper"
+# Runs test files, each in a process of its own, as many at a time as there are processors (GYRE_TEST_JOBS says otherwise):
+# `ruby -w test/support/run.rb [FILE or FOLDER …] [Minitest's options]`, without a file all of them. Called by bin/test and by
+# Rake's tasks. The last line adds up; the same counts go to the file named by GYRE_TEST_COUNTS, from which .ci/run adds up.
+require_relative "suite"
+require_relative "runner"
 
 named, options = ARGV.partition { |argument| argument.end_with?(".rb") || File.directory?(argument) }
 missing = named.reject { |path| File.exist?(path) }
 abort "no such test: #{missing.join(", ")}" unless missing.empty?
-named = [File.expand_path("..", __dir__)] if named.empty?
-ARGV.replace(options)
-named.flat_map { |path| File.directory?(path) ? Dir["#{path}/**/*_test.rb"].sort : path }
-     .each { |path| require File.expand_path(path) }
+named = ["test"] if named.empty?
+files = named.flat_map { |path| File.directory?(path) ? Dir["#{path.chomp("/")}/**/*_test.rb"].sort : path }
+
+options.push("--seed", Random.new_seed.to_s[-5..]) unless options.any? { |option| option.match?(/\A(?:-s|--seed)/) }
+options.push("--no-plugins")
+counts = ENV.delete("GYRE_TEST_COUNTS")
+jobs = Integer(ENV.delete("GYRE_TEST_JOBS") || Etc.nprocessors)
+$stdout.sync = true
+puts "Run options: #{options.join(" ")}"
+
+start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+runner = GyreTest::Runner.new(files, options, jobs: jobs)
+total = runner.run
+runner.print($stdout, Process.clock_gettime(Process::CLOCK_MONOTONIC) - start)
+total.write_counts(counts) if counts
+puts total
+exit total.failed.zero?

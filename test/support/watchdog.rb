@@ -11,11 +11,14 @@ module GyreTest
     class << self
       # The test now running and the time by which it must be done.
       attr_accessor :current
+      # @return [String, nil] the file in which a worker's parent reads the same
+      attr_accessor :note
 
       # Called before a test. A test class that needs longer says so by `def self.time_limit_s = 240`.
       def watch(test)
         factor = test.class.respond_to?(:time_limit_s) ? test.class.time_limit_s / 120.0 : 1.0
         self.current = ["#{test.class}##{test.name}", now + (LIMIT_S * factor)]
+        File.write(note, current.reverse.join(" ")) if note
       end
 
       def release
@@ -24,12 +27,14 @@ module GyreTest
 
       # @yield the name of the test that hangs, before the process ends
       def start(&on_hang)
-        Thread.new { loop { sleep 1 and look(on_hang) } }.name = "test watchdog"
+        parent = Process.ppid
+        Thread.new { loop { sleep 1 and look(on_hang, parent) } }.name = "test watchdog"
       end
 
       private
 
-      def look(on_hang)
+      def look(on_hang, parent)
+        exit!(4) if note && Process.ppid != parent # the run that started this worker was killed
         name, deadline = current
         return if name.nil? || now < deadline
 
