@@ -49,6 +49,7 @@ class TidyTest < Minitest::Test
     **{ "link" => "socket", "redis_link" => "redis", "trouble" => "file", "writing" => "file" }
       .to_h { |name, test| ["lib/gyre/log/output/#{name}.rb", "test/log/output/#{test}_test.rb"] },
     "lib/gyre/log/output/defaults.rb" => "test/log/output_test.rb",
+    "lib/gyre/log/json_stream.rb" => "test/contracts/log_ingest_input_test.rb",
     "lib/gyre/log/committer/lane.rb" => "test/log/committer_test.rb",
     "lib/gyre/offload/job.rb" => "test/offload_test.rb",
     # Parts of the keyed loop: it is held to its contract.

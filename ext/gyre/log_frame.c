@@ -1,5 +1,5 @@
 /*
- * Frames of the old wire (see log_frame.h and lib/gyre/log/wire.rb), and which cutter is meant.
+ * Frames of the old wire (see log_frame.h and lib/gyre/log/wire.rb), lines of JSON, and which cutter is meant.
  */
 #include "log_frame.h"
 
@@ -51,12 +51,35 @@ static long frame_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t 
   return (long)frame;
 }
 
+const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length) {
+  return cutter->kind == GYRE_LOG_JSON_LINES ? memchr(at, '\n', length) : gyre_log_syslog_line_end(at, length);
+}
+
+/* The whole line is the message's text; JSON itself is read in Ruby (lib/gyre/log/json_stream.rb). */
+static void json_line(const char *bytes, size_t length, struct gyre_log_message *message) {
+  message->text = (struct gyre_log_text){bytes, length};
+  message->present = length > 0;
+}
+
+static long json_line_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                          struct gyre_log_message *message) {
+  const char *const end = gyre_log_line_end(cutter, bytes + cutter->scanned, length - cutter->scanned);
+  const size_t line = end ? (size_t)(end - bytes) : length;
+  if (line > cutter->limit) return -GYRE_LOG_TOO_LONG;
+  cutter->wanted = 0;
+  cutter->scanned = end ? 0 : length;
+  if (!end) return 0;
+  json_line(bytes, line, message);
+  return (long)line + 1;
+}
+
 long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message) {
   message->sequence = 0;
   message->present = message->has_time = false;
   switch (cutter->kind) {
   case GYRE_LOG_FRAMES: return frame_cut(cutter, bytes, length, message);
   case GYRE_LOG_RECORDS: return gyre_log_record_cut(cutter, bytes, length, message);
+  case GYRE_LOG_JSON_LINES: return json_line_cut(cutter, bytes, length, message);
   default: return gyre_log_syslog_cut(cutter, bytes, length, message);
   }
 }
@@ -65,5 +88,9 @@ long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t
                        struct gyre_log_message *message) {
   message->sequence = 0;
   message->present = message->has_time = false;
-  return cutter->kind == GYRE_LOG_SYSLOG ? gyre_log_syslog_cut_last(cutter, bytes, length, message) : -GYRE_LOG_CUT_OFF;
+  switch (cutter->kind) {
+  case GYRE_LOG_SYSLOG: return gyre_log_syslog_cut_last(cutter, bytes, length, message);
+  case GYRE_LOG_JSON_LINES: json_line(bytes, length, message); return 0;
+  default: return -GYRE_LOG_CUT_OFF;
+  }
 }

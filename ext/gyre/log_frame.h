@@ -1,6 +1,6 @@
 /*
- * Where messages begin and end in a connection's bytes, and what they say: frames of the old wire, records, syslog. Called by
- * log_stream.c. No ruby.h; nothing is copied but what syslog puts in front of a message.
+ * Where messages begin and end in a connection's bytes, and what they say: frames of the old wire, records, syslog; of lines of JSON
+ * only where they end. Called by log_stream.c. No ruby.h; nothing is copied but what syslog puts in front of a message.
  */
 #ifndef GYRE_LOG_FRAME_H
 #define GYRE_LOG_FRAME_H
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-enum gyre_log_kind { GYRE_LOG_FRAMES, GYRE_LOG_RECORDS, GYRE_LOG_SYSLOG };
+enum gyre_log_kind { GYRE_LOG_FRAMES, GYRE_LOG_RECORDS, GYRE_LOG_SYSLOG, GYRE_LOG_JSON_LINES };
 
 /* RFC 6587, section 3.4; AUTO looks at the first bytes of each message. */
 enum gyre_log_framing { GYRE_LOG_AUTO, GYRE_LOG_OCTET_COUNTING, GYRE_LOG_LINES };
@@ -66,7 +66,8 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
 long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                               struct gyre_log_message *message);
 
-/* The first byte that ends a message without a count, or NULL. */
+/* The first byte that ends a line, or NULL. */
+const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length);
 const char *gyre_log_syslog_line_end(const char *at, size_t length);
 
 /* RFC 5424 and RFC 3164, from one message of any framing. Returns 0 or GYRE_LOG_NO_MEMORY. */

@@ -199,7 +199,8 @@ struct gyre_log_stream {
   struct gyre_log_hub *hub;
   struct gyre_log_session *session; /* or NULL */
   struct gyre_log_cutter cutter;
-  struct gyre_log_buffer rest; /* an incomplete message */
+  struct gyre_log_buffer rest;  /* an incomplete message */
+  struct gyre_log_buffer lines; /* of JSON, whole ones with their ends, until the binding takes them */
   uint64_t messages;
   int wrong; /* an enum gyre_log_wrong, or 0 */
 };

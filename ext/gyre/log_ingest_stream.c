@@ -4,7 +4,7 @@
 #include "log_ingest.h"
 
 static VALUE class_stream;
-static ID id_analogger, id_records, id_syslog, id_auto, id_octet_counting, id_lines;
+static ID id_analogger, id_records, id_syslog, id_json, id_auto, id_octet_counting, id_lines;
 
 static void stream_free(void *pointer) {
   gyre_log_stream_close(pointer);
@@ -13,7 +13,7 @@ static void stream_free(void *pointer) {
 
 static size_t stream_size(const void *pointer) {
   const struct gyre_log_stream *const stream = pointer;
-  return sizeof(*stream) + stream->rest.capacity;
+  return sizeof(*stream) + stream->rest.capacity + stream->lines.capacity;
 }
 
 static const rb_data_type_t stream_type = {
@@ -23,10 +23,11 @@ static struct gyre_log_stream *stream_of(VALUE stream) { return rb_check_typedda
 
 static enum gyre_log_kind kind_of(VALUE name, size_t *limit) {
   const ID id = SYMBOL_P(name) ? SYM2ID(name) : 0;
-  *limit = id == id_analogger ? 8192 : id == id_records ? 1 << 20 : 1 << 16;
+  *limit = id == id_analogger ? 8192 : id == id_records || id == id_json ? 1 << 20 : 1 << 16;
   if (id == id_analogger) return GYRE_LOG_FRAMES;
   if (id == id_records) return GYRE_LOG_RECORDS;
   if (id == id_syslog) return GYRE_LOG_SYSLOG;
+  if (id == id_json) return GYRE_LOG_JSON_LINES;
   rb_raise(rb_eArgError, "no stream of kind %+" PRIsVALUE, name);
 }
 
@@ -78,12 +79,23 @@ static VALUE stream_rest(VALUE self) {
   return rb_str_new(stream->rest.bytes, (long)stream->rest.length);
 }
 
+/* Whole lines of JSON with their ends, or nil. */
+static VALUE stream_take_lines(VALUE self) {
+  struct gyre_log_stream *const stream = stream_of(self);
+  if (stream->lines.length == 0) return Qnil;
+  VALUE lines = rb_str_new(stream->lines.bytes, (long)stream->lines.length);
+  if (gyre_log_is_waste(stream->lines.capacity, stream->lines.length)) gyre_log_buffer_free(&stream->lines);
+  stream->lines.length = 0;
+  return lines;
+}
+
 static VALUE stream_messages(VALUE self) { return ULL2NUM(stream_of(self)->messages); }
 
 void gyre_init_log_stream(VALUE log) {
   id_analogger = rb_intern("analogger");
   id_records = rb_intern("records");
   id_syslog = rb_intern("syslog");
+  id_json = rb_intern("json");
   id_auto = rb_intern("auto");
   id_octet_counting = rb_intern("octet_counting");
   id_lines = rb_intern("lines");
@@ -93,6 +105,7 @@ void gyre_init_log_stream(VALUE log) {
   rb_define_method(class_stream, "finish", stream_finish, 1);
   rb_define_method(class_stream, "bytesize", stream_bytesize, 0);
   rb_define_method(class_stream, "rest", stream_rest, 0);
+  rb_define_method(class_stream, "take_lines", stream_take_lines, 0);
   rb_define_method(class_stream, "messages", stream_messages, 0);
   rb_gc_register_mark_object(class_stream);
 }

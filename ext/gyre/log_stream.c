@@ -26,6 +26,7 @@ static void drop_rest(struct gyre_log_stream *stream) {
 void gyre_log_stream_close(struct gyre_log_stream *stream) {
   if (!stream->hub) return;
   drop_rest(stream);
+  gyre_log_buffer_free(&stream->lines);
   gyre_log_session_release(stream->session);
   gyre_log_hub_release(stream->hub);
   stream->hub = NULL;
@@ -44,16 +45,25 @@ static int fail(struct gyre_log_stream *stream, long wrong) {
   return stream->wrong = (int)-wrong;
 }
 
+/* A line of JSON says in Ruby what it is. */
+static int collect(struct gyre_log_stream *stream, struct gyre_log_text line) {
+  if (gyre_log_buffer_reserve(&stream->lines, line.length + 1) < 0) return -ENOMEM;
+  gyre_log_buffer_put(&stream->lines, line.bytes, line.length);
+  gyre_log_buffer_put(&stream->lines, "\n", 1);
+  return 0;
+}
+
 static int deliver(struct gyre_log_stream *stream, const struct gyre_log_message *message) {
   if (!message->present) return 0;
   stream->messages++;
+  if (stream->cutter.kind == GYRE_LOG_JSON_LINES) return collect(stream, message->text);
   return gyre_log_hub_deliver(stream->hub, message, stream->session);
 }
 
 /* How many of the bytes that have come belong behind the rest. */
 static size_t missing(const struct gyre_log_stream *stream, const char *bytes, size_t length) {
   if (stream->cutter.wanted == 0) {
-    const char *const end = gyre_log_syslog_line_end(bytes, length);
+    const char *const end = gyre_log_line_end(&stream->cutter, bytes, length);
     return end ? (size_t)(end - bytes) + 1 : length;
   }
   const size_t more = stream->cutter.wanted - stream->rest.length;

@@ -148,6 +148,34 @@ LogIngests.test_case("LogIngestInputContract") do
     assert_raises(ArgumentError) { ingest.datagram(:records, "", LogIngests::TIME_NS) }
   end
 
+  def test_json_lines_may_be_split_anywhere
+    bytes = %({"service":"web","msg":"a"}\n\n  \n{"level":"\\udc00","message":"é"}\r\n[1]\n{"a":1}).b
+    whole = nil
+    (0..bytes.bytesize).each do |split|
+      sink = sink()
+      stream = ingest.stream(:json)
+      [bytes[0, split], bytes[split..]].each do |part|
+        assert_nil stream.feed(part, LogIngests::TIME_NS)
+        assert_equal stream.bytesize, ingest.incomplete
+      end
+      assert_equal '{"a":1}', stream.rest
+      assert_nil stream.finish(LogIngests::TIME_NS)
+      assert_equal [4, 0], [stream.messages, ingest.incomplete]
+      found = lines(sink)
+      whole ||= found
+      assert_equal whole, found, split
+    end
+    assert_equal ["web|info|a", "json|info|[1]", "json|info|{\"a\":1}"], whole.values_at(0, 2, 3)
+  end
+
+  def test_json_lines_before_one_that_is_too_long_are_messages
+    sink = sink()
+    stream = ingest.stream(:json, limit: 20)
+    assert_equal "max length exceeded", stream.feed(%({"msg":"a"}\n#{"x" * 30}\n{"msg":"b"}\n), LogIngests::TIME_NS)
+    assert_equal "max length exceeded", stream.finish(LogIngests::TIME_NS)
+    assert_equal [["json|info|a"], 0], [lines(sink), ingest.bytesize]
+  end
+
   def test_json_lines_are_messages
     sink = sink()
     stream = ingest.stream(:json)

@@ -38,6 +38,33 @@ class LogJSONLinesTest < Minitest::Test
     capture { assert_equal ["json", "info", '{"a":1e999}'], parse('{"a":1e999}') } # Ruby warns of the number
   end
 
+  # A level, a service or a message with it would otherwise raise in the middle of a connection.
+  def test_half_a_surrogate_pair_is_replaced_where_text_is_taken_and_kept_as_it_is_elsewhere
+    half = "\u{fffd}" * 3
+    { '{"service":"\udc00","level":"\udc00"}' => [half, half, ""], '{"message":"a\udc00"}' => ["json", "info", "a#{half}"] }.each do |line, expected|
+      newer = ["json", "info", line] # newer versions of the library refuse it
+      assert_includes [expected.map(&:b), newer], parse(line)
+    end
+    ['{"message":"a","x":"\udc00"}', '{"x":{"\udc00":1}}', '{"message":["\ud800"]}'].each do |line|
+      assert_equal ["json", "info"], parse(line).first(2)
+      refute_empty parse(line)[2]
+    end
+  end
+
+  def test_a_number_with_very_many_digits_is_not_read
+    long, longer = "1" * 1000, "1" * 1001
+    assert_equal ["json", "info", "a {\"x\":#{long}}"], parse(%({"message":"a","x":#{long}}))
+    ["{\"x\":#{longer}}", "{\"x\":[-#{longer}.5e7]}", "{\"x\":1e#{longer}}", "{\"a\":\"\\\"\",\"x\":#{longer}}"].each do |line|
+      assert_equal ["json", "info", line], parse(line)
+    end
+    assert_equal "#{longer}\"", parse(%({"message":"#{longer}\\""}))[2] # a text may be as long as it likes
+    ["\"#{longer}", "\"#{longer}\\", "\"\\\"" * 100_000 + longer].each { |line| assert_equal line, parse(line)[2] }
+  end
+
+  def test_the_same_key_twice_is_no_mistake
+    assert_equal "b", parse('{"message":"a","message":"b"}')[2]
+  end
+
   def test_an_empty_line_is_nothing
     ["", " ", "\r\n"].each { |line| assert_nil parse(line) }
   end

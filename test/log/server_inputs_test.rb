@@ -90,6 +90,44 @@ GyreTest::Engines.test_case("LogServerInputsTest") do
     end
   end
 
+  # In two packets: an account of what is incomplete that went below zero would look like a full memory for ever.
+  def test_a_line_of_json_that_the_library_refuses_costs_nobody_anything
+    serve("tcp://127.0.0.1:0", type: "json") do |server, endpoint|
+      other = server.connect(endpoint)
+      client = server.connect(endpoint)
+      client.write('{"service":"odd","level":"\udc00')
+      eventually { server.server.ingest.incomplete.positive? }
+      client.write(%(","message":"x"}\n))
+      other.write(%({"message":"others go on"}\n))
+      eventually { server.lines.include?("json|info|others go on") && server.server.status[:bytes].zero? }
+      refute server.server.status[:paused]
+      client.write(%({"message":"so does this one"}\n))
+      eventually { server.lines.include?("json|info|so does this one") }
+      [client, other].each(&:close)
+    end
+  end
+
+  # What ends a connection that nobody foresaw: the parser itself fails.
+  def test_a_fault_in_a_parser_ends_its_connection_and_nothing_else
+    skip "the portable ingest counts otherwise" unless Gyre::Loop.native?
+    serve("tcp://127.0.0.1:0", type: "json") do |server, endpoint|
+      client, other = server.connect(endpoint), server.connect(endpoint)
+      client.write("half")
+      eventually { server.server.ingest.incomplete == 4 }
+      parse = Gyre::Log::JSONLines.method(:parse)
+      failing = ->(line) { line.include?("half") ? raise(SystemStackError, "too deep") : parse.call(line) }
+      Gyre::Log::JSONLines.stub(:parse, failing) do
+        client.write(" of it\n")
+        assert_closed client
+        other.write("the other\n")
+        eventually { server.lines.include?("json|info|the other") }
+      end
+      assert_equal [0, 1], [server.server.ingest.bytesize, server.server.status[:connections]]
+      assert_includes server.report, "too deep"
+      [client, other].each(&:close)
+    end
+  end
+
   def test_a_message_beyond_the_limit_ends_its_connection
     serve("tcp://127.0.0.1:0", limits: { message_bytes_limit: 1000 }) do |server, endpoint|
       client = server.connect(endpoint)

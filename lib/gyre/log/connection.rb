@@ -25,6 +25,8 @@ module Gyre
       READ_BYTES = 262_144
       # A read from TLS gives one record, of at most 16 KB, and leaves the others in the kernel.
       SECURE_READS = 16
+      # What may go wrong in reading bytes of a peer.
+      FAULTS = [StandardError, NoMemoryError, SystemStackError].freeze
 
       # @return [String] where the client is
       attr_reader :peer
@@ -179,10 +181,10 @@ module Gyre
 
         work, @work = @work, nil
         @state = :closed
-        work&.finish(@hub.time_ns)
+        @hub.closed(self)
+        finish(work) if work
         work.session.connection = nil if work&.session&.connection.equal?(self)
         @link.close
-        @hub.closed(self)
       end
 
       # @return [Boolean]
@@ -206,13 +208,20 @@ module Gyre
         @link.watch(!@parked && reads?) unless closed?
       rescue SystemCallError, IOError, OpenSSL::SSL::SSLError, Output::Unavailable => error
         lost(error)
-      rescue StandardError => error
+      rescue *FAULTS => error
         @hub.report_fault(error, "#{@peer}: ")
         lost(error)
       end
 
       def reads?
         !%i[asking closing closed].include?(@state)
+      end
+
+      # Whatever the last bytes were: nothing of the connection stays.
+      def finish(work)
+        work.finish(@hub.time_ns)
+      rescue *FAULTS => error
+        @hub.report_fault(error, "#{@peer}: ")
       end
 
       def overdue?

@@ -145,13 +145,20 @@ module Gyre
           break if bytes == :wait_readable
           next if bytes.nil? # an empty one
 
-          @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns)
           taken += bytes.bytesize
+          deliver(bytes)
         end
         taken
       rescue SystemCallError => error # one that we never sent something to has gone, for instance
         @hub.complaints.add(@listener, error.message)
         taken
+      end
+
+      # A datagram that cannot be read costs only itself.
+      def deliver(bytes)
+        @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns)
+      rescue *Connection::FAULTS => error
+        @hub.report_fault(error, "#{@listener}: ")
       end
     end
   end

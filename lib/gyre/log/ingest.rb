@@ -15,7 +15,7 @@
 #       What no route wants is counted as filtered. A second call for a service replaces the first
 #   tap(sink, service = nil), untap(sink)   the sink also gets what is routed, of one service or of all, and names no clients
 #   stream(kind, session: nil, limit: nil, framing: :auto) → stream     one for a connection
-#       kind     :analogger (frames after the first), :records, :syslog, :json
+#       kind     :analogger (frames after the first), :records, :syslog, :json (cut in C, read by the json library)
 #       limit    bytes of a message; of a whole frame for :analogger, which has fewer
 #       framing  for :syslog :octet_counting, :lines, or :auto, which looks at each message's first bytes (RFC 6587)
 #   datagram(kind, bytes, time_ns)      a message of :syslog or :json without a stream

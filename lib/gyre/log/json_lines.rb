@@ -22,6 +22,14 @@ module Gyre
         "trace" => "debug", "notice" => "info", "information" => "info", "warning" => "warn", "err" => "error",
         "critical" => "fatal", "crit" => "fatal", "alert" => "fatal", "emerg" => "fatal", "emergency" => "fatal", "panic" => "fatal"
       }.freeze
+      # Digits of a number; a line with a longer one is a message as it is.
+      DIGITS_LIMIT = 1000
+      # The same key twice is no mistake here: the last one counts. Newer versions of the library warn of it otherwise.
+      OPTIONS = { allow_duplicate_key: true }.freeze
+      SOME_DIGITS = /\d{20}/.freeze
+      # Matches at each quotation mark, also at one without its end, so that the search goes over each byte once.
+      STRING = /"(?:[^"\\]++|\\.?)*+(?:"|\z)/m.freeze
+      private_constant :OPTIONS, :SOME_DIGITS, :STRING
       # Syslog's numbers.
       NUMBERS = %w[fatal fatal fatal error warn info info debug].freeze
 
@@ -38,14 +46,22 @@ module Gyre
         def parse(line)
           text = line.dup.force_encoding(Encoding::UTF_8).scrub.strip
           return if text.empty?
+          return as_it_is(line) if long_number?(text)
 
-          fields = JSON.parse(text)
+          fields = JSON.parse(text, **OPTIONS)
           fields.is_a?(Hash) ? object(fields) : as_it_is(line)
-        rescue JSON::JSONError # also of what JSON reads and cannot write, such as 1e999
+        rescue StandardError # whatever the library says: of what it reads and cannot write (1e999, half a surrogate pair), too
           as_it_is(line)
         end
 
         private
+
+        # Whether a number, not a text, has more digits than anybody counts with: reading and writing it takes the square of them.
+        def long_number?(text)
+          return false unless SOME_DIGITS.match?(text)
+
+          text.gsub(STRING, " ").split(/\D+/).any? { |digits| digits.size > DIGITS_LIMIT }
+        end
 
         def as_it_is(line)
           ["json".b, "info".b, line.b.chomp]
@@ -54,7 +70,12 @@ module Gyre
         def object(fields)
           service = take(fields, SERVICE) || "json"
           severity = take(fields, SEVERITY)
-          [service.to_s.b, severity(severity).b, message(fields).b]
+          [text(service).b, severity(severity).b, message(fields).b]
+        end
+
+        # Half a surrogate pair becomes bytes that are no UTF-8.
+        def text(value)
+          value.to_s.scrub
         end
 
         def take(fields, names)
@@ -67,7 +88,7 @@ module Gyre
           when nil then "info"
           when 0..7 then NUMBERS[value.to_i]
           when Numeric then number(value)
-          else SEVERITIES.fetch(value.downcase, value.downcase)
+          else text(value).downcase.then { |name| SEVERITIES.fetch(name, name) }
           end
         end
 
@@ -80,7 +101,7 @@ module Gyre
         def message(fields)
           name = MESSAGE.find { |candidate| fields.key?(candidate) }
           value = name && fields.delete(name)
-          text = value.is_a?(String) || value.nil? ? value.to_s : JSON.generate(value)
+          text = value.is_a?(String) || value.nil? ? text(value) : JSON.generate(value)
           return text if fields.empty?
 
           text.empty? ? JSON.generate(fields) : "#{text} #{JSON.generate(fields)}"

@@ -4,6 +4,7 @@
 # extension is there; all else is in ext/gyre/log_ingest.c and the files below it.
 
 require "gyre/log/json_lines"
+require "gyre/log/json_stream"
 
 module Gyre
   module Log
@@ -19,9 +20,10 @@ module Gyre
         open_sink(format, cull, raw, limit, key)
       end
 
-      # @return [NativeStream, PortableStream]
+      # @return [NativeStream, JSONStream]
       def stream(kind, session: nil, limit: nil, framing: :auto)
-        kind == :json ? JSONLines.stream(self, limit) : open_stream(kind, framing, session, limit)
+        stream = open_stream(kind, framing, session, limit)
+        kind == :json ? JSONStream.new(self, stream) : stream
       end
 
       # @return [nil]
@@ -33,13 +35,6 @@ module Gyre
           log(service, severity, message, time_ns) if service
         else raise ArgumentError, "no datagrams of kind #{kind.inspect}"
         end
-      end
-
-      # For streams of JSON lines: a message has come.
-      #
-      # @return [nil]
-      def deliver(service, severity, message, time_ns, *)
-        log(service, severity, message, time_ns)
       end
 
       # @return [NativeSession]
