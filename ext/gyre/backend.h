@@ -17,14 +17,20 @@
 #include <stdint.h>
 
 /* What can be waited for: the values of IO::READABLE, IO::PRIORITY and IO::WRITABLE. An error or a
- * hang-up counts as both readable and writable, for the next call is what tells which. */
+ * complete hang-up counts as both readable and writable, for the next call is what tells which. */
 #define GYRE_READABLE 1u
 #define GYRE_PRIORITY 2u
 #define GYRE_WRITABLE 4u
 
-/* Only reported, never asked for: the peer will send no more, or the descriptor is in error. Comes with
- * GYRE_READABLE, at most once: whoever reads less than everything has to remember it. */
-#define GYRE_HANGUP 8u
+/* Only reported, never asked for: one side of the descriptor has ended, and calls on that side answer at once from
+ * now on (what is left to read, the end of the file, an error). Each comes with GYRE_READABLE or GYRE_WRITABLE, at
+ * most once, so a reader that takes less than everything has to remember it. The peer's half-close ends the
+ * read side alone: what waits for room to write goes on waiting. A reset or a complete hang-up ends both.
+ *
+ * GYRE_READ_ENDED is also asked for beside the others: the end is known, and the watch is for the rest. A backend whose
+ * watches would end with a report of it keeps this one standing until `unwatch`. */
+#define GYRE_READ_ENDED 8u
+#define GYRE_WRITE_ENDED 256u
 
 /* Asked for beside the others: reported again and again as long as it is so, not once for each change. */
 #define GYRE_LEVEL 16u

@@ -114,7 +114,8 @@ static int epoll_backend_wait(void *opaque, struct gyre_event *events, int capac
     if (bits & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) event->ready |= GYRE_READABLE;
     if (bits & (EPOLLOUT | EPOLLHUP | EPOLLERR)) event->ready |= GYRE_WRITABLE;
     if (bits & EPOLLPRI) event->ready |= GYRE_PRIORITY;
-    if (bits & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) event->ready |= GYRE_HANGUP;
+    if (bits & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) event->ready |= GYRE_READ_ENDED;
+    if (bits & (EPOLLHUP | EPOLLERR)) event->ready |= GYRE_WRITE_ENDED;
   }
   return filled;
 }

@@ -176,13 +176,16 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
   return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP ? -EPERM : error;
 }
 
-/* What a kevent means. An end of file in writing is an error: nobody reads any more. */
+/* What a kevent means. The read side's end is the peer's half-close, unless an error comes with it (fflags). The write
+ * side's end is a complete hang-up: nothing reads any more. */
 static unsigned readiness(const struct kevent *event) {
+  static const unsigned all = GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED;
   bool end = event->flags & EV_EOF;
-  if (event->flags & EV_ERROR) return GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP;
-  if (event->filter == EVFILT_WRITE) return end ? GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP : GYRE_WRITABLE;
+  if (event->flags & EV_ERROR) return all;
+  if (event->filter == EVFILT_WRITE) return end ? all : GYRE_WRITABLE;
   if (event->filter != EVFILT_READ) return GYRE_PRIORITY;
-  return GYRE_READABLE | (end ? GYRE_HANGUP : 0) | (end && event->fflags ? GYRE_WRITABLE : 0);
+  if (end && event->fflags) return all;
+  return GYRE_READABLE | (end ? GYRE_READ_ENDED : 0);
 }
 
 static int kqueue_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {

@@ -4,7 +4,8 @@
  * See backend.h for the contract and loop.c for the books.
  *
  * A poll holds its file open, so that close(2) by the program would not reach the peer: it is one-shot, unless whoever
- * watches promises to end it first (GYRE_STANDING).
+ * watches promises to end it first (GYRE_STANDING). The kernel adds POLLRDHUP to each poll (IO_POLL_UNMASK), so that a one-shot
+ * poll for room to write would end at once on a socket whose peer has half-closed: there it is multishot (GYRE_READ_ENDED).
  *
  * What a completion belongs to is in its 64 bits of user data:
  *   generation (32) | fd (31) | 1    a watch
@@ -237,7 +238,8 @@ static int uring_backend_watch(void *opaque, int fd, uint32_t generation, unsign
   if (interest & GYRE_PRIORITY) events |= POLLPRI;
   if (interest & GYRE_WRITABLE) events |= POLLOUT;
   io_uring_prep_poll_add(submission, fd, events);
-  if ((interest & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING) submission->len = IORING_POLL_ADD_MULTI;
+  if ((interest & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING || interest & GYRE_READ_ENDED)
+    submission->len = IORING_POLL_ADD_MULTI;
   submission->user_data = watch_mark(fd, generation);
   return 0;
 }
@@ -285,12 +287,13 @@ static void uring_backend_cancel(void *opaque, struct gyre_operation *operation)
 /* --- completions --- */
 
 static unsigned ready(int result) {
-  if (result < 0) return GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP;
+  if (result < 0) return GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED;
   unsigned bits = (unsigned)result, ready = 0;
   if (bits & (POLLIN | POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) ready |= GYRE_READABLE;
   if (bits & (POLLOUT | POLLHUP | POLLERR | POLLNVAL)) ready |= GYRE_WRITABLE;
   if (bits & POLLPRI) ready |= GYRE_PRIORITY;
-  if (bits & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) ready |= GYRE_HANGUP;
+  if (bits & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) ready |= GYRE_READ_ENDED;
+  if (bits & (POLLHUP | POLLERR | POLLNVAL)) ready |= GYRE_WRITE_ENDED;
   return ready;
 }
 

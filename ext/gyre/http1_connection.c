@@ -333,7 +333,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   (void)loop;
   if (!(ready & GYRE_READABLE)) return;
   connection->readable = true;
-  if (ready & GYRE_HANGUP) connection->hung_up = true;
+  if (ready & GYRE_READ_ENDED) connection->hung_up = true;
   if (connection->handler) {
     if (connection->reader) gyre_wake(connection->acceptor->scheduler, &connection->reader->parked);
     return;

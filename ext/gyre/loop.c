@@ -16,8 +16,7 @@
 
 #define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* what everybody who watches has to see */
 #define VERIFY_NS INT64_C(5000000)
-#define STALE_TURNS 16             /* for how long a stale report is remembered */
-#define END_NS INT64_C(1000000000) /* for operations in flight to end when the loop closes */
+#define STALE_TURNS 16 /* for how long a stale report is remembered */
 
 int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations *backend) {
   memset(loop, 0, sizeof(*loop));
@@ -29,58 +28,13 @@ int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations 
   return backend->open(&loop->backend_state);
 }
 
-/* --- operations --- */
-
-void gyre_loop_cancel(struct gyre_loop *loop, struct gyre_operation *operation) {
-  operation->complete = NULL;
-  if (loop->backend_state) loop->backend->cancel(loop->backend_state, operation);
-}
-
-static void complete(struct gyre_operation *operation) {
-  gyre_list_remove(&operation->node);
-  if (operation->complete) {
-    operation->complete(operation);
-  } else {
-    gyre_operation_free(operation);
-  }
-}
-
-void gyre_loop_orphan(struct gyre_loop *loop) {
-  for (struct gyre_list *node = loop->operations.next; node != &loop->operations; node = node->next) {
-    GYRE_CONTAINER(node, struct gyre_operation, node)->complete = NULL;
-  }
-}
-
-/* Before the backend closes. What has not ended in time, or cannot be asked for from this thread, is never freed; whether
- * it will be done nobody knows, so it must not be done again. */
-static void end_operations(struct gyre_loop *loop) {
-  for (struct gyre_list *node = loop->operations.next; node != &loop->operations; node = node->next) {
-    loop->backend->cancel(loop->backend_state, GYRE_CONTAINER(node, struct gyre_operation, node));
-  }
-  int64_t now_ns = gyre_timers_now(), deadline_ns = now_ns + END_NS;
-  while (!gyre_list_empty(&loop->operations) && now_ns < deadline_ns) {
-    struct gyre_event events[16];
-    int count = loop->backend->wait(loop->backend_state, events, 16, deadline_ns - now_ns);
-    if (count < 0) break;
-    for (int i = 0; i < count; i++) {
-      if (events[i].fd == GYRE_OPERATION_ENDED) complete(events[i].operation);
-    }
-    now_ns = gyre_timers_now();
-  }
-  while (!gyre_list_empty(&loop->operations)) {
-    struct gyre_operation *operation = GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node);
-    operation->lost = true;
-    operation->result = -EIO;
-    complete(operation);
-  }
-}
-
 static void close_backend(struct gyre_loop *loop) {
   if (!loop->backend_state) return;
   for (; loop->event_next < loop->event_count; loop->event_next++) { /* reported, not delivered */
-    if (loop->events[loop->event_next].fd == GYRE_OPERATION_ENDED) complete(loop->events[loop->event_next].operation);
+    if (loop->events[loop->event_next].fd == GYRE_OPERATION_ENDED)
+      gyre_operation_complete(loop->events[loop->event_next].operation);
   }
-  if (!gyre_list_empty(&loop->operations)) end_operations(loop);
+  if (!gyre_list_empty(&loop->operations)) gyre_loop_end_operations(loop);
   loop->backend->close(loop->backend_state);
   loop->backend_state = NULL;
 }
@@ -136,7 +90,7 @@ int gyre_loop_reopen(struct gyre_loop *loop) {
   /* The kernel works on the parent's memory, not on this copy of it. */
   gyre_loop_orphan(loop);
   while (!gyre_list_empty(&loop->operations))
-    complete(GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node));
+    gyre_operation_complete(GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node));
   loop->event_next = loop->event_count = 0;
   gyre_loop_close(loop);
   return gyre_loop_open(loop, backend);
@@ -146,7 +100,7 @@ int gyre_loop_move(struct gyre_loop *loop) {
   while (!gyre_list_empty(&loop->operations)) {
     struct gyre_operation *operation = GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node);
     operation->result = -EIO;
-    complete(operation);
+    gyre_operation_complete(operation);
   }
   loop->event_next = loop->event_count = 0;
   loop->backend->close(loop->backend_state);
@@ -185,7 +139,8 @@ static unsigned wanted(const struct gyre_descriptor *descriptor) {
 static int tell(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
   interest |= wanted(descriptor);
-  if (!((interest | descriptor->registered) & GYRE_LEVEL)) interest |= descriptor->registered;
+  if (!((interest | descriptor->registered) & GYRE_LEVEL)) interest |= descriptor->registered & ~GYRE_READ_ENDED;
+  if (descriptor->ended & GYRE_READABLE && !(interest & GYRE_READABLE)) interest |= GYRE_READ_ENDED;
   uint32_t previous = descriptor->registered ? descriptor->generation : 0;
   if (++descriptor->generation == 0) descriptor->generation = 1;
   unsigned asked = interest | (descriptor->drained & interest ? GYRE_BLOCKED : 0);
@@ -193,14 +148,15 @@ static int tell(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int 
   if (error == -EEXIST && (error = renew(loop)) == 0)
     error = loop->backend->watch(loop->backend_state, fd, descriptor->generation, asked, 0);
   descriptor->registered = error < 0 ? 0 : (uint8_t)interest;
-  descriptor->hung_up = 0; /* reported anew when it is so */
+  descriptor->ended = 0; /* reported again when it is so */
   return error;
 }
 
 /* Whether a watch stays with the kernel when it has reported. */
 static bool stays(const struct gyre_loop *loop, const struct gyre_descriptor *descriptor) {
   return loop->backend->capabilities & GYRE_BACKEND_EDGE ||
-         (descriptor->registered & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING;
+         (descriptor->registered & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING ||
+         descriptor->registered & GYRE_READ_ENDED;
 }
 
 int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest) {
@@ -212,7 +168,7 @@ int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, un
   if (!state) return -ENOMEM;
 
   unsigned events = interest & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE);
-  if ((state->drained & events) == events && !state->hung_up && (state->registered & interest) == interest) {
+  if ((state->drained & events) == events && !(state->ended & events) && (state->registered & interest) == interest) {
     gyre_list_append(&loop->unverified, &watch->unverified);
   } else {
     int error = tell(loop, state, fd, interest);
@@ -278,7 +234,7 @@ void gyre_loop_forget(struct gyre_loop *loop, int fd) {
   if (fd < 0 || fd >= loop->descriptor_capacity) return;
   struct gyre_descriptor *state = &loop->descriptors[fd];
   if (state->registered && loop->backend_state) loop->backend->unwatch(loop->backend_state, fd, state->generation);
-  state->registered = state->drained = state->hung_up = 0;
+  state->registered = state->drained = state->ended = 0;
   if (++state->generation == 0) state->generation = 1;
 }
 
@@ -351,7 +307,7 @@ static bool verify(struct gyre_loop *loop) {
 static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
   if (fd >= loop->descriptor_capacity) return; /* closed or forked by who was told */
   struct gyre_descriptor *state = &loop->descriptors[fd];
-  if (state->registered & GYRE_LEVEL && ready & state->registered & ~wanted(state))
+  if (state->registered & GYRE_LEVEL && ready & ANYTHING & state->registered & ~wanted(state))
     state->first ? tell(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
 }
 
@@ -372,7 +328,7 @@ static void deliver(struct gyre_loop *loop) {
   while (loop->event_next < loop->event_count) {
     struct gyre_event *event = &loop->events[loop->event_next++];
     if (event->fd == GYRE_OPERATION_ENDED) {
-      complete(event->operation);
+      gyre_operation_complete(event->operation);
       continue;
     }
     if (event->fd >= loop->descriptor_capacity) continue;
@@ -386,7 +342,8 @@ static void deliver(struct gyre_loop *loop) {
     int fd = event->fd; /* who is told may ask for more events */
     unsigned ready = event->ready & ~GYRE_ENDED;
     state->drained &= (uint8_t)~ready;
-    if (ready & GYRE_HANGUP) state->hung_up = 1;
+    if (ready & GYRE_READ_ENDED) state->ended |= GYRE_READABLE;
+    if (ready & GYRE_WRITE_ENDED) state->ended |= GYRE_WRITABLE;
     if (event->ready & GYRE_ENDED || !stays(loop, state)) state->registered = 0;
     if (!state->first) {
       /* Nobody waits any more: do not let the kernel wake us for it again. */
@@ -394,8 +351,10 @@ static void deliver(struct gyre_loop *loop) {
       continue;
     }
     /* Where the watch has ended with its report, who still watches is asked for anew before the next wait. */
-    if (!state->registered) tell_later(loop, state);
-    if (!tell_watches(loop, fd, ready) && ready & GYRE_HANGUP) (void)tell_watches(loop, fd, ANYTHING);
+    bool again = state->registered & GYRE_READ_ENDED && state->registered & GYRE_LEVEL && ready & wanted(state);
+    if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE))) tell_later(loop, state);
+    /* A watch for urgent data alone, too, is to see that all is over. */
+    if (!tell_watches(loop, fd, ready) && ready & GYRE_WRITE_ENDED) (void)tell_watches(loop, fd, ANYTHING);
     ask_for_less(loop, fd, ready);
   }
 }

@@ -36,10 +36,11 @@ struct gyre_descriptor {
   uint32_t generation; /* never 0 once told */
   uint8_t registered;  /* what the kernel was last told to report */
   uint8_t drained;     /* a call answered "would block" or moved less than it could, and nothing was reported since */
-  uint8_t hung_up;     /* GYRE_HANGUP was reported: nothing more will be, and calls tell at once */
-  uint8_t kind;        /* for the holder's use; 0 at first */
-  uint32_t available;  /* the same */
-  uintptr_t holder;    /* who called last, see gyre_loop_held; only ever compared */
+  uint8_t
+      ended;    /* GYRE_READABLE, GYRE_WRITABLE: that side has ended, which is not reported again; calls tell at once */
+  uint8_t kind; /* for the holder's use; 0 at first */
+  uint32_t available; /* the same */
+  uintptr_t holder;   /* who called last, see gyre_loop_held; only ever compared */
 };
 
 struct gyre_loop_statistics {
@@ -122,7 +123,7 @@ static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const stru
 /* The holder's call answered "would block", or moved less than it was asked to where nothing but that explains it: on a
  * stream or a pipe, not where each call moves one message. */
 static inline void gyre_descriptor_drained(struct gyre_descriptor *held, unsigned interest) {
-  if (!held->hung_up) held->drained |= (uint8_t)interest;
+  held->drained |= (uint8_t)(interest & ~held->ended);
 }
 
 /* `fd` is about to be closed by us: its registration ends with it. */
@@ -152,6 +153,14 @@ int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation);
 
 /* Nobody waits for it any more: it ends by itself, and the loop frees it. */
 void gyre_loop_cancel(struct gyre_loop *loop, struct gyre_operation *operation);
+
+/* For loop.c: its end was reported. */
+void gyre_operation_complete(struct gyre_operation *operation);
+
+/* For loop.c, before the backend closes: cancels those in flight and waits for their ends for a while. What has not ended
+ * in time, or cannot be asked for from this thread, is never freed; whether it will be done is unknown, so it must not be
+ * done again. */
+void gyre_loop_end_operations(struct gyre_loop *loop);
 
 /* Asks the backend once, at first without waiting; gives the GVL up only to wait. Then tells the
  * watches what happened and fires the timers. Raises what a signal or another thread raises here. */

@@ -73,6 +73,22 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert_raises(ArgumentError) { Gyre::Async::Selector.new(Fiber.current, "nonsense") }
   end
 
+  # --- ends ---
+
+  def test_a_half_closed_peer_that_does_not_read_is_waited_for_asleep
+    start { @steps << wait_for(@near, IO::READABLE) }
+    @far.close_write
+    @selector.select(60) while @steps.empty?
+    nil until @near.write_nonblock("x" * 65_536, exception: false) == :wait_writable
+    start { @steps << wait_for(@near, IO::WRITABLE) }
+    3.times { @selector.select(0) }
+    assert sleeps_through?(0.02)
+    assert_equal [IO::READABLE], @steps
+    @far.read_nonblock(65_536) while @far.wait_readable(0)
+    @selector.select(60) while @steps.size < 2
+    assert_equal [IO::READABLE, IO::WRITABLE], @steps
+  end
+
   # --- moving between fibers ---
 
   def test_a_queued_fiber_is_entered_by_the_next_select

@@ -30,6 +30,7 @@
 #define MOMENT (15 * MILLISECOND)
 #define LONG (10000 * MILLISECOND)
 #define MANY 10000
+#define ALL_IS_OVER (GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED)
 
 static const struct gyre_backend_operations *backend;
 static void *state; /* open in every case */
@@ -209,19 +210,38 @@ static void urgent_data_is_reported_where_the_system_tells(void) {
   close_both(ends);
 }
 
-static void an_end_is_reported_as_a_hangup(void) {
+static void an_end_of_the_read_side_is_reported(void) {
   int ends[2];
   make_pair(ends);
   CHECK(watch(ends[0], 1, GYRE_READABLE) == 0);
   CHECK(shutdown(ends[1], SHUT_WR) == 0);
-  CHECK(comes(ends[0], 1, GYRE_READABLE | GYRE_HANGUP) == (GYRE_READABLE | GYRE_HANGUP));
+  CHECK(comes(ends[0], 1, GYRE_READABLE | GYRE_READ_ENDED) == (GYRE_READABLE | GYRE_READ_ENDED));
   close_both(ends);
 
   make_pipe(ends);
   CHECK(watch(ends[0], 2, GYRE_READABLE) == 0);
   close(ends[1]);
-  CHECK(comes(ends[0], 2, GYRE_READABLE | GYRE_HANGUP) == (GYRE_READABLE | GYRE_HANGUP));
+  CHECK(comes(ends[0], 2, GYRE_READABLE | GYRE_READ_ENDED) == (GYRE_READABLE | GYRE_READ_ENDED));
   close(ends[0]);
+}
+
+static void a_half_close_leaves_the_write_side_open(void) {
+  int ends[2];
+  make_connection(ends);
+  fill(ends[0]);
+  CHECK(watch(ends[0], 1, GYRE_READABLE | GYRE_WRITABLE) == 0);
+  CHECK(shutdown(ends[1], SHUT_WR) == 0);
+  CHECK(reported(ends[0], 1, GYRE_READABLE | GYRE_READ_ENDED, LONG) == (GYRE_READABLE | GYRE_READ_ENDED));
+  CHECK(backend->watch(state, ends[0], 2, GYRE_READABLE | GYRE_WRITABLE, 1) == 0); /* the present state, again */
+  CHECK(reported(ends[0], 2, GYRE_READABLE | GYRE_READ_ENDED, LONG) == (GYRE_READABLE | GYRE_READ_ENDED));
+  CHECK(backend->watch(state, ends[0], 3, GYRE_WRITABLE | GYRE_READ_ENDED, 2) == 0);
+  CHECK((reported(ends[0], 3, ~0u, MOMENT) & ~(GYRE_READABLE | GYRE_READ_ENDED)) == 0);
+  char bytes[65536];
+  no_waiting(ends[1]);
+  while (read(ends[1], bytes, sizeof(bytes)) > 0) continue;
+  CHECK(comes(ends[0], 3, GYRE_WRITABLE));
+  backend->unwatch(state, ends[0], 3);
+  close_both(ends);
 }
 
 static void an_error_is_readable_and_writable(void) {
@@ -230,8 +250,7 @@ static void an_error_is_readable_and_writable(void) {
   fill(ends[1]);
   CHECK(watch(ends[1], 1, GYRE_WRITABLE) == 0);
   close(ends[0]);
-  CHECK(comes(ends[1], 1, GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP) ==
-        (GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP));
+  CHECK(comes(ends[1], 1, ALL_IS_OVER) == ALL_IS_OVER);
   close(ends[1]);
 
   make_connection(ends);
@@ -239,8 +258,7 @@ static void an_error_is_readable_and_writable(void) {
   struct linger at_once = {1, 0};
   CHECK(setsockopt(ends[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
   close(ends[1]); /* a reset */
-  CHECK(comes(ends[0], 2, GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP) ==
-        (GYRE_READABLE | GYRE_WRITABLE | GYRE_HANGUP));
+  CHECK(comes(ends[0], 2, ALL_IS_OVER) == ALL_IS_OVER);
   close(ends[0]);
 }
 
@@ -807,7 +825,8 @@ static void (*const cases[])(void) = {
     both_directions_are_reported,
     only_what_was_asked_for_is_reported,
     urgent_data_is_reported_where_the_system_tells,
-    an_end_is_reported_as_a_hangup,
+    an_end_of_the_read_side_is_reported,
+    a_half_close_leaves_the_write_side_open,
     an_error_is_readable_and_writable,
     a_change_is_reported_once,
     a_standing_watch_stays,

@@ -349,6 +349,23 @@ module LoopContract
       assert_nil reader.read_nonblock(1, exception: false)
     end
 
+    def test_a_half_close_is_no_room_to_write
+      near, far = UNIXSocket.pair
+      @ios.push(near, far)
+      loop = new_loop
+      nil until near.write_nonblock("x" * 65_536, exception: false) == :wait_writable
+      loop.watch_io(:room, near, write: true, read: false)
+      far.close_write
+      loop.watch_timer(:asleep, 0.01, 0)
+      assert_equal :asleep, in_thread { loop.next_event }
+      before = loop.stats[:turns]
+      loop.watch_timer(:asleep, 0.02, 0)
+      assert_equal :asleep, in_thread { loop.next_event }
+      assert_operator loop.stats[:turns] - before, :<, 30
+      far.read_nonblock(65_536) while far.wait_readable(0)
+      3.times { assert_equal :room, in_thread { loop.next_event } }
+    end
+
     def test_what_has_to_io_is_an_io
       loop = new_loop
       reader, writer = new_pipe
