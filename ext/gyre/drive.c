@@ -114,6 +114,7 @@ static VALUE drive_ensure(VALUE argument) {
 
 void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_scheduler *, struct gyre_driving *),
                 void *context) {
+  gyre_thread_check(scheduler);
   struct drive drive = {.scheduler = scheduler,
                         .driving = {.before = scheduler->driving, .done = done, .context = context}};
   drive.driving.parked.fiber = drive.driving.parked.entered = rb_fiber_current();

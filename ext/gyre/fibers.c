@@ -18,6 +18,7 @@ void gyre_fibers_init(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->parked);
   gyre_list_init(&scheduler->ready);
   gyre_list_init(&scheduler->foreign);
+  scheduler->thread = Qnil;
   scheduler->parked_count = scheduler->ready_count = 0;
   gyre_workers_init(scheduler);
   gyre_interrupts_init(scheduler);
@@ -27,6 +28,19 @@ void gyre_fibers_init(struct gyre_scheduler *scheduler) {
   scheduler->entered_is_worker = false;
   scheduler->question = NULL;
   gyre_budget_refill(scheduler);
+}
+
+/* --- threads --- */
+
+/* A scheduler of a thread that has ended, or was left behind by a fork, may be taken over, but not the fibers of its pool. */
+void gyre_thread_check(struct gyre_scheduler *scheduler) {
+  VALUE thread = rb_thread_current();
+  if (scheduler->thread == thread) return;
+  if (!NIL_P(scheduler->thread) && RTEST(rb_funcall(scheduler->thread, rb_intern("alive?"), 0)))
+    rb_raise(rb_eThreadError,
+             "this scheduler's fibers belong to another thread, and the present one cannot wait on it");
+  if (!NIL_P(scheduler->thread)) gyre_workers_forked(scheduler);
+  scheduler->thread = thread;
 }
 
 /* --- parking --- */
@@ -45,6 +59,8 @@ void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *pa
 void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker) {
   parked->blocker = blocker;
   parked->fiber = rb_fiber_current();
+  /* A fiber that was entered from here is in the right thread. */
+  if (__builtin_expect(parked->fiber != scheduler->entered, 0)) gyre_thread_check(scheduler);
   parked->entered = NIL_P(scheduler->entered) ? parked->fiber : scheduler->entered;
   parked->entered_is_worker = scheduler->entered_is_worker;
   gyre_parked_mark(scheduler, parked, !(parked->entered_is_worker && parked->entered == parked->fiber));
@@ -207,6 +223,7 @@ static void mark_foreign(struct gyre_scheduler *scheduler) {
 
 /* Everything is pinned: the addresses of fibers are keys and stand on C stacks. */
 void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
+  rb_gc_mark(scheduler->thread);
   rb_gc_mark(scheduler->driver);
   mark_foreign(scheduler);
   gyre_workers_mark(scheduler);

@@ -72,6 +72,7 @@ struct gyre_interrupt {
 struct gyre_scheduler {
   struct gyre_loop loop;
   VALUE self;
+  VALUE thread; /* the one whose fibers it moves; nil before the first has waited */
   struct gyre_list parked, ready;
   struct gyre_list foreign;    /* of these, those to mark: workers keep their fibers themselves */
   struct gyre_list interrupts; /* to deliver in the next turn */
@@ -138,7 +139,14 @@ static inline struct gyre_scheduler *gyre_scheduler_of(struct gyre_loop *loop) {
   return GYRE_CONTAINER(loop, struct gyre_scheduler, loop);
 }
 
+/* Fibers can be entered in the thread that made them only, so this one must not take any off the queue. */
+static inline bool gyre_thread_is_foreign(const struct gyre_scheduler *scheduler) {
+  return !NIL_P(scheduler->thread) && scheduler->thread != rb_thread_current();
+}
+
 /* fibers.c, workers.c, interrupts.c, drive.c */
+/* Binds the scheduler to the present thread; raises ThreadError in another one. */
+void gyre_thread_check(struct gyre_scheduler *scheduler);
 void gyre_init_fibers(void);
 void gyre_fibers_init(struct gyre_scheduler *scheduler);
 void gyre_fibers_mark(struct gyre_scheduler *scheduler);

@@ -120,6 +120,10 @@ static VALUE operation_ensure(VALUE argument) {
 }
 
 int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation *operation, VALUE blocker) {
+  if (gyre_thread_is_foreign(scheduler)) {
+    gyre_operation_free(operation);
+    return -ENOSYS;
+  }
   struct operation_wait wait = {.operation = operation};
   operation->complete = operation_has_ended;
   operation->context = &wait;

@@ -259,6 +259,7 @@ VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VAL
 
 VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage,
                       bool blocking) {
+  gyre_thread_check(scheduler);
   struct gyre_worker *worker = acquire(scheduler, blocking);
   worker->function = function;
   worker->argument = argument;

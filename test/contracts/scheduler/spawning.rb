@@ -230,5 +230,25 @@ module SchedulerContract
       end
       assert_equal 1_501, finished
     end
+
+    def test_another_thread_gets_an_error_and_takes_no_ready_fiber_off_the_queue
+      turns = Array.new(5, 0)
+      with_scheduler do |scheduler|
+        turns.each_index { |index| scheduler.spawn { 200.times { sleep(0).then { turns[index] += 1 } } } }
+        attempts = [-> { scheduler.block(:nothing, 0.001) }, -> { scheduler.kernel_sleep(0) }, -> { scheduler.kernel_sleep(0.001) },
+                    -> { scheduler.spawn { flunk "it ran" } }, -> { scheduler.io_wait($stdin, IO::READABLE, 0.001) }, -> { scheduler.run }]
+        in_thread = -> { attempts.map { |attempt| assert_raises(ThreadError) { attempt.call }.message }.uniq }
+        assert_match(/belong to another thread/, Thread.new(&in_thread).value.join)
+        scheduler.spawn { 20.times { Thread.new(&in_thread).join } }
+      end
+      assert_equal [200] * 5, turns
+    end
+
+    def test_a_scheduler_of_a_thread_that_has_ended_may_be_taken_over
+      scheduler = collecting_scheduler([])
+      Thread.new { scheduler.spawn { :nothing } }.join
+      Thread.new { scheduler.spawn { sleep 0 }.then { scheduler.run } }.join
+      scheduler.close
+    end
   end
 end

@@ -28,6 +28,7 @@ module Gyre
           @scheduler = scheduler
           @loop = loop
           forget
+          @thread = nil # that of the first wait
         end
 
         # Begins a wait of the current fiber.
@@ -37,7 +38,7 @@ module Gyre
         def waiter(blocks: false, blocker: nil)
           fiber = Fiber.current
           strand = Strand.of(fiber)
-          @thread = Thread.current
+          check_thread
           Waiter.new(self, fiber, strand, @base || strand, blocks, blocker)
         end
 
@@ -110,6 +111,7 @@ module Gyre
         # @param options [Hash] for Fiber.new; with any, the fiber is not a pooled one
         # @return [Fiber]
         def spawn(callable, arguments, options)
+          check_thread
           worker = @pool.acquire(options)
           worker.assign(callable, arguments)
           enter(worker)
@@ -122,7 +124,7 @@ module Gyre
         # @param parked [Boolean] whether it is a parked fiber that drives for want of another driver
         # @yieldparam drive [Drive]
         def drive(parked: false, &done)
-          @thread = Thread.current
+          check_thread
           drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done)
           begin
             @drives.push(drive)
@@ -261,6 +263,16 @@ module Gyre
           failure = @failure
           @failure = nil
           raise failure
+        end
+
+        # Fibers can be entered in the thread that made them only, so another one must not take any off the queue. The scheduler of
+        # a thread that has ended may be taken over.
+        def check_thread
+          return if here?
+          raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?
+
+          @pool = Pool.new(self, @scheduler) if @thread
+          @thread = Thread.current
         end
 
         def here?
