@@ -1,12 +1,11 @@
 # frozen_string_literal: true
 
 # The differential fuzzer of the log's ingest: cases changed at random, given to the C files without Ruby, to the native ingest and to
-# its Ruby twin; messages, verdict, counts and every byte in every sink must be equal. Called by rake fuzz:log:
+# the oracle in Ruby; messages, verdict, counts and every byte in every sink must be equal. Called by rake fuzz:log:
 #   ruby -Ilib fuzz/log_differential.rb SECONDS SEED
 # It ends with status 1 at the first difference and shows the input.
 
 require_relative "../test/log/cases"
-require "gyre/log/native_ingest" if Gyre::Loop.native?
 require_relative "mutation"
 
 WORDS = ["\n", "\r", "\0", " ", ":", "|", "\\", "\"", "]", "[", "<", ">", "-", "1", "0", "9", "T", "Z", "+", ".", "\t", "\x7f", "\x1b", "\xff",
@@ -51,13 +50,13 @@ Dir.mktmpdir("gyre-fuzz-") do |folder|
       input
     end
     plain.verdicts(inputs).zip(inputs) do |verdict, input|
-      twin = LogVerdicts.verdict(Gyre::Log::PortableIngest, input)
-      native = defined?(Gyre::Log::NativeIngest) ? LogVerdicts.verdict(Gyre::Log::NativeIngest, input) : verdict
+      oracle = LogVerdicts.verdict(LogOracle::Ingest, input)
+      native = LogVerdicts.verdict(Gyre::Log::NativeIngest, input)
       split = random.rand(input.bytes.bytesize + 1)
-      parts = LogVerdicts.verdict(Gyre::Log::PortableIngest, input, first: split, step: 1 + random.rand(input.bytes.bytesize + 1))
-      next if verdict == twin && native == twin && parts == twin
+      parts = LogVerdicts.verdict(LogOracle::Ingest, input, first: split, step: 1 + random.rand(input.bytes.bytesize + 1))
+      next if verdict == oracle && native == oracle && parts == oracle
 
-      abort "different with seed #{seed}:\n#{input.inspect}\nC:      #{verdict}\nnative: #{native}\nRuby:   #{twin}\nparts:  #{parts}"
+      abort "different with seed #{seed}:\n#{input.inspect}\nC:      #{verdict}\nnative: #{native}\nRuby:   #{oracle}\nparts:  #{parts}"
     end
     checked += inputs.size
   end

@@ -44,7 +44,6 @@ class TidyTest < Minitest::Test
       .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_outage_test.rb"] },
     **%w[address settings].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_test.rb"] },
     **%w[spool/folders spool/segment].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/spool_test.rb"] },
-    "lib/gyre/log/portable_outbox.rb" => "test/log/outbox_test.rb",
     # Parts of the log's outputs and of what drives them.
     **{ "link" => "socket", "redis_link" => "redis", "trouble" => "file", "writing" => "file" }
       .to_h { |name, test| ["lib/gyre/log/output/#{name}.rb", "test/log/output/#{test}_test.rb"] },
@@ -56,10 +55,7 @@ class TidyTest < Minitest::Test
     **%w[file_watch keyed_home keyed_watch portable_keyed process_watch signal_watch traps].to_h do |name|
       ["lib/gyre/loop/#{name}.rb", "test/loop_test.rb"]
     end,
-    # Parts of the portable ingest: it is held to the contract that the native one has, too.
-    **%w[framing line line_time native_ingest portable_ingest portable_session portable_sink portable_stream].to_h do |name|
-      ["lib/gyre/log/#{name}.rb", "test/contracts/log_ingest_test.rb"]
-    end
+    "lib/gyre/log/native_ingest.rb" => "test/contracts/log_ingest_test.rb",
   }.freeze
 
   # Files longer than their kind's limit, and why.

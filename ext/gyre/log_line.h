@@ -1,5 +1,5 @@
 /*
- * A message as a finished line: text, JSON, or a Redis command, with what cannot stand in a line escaped (lib/gyre/log/line.rb says
+ * A message as a finished line: text, JSON, or a Redis command, with what cannot stand in a line escaped (test/oracle/log/line.rb says
  * how they look). Called by the log's sinks. No ruby.h. All functions return 0 or -ENOMEM.
  */
 #ifndef GYRE_LOG_LINE_H

@@ -1,6 +1,6 @@
 /*
  * Syslog: where messages begin and end (RFC 6587), and what they say (RFC 5424, RFC 3164). See log_frame.h;
- * lib/gyre/log/syslog.rb is the twin and says what becomes of each part. What fits no grammar is a message as it is.
+ * test/oracle/log/syslog.rb has the same in Ruby and says what becomes of each part. What fits no grammar is a message as it is.
  */
 #include "log_frame.h"
 

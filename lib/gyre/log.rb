@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The log aggregator: `require "gyre/log"` for its server, its outputs and its client. The command `gyre log` is layer 5,
-# lib/gyre/log_command.rb. The portable engine's files are loaded when an ingest is made on it.
+# lib/gyre/log_command.rb. Server and client need the C extension.
 
 require "gyre"
 require "gyre/log/ingest"

@@ -38,6 +38,14 @@ module Gyre
       INTERRUPTED
     end
 
+    # @param what [String] what needs the C extension
+    # @raise [StartError] where it is absent
+    def self.require_native(what)
+      Loop.require_native(what)
+    rescue ExtensionRequired => error
+      raise StartError, error.message
+    end
+
     def self.unknown(name, err)
       err.puts("gyre log: there is no command #{name}. There are: #{COMMANDS.keys.join(", ")}. Run `gyre log --help`.")
       MISUSED

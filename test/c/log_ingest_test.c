@@ -1,7 +1,7 @@
 /*
  * The plain C test of the log's ingest. Without arguments it checks what only C has: the checksum's table, who holds what, buffers.
  * With "frames" it reads inputs from stdin and prints a line for each (log_exercise.h); test/log/ compares those lines with what the
- * Ruby twin gives.
+ * oracle in Ruby gives.
  *
  * A frame: kind (f, r, s), framing (0 to 2), limit and length (four bytes each, little endian), bytes.
  */

@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
-# How both twins of the log's ingest cut bytes into messages, and what they say to wrong ones.
+# How the log's ingest cuts bytes into messages, and what it says to wrong ones.
 require "test_helper"
 require_relative "../log/ingests"
 
-LogIngests.test_case("LogIngestInputContract") do
+class LogIngestInputContractTest < Minitest::Test
+  include LogIngests::Tools
+
   def test_an_incomplete_message_is_kept
     sink = sink()
     stream = ingest.stream(:analogger)

@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
-# The bytes that both twins of the log's ingest write.
+# The bytes that the log's ingest writes.
 require "test_helper"
 require "json"
 require_relative "../log/ingests"
 
-LogIngests.test_case("LogIngestLineContract") do
+class LogIngestLineContractTest < Minitest::Test
+  include LogIngests::Tools
+
   def line(message, service: "web", severity: "info", **options)
     sink = sink(**options)
     ingest.log(service, severity, message, LogIngests::TIME_NS)

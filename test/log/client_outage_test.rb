@@ -6,7 +6,7 @@ require_relative "fake_server"
 require_relative "with_clients"
 require_relative "../support/engines"
 
-GyreTest::Engines.test_case("LogClientOutageTest") do
+GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   include GyreTest::WithLogClients
 
   def server(**options, &block)

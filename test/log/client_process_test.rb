@@ -7,7 +7,7 @@ require_relative "with_clients"
 require_relative "../support/engines"
 
 # One engine: what differs is the outbox, whose contract has signal handlers and forks.
-GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines::BACKENDS.first(1)) do
+GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   include GyreTest::WithLogClients
 
   # Starts with a client in `log`. What it forks, it forks with threads at work.

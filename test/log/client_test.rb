@@ -10,7 +10,7 @@ require_relative "with_clients"
 require_relative "../support/certificates"
 require_relative "../support/engines"
 
-GyreTest::Engines.test_case("LogClientTest") do
+GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   include GyreTest::WithLogClients
 
   def both_protocols(**options)

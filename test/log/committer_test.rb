@@ -6,10 +6,10 @@ require "test_helper"
 require "support/engines"
 require "gyre"
 require "gyre/log/committer"
-require "gyre/log/portable_session"
 require "gyre/log/session"
+require_relative "../oracle/log/session"
 
-GyreTest::Engines.test_case("LogCommitterTest") do
+GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   # What an ingest's sink offers to the committer.
   sink_class = Class.new do
     def initialize
@@ -75,7 +75,7 @@ GyreTest::Engines.test_case("LogCommitterTest") do
   define_method(:new_sink) { sink_class.new }
   define_method(:new_output) { |name = "output"| output_class.new(name) }
   define_method(:new_session) do |letter|
-    Gyre::Log::Session.new(Gyre::Log::PortableSession.new(letter * 32, {})).tap { |session| session.connection = listener_class.new(session, []) }
+    Gyre::Log::Session.new(LogOracle::Session.new(letter * 32, {})).tap { |session| session.connection = listener_class.new(session, []) }
   end
 
   def test_what_is_in_the_sinks_is_written_each_interval

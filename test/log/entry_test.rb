@@ -4,7 +4,7 @@
 
 require "test_helper"
 require "gyre/log/entry"
-require "gyre/log/line"
+require_relative "../oracle/log/line"
 
 class LogEntryTest < Minitest::Test
   Entry = Gyre::Log::Entry
@@ -17,7 +17,7 @@ class LogEntryTest < Minitest::Test
 
   def test_what_was_escaped_is_itself_again
     every = (0..0xff).map(&:chr).join.b + "é".b
-    text = "2026/11/21 19:20:00|#{Gyre::Log::Line.text_field("a|\\n")}|info|".b << Gyre::Log::Line.text(every)
+    text = "2026/11/21 19:20:00|#{LogOracle::Line.text_field("a|\\n")}|info|".b << LogOracle::Line.text(every)
     entry = Entry.parse(text)
     assert_equal "a|\\n", entry.service
     assert_equal every.dup.force_encoding(Encoding::UTF_8).scrub("\u{fffd}"), entry.message

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# The three ways to come here from elsewhere, as programs: examples/log_from_*.rb, on each engine.
+# The three ways to come here from elsewhere, as programs: examples/log_from_*.rb.
 
 require "test_helper"
 require "support/engines"
 
-GyreTest::Engines.test_case("LogExamplesTest") do
+GyreTest::Engines.test_case("LogExamplesTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   def run_example(name)
     path = File.expand_path("../../examples/log_from_#{name}.rb", __dir__)
     run = ruby(path, env: { "GYRE_BACKEND" => backend, "LC_ALL" => "C.UTF-8", "GYRE_LOG_KEY" => nil }, within_s: 60)

@@ -1,17 +1,24 @@
 # frozen_string_literal: true
 
+# What Gyre::Log says where the extension is not loaded. What the ingest does is in test/contracts.
 require "test_helper"
 require "gyre/log/ingest"
 
 class LogIngestTest < Minitest::Test
-  def test_the_portable_engine_has_the_portable_twin
-    result = ruby("-e", 'require "gyre/log"; print Gyre::Log::Ingest.new(services_limit: 3).class', env: { "GYRE_BACKEND" => "select" })
-    assert_equal "Gyre::Log::PortableIngest", result.out
-    assert_empty result.err
+  def test_server_and_client_without_the_extension_say_in_one_line_what_is_missing
+    { "server" => "Server.new(bind: 0)", "client" => 'Client.new("app")' }.each do |name, code|
+      code = %(require "gyre/log/#{name}"; Gyre::Log::#{code})
+      result = ruby("-e", "begin; #{code}; rescue Gyre::ExtensionRequired => error; puts error.message; end", env: { "GYRE_BACKEND" => "select" })
+      assert_equal ["the log #{name} needs Gyre's C extension: GYRE_BACKEND=select runs only the loop and the scheduler; unset it\n", ""],
+        [result.out, result.err]
+    end
   end
 
-  def test_the_native_engine_has_the_native_twin
-    skip "the extension is not built" unless Gyre::Loop.native?
-    assert_instance_of Gyre::Log::NativeIngest, Gyre::Log::Ingest.new
+  def test_the_commands_say_it_too
+    [%w[-p 0], %w[send app info hello], %w[send -s spool app info hello]].each do |words|
+      result = run_program({ "GYRE_BACKEND" => "select" }, RbConfig.ruby, "-w", "-I#{LIB}", "#{ROOT}/exe/gyre", "log", *words)
+      refute_predicate result.status, :success?
+      assert_match(/\Agyre log(?: send)?: .*needs Gyre's C extension: .*\n\z/, result.err)
+    end
   end
 end

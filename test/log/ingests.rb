@@ -1,28 +1,13 @@
 # frozen_string_literal: true
 
-# Runs a test class over both twins of the log's ingest. Required by the contracts in test/contracts.
+# The log's ingest for the contracts in test/contracts, and what they use it with.
 
 require "gyre/log"
-require "gyre/log/portable_ingest"
-require "gyre/log/native_ingest" if Gyre::Loop.native?
+require "gyre/log/native_ingest"
 
 module LogIngests
-  # By name; the native one only where the extension is built.
-  ALL = { "Portable" => Gyre::Log::PortableIngest, "Native" => (Gyre::Log::NativeIngest if Gyre::Loop.native?) }.compact.freeze
   # 2026-11-21 19:20:00.123456789 UTC
   TIME_NS = 1_795_288_800_123_456_789
-
-  # @param name [String] such as "LogIngestTest"
-  # @yield the classes' body
-  def self.test_case(name, &body)
-    family = Object.const_set(name, Module.new)
-    ALL.each do |twin, ingest_class|
-      test_class = Class.new(Minitest::Test) { include Tools }
-      test_class.define_method(:ingest_class) { ingest_class }
-      family.const_set(twin, test_class)
-      test_class.class_exec(&body)
-    end
-  end
 
   # For every test.
   module Tools
@@ -38,7 +23,7 @@ module LogIngests
     end
 
     def ingest
-      @ingest ||= ingest_class.new
+      @ingest ||= Gyre::Log::Ingest.new
     end
 
     # A sink that gets everything.

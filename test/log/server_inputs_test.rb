@@ -8,7 +8,7 @@ require "support/certificates"
 require "support/engines"
 require "support/log_server"
 
-GyreTest::Engines.test_case("LogServerInputsTest") do
+GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   def test_syslog_over_tcp_with_each_framing
     serve("tcp://127.0.0.1:0") do |server, endpoint|
       lines = server.connect(endpoint)

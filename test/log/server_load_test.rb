@@ -9,7 +9,7 @@ require "gyre/log/records"
 require "support/engines"
 require "support/log_server"
 
-GyreTest::Engines.test_case("LogServerLoadTest") do
+GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   def test_idle_connections_hold_no_fiber_and_hardly_any_memory
     count = backend == "select" ? 300 : 1000
     serve do |server|

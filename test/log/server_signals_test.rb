@@ -13,7 +13,7 @@ require "support/certificates"
 require "support/engines"
 require "support/redis_server"
 
-GyreTest::Engines.test_case("LogServerSignalsTest") do
+GyreTest::Engines.test_case("LogServerSignalsTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   def test_files_that_were_renamed_are_opened_anew
     serve do |server|
       client = server.client("web")

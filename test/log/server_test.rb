@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The log server as its clients meet it, over sockets and on each engine: both wires, what goes wrong on them, and the limits.
+# The log server as its clients meet it, over sockets: both wires, what goes wrong on them, and the limits.
 
 require "test_helper"
 require "json"
@@ -9,7 +9,7 @@ require "gyre/log/records"
 require "support/engines"
 require "support/log_server"
 
-GyreTest::Engines.test_case("LogServerTest") do
+GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   # --- the old wire ---
 
   def test_frames_become_lines_of_the_file

@@ -10,7 +10,7 @@ require "support/log_server"
 require "support/redis_server"
 require "gyre/log/records"
 
-GyreTest::Engines.test_case("LogSeveralServersTest") do
+GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   def test_a_client_that_goes_from_server_to_server_is_stored_once
     with_servers do |redis, first, second|
       send_records(first, 1..50)

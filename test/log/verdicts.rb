@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
-# What the twins of the log's ingest say to the same bytes, as comparable Hashes: an ingest of this process, and the C one without
-# Ruby through test/c/log_ingest_test.c. Used by the contract and by the differential fuzzer (fuzz/). It judges nothing.
+# What the implementations of the log's ingest say to the same bytes, as comparable Hashes: that of the extension, the oracle, and the
+# C files without Ruby through test/c/log_ingest_test.c. Used by the contract and by the differential fuzzer (fuzz/). It judges nothing.
 
 require "gyre/log"
-require "gyre/log/portable_ingest"
+require "gyre/log/native_ingest"
 require "tmpdir"
+require_relative "../oracle/log/ingest"
 require_relative "../support/plain_answers"
 
 module LogVerdicts
@@ -21,7 +22,7 @@ module LogVerdicts
   }.freeze
 
   class << self
-    # @param ingest_class [Class] PortableIngest or NativeIngest
+    # @param ingest_class [Class] Gyre::Log::NativeIngest or LogOracle::Ingest
     # @param first [Integer, nil] how many bytes come at once; nil: all
     # @param step [Integer] how many come then, each time
     # @return [Hash{String => Object}]

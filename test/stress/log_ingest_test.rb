@@ -7,14 +7,6 @@ require_relative "../log/ingests"
 class LogIngestStressTest < Minitest::Test
   include LogIngests::Tools
 
-  def setup
-    skip "the extension is not built" unless Gyre::Loop.native?
-  end
-
-  def ingest_class
-    Gyre::Log::NativeIngest
-  end
-
   def test_it_works_while_the_collector_runs_at_each_allocation
     GC.stress = 1 # without major collections, which would take seconds
     use_everything
@@ -81,7 +73,7 @@ class LogIngestStressTest < Minitest::Test
   end
 
   def parts
-    ingest = ingest_class.new
+    ingest = Gyre::Log::Ingest.new
     sink = ingest.sink
     ingest.route(nil, nil, [sink, ingest.sink])
     ingest.tap(ingest.sink)
@@ -90,7 +82,7 @@ class LogIngestStressTest < Minitest::Test
   end
 
   def keep_two_megabytes
-    ingest = ingest_class.new
+    ingest = Gyre::Log::Ingest.new
     ingest.route(nil, nil, [ingest.sink])
     ingest.log("a", "b", "x" * (1 << 21), LogIngests::TIME_NS)
     ingest.stream(:records).feed("\0\x0f\0\0".b + "x" * 100_000, LogIngests::TIME_NS)

@@ -13,10 +13,11 @@ module GyreTest
     # @param name [String] the test case
     # @param file [String] in docs/
     # @param least [Integer] programs that are there at least
-    def self.test_case(name, file, least:)
+    # @param backends [Array<String>] see {Engines.test_case}
+    def self.test_case(name, file, least:, backends: Engines::BACKENDS)
       text = File.read(File.join(FOLDER, file), encoding: "UTF-8")
       programs = text.scan(/^```ruby\n(.*?)^```\n\n```text\n(.*?)^```$/m)
-      Engines.test_case(name) do
+      Engines.test_case(name, backends: backends) do
         include Guide
 
         define_method(:programs) { programs }

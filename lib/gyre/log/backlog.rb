@@ -27,7 +27,7 @@ module Gyre
       # @return [SystemCallError, nil] why the spool takes nothing at the moment
       attr_reader :trouble
 
-      # @param outbox [NativeOutbox, PortableOutbox]
+      # @param outbox [NativeOutbox]
       # @param window [Integer] bytes in flight
       # @param memory [Integer] bytes in memory
       # @param spool [Spool, nil] one to begin with

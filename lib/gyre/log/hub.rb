@@ -11,6 +11,7 @@ require "gyre/log/complaints"
 require "gyre/log/connection"
 require "gyre/log/greeting"
 require "gyre/log/rates"
+require "gyre/log/records"
 require "gyre/log/tail"
 require "gyre/loop"
 
@@ -30,7 +31,7 @@ module Gyre
       attr_reader :loop
       # @return [Limits]
       attr_reader :limits
-      # @return [NativeIngest, PortableIngest]
+      # @return [NativeIngest]
       attr_reader :ingest
       # @return [Sessions]
       attr_reader :sessions
@@ -144,7 +145,7 @@ module Gyre
         @loop.unwatch(:tails) if @tails.empty?
       end
 
-      # @return [NativeStream, PortableStream]
+      # @return [NativeStream]
       def stream(kind, session, framing)
         limit = kind == :analogger ? @limits.frame_bytes_limit : @limits.message_bytes_limit
         limit = [limit, Records::BYTES_LIMIT].max if kind == :records # clients count on it: one that is refused would be sent for ever

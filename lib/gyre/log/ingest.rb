@@ -2,12 +2,12 @@
 
 # Takes the bytes of connections, cuts them into messages, checks, routes, filters, culls and escapes these and formats them right
 # into sinks: buffers of finished lines, one for each output. Called by the log server for each read. It knows no socket, no file
-# and no clock: the time of arrival, in nanoseconds since 1970, is a parameter. This file picks the twin: Gyre::Log::NativeIngest
-# (ext/gyre/log_ingest.c) or Gyre::Log::PortableIngest.
+# and no clock: the time of arrival, in nanoseconds since 1970, is a parameter. The work is done in C, by Gyre::Log::NativeIngest
+# (ext/gyre/log_ingest.c); test/oracle/log has the same in Ruby, for comparison only.
 #
 #   Ingest.new(services_limit: 1000)
 #   sink(format: :text, cull: false, raw: false, limit: nil, key: "gyre") → sink
-#       format  :text, :json or :redis (see Gyre::Log::Line); key: the stream's name for :redis
+#       format  :text, :json or :redis (see ext/gyre/log_line.h); key: the stream's name for :redis
 #       cull    a message that equals the one before becomes "Last message repeated N times"
 #       raw     a text line has the message's bytes as they came, also a line's end
 #       limit   bytes; a line that would go beyond it is dropped and counted. For a tap: no client waits for what is in it
@@ -36,17 +36,15 @@
 #
 # A record whose sequence is not above a sink's last one is not given to that sink again.
 
-require "gyre/loop"
-
 module Gyre
   module Log
     # See the head of this file.
     module Ingest
-      # @return [NativeIngest, PortableIngest] that of the engine which GYRE_BACKEND and this machine allow
+      # @return [NativeIngest]
+      # @raise [ExtensionRequired] without the C extension
       def self.new(**options)
-        native = Loop.native?
-        require native ? "gyre/log/native_ingest" : "gyre/log/portable_ingest"
-        (native ? NativeIngest : PortableIngest).new(**options)
+        require "gyre/log/native_ingest"
+        NativeIngest.new(**options)
       end
     end
   end

@@ -1,10 +1,8 @@
 # frozen_string_literal: true
 
-# JSON lines as input: what an object says as a message. Called by both engines' ingests for each line. What is no JSON object is a
+# JSON lines as input: what an object says as a message. Called by the ingest for each line. What is no JSON object is a
 # message as it is: a crashing program's last words among its JSON must not be lost.
 
-require "gyre/log/framing"
-require "gyre/log/portable_stream"
 require "json"
 
 module Gyre
@@ -34,13 +32,6 @@ module Gyre
       NUMBERS = %w[fatal fatal fatal error warn info info debug].freeze
 
       class << self
-        # @param ingest [PortableIngest, NativeIngest]
-        # @param limit [Integer, nil] bytes of a line
-        # @return [PortableStream]
-        def stream(ingest, limit)
-          PortableStream.new(ingest, Framing::Lines.new(limit || BYTES_LIMIT, self), nil)
-        end
-
         # @param line [String]
         # @return [Array(String, String, String), nil] service, severity and message, BINARY; nil for an empty line
         def parse(line)

@@ -1,10 +1,13 @@
 # frozen_string_literal: true
 
-# The keyword arguments of the native engine's ingest, and what it does in Ruby: JSON lines. Loaded by Gyre::Log::Ingest when the
-# extension is there; all else is in ext/gyre/log_ingest.c and the files below it.
+# The keyword arguments of the ingest, and what it does in Ruby: JSON lines. Loaded by Gyre::Log::Ingest; all else is in
+# ext/gyre/log_ingest.c and the files below it.
 
 require "gyre/log/json_lines"
 require "gyre/log/json_stream"
+require "gyre/loop"
+
+Gyre::Loop.require_native("the log server")
 
 module Gyre
   module Log

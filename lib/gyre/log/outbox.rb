@@ -3,7 +3,7 @@
 # Where a log client's messages become records, until its sender takes them. Gyre::Log::Client appends from any thread, fiber or
 # signal handler; Gyre::Log::Sender takes. It knows no socket, and wakes nobody: it says when somebody should.
 #
-# The two outboxes, Gyre::Log::NativeOutbox (ext/gyre/log_outbox.c) and Gyre::Log::PortableOutbox, keep this contract:
+# The work is done in C, by Gyre::Log::NativeOutbox (ext/gyre/log_outbox.c), which keeps this contract:
 #
 #   Outbox.new(service, limit, record_limit, framed)
 #       limit         bytes of records, those included that the sender holds; one record may always be in
@@ -36,19 +36,18 @@ module Gyre
     # See the head of this file.
     module Outbox
       class << self
-        # @return [Class] that of the engine which GYRE_BACKEND and this machine allow
+        # @return [Class]
+        # @raise [ExtensionRequired] without the C extension
         def implementation
-          return NativeOutbox if Loop.native? && defined?(NativeOutbox)
-
-          require "gyre/log/portable_outbox" unless defined?(PortableOutbox)
-          PortableOutbox
+          Loop.require_native("the log client")
+          NativeOutbox
         end
 
         # @param service [String]
         # @param limit [Integer]
         # @param record_limit [Integer]
         # @param framed [Boolean]
-        # @return [NativeOutbox, PortableOutbox]
+        # @return [NativeOutbox]
         def new(service, limit, record_limit, framed)
           implementation.new(service, limit, record_limit, framed)
         end

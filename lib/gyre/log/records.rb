@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The records of acknowledged logging, as bytes and values; the same on the wire and in a client's spool. Called by clients and
-# by the portable engine's ingest. It knows no socket, no file and no clock.
+# The records of acknowledged logging, as bytes and values; the same on the wire and in a client's spool. Called by
+# clients; the server's half is ext/gyre/log_record.c. It knows no socket, no file and no clock.
 #
 #    0 u32 length: the bytes from offset 8 on        4 u32 CRC-32 of those bytes        (all big-endian)
 #    8 u64 sequence number, from 1 on               16 u64 time of logging, µs since 1970

@@ -13,6 +13,7 @@
 # The file is the log file if its dev and ino are the entry's, or one beside it (renamed by logrotate), or else the log file if
 # the bytes are there all the same (restored from a copy).
 require "gyre/log/journal"
+require "zlib"
 
 module Gyre
   module Log

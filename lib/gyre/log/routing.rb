@@ -18,7 +18,7 @@ module Gyre
       # @return [Array<Array(Sink, Output)>]
       attr_reader :pairs
 
-      # @param ingest [NativeIngest, PortableIngest]
+      # @param ingest [NativeIngest]
       # @param logs [Array<Hash>] services: Array or nil (all that no other one names), levels: Array or nil (all), logfile:, type:,
       #   options:, cull:, raw:, format:, rotate:
       # @param default_log [String, Hash] where services without a log go: a path, or settings as in logs

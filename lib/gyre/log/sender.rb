@@ -49,7 +49,7 @@ module Gyre
       attr_reader :connected_at
 
       # @param settings [Settings]
-      # @param outbox [NativeOutbox, PortableOutbox]
+      # @param outbox [NativeOutbox]
       # @param spool [Spool, nil] what is to be sent first, with its client's id
       def initialize(settings, outbox, spool: nil)
         @settings = settings

@@ -29,7 +29,7 @@ module Gyre
     class Server
       SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
 
-      # @return [NativeIngest, PortableIngest]
+      # @return [NativeIngest]
       attr_reader :ingest
       # @return [Committer]
       attr_reader :committer

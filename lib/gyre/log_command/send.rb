@@ -82,6 +82,7 @@ module Gyre
 
       def client(service)
         endpoint = @target.endpoint
+        LogCommand.require_native("the log client")
         raise UsageError, "messages are sent over TCP, not to #{endpoint}" if endpoint.path
 
         Log::Client.new(service, host: endpoint.host, port: endpoint.port, key: @target.key, tls: @target.tls, spool: @spool || false,

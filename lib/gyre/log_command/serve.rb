@@ -81,6 +81,7 @@ module Gyre
       end
 
       def check_backend
+        LogCommand.require_native("the log server")
         Loop.backend
       rescue ArgumentError, RuntimeError => error
         raise StartError, "GYRE_BACKEND: #{error.message}"

@@ -9,7 +9,7 @@ require "support/engines"
 require "tmpdir"
 require "zlib"
 
-GyreTest::Engines.test_case("LogOutputCrashTest") do
+GyreTest::Engines.test_case("LogOutputCrashTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   const_set(:KILLS, 12)
   const_set(:PROGRAM, <<~'RUBY')
     require "gyre"

@@ -9,7 +9,7 @@ require "gyre"
 require "gyre/log/ingest"
 require "gyre/log/output"
 
-GyreTest::Engines.test_case("LogOutputRedisTest") do
+GyreTest::Engines.test_case("LogOutputRedisTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   const_set(:ID, "0123456789abcdef0123456789abcdef")
   const_set(:OTHER, "f" * 32)
 

@@ -9,7 +9,7 @@ require "tmpdir"
 require "gyre"
 require "gyre/log/output/socket"
 
-GyreTest::Engines.test_case("LogOutputSocketTest") do
+GyreTest::Engines.test_case("LogOutputSocketTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   const_set(:LINES, Array.new(20_000) { |index| "line #{index}\n" }.join.freeze)
 
   def setup

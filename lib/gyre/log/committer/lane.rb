@@ -15,7 +15,7 @@ module Gyre
         # @return [Integer] bytes taken and not yet written
         attr_reader :bytes
 
-        # @param sink [NativeSink, PortableSink]
+        # @param sink [NativeSink]
         # @param output [Output]
         # @param stored [#call] is given the sink and {client id => sequence number} of what is stored
         def initialize(sink, output, stored)

@@ -1,12 +1,23 @@
 # frozen_string_literal: true
 
+# What becomes of syslog's messages: the oracle says it, and the log's ingest writes the same.
 require "test_helper"
-require "gyre/log/syslog"
+require_relative "../log/ingests"
+require_relative "../oracle/log/ingest"
 
-# The Ruby twin; the contract (log_ingest_syslog_test.rb) has the same through both ingests.
-class LogSyslogTest < Minitest::Test
+class LogIngestSyslogContractTest < Minitest::Test
+  include LogIngests::Tools
+
+  # @return what the oracle takes it for
   def parse(bytes)
-    Gyre::Log::Syslog.parse(bytes.b)
+    written = [LogOracle::Ingest.new, Gyre::Log::Ingest.new].map do |ingest|
+      sink = ingest.sink(format: :json)
+      ingest.route(nil, nil, [sink])
+      ingest.datagram(:syslog, bytes.b, LogIngests::TIME_NS)
+      sink.take
+    end
+    assert_equal 1, written.uniq.size, -> { "#{bytes.inspect}: #{written.inspect}" }
+    LogOracle::Syslog.parse(bytes.b)
   end
 
   def test_the_examples_of_rfc_5424

@@ -1,0 +1,205 @@
+# frozen_string_literal: true
+
+# A second implementation of the log's ingest, in plain Ruby: which message goes to which sinks, and how many there were. The head of
+# lib/gyre/log/ingest.rb has the contract. Tests and the fuzzer compare ext/gyre/log_ingest.c and the files below it with this one: the
+# same bytes in, the same bytes in the sinks. Nothing in lib loads it.
+
+require "gyre/log/json_lines"
+require_relative "framing"
+require_relative "line"
+require_relative "line_time"
+require_relative "session"
+require_relative "sink"
+require_relative "stream"
+require_relative "syslog"
+
+module LogOracle
+  # See Gyre::Log::Ingest.
+  class Ingest
+    # Under what the services beyond the limit are counted.
+    OTHERS = "(others)".b.freeze
+    # Longer names are not told apart in the counts.
+    SERVICE_BYTES_LIMIT = 255
+    # Pairs of service and severity whose way is remembered.
+    CHANNELS_LIMIT = 4096
+    private_constant :CHANNELS_LIMIT
+
+    # A service and a severity, where their messages go (nil: nowhere) and where taps have them, too, and their texts.
+    class Channel
+      attr_reader :sinks, :taps, :counted_as
+
+      def initialize(service, severity, sinks, taps, counted_as)
+        @service, @severity, @sinks, @taps, @counted_as = service, severity, sinks, taps, counted_as
+        @middles = {}
+      end
+
+      def middle(format)
+        @middles[format] ||= Line.middle(format, @service, @severity)
+      end
+
+      def same?(other)
+        equal?(other) || names == other.names
+      end
+
+      def names
+        [@service, @severity]
+      end
+    end
+    private_constant :Channel
+
+    # @return [Integer] how many have come
+    attr_reader :messages
+    # @return [Integer] how many no route wanted
+    attr_reader :filtered
+    # @return [Integer] bytes in incomplete messages and in sinks without a limit: those with one bound themselves
+    attr_reader :bytesize
+    # @return [Integer] of these, the former
+    attr_reader :incomplete
+
+    # @param services_limit [Integer] names that are counted
+    def initialize(services_limit: 1000)
+      @services_limit = services_limit
+      @routes, @taps, @channels, @services = {}, {}.compare_by_identity, {}, {}
+      @time, @logged_at = LineTime.new, LineTime.new
+      @messages = @filtered = @bytesize = @incomplete = 0
+    end
+
+    # @return [Sink]
+    def sink(format: :text, cull: false, raw: false, limit: nil, key: "gyre")
+      Sink.new(self, format, cull, raw, limit, key)
+    end
+
+    # @param service [String, nil]
+    # @param severities [Array<String>, nil]
+    # @param sinks [Array<Sink>]
+    # @return [self]
+    def route(service, severities, sinks)
+      sinks.each { |sink| check_sink(sink) }
+      @routes[service&.b] = [severities&.map(&:b), sinks.uniq]
+      @channels.clear
+      self
+    end
+
+    # @return [self]
+    def tap(sink, service = nil)
+      check_sink(sink)
+      @taps[sink] = service&.b
+      @channels.clear
+      self
+    end
+
+    # @return [self]
+    def untap(sink)
+      @taps.delete(sink)
+      @channels.clear
+      self
+    end
+
+    # @return [Stream]
+    def stream(kind, session: nil, limit: nil, framing: :auto)
+      case kind
+      when :analogger then Stream.new(self, Framing::Frames.new(limit), nil)
+      when :records then Stream.new(self, Framing::Records.new(limit), session)
+      when :syslog then Stream.new(self, Framing::Syslog.new(limit || Syslog::BYTES_LIMIT, framing), nil)
+      when :json then Stream.new(self, Framing::Lines.new(limit || Gyre::Log::JSONLines::BYTES_LIMIT, Gyre::Log::JSONLines), nil)
+      else raise ArgumentError, "no stream of kind #{kind.inspect}"
+      end
+    end
+
+    # @return [nil]
+    def datagram(kind, bytes, time_ns)
+      case kind
+      when :syslog then service, severity, message, time_us = Syslog.parse(bytes.b)
+      when :json then service, severity, message = Gyre::Log::JSONLines.parse(bytes)
+      else raise ArgumentError, "no datagrams of kind #{kind.inspect}"
+      end
+      deliver(service, severity, message, time_ns, nil, nil, time_us) if service
+    end
+
+    # @return [nil]
+    def log(service, severity, message, time_ns)
+      deliver(service.b, severity.b, message.b, time_ns)
+    end
+
+    # @return [Session]
+    def session(client_id, last = {})
+      Session.new(client_id, last)
+    end
+
+    # @return [Hash{String => Integer}]
+    def services
+      @services.transform_keys { |name| name.dup.force_encoding(Encoding::UTF_8) }
+    end
+
+    # For streams: a message has come.
+    #
+    # @return [nil]
+    def deliver(service, severity, message, time_ns, session = nil, sequence = nil, time_us = nil)
+      @messages += 1
+      channel = channel(service, severity)
+      @services[channel.counted_as] += 1
+      if channel.sinks
+        logged_at = @logged_at.at(time_us * 1000) if time_us && LineTime.possible?(time_us)
+        give(channel, message, @time.at(time_ns), logged_at, session, sequence)
+      else
+        @filtered += 1
+      end
+      session&.receive(sequence)
+      nil
+    end
+
+    # For sinks: they have grown by so many bytes.
+    #
+    # @return [void]
+    def hold(bytes)
+      @bytesize += bytes
+    end
+
+    # For streams: their incomplete messages have grown by so many bytes.
+    #
+    # @return [void]
+    def keep(bytes)
+      @bytesize += bytes
+      @incomplete += bytes
+    end
+
+    private
+
+    def check_sink(sink)
+      raise TypeError, "not a sink: #{sink.inspect}" unless sink.is_a?(Sink)
+      raise ArgumentError, "a sink of another ingest" unless sink.ingest.equal?(self)
+    end
+
+    # Sinks of taps come and go: no session remembers them. They get what is new for one of the others.
+    def give(channel, message, time, logged_at, session, sequence)
+      sinks = channel.sinks
+      sinks = sinks.select { |sink| session.new_for?(sink, sequence) } if session
+      sinks.each do |sink|
+        sink.add(channel, message, time, logged_at)
+        sink.note(session.client_id, sequence) if session
+      end
+      channel.taps.each { |sink| sink.add(channel, message, time, logged_at) } unless session && sinks.empty?
+    end
+
+    def channel(service, severity)
+      key = [service, severity]
+      @channels[key] || begin
+        @channels.clear if @channels.size >= CHANNELS_LIMIT
+        @channels[key] = Channel.new(service, severity, *sinks_for(service, severity), counted_as(service))
+      end
+    end
+
+    def sinks_for(service, severity)
+      severities, sinks = @routes.fetch(service) { @routes[nil] }
+      return [nil, nil] if sinks.nil? || (severities && !severities.include?(severity))
+
+      [sinks, @taps.select { |_, wanted| wanted.nil? || wanted == service }.keys - sinks]
+    end
+
+    def counted_as(service)
+      name = service.bytesize <= SERVICE_BYTES_LIMIT && (@services.key?(service) || @services.size < @services_limit) ? service : OTHERS
+      @services[name] ||= 0
+      name
+    end
+  end
+end

@@ -1,0 +1,74 @@
+# frozen_string_literal: true
+
+# A message as a finished line: text, JSON, or a Redis command. Called by the oracle's sinks; ext/gyre/log_line.c writes the same
+# bytes. A line is <before><message><after>, and what stands before and after is the same for many messages. It keeps nothing.
+#
+#   text    2026/11/21 19:20:00|service|severity|message
+#   json    {"time":"2026-11-21T19:20:00.123456+01:00","service":"…","severity":"…","message":"…"}, and "logged_at" for records
+#   redis   XADD key * service … severity … message … time …
+
+module LogOracle
+  # Pure functions; all Strings are BINARY.
+  module Line
+    FORMATS = %i[text json redis].freeze
+
+    # What stands for a control byte or a backslash in a text line. A tab is ordinary text.
+    TEXT = (0..0xff).to_h { |byte| [byte.chr, format("\\x%02x", byte)] }.merge("\n" => "\\n", "\r" => "\\r", "\\" => "\\\\").freeze
+    # RFC 8259, section 7.
+    JSON_TEXT = (0..0x1f).to_h { |byte| [byte.chr, format("\\u%04x", byte)] }
+                         .merge("\n" => "\\n", "\r" => "\\r", "\t" => "\\t", "\b" => "\\b", "\f" => "\\f", "\"" => "\\\"", "\\" => "\\\\").freeze
+    TEXT_ESCAPED = /[\x00-\x08\x0a-\x1f\x7f\\]/n
+    FIELD_ESCAPED = /[\x00-\x08\x0a-\x1f\x7f\\|]/n
+    JSON_ESCAPED = /[\x00-\x1f"\\]/
+    private_constant :TEXT, :JSON_TEXT, :TEXT_ESCAPED, :FIELD_ESCAPED, :JSON_ESCAPED
+
+    class << self
+      # @param message [String] BINARY
+      # @return [String] it without line ends and other control characters
+      def text(message)
+        TEXT_ESCAPED.match?(message) ? message.gsub(TEXT_ESCAPED, TEXT) : message
+      end
+
+      # @param field [String] a service or severity
+      # @return [String] as {text}, and without the character that ends a field
+      def text_field(field)
+        FIELD_ESCAPED.match?(field) ? field.gsub(FIELD_ESCAPED, TEXT) : field
+      end
+
+      # @param message [String] BINARY
+      # @return [String] the inside of a JSON string; bytes that are no UTF-8 become U+FFFD
+      def json(message)
+        text = message.dup.force_encoding(Encoding::UTF_8)
+        text = text.scrub("\u{fffd}") unless text.valid_encoding?
+        text = text.gsub(JSON_ESCAPED, JSON_TEXT) if JSON_ESCAPED.match?(text)
+        text.force_encoding(Encoding::BINARY)
+      end
+
+      # @param texts [Array<String>]
+      # @return [String] each as a bulk string of Redis's protocol
+      def bulk(*texts)
+        texts.map { |text| "$#{text.bytesize}\r\n#{text}\r\n".b }.join
+      end
+
+      # What stands between the time and the message.
+      #
+      # @param format [Symbol] one of FORMATS
+      # @return [String]
+      def middle(format, service, severity)
+        case format
+        when :text then "|".b << text_field(service) << "|" << text_field(severity) << "|"
+        when :json then "\",\"service\":\"".b << json(service) << "\",\"severity\":\"" << json(severity) << "\",\"message\":\""
+        else bulk("service", service, "severity", severity) << "$7\r\nmessage\r\n"
+        end
+      end
+
+      # The beginning of each command for a stream.
+      #
+      # @param key [String]
+      # @return [String]
+      def command(key)
+        "*11\r\n".b << bulk("XADD", key.b, "*")
+      end
+    end
+  end
+end

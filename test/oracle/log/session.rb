@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+# A client of acknowledged logging, as the oracle's ingest knows it: how far its records have come, and how far each sink has
+# them. Made by the ingest, held by the server, also between the client's connections.
+
+module LogOracle
+  # See Gyre::Log::Ingest.
+  class Session
+    # @return [String] 32 hexadecimal digits
+    attr_reader :client_id
+    # @return [Integer] the highest sequence number that has come
+    attr_reader :received
+
+    # @param client_id [String]
+    # @param last [Hash{Sink => Integer}] what the sinks' outputs have stored
+    def initialize(client_id, last)
+      raise ArgumentError, "a client's id has 32 hexadecimal digits: #{client_id.inspect}" unless client_id.match?(/\A\h{32}\z/)
+
+      @client_id = client_id.dup.freeze
+      @received = 0
+      @last = {}.compare_by_identity # what each sink has
+      last.each { |sink, sequence| @last[sink] = sequence }
+      @stored = @last.dup # and of that, its output
+    end
+
+    # @param sequence [Integer]
+    # @return [void]
+    def receive(sequence)
+      @received = sequence if sequence > @received
+    end
+
+    # Whether the record is new for a sink; from then on it is not.
+    #
+    # @return [Boolean]
+    def new_for?(sink, sequence)
+      return false if sequence <= @last.fetch(sink, 0)
+
+      @last[sink] = sequence
+      true
+    end
+
+    # A sink's output has stored the records up to there.
+    #
+    # @return [void]
+    def stored(sink, sequence)
+      @stored[sink] = [@stored.fetch(sink, 0), sequence].max
+    end
+
+    # @return [Integer] everything up to this number is stored by all that are to have it
+    def durable
+      behind = @last.filter_map { |sink, sequence| @stored.fetch(sink, 0).then { |stored| stored if stored < sequence } }
+      [@received, *behind].min
+    end
+  end
+end

@@ -1,0 +1,122 @@
+# frozen_string_literal: true
+
+# Finished lines for one output, until they are taken. Made and filled by the oracle's ingest. It writes nothing anywhere.
+
+require_relative "line"
+
+module LogOracle
+  # See Gyre::Log::Ingest.
+  class Sink
+    # @return [Integer] lines in it
+    attr_reader :lines
+    # @return [Integer] lines for which there was no room, since the beginning
+    attr_reader :dropped
+    # @return [Symbol]
+    attr_reader :format
+
+    # @return [Ingest] told by how many bytes the sink has grown
+    attr_reader :ingest
+
+    # @param ingest [Ingest]
+    def initialize(ingest, format, cull, raw, limit, key)
+      raise ArgumentError, "format: one of #{Line::FORMATS.join(", ")}, not #{format.inspect}" unless Line::FORMATS.include?(format)
+
+      @ingest, @format, @cull, @raw, @limit = ingest, format, cull, raw, limit
+      @command = Line.command(key) if format == :redis
+      @dropped = 0
+      empty
+    end
+
+    # @return [Integer]
+    def bytesize
+      @bytes.bytesize
+    end
+
+    # Adds a message.
+    #
+    # @param channel [Ingest::Channel]
+    # @param message [String] BINARY
+    # @param time [LineTime]
+    # @param logged_at [LineTime, nil]
+    # @return [void]
+    def add(channel, message, time, logged_at)
+      if @cull
+        return repeat(time, logged_at) if @channel&.same?(channel) && @message == message
+
+        write_repeated
+        @channel, @message = channel, message.dup
+      end
+      write(channel, message, time, logged_at)
+    end
+
+    # Notes that a client's records are in it.
+    #
+    # @return [void]
+    def note(client_id, sequence)
+      @clients[client_id] = [sequence, @clients.fetch(client_id, 0)].max
+    end
+
+    # @param into [String] BINARY
+    # @return [Array(String, Hash{String => Integer}), nil]
+    def take(into = String.new(encoding: Encoding::BINARY))
+      write_repeated
+      into.replace(@bytes)
+      taken = [into, @clients] unless @bytes.empty? && @clients.empty?
+      hold(-@bytes.bytesize)
+      empty
+      taken
+    end
+
+    private
+
+    def empty
+      @bytes = String.new(encoding: Encoding::BINARY)
+      @clients = {}
+      @lines = @repeats = 0
+      @channel = @message = nil
+    end
+
+    def hold(bytes)
+      @ingest.hold(bytes) unless @limit
+    end
+
+    def repeat(time, logged_at)
+      @repeats += 1
+      @repeat_time, @repeat_logged_at = time.dup, logged_at&.dup
+    end
+
+    def write_repeated
+      return if @repeats.zero?
+
+      times = @repeats
+      @repeats = 0
+      write(@channel, "Last message repeated #{times} times".b, @repeat_time, @repeat_logged_at)
+    end
+
+    def write(channel, message, time, logged_at)
+      before = @bytes.bytesize
+      send(@format, @bytes, channel.middle(@format), message, time, logged_at)
+      if @limit && @bytes.bytesize > @limit
+        @bytes.slice!(before, @bytes.bytesize)
+        @dropped += 1
+      else
+        @lines += 1
+        hold(@bytes.bytesize - before)
+      end
+    end
+
+    def text(bytes, middle, message, time, _logged_at)
+      bytes << time.text << middle << (@raw ? message : Line.text(message)) << "\n"
+    end
+
+    def json(bytes, middle, message, time, logged_at)
+      bytes << "{\"time\":\"" << time.rfc3339 << middle << Line.json(message)
+      bytes << "\",\"logged_at\":\"" << logged_at.rfc3339 if logged_at
+      bytes << "\"}\n"
+    end
+
+    def redis(bytes, middle, message, time, _logged_at)
+      bytes << @command << middle << Line.bulk(message, "time", time.rfc3339)
+    end
+  end
+end
