@@ -43,7 +43,7 @@ class TidyTest < Minitest::Test
     **%w[adoption errors sender sender/away sender/lifetime sender/serving sender/waiting uplink]
       .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_outage_test.rb"] },
     **%w[address settings].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_test.rb"] },
-    **%w[spool/folders spool/segment].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/spool_test.rb"] },
+    **%w[spool/folders spool/segment spool/trust].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/spool_test.rb"] },
     # Parts of the log's outputs and of what drives them.
     **{ "link" => "socket", "redis_link" => "redis", "trouble" => "file", "writing" => "file" }
       .to_h { |name, test| ["lib/gyre/log/output/#{name}.rb", "test/log/output/#{test}_test.rb"] },

@@ -281,6 +281,22 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
+  def test_a_spool_that_cannot_be_had_is_a_warning_and_the_client_works_without_it
+    server do |server|
+      { "is no folder" => -> { File.write("#{@spool}/x", "").then { "#{@spool}/x" } },
+        "may be changed by other users" => -> { Dir.mkdir("#{@spool}/wide").then { File.chmod(0o777, "#{@spool}/wide") }.then { "#{@spool}/wide" } },
+        "No such file" => -> { File.symlink("#{@spool}/nowhere", "#{@spool}/link").then { "#{@spool}/link" } } }.each do |why, make|
+        @reports.clear
+        client(server, spool: make.call) do |client|
+          client.info("m0")
+          assert client.flush(30)
+        end
+        assert_match(/\Athere is no spool: .*#{why}.*memory only\z/, @reports.join)
+      end
+      assert_equal %w[m0 m0 m0], server.messages
+    end
+  end
+
   def test_a_wrong_key_is_an_error_that_the_caller_sees_and_nothing_is_lost
     [true, false].each do |acknowledged|
       server(reply: "denied\n") do |server|

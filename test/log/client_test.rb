@@ -231,6 +231,5 @@ GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE
     assert_raises(ArgumentError) { Gyre::Log::Client.new("a", level: "what") }
     assert_raises(ArgumentError) { Gyre::Log::Client.new("a", tls: { ca: "/missing" }) }
     assert_raises(ArgumentError) { Gyre::Log::Client.new("a", colour: "red") }
-    assert_raises(ArgumentError) { Gyre::Log::Client.new("a", spool: File.expand_path(__FILE__)) }
   end
 end

@@ -52,6 +52,50 @@ class LogSpoolTest < Minitest::Test
     [numbers, mark]
   end
 
+  # Another user's, and what another user could have changed, is neither sent nor removed.
+  def test_a_spool_that_another_user_may_have_planted_is_left_alone
+    { "changed by other users" => ->(path) { File.chmod(0o777, path) },
+      "is a link" => ->(path) { File.rename("#{path}/lock", "#{@folder}/elsewhere").then { File.symlink("#{@folder}/elsewhere", "#{path}/lock") } },
+      "has another name" => ->(path) { File.link("#{path}/00000001.records", "#{@folder}/elsewhere") },
+      "mode 0666" => ->(path) { File.chmod(0o666, "#{path}/00000001.records") } }.each do |why, change|
+      spool = spool()
+      spool.append(record(1))
+      crash(spool)
+      change.call(spool.path)
+      @reports.clear
+      assert_empty orphans
+      assert_match(/\Anot sent: .*#{why}/, @reports.join)
+      assert_path_exists "#{spool.path}/00000001.records"
+      FileUtils.rm_rf([spool.path, "#{@folder}/elsewhere"])
+    end
+  end
+
+  def test_a_spool_that_belongs_to_another_user_is_left_alone
+    skip "only root may give files away" unless Process.euid.zero?
+    ["", "/lock", "/00000001.records"].each do |part|
+      spool = spool()
+      spool.append(record(1))
+      crash(spool)
+      File.chown(65_534, nil, spool.path + part)
+      @reports.clear
+      assert_empty orphans
+      assert_match(/\Anot sent: .*belongs to user 65534, and this process runs as user 0/, @reports.join)
+      FileUtils.rm_rf(spool.path)
+    end
+  end
+
+  def test_no_spool_is_made_or_looked_for_in_a_folder_that_others_may_change
+    File.chmod(0o770, @folder)
+    assert_raises(Gyre::Log::Spool::Trust::Refused) { spool }
+    assert_raises(Gyre::Log::Spool::Trust::Refused) { orphans }
+    assert_empty Dir.children(@folder)
+    File.chmod(0o700, @folder)
+    File.symlink(@folder, "#{@folder}/link")
+    spool = Gyre::Log::Spool.create("#{@folder}/link", "app", ID, **options) # this user's own link
+    assert_path_exists File.join(@folder, "app.#{ID}")
+    spool.delete
+  end
+
   # What a crash leaves: the process is gone, so is its lock.
   def crash(spool)
     spool.close

@@ -4,6 +4,7 @@
 # sender. Immutable.
 
 require "gyre/log/spool"
+require "set"
 require "tmpdir"
 
 module Gyre
@@ -18,7 +19,9 @@ module Gyre
       # Less memory would not hold a handful of messages.
       MEMORY_LEAST = 8192
       WHEN_FULL = %i[block drop_oldest raise].freeze
-      private_constant :MEMORY_LEAST, :WHEN_FULL
+      # Different texts about spools that are refused or damaged.
+      TOLD_LIMIT = 100
+      private_constant :MEMORY_LEAST, :WHEN_FULL, :TOLD_LIMIT
 
       # What the client says on its own, which is nothing but trouble.
       TELL = ->(text) { $stderr.write("gyre log: #{text.chomp}\n") }
@@ -47,7 +50,7 @@ module Gyre
         return File.join(state, "gyre-log") if state&.start_with?("/")
 
         folder = ["/var/tmp", Dir.tmpdir].find { |path| File.directory?(path) && File.writable?(path) } || "."
-        File.join(folder, "gyre-log-#{Process.uid}")
+        File.join(folder, "gyre-log-#{Process.euid}")
       end
 
       # @raise [ArgumentError]
@@ -75,8 +78,9 @@ module Gyre
         rescue StandardError
           nil # nobody is there to hear it (standard error is a closed pipe, say), and records are not to suffer from that
         end
-        @record_limit = [RECORD_LIMIT, memory_limit, (spool_limit if @spool)].compact.min
+        @told = Set.new
         check_spool
+        @record_limit = [RECORD_LIMIT, memory_limit, (spool_limit if @spool)].compact.min
       end
 
       # @param client_id [String]
@@ -100,14 +104,20 @@ module Gyre
 
       def spool_options
         # One that was left behind may hold longer records than this client takes.
-        { limit: @spool_limit, record_limit: RECORD_LIMIT, codec: Outbox.implementation, report: @report }
+        { limit: @spool_limit, record_limit: RECORD_LIMIT, codec: Outbox.implementation, report: method(:report_once) }
       end
 
-      # In a folder that everybody may write to, somebody else could have made it.
+      # One that cannot be had is no reason not to log.
       def check_spool
-        return unless @spool && File.exist?(@spool)
-        raise ArgumentError, "the spool #{@spool} is no folder" unless File.directory?(@spool)
-        raise ArgumentError, "the spool #{@spool} belongs to somebody else" unless File.stat(@spool).owned? || Process.euid.zero?
+        Spool::Trust.folder(@spool) if @spool && (File.exist?(@spool) || File.symlink?(@spool))
+      rescue SystemCallError => error
+        @report.call("there is no spool: #{error.message}; messages wait in memory only")
+        @spool = nil
+      end
+
+      # A spool that is refused is met again each time that spools are looked for.
+      def report_once(text)
+        @report.call(text) if @told.size < TOLD_LIMIT && @told.add?(text)
       end
     end
   end

@@ -2,8 +2,12 @@
 
 # Where the spools of log clients are, and whose: makes a folder with its lock, finds those whose owners have ended. Gyre::Log::Spool
 # is extended with it. A process is alive as long as it holds the lock; nothing else is asked.
+#
+# What is sent from a spool counts as said by this program. So a folder must belong to this user and be writable by no other one,
+# and so must everything in it; links are not followed. Spool::Trust asks.
 
 require "fileutils"
+require "gyre/log/spool/trust"
 
 module Gyre
   module Log
@@ -27,6 +31,7 @@ module Gyre
         # @raise [SystemCallError]
         def create(folder, name, client_id, **options)
           FileUtils.mkdir_p(folder, mode: 0o700)
+          Trust.folder(folder)
           path = File.join(folder, "#{name}.#{client_id}")
           # Under another name until it is locked: nobody shall adopt it in between.
           making = File.join(folder, ".#{client_id}.#{Process.pid}")
@@ -51,6 +56,9 @@ module Gyre
         def each_orphan(folder, name, **options)
           return to_enum(:each_orphan, folder, name, **options) unless block_given?
 
+          return unless File.exist?(folder)
+
+          Trust.folder(folder)
           by_age(folder).each do |path|
             remove_unfinished(path) if UNFINISHED.match?(File.basename(path))
             id = File.basename(path)[/\A#{Regexp.escape(name)}\.(\h{32})\z/, 1]
@@ -74,25 +82,31 @@ module Gyre
         # Nobody writes to the lock, so its time is that of the spool.
         def by_age(folder)
           Dir.glob("*", File::FNM_DOTMATCH, base: folder).map { |entry| File.join(folder, entry) }.sort_by do |path|
-            File.mtime(File.join(path, "lock"))
+            File.lstat(File.join(path, "lock")).mtime
           rescue SystemCallError
             Time.at(0)
           end
         end
 
         def adopt(path, client_id, **options)
-          lock = File.open(File.join(path, "lock"), File::RDWR)
+          Trust.entry(path)
+          lock = Trust.open(File.join(path, "lock"))
           # Its owner may have deleted it just now.
           mine = lock.flock(File::LOCK_EX | File::LOCK_NB) && File.exist?(lock.path) && File.identical?(lock.path, lock)
           return lock.close unless mine
 
-          segments = Dir.children(path).grep(/\A\d+\.records\z/).sort.filter_map do |entry|
-            Segment.open(File.join(path, entry), client_id, options[:report])
+          segments = []
+          Dir.children(path).grep(/\A\d+\.records\z/).sort.each do |entry|
+            segments << Segment.open(File.join(path, entry), client_id, options[:report])
           end
-          new(path, client_id, lock, segments, **options)
+          new(path, client_id, lock, segments.compact, **options)
+        rescue Trust::Refused => error
+          [lock, *segments].compact.each(&:close)
+          options[:report]&.call("not sent: #{error.message}")
+          nil
         rescue Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES
           lock&.close
-          remove_rest(path) # deleted meanwhile, or somebody else's
+          remove_rest(path) # deleted meanwhile
         end
 
         # Whoever deleted it may have been killed before the folder was gone. There is never one without a lock otherwise.
@@ -106,7 +120,8 @@ module Gyre
         # Whoever made it was killed before it had its name: nothing is in it.
         # @return [nil]
         def remove_unfinished(path)
-          FileUtils.rm_rf(path) if File.mtime(path) < Time.now - MAKING_S
+          stat = File.lstat(path)
+          FileUtils.rm_rf(path) if stat.owned? && stat.mtime < Time.now - MAKING_S
           nil
         rescue SystemCallError
           nil # somebody else was faster

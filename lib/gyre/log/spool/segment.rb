@@ -8,6 +8,7 @@
 #       so that a write which is torn by a crash leaves the other one
 #   64  records; everything before the position is acknowledged
 
+require "gyre/log/spool/trust"
 require "zlib"
 
 module Gyre
@@ -48,7 +49,7 @@ module Gyre
           #   was made and is deleted, or it was damaged and is put aside
           # @raise [SystemCallError]
           def open(path, client_id, report = nil)
-            file = File.open(path, File::RDWR | File::BINARY)
+            file = Trust.open(path)
             size = file.size
             head = size.zero? ? "" : file.pread([size, HEADER_BYTES].min, 0)
             return new(path, file, [position(head), size].min, size) if genuine?(head, client_id)
