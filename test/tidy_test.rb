@@ -18,8 +18,8 @@ class TidyTest < Minitest::Test
                           lib/gyre/watchdog/** lib/gyre/signals.rb lib/gyre/promise.rb lib/gyre/priority_queue.rb]],
     [3, "net", %w[lib/gyre.rb lib/gyre/endpoint.rb lib/gyre/listener.rb lib/gyre/tls.rb lib/gyre/limits.rb lib/gyre/measures.rb]],
     [4, "protocols", %w[lib/gyre/http1.rb lib/gyre/http1/** lib/gyre/log.rb lib/gyre/log/**]],
-    [5, "doors", %w[lib/gyre/web.rb lib/gyre/web/** lib/gyre/async.rb lib/gyre/async/** lib/gyre/log_command.rb
-                    lib/gyre/log_command/** lib/rackup/** exe/*]]
+    [5, "doors", %w[lib/gyre/command_errors.rb lib/gyre/flags.rb lib/gyre/web.rb lib/gyre/web/** lib/gyre/async.rb lib/gyre/async/**
+                    lib/gyre/log_command.rb lib/gyre/log_command/** lib/rackup/** exe/*]]
   ].freeze
 
   # Files without a test of their own name, and the test that covers them.
@@ -50,6 +50,7 @@ class TidyTest < Minitest::Test
     "lib/gyre/log/output/defaults.rb" => "test/log/output_test.rb",
     "lib/gyre/log/json_stream.rb" => "test/contracts/log_ingest_input_test.rb",
     "lib/gyre/log/committer/lane.rb" => "test/log/committer_test.rb",
+    "lib/gyre/command_errors.rb" => "test/flags_test.rb",
     "lib/gyre/offload/job.rb" => "test/offload_test.rb",
     # Parts of the keyed loop: it is held to its contract.
     **%w[file_watch keyed_home keyed_watch portable_keyed process_watch signal_watch traps].to_h do |name|

@@ -4,8 +4,7 @@
 # plain lines on standard error and never with a trace; what is done is done by the commands in log_command/.
 
 require "gyre/version"
-require "gyre/errors"
-require "gyre/log_command/usage"
+require "gyre/command_errors"
 
 module Gyre
   # The command line of Gyre::Log.

@@ -40,7 +40,7 @@ class LogCommandPidfileTest < Minitest::Test
   def test_one_of_a_living_process_is_refused_with_what_to_do
     with_subprocess("sleep", "60") do |pid, _, _|
       File.write(@path, "#{pid}\n")
-      error = assert_raises(Gyre::LogCommand::StartError) { @pidfile.write }
+      error = assert_raises(Gyre::StartError) { @pidfile.write }
       assert_match(/log\.pid: process #{pid} has it and runs\. Stop it with `kill #{pid}`, name another file with -w/, error.message)
       assert_equal "#{pid}\n", File.read(@path)
     end
@@ -72,7 +72,7 @@ class LogCommandPidfileTest < Minitest::Test
   end
 
   def test_a_folder_that_is_not_there_is_told
-    error = assert_raises(Gyre::LogCommand::StartError) { Gyre::LogCommand::Pidfile.new(File.join(@folder, "a", "b")).write }
+    error = assert_raises(Gyre::StartError) { Gyre::LogCommand::Pidfile.new(File.join(@folder, "a", "b")).write }
     assert_match(%r{a/b: the process id cannot be written: no such file or directory}, error.message)
   end
 end

@@ -44,7 +44,7 @@ class LogCommandServeOptionsTest < Minitest::Test
 
   def test_mistakes
     messages = [%w[-p x], %w[-i soon], %w[--prot 1], %w[--bind http//x:1], %w[word]].map do |words|
-      assert_raises(Gyre::LogCommand::UsageError) { options(*words) }.message
+      assert_raises(Gyre::UsageError) { options(*words) }.message
     end
     assert_equal '--port: must be a port, 1 to 65535 (0 takes a free one), not "x"', messages[0]
     assert_equal '--interval: must be a number of seconds, 0 or more, not "soon"', messages[1]

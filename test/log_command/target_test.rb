@@ -18,13 +18,13 @@ class LogCommandTargetTest < Minitest::Test
   end
 
   def target(*arguments)
-    LogCommand::Target.new.tap { |target| LogCommand::Usage.new(arguments, "x") { |flags| target.declare(flags) } }
+    LogCommand::Target.new.tap { |target| Gyre::Flags.new("x") { |flags| target.declare(flags) }.read(arguments) }
   end
 
   def test_by_flags_or_the_default
     assert_equal "tcp://127.0.0.1:6766", target.endpoint.to_s
     assert_equal "tcp://logs:1", target("-h", "logs", "-p", "1").endpoint.to_s
-    assert_match(/\A--port: must be a port/, assert_raises(LogCommand::UsageError) { target("-p", "x").endpoint }.message)
+    assert_match(/\A--port: must be a port/, assert_raises(Gyre::UsageError) { target("-p", "x").endpoint }.message)
   end
 
   def test_from_the_servers_configuration
@@ -39,20 +39,20 @@ class LogCommandTargetTest < Minitest::Test
       assert_equal "sesame", target("-c", file.path).key
       file.write("prot: 1\n")
       file.flush
-      assert_match(/:5: prot: there is no such key/, assert_raises(LogCommand::StartError) { target("-c", file.path).key }.message)
+      assert_match(/:5: prot: there is no such key/, assert_raises(Gyre::StartError) { target("-c", file.path).key }.message)
     end
   end
 
   def test_the_key
     ENV["GYRE_LOG_KEY"] = "sesame"
     assert_equal "sesame", target.key
-    assert_match(/cannot be read/, assert_raises(LogCommand::StartError) { target("--key-file", "/nowhere/key").key }.message)
+    assert_match(/cannot be read/, assert_raises(Gyre::StartError) { target("--key-file", "/nowhere/key").key }.message)
   end
 
   def test_tls
     assert_nil target.tls
     assert_equal OpenSSL::SSL::VERIFY_PEER, target("--tls").tls.verify_mode
-    assert_match(%r{tls: the ca /nowhere}, assert_raises(LogCommand::StartError) { target("--tls", "/nowhere").tls }.message)
+    assert_match(%r{tls: the ca /nowhere}, assert_raises(Gyre::StartError) { target("--tls", "/nowhere").tls }.message)
   end
 
   def test_what_happened_and_what_to_do

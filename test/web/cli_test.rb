@@ -25,7 +25,9 @@ class WebCLITest < Minitest::Test
   def test_an_unknown_command_is_told_which_there_are
     output = gyre("sreve")
     assert_equal 2, output.status.exitstatus
-    assert_equal "gyre: there is no command sreve. There are: serve, log. Run `gyre --help`.\n", output.err
+    assert_equal "gyre: there is no command sreve. Did you mean `gyre serve`? Run `gyre --help`.\n", output.err
+    assert_equal "gyre: there is no command server. Did you mean `gyre serve`? Run `gyre --help`.\n", gyre("server").err
+    assert_equal "gyre: there is no command xyzzy. There are: serve, log. Run `gyre --help`.\n", gyre("xyzzy").err
   end
 
   def test_serve_has_help_with_every_limit
@@ -72,6 +74,32 @@ class WebCLITest < Minitest::Test
     output = gyre("serve", files: { "config.ru" => "# first line\nraise 'no database'\n" }, gems: true)
     assert_equal 1, output.status.exitstatus
     assert_match(/\Agyre serve: config\.ru raised while it was loaded:\n.*config\.ru:2:.*no database/, output.err)
+    refute_match(/builder\.rb|rackup_file\.rb|exe.gyre|cli\.rb/, output.err)
+  end
+
+  def test_a_ruby_file_is_served_by_the_constant_of_its_name
+    app = "module MyApp; def self.call(_env) = [200, {}, ['hello']]; end"
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "my_app.rb"), app)
+      with_subprocess(*ruby_command(EXE, "serve", "my_app.rb", "-b", "127.0.0.1:0"), chdir: folder) do |pid, out, err|
+        program = Program.new(self, pid, out, err, folder)
+        program.expect(/Use Ctrl-C to stop/)
+        assert_includes program.get("/"), "hello"
+      end
+    end
+  end
+
+  def test_a_ruby_file_without_that_constant_is_told
+    output = gyre("serve", "my_app.rb", files: { "my_app.rb" => "# nothing" })
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre serve: my_app\.rb does not define MyApp, /, output.err)
+  end
+
+  def test_a_folder_is_served_by_its_rackup_file
+    output = gyre("serve", "app", files: { "app/config.ru" => "raise 'it is read'" }, gems: true)
+    assert_match(%r{\Agyre serve: app/config\.ru raised while it was loaded:\n.*app/config\.ru:1:.*it is read}, output.err)
+    output = gyre("serve", "app", files: { "app/other.ru" => "" })
+    assert_match(%r{\Agyre serve: there is no config\.ru in .*/app\. Name another file}, output.err)
   end
 
   def test_without_rack_it_says_how_to_get_it
@@ -92,6 +120,16 @@ class WebCLITest < Minitest::Test
     assert_equal 1, output.status.exitstatus
     assert_equal "gyre serve: listen on tcp://127.0.0.1:#{port}: address already in use. Choose another with --bind, or see who has it " \
                  "with `ss -ltnp sport = :#{port}`\n", output.err
+  ensure
+    taken&.close
+  end
+
+  def test_a_port_in_use_that_came_by_port_is_told_with_that_flag
+    taken = TCPServer.new("127.0.0.1", 0)
+    port = taken.local_address.ip_port
+    output = gyre("serve", "-p", port.to_s, files: { "config.ru" => "run ->(_) { }" }, gems: true)
+    assert_equal 1, output.status.exitstatus
+    assert_includes output.err, "address already in use. Choose another with --port, or see"
   ensure
     taken&.close
   end
@@ -120,8 +158,10 @@ class WebCLITest < Minitest::Test
     cli = Gyre::Web::CLI.new($stdout, $stderr)
     assert_equal "listen on tcp://*:80: permission denied. Ports below 1024 are for root: choose another with --bind",
                  cli.send(:advice, Errno::EACCES.new("listen on tcp://*:80"))
-    assert_equal "listen on unix:///a: permission denied", cli.send(:advice, Errno::EACCES.new("listen on unix:///a"))
-    assert_equal "app.pid: permission denied", cli.send(:advice, Errno::EACCES.new("app.pid"))
+    assert_match(%r{\Alisten on unix:///nowhere/a: permission denied\. This user may not write in /nowhere\z},
+                 cli.send(:advice, Errno::EACCES.new("listen on unix:///nowhere/a")))
+    assert_match(%r{\A/nowhere/app\.pid: permission denied\. This user may not write in /nowhere\z},
+                 cli.send(:advice, Errno::EACCES.new("/nowhere/app.pid")))
   end
 
   def test_an_unknown_backend_is_told_which_there_are
@@ -144,7 +184,7 @@ class WebCLITest < Minitest::Test
   def test_a_missing_configuration_file_that_was_named_is_told
     output = gyre("serve", "-C", "none.rb")
     assert_equal 1, output.status.exitstatus
-    assert_match(/\Agyre serve: none\.rb: the configuration cannot be read/, output.err)
+    assert_equal "gyre serve: there is no none.rb, the configuration that was asked for\n", output.err
   end
 
   def test_without_the_native_engine_it_says_in_one_line_what_to_do

@@ -77,7 +77,7 @@ class WebConfigTest < Minitest::Test
       File.write(path, "port 0\n")
       assert_equal({ port: 0 }, Gyre::Web::Config.load(path))
       error = assert_raises(Gyre::Web::ConfigError) { Gyre::Web::Config.load(File.join(folder, "none.rb")) }
-      assert_includes error.message, "none.rb: the configuration cannot be read"
+      assert_includes error.message, "none.rb, the configuration that was asked for"
     end
   end
 

@@ -43,6 +43,13 @@ class WebOptionsTest < Minitest::Test
     assert_equal "-z: there is no such flag", refusal("-z")
   end
 
+  def test_no_flag_is_completed_to_a_limit
+    assert_equal "-w: there is no such flag; leave it out: a server is one process so far", refusal("-w", "4")
+    assert_equal "-t: there is no such flag; leave it out: every request has a fiber of its own, there is no pool to size", refusal("-t", "5")
+    assert_equal "--body: there is no such flag; did you mean --body-bytes-limit?", refusal("--body", "5")
+    assert_equal "--persistent-timeout: there is no such flag; write --keep-alive-timeout", refusal("--persistent-timeout", "5")
+  end
+
   def test_a_value_that_cannot_be_names_its_flag
     assert_equal "--port x: must be a whole number", refusal("--port", "x")
     assert_includes refusal("--port", "70000"), "--port: port must be an Integer from 0 to 65535"
@@ -72,6 +79,6 @@ class WebOptionsTest < Minitest::Test
   end
 
   def refusal(*arguments)
-    assert_raises(Gyre::Web::UsageError) { settings(*arguments) }.message
+    assert_raises(Gyre::UsageError) { settings(*arguments) }.message
   end
 end

@@ -123,7 +123,11 @@ module GyreTest
     # @return [GyreTest::Helpers::Output]
     def gyre(*arguments, env: {}, files: {}, gems: false)
       Dir.mktmpdir do |folder|
-        files.each { |name, content| File.write(File.join(folder, name), content) }
+        files.each do |name, content|
+          path = File.join(folder, name)
+          Dir.mkdir(File.dirname(path)) unless File.directory?(File.dirname(path))
+          File.write(path, content)
+        end
         ruby(Helpers::EXE, *arguments, env: env, gems: gems, chdir: folder)
       end
     end

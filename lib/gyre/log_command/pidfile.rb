@@ -4,7 +4,7 @@
 # end; a fresh copy after USR2 has the same id and keeps the file. One that a dead process left is replaced. It ends no process.
 
 require "etc"
-require "gyre/log_command/usage"
+require "gyre/command_errors"
 
 module Gyre
   module LogCommand

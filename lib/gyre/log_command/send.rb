@@ -37,10 +37,11 @@ module Gyre
       # @return [Integer] the exit status
       # @raise [UsageError, StartError]
       def start(arguments)
-        usage = Usage.new(arguments, BANNER) { |flags| declare(flags) }
+        usage = Flags.new(BANNER) { |flags| declare(flags) }
+        rest = usage.read(arguments)
         return help(usage) if @help
 
-        service, severity, *words = usage.rest
+        service, severity, *words = rest
         raise UsageError, "say the service and the severity, as in: gyre log send backup info done" unless severity
 
         deliver(service, severity, words)

@@ -4,7 +4,7 @@
 # configuration file. It prints nothing and opens nothing.
 
 require "gyre/log/configuration"
-require "gyre/log_command/usage"
+require "gyre/flags"
 
 module Gyre
   module LogCommand
@@ -37,15 +37,16 @@ module Gyre
       def initialize(arguments)
         @values = {}
         @notices = []
-        @usage = Usage.new(attach_dashes(arguments), BANNER) { |flags| declare(flags) }
-        return if @usage.rest.empty? || @show == :help
+        @flags = Flags.new(BANNER) { |flags| declare(flags) }
+        rest = @flags.read(attach_dashes(arguments))
+        return if rest.empty? || @show == :help
 
-        raise UsageError, "#{@usage.rest.first}: nothing is expected there; flags begin with a dash"
+        raise UsageError, "#{rest.first}: nothing is expected there; flags begin with a dash"
       end
 
       # @return [String]
       def help
-        @usage.help
+        @flags.help
       end
 
       private

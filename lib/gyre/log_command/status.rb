@@ -41,9 +41,10 @@ module Gyre
       # @return [Integer] the exit status: 0 also when an output is in trouble
       # @raise [UsageError, StartError]
       def start(arguments)
-        usage = Usage.new(arguments, BANNER) { |flags| declare(flags) }
+        usage = Flags.new(BANNER) { |flags| declare(flags) }
+        rest = usage.read(arguments)
         return help(usage) if @help
-        raise UsageError, "#{usage.rest.first}: nothing is expected there" if usage.rest.any?
+        raise UsageError, "#{rest.first}: nothing is expected there" if rest.any?
 
         viewer = Log::Viewer.new(@target.endpoint, key: @target.key, tls: @target.tls)
         @watch ? watch(viewer) : show(viewer)

@@ -39,12 +39,13 @@ module Gyre
       # @return [Integer] the exit status
       # @raise [UsageError, StartError]
       def start(arguments)
-        usage = Usage.new(arguments, BANNER) { |flags| declare(flags) }
+        usage = Flags.new(BANNER) { |flags| declare(flags) }
+        rest = usage.read(arguments)
         return help(usage) if @help
-        raise UsageError, "one service can be followed, or all; #{usage.rest[1]} is one more" if usage.rest.size > 1
+        raise UsageError, "one service can be followed, or all; #{rest[1]} is one more" if rest.size > 1
 
         @paint = Paint.for(@out)
-        follow(usage.rest.first)
+        follow(rest.first)
       rescue Interrupt, Errno::EPIPE # the end that people give it, also by `| head`
         DONE
       end

@@ -5,7 +5,7 @@
 
 require "gyre/log/configuration"
 require "gyre/log/errors"
-require "gyre/log_command/usage"
+require "gyre/flags"
 
 module Gyre
   module LogCommand

@@ -32,6 +32,7 @@ module Gyre
         @out = out
         @err = err
         @pidfile = nil
+        @address_flag = "--bind"
       end
 
       # (see CLI.start)
@@ -63,6 +64,7 @@ module Gyre
 
       def serve(settings)
         environment = choose_environment(settings)
+        @address_flag = "--port" unless settings[:bind]
         raise_descriptor_limit
         @out.sync = true # what the app prints is to be seen at once, also through a pipe
         app = RackupFile.load(settings[:rackup] || RackupFile::PATH)
@@ -150,11 +152,16 @@ module Gyre
         port = tried[/tcp:.*:(\d+)\z/, 1]
         case error
         when Errno::EADDRINUSE
-          ". Choose another with --bind, or #{port ? "see who has it with `ss -ltnp sport = :#{port}`" : "stop the server that has it"}"
-        when Errno::EACCES        then ". Ports below 1024 are for root: choose another with --bind" if port
-        when Errno::EADDRNOTAVAIL then " on this machine. Choose another with --bind"
+          ". Choose another with #{@address_flag}, or #{port ? "see who has it with `ss -ltnp sport = :#{port}`" : "stop the server that has it"}"
+        when Errno::EACCES        then port ? ". Ports below 1024 are for root: choose another with #{@address_flag}" : folder_advice(tried)
+        when Errno::EADDRNOTAVAIL then " on this machine. Choose another with #{@address_flag == "--port" ? "--host" : @address_flag}"
         when Errno::EEXIST        then ", and is no socket. Remove it, or choose another with --bind"
         end
+      end
+
+      def folder_advice(tried)
+        folder = File.dirname(File.expand_path(tried[%r{unix://([^?]*)}, 1] || tried))
+        ". #{File.writable?(folder) ? "Its file belongs to another user" : "This user may not write in #{folder}"}"
       end
 
       def complain(message, status)

@@ -26,8 +26,10 @@ module Gyre
       # @raise [ConfigError]
       def self.load(path)
         new(path).evaluate(File.read(path))
+      rescue Errno::ENOENT
+        raise ConfigError, "there is no #{path}, the configuration that was asked for"
       rescue SystemCallError => error
-        raise ConfigError, "#{path}: the configuration cannot be read: #{error.message}"
+        raise ConfigError, "#{path}: the configuration cannot be read: #{error.class.new.message.downcase}"
       end
 
       # @param path [String] what messages call the file

@@ -3,17 +3,20 @@
 # The flags of `gyre serve` and its help text; a flag for each limit comes from the limits' table. Gyre::Web::CLI calls it.
 # It turns words into settings and says what is wrong with them; it prints nothing and reads no file.
 
-require "optparse"
-require "gyre/errors"
+require "gyre/flags"
 require "gyre/web/config"
 
 module Gyre
   module Web
-    # The command line cannot be understood; the message is one line for its author.
-    class UsageError < Error; end
-
     # Flags in, settings out.
     class Options
+      # Flags that people bring along from Puma and Falcon.
+      HINTS = {
+        "-w" => :workers, "--workers" => :workers, "-n" => :count, "--count" => :count, "-t" => :threads, "--threads" => :threads,
+        "--persistent-timeout" => :persistent_timeout, "--force-shutdown-after" => :force_shutdown_after
+      }.transform_values { |name| Settings::FOREIGN.fetch(name).gsub(/write (\w+)/) { "write --#{Regexp.last_match(1).tr("_", "-")}" } }.freeze
+      private_constant :HINTS
+
       # @return [Hash] settings, as {Settings} has them; :config for -C, and :show => :help or :version
       attr_reader :settings
 
@@ -21,13 +24,9 @@ module Gyre
       # @raise [UsageError]
       def initialize(arguments)
         @settings = {}
-        rest = parser.parse(arguments)
+        rest = flags.read(arguments)
         @settings[:rackup] = rest.shift if rest.any?
         raise UsageError, "only one app can be served; #{rest.first} is one more" if rest.any? && !@settings[:show]
-      rescue OptionParser::InvalidOption => error
-        raise UsageError, unknown(error.args.first)
-      rescue OptionParser::ParseError => error
-        raise UsageError, "#{error.args.join(" ")}: #{error.reason}"
       end
 
       # @return [String]
@@ -37,13 +36,13 @@ module Gyre
 
       # @return [String] what --help prints
       def help
-        parser.help
+        flags.help
       end
 
       private
 
-      def parser
-        @parser ||= OptionParser.new(<<~TEXT, 38, "  ") { |flags| declare(flags) }
+      def flags
+        @flags ||= Flags.new(<<~TEXT, width: 38, hints: HINTS) { |flags| declare(flags) }
           Serves a Rack app over HTTP/1.1, each request in a fiber of its own.
 
           Usage: gyre serve [options] [FILE]
@@ -133,12 +132,6 @@ module Gyre
         Integer(text, 10)
       rescue ArgumentError
         raise UsageError, "#{flag} #{text}: must be a whole number"
-      end
-
-      def unknown(flag)
-        names = parser.candidate("-").grep(/\A--\w/).map { |name| name[/\A[\w-]+/] }
-        near = DidYouMean::SpellChecker.new(dictionary: names).correct(flag[/\A[^=]+/]).first
-        "#{flag}: there is no such flag#{"; did you mean #{near}?" if near}"
       end
     end
   end

@@ -1,34 +1,40 @@
 # frozen_string_literal: true
 
-# Makes the app from a file (config.ru, or a .rb file that defines it) with Rack::Builder. The rack gem is needed for
-# this and for nothing else. Gyre::Web::CLI calls it; an app given as an object never comes here.
+# Makes the app from a file: config.ru with Rack::Builder, or a .rb file that defines it. The rack gem is needed for
+# the former and for nothing else. Gyre::Web::CLI calls it; an app given as an object never comes here.
 
-require "gyre/errors"
+require "gyre/command_errors"
 
 module Gyre
   module Web
-    # The server cannot start; the message says what to do, in as many lines as it takes.
-    class StartError < Error; end
-
     # Reads a rackup file.
     module RackupFile
       PATH = "config.ru"
+      # Lines of a trace that are about reading a file: Rack's builder, and require in its several shapes.
+      LOADERS = %r{/rack/builder\.rb:|/(?:core_ext/)?kernel_require\.rb:|\A<internal:|/(?:bootsnap|bundled_gems|zeitwerk)[^:]*:}.freeze
+      private_constant :LOADERS
 
       module_function
 
       # No middleware is added that the file does not name: what runs is what is written, in every environment.
       #
-      # @param path [String]
+      # @param path [String] a rackup file, a Ruby file that defines the app, or a folder with a config.ru
       # @return [#call] the Rack app
       # @raise [StartError]
       def load(path)
+        path = File.join(path, PATH) if File.directory?(path)
         raise StartError, missing(path) unless File.file?(path)
 
-        builder
-        app = evaluate(path)
+        app = path.end_with?(".rb") ? constant(path) : rackup(path)
         return app if app.respond_to?(:call)
 
         raise StartError, "#{path} runs #{app.inspect[0, 100]}, which is no Rack app: it does not respond to call"
+      end
+
+      def rackup(path)
+        builder
+        app = raising_plainly(path) { Rack::Builder.parse_file(path) }
+        app.is_a?(Array) ? app.first : app # Rack 2 gives options as well
       end
 
       def builder
@@ -40,22 +46,42 @@ module Gyre
                          "into the Gemfile and start with `bundle exec`"
       end
 
-      def evaluate(path)
-        app = Rack::Builder.parse_file(path)
-        app.is_a?(Array) ? app.first : app # Rack 2 gives options as well
+      # As rackup has it: my_app.rb defines MyApp.
+      def constant(path)
+        name = File.basename(path, ".rb").split("_").map(&:capitalize).join
+        raising_plainly(path) { require File.expand_path(path) }
+        return Object.const_get(name) if name.match?(/\A[A-Z]\w*\z/) && Object.const_defined?(name)
+
+        raise StartError, "#{path} does not define #{name}, the app that its name stands for. A file that says `run` is a rackup " \
+                         "file: give it a name that ends with .ru"
+      end
+
+      def raising_plainly(path)
+        yield
       rescue SyntaxError => error
         raise StartError, error.message # begins with file and line
       rescue ScriptError, StandardError => error
+        plain(error)
         raise StartError, "#{path} raised while it was loaded:\n#{error.full_message(highlight: false, order: :top).chomp}"
       end
 
-      def missing(path)
-        return "there is no #{path}" unless path == PATH
+      # What stands below this file in the trace loads the app, and is the same for every app; so is what reads a rackup file.
+      def plain(error)
+        while error
+          own = error.backtrace.to_a.take_while { |line| !line.start_with?(__FILE__) }
+          own = own.reject { |line| line.match?(LOADERS) }
+          error.set_backtrace(own) unless own.empty?
+          error = error.cause
+        end
+      end
 
-        "there is no #{path} in #{Dir.pwd}. Name another file (gyre serve app.ru), or write one:\n" \
+      def missing(path)
+        return "there is no #{path}" unless File.basename(path) == PATH
+
+        "there is no #{PATH} in #{File.expand_path(File.dirname(path))}. Name another file (gyre serve app.ru), or write one:\n" \
           "  run ->(env) { [200, { \"content-type\" => \"text/plain\" }, [\"hello\\n\"]] }"
       end
-      private_class_method :builder, :evaluate, :missing
+      private_class_method :rackup, :builder, :constant, :raising_plainly, :plain, :missing
     end
   end
 end
