@@ -3,8 +3,6 @@
 # What Gyre is measured against, each in the newest version that runs on this Ruby. bench/support/setup.rb copies this
 # file below tmp/bench and installs there; nothing of it is needed to use, build or test Gyre.
 
-source "https://rubygems.org"
-
 gem "falcon"
 gem "iodine"
 gem "puma"

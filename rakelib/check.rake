@@ -5,6 +5,7 @@
 # loaded by mistake.
 require "fileutils"
 require "rbconfig"
+require_relative "../test/support/parts"
 require_relative "../test/support/plain_c"
 
 # The copy of the checkout, and how its programs are started.
@@ -104,6 +105,7 @@ module GyreCheck
   end
 
   def need_valgrind
+    system("bin/setup", "--with", "valgrind")
     system("valgrind", "--version", out: File::NULL, err: File::NULL) || abort("valgrind is not installed")
   end
 
@@ -153,10 +155,10 @@ namespace :test do
     task(scheduler: :compile) { GyreCheck.memcheck(*GyreCheck::TIMELESS) }
   end
 
-  desc "Run the stress tests twenty times as long (GYRE_STRESS=times)"
+  desc "Run the stress tests on each engine, as long as GYRE_STRESS says (20; 1 is a sample); TESTOPTS=--seed=N repeats a run's draws"
   task storm: :compile do
-    environment = { "GYRE_STRESS" => ENV.fetch("GYRE_STRESS", "20"), "GYRE_TEST_LIMIT_S" => "600" }
-    GyreSuite.run(*GyreCheck.files("test/stress/*_test.rb"), environment: environment) || abort
+    environment = { "GYRE_STRESS" => ENV.fetch("GYRE_STRESS", "20"), "GYRE_TEST_LIMIT_S" => "600", "GYRE_TEST_ENGINES" => "all" }
+    GyreSuite.run(*GyreCheck.files(*GyreTest::PARTS["storm"]), environment: environment) || abort
   end
 
   desc "Run the tests of C code with the collector and its compaction at their most eager (TEST=files for others)"

@@ -47,11 +47,15 @@ module GyreBuild
     end
   end
 
-  # Runs extconf.rb when there is no Makefile, or when what it depends on is not what it was.
+  # Where a compiler finds headers by itself.
+  INCLUDED = %w[/usr/include /usr/local/include /opt/homebrew/include /usr/include/*-linux-*].freeze
+
+  # Runs extconf.rb when there is no Makefile, or when what it depends on is not what it was: the sources, and which of the
+  # headers that it asks for are there, for a library may have been installed since.
   def configure(root, work, environment)
     sources = Dir[File.join(root, "ext/gyre/*.{c,h,rb}")].sort
     extconf = File.join(root, "ext/gyre/extconf.rb")
-    reasons = [RUBY_DESCRIPTION, environment.inspect, File.read(extconf), *sources].join("\n")
+    reasons = [RUBY_DESCRIPTION, environment.inspect, File.read(extconf), *headers(extconf), *sources].join("\n")
     stamp = File.join(work, "configured-for")
     makefile = File.join(work, "Makefile")
     return if File.exist?(makefile) && File.exist?(stamp) && File.read(stamp) == reasons
@@ -60,6 +64,11 @@ module GyreBuild
     quietly(environment, work, RbConfig.ruby, extconf, log: "extconf.log")
     File.write(stamp, reasons)
     puts File.readlines(File.join(work, "extconf.log")).grep(/\Agyre: /)
+  end
+
+  # @return [Array<String>] of the headers that extconf.rb asks for, those that are there
+  def headers(extconf)
+    File.read(extconf).scan(/have_header\("([^"]+)"\)/).flatten.flat_map { |name| Dir[*INCLUDED.map { |folder| "#{folder}/#{name}" }] }
   end
 
   def buildable?(work)

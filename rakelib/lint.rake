@@ -21,6 +21,7 @@ module GyreLint
 
   # @return [Boolean] whether it finds nothing; true as well where the right clang-format is missing, which it says
   def c
+    system("bin/setup", "--with", "clang-format", chdir: GyreBuild.root)
     version = clang_format_version
     return system("clang-format", "--dry-run", "-Werror", *Dir[C_FILES].sort, chdir: GyreBuild.root) if version == CLANG_FORMAT
 

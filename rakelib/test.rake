@@ -2,9 +2,16 @@
 
 # The tests: every file in a process of its own, with warnings on. What the suite adds to Minitest is in test/support.
 require "rbconfig"
+require_relative "../test/support/parts"
 
 # How the tasks start a run of the suite.
 module GyreSuite
+  # Where Ruby's own libraries meet Gyre: timeouts, HTTP clients, TLS, names, JSON.
+  NEWEST_GEMS = %w[test/contracts/http1_contract_{limits,messages,rack}_test.rb test/contracts/log_ingest_*_test.rb
+                   test/{scheduler,run,deadline,task,tls,endpoint,listener,offload,limits,queue}_test.rb
+                   test/http1/*_test.rb test/web/*_test.rb test/scheduler/*_test.rb
+                   test/log/{client,client_outage,json_lines,logger_face,server,server_inputs}_test.rb test/log/output/*_test.rb].freeze
+
   module_function
 
   # Runs test files (all of them when none is named) in a Ruby of their own.
@@ -14,7 +21,48 @@ module GyreSuite
     options = ENV["TESTOPTS"].to_s.split
     system(environment, *command, "-w", "test/support/run.rb", *files, *options, chdir: root)
   end
+
+  # Installs that bundle when it is not there.
+  # @return [Boolean] whether it is
+  def newest_gems
+    environment = unbundled.merge("GYRE_BUNDLE" => "newest_gems")
+    system(environment, "bin/bundle", "check", out: File::NULL, err: File::NULL, chdir: GyreBuild.root) ||
+      system(environment, "bin/bundle", "install", "--quiet", chdir: GyreBuild.root)
+  end
+
+  # What takes a process out of the bundle that Rake runs in.
+  def unbundled
+    ENV.keys.grep(/\ABUNDLE/).push("RUBYOPT", "RUBYLIB").to_h { |name| [name, nil] }
+  end
 end
 
-desc "Run the tests (TEST=files for some of them, TESTOPTS for Minitest's options)"
+desc "Run the tests but for the long ones (TEST=files for some of them, TESTOPTS for Minitest's options)"
 task(test: :compile) { GyreSuite.run(*ENV["TEST"].to_s.split(/[,\s]+/)) || abort }
+
+namespace :test do
+  desc "Run the gem's test: built, installed and started as by a user"
+  task(gem: :compile) { GyreSuite.run(*GyreTest::PARTS["gem"]) || abort }
+
+  desc "Run the showcase's page in a headless Chromium"
+  task browser: :compile do
+    sh "bin/setup", "--with", "chromium", verbose: false
+    GyreSuite.run(*GyreTest::PARTS["browser"]) || abort
+  end
+
+  desc "Run the tests that use Ruby's own libraries with the newest releases of those as gems (TEST=files for others)"
+  task newest_gems: :compile do
+    GyreSuite.newest_gems || abort("the newest gems could not be installed")
+    named = ENV["TEST"].to_s.split(/[,\s]+/)
+    files = named.empty? ? Dir[*GyreSuite::NEWEST_GEMS].sort : named
+    GyreSuite.run(*files, environment: GyreSuite.unbundled.merge("GYRE_TEST_BUNDLE" => "newest_gems")) || abort
+  end
+
+  desc "Run the loop layer's tests on JRuby"
+  task jruby: :compile do
+    sh "bin/setup", "--with", "jruby", verbose: false
+    GyreSuite.run(*GyreTest::PARTS["jruby"]) || abort
+  end
+
+  desc "Kill log servers and writers 200 times (GYRE_LOG_KILLS=times as often, GYRE_SEED repeats a run's draws)"
+  task(crash: :compile) { GyreSuite.run(*GyreTest::PARTS["crash"]) || abort }
+end

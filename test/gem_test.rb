@@ -45,6 +45,16 @@ class GemTest < Minitest::Test
     end
   end
 
+  # RubyGems runs make whatever an extension says, so the gem cannot be installed; one line says what is missing.
+  def test_without_make_the_installation_says_what_to_install
+    Dir.mktmpdir("gyre-path") do |path|
+      %w[sh env].each { |name| FileUtils.ln_s(need_program(name), File.join(path, name)) }
+      output = ruby("#{ROOT}/ext/gyre/extconf.rb", env: { "PATH" => path, "MAKE" => nil, "make" => nil }, chdir: path)
+      refute_predicate output.status, :success?
+      assert_match(/\Agyre: make and a C compiler are needed .* apt-get install build-essential ruby-dev\n\z/, output.err)
+    end
+  end
+
   private
 
   def specification

@@ -53,7 +53,7 @@ module Bench
     def gems
       FileUtils.mkdir_p(gem_folder)
       File.write(File.join(WORK, ".gitignore"), "*\n")
-      source = File.read(File.join(ROOT, "bench/gems.rb"))
+      source = "source #{Gem.sources.first.uri.to_s.dump}\n#{File.read(File.join(ROOT, "bench/gems.rb"))}" # from where RubyGems gets them
       changed = !File.exist?(gemfile) || File.read(gemfile) != source
       File.write(gemfile, source) if changed
       return if !changed && system(gem_environment, bundle, "check", out: File::NULL, err: File::NULL)

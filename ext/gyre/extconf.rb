@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Asks the platform what it has and writes the Makefile of gyre_ext. Called by `gem install` and `rake compile`;
-# feature.h gives each answer its name. It never fails: where the extension cannot be built it writes a Makefile
-# that does nothing and says why, and Gyre runs on its portable engine.
+# feature.h gives each answer its name. Where the extension cannot be built it writes a Makefile that does nothing and says
+# why, and Gyre runs on its portable engine. It fails only where make is missing, which RubyGems would run next in any case.
 #
 # Environment: GYRE_WERROR=1 turns warnings into errors, GYRE_SANITIZE=address,undefined builds with sanitizers,
 # GYRE_KQUEUE=1 builds the kqueue backend on Linux where libkqueue is found.
@@ -14,6 +14,10 @@ def use_portable_engine(reason)
   exit
 end
 
+make = (ENV["MAKE"] || ENV["make"] || (RUBY_PLATFORM.include?("mswin") ? "nmake" : "make")).split.first.to_s
+unless ENV["PATH"].to_s.split(File::PATH_SEPARATOR).any? { |folder| File.executable?(File.expand_path(make, folder)) }
+  abort "gyre: make and a C compiler are needed to install this gem; on Debian and Ubuntu: apt-get install build-essential ruby-dev"
+end
 use_portable_engine("#{RUBY_ENGINE} runs no C extension of this kind") unless RUBY_ENGINE == "ruby"
 begin
   require "mkmf"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Gets CRuby's tests of fibers, for the Ruby that runs: test/fiber and tool/lib of its source, which is looked for beside
-# the Ruby's own folder and else fetched as a Debian source package, by apt with a private configuration. Called by
+# the Ruby's own folder and else fetched as a Debian source package, by apt from the mirror that this machine's apt uses. Called by
 # rakelib/conformance.rake. What was fetched is kept in tmp/conformance.
 require "fileutils"
 require "rbconfig"
@@ -12,7 +12,6 @@ module GyreConformance
   class Source
     # Parts of the source, each with what else may lie in it left alone.
     PARTS = %w[test/fiber tool/lib].freeze
-    MIRROR = "http://deb.debian.org/debian"
     KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
     # Debian's suites, the stable ones first; an apt list of each is fetched only when the one before had not this version.
     SUITES = %w[bookworm trixie sid experimental].freeze
@@ -57,6 +56,7 @@ module GyreConformance
     def fetch
       missing = %w[apt-get apt-cache tar xz].reject { |tool| system("command -v #{tool} >/dev/null") }
       return "#{missing.join(" and ")} is not there to fetch it" unless missing.empty?
+      return "apt on this machine has no source of Debian's packages" unless mirror
 
       Dir.mktmpdir("gyre-ruby-source") do |work|
         SUITES.each do |suite|
@@ -71,13 +71,20 @@ module GyreConformance
     def download(work, suite)
       FileUtils.mkdir_p(%w[lists/partial cache].map { |folder| File.join(work, suite, folder) })
       list = File.join(work, suite, "source.list")
-      File.write(list, "deb-src [signed-by=#{KEYRING}] #{MIRROR} #{suite} main\n")
+      signed = "[signed-by=#{KEYRING}] " if File.exist?(KEYRING)
+      File.write(list, "deb-src #{signed}#{mirror} #{suite} main\n")
       options = ["Dir::Etc::sourcelist=#{list}", "Dir::Etc::sourceparts=-", "Dir::State::lists=#{work}/#{suite}/lists",
                  "Dir::Cache=#{work}/#{suite}/cache", "APT::Sandbox::User=root"].flat_map { |option| ["-o", option] }
       quiet(work, "apt-get", *options, "update", "-qq") or return
       version = versions(options).find { |each| each[/\A(?:\d+:)?([\d.]+)/, 1] == RUBY_VERSION } or return
       quiet(work, "apt-get", *options, "source", "--download-only", "-qq", "#{package}=#{version}")
       Dir[File.join(work, "*.orig.tar.*")].reject { |path| path.end_with?(".asc") }.first
+    end
+
+    # @return [String, nil] where this machine's apt gets Debian's main archive
+    def mirror
+      command = ["apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"]
+      @mirror ||= IO.popen(command, err: File::NULL, &:read)[/^Debian (\S+)$/, 1]
     end
 
     def package

@@ -2,6 +2,4 @@
 
 # What `rake lint` runs, as a bundle of its own (GYRE_BUNDLE=lint bin/bundle …): what it brings along does not choose
 # which JSON the tests run on. One minor version, because a newer one has new opinions.
-source "https://rubygems.org"
-
 gem "rubocop", "~> 1.92.0"

@@ -1,12 +1,14 @@
 # frozen_string_literal: true
 
 # Activates the gems that bin/setup installed for this Ruby (see bin/bundle), so that `ruby -Itest test/x_test.rb`
-# and `rake test` need no `bundle exec`. Loaded first by test_helper; does nothing under Bundler already.
+# and `rake test` need no `bundle exec`. GYRE_TEST_BUNDLE=newest_gems takes those of that bundle. Loaded first by test_helper;
+# does nothing under Bundler already.
 require "rbconfig"
 
 unless ENV["RUBYOPT"].to_s.include?("bundler/setup") || defined?(Bundler)
   key = "#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}"
-  gemfile = File.expand_path("../../vendor/bundle/#{key}/Gemfile", __dir__)
+  folder = [ENV["GYRE_TEST_BUNDLE"], key].compact.join("-")
+  gemfile = File.expand_path("../../vendor/bundle/#{folder}/Gemfile", __dir__)
   if File.exist?("#{gemfile}.lock")
     ENV["BUNDLE_GEMFILE"] = gemfile
     require "bundler/setup"

@@ -1,16 +1,17 @@
 # frozen_string_literal: true
 
 # Runs test files, each in a process of its own, as many at a time as there are processors (GYRE_TEST_JOBS says otherwise):
-# `ruby -w test/support/run.rb [FILE or FOLDER …] [Minitest's options]`, without a file all of them. Called by bin/test and by
-# Rake's tasks. The last line adds up; the same counts go to the file named by GYRE_TEST_COUNTS, from which .ci/run adds up.
+# `ruby -w test/support/run.rb [FILE or FOLDER …] [Minitest's options]`, without a file all but the long ones (parts.rb). Called
+# by bin/test and by Rake's tasks. The last line adds up; the same counts go to the file named by GYRE_TEST_COUNTS, from which .ci/run adds up.
 require_relative "suite"
+require_relative "parts"
 require_relative "runner"
 
 named, options = ARGV.partition { |argument| argument.end_with?(".rb") || File.directory?(argument) }
 missing = named.reject { |path| File.exist?(path) }
 abort "no such test: #{missing.join(", ")}" unless missing.empty?
-named = ["test"] if named.empty?
-files = named.flat_map { |path| File.directory?(path) ? Dir["#{path.chomp("/")}/**/*_test.rb"].sort : path }
+found = ->(path) { File.directory?(path) ? Dir["#{path.chomp("/")}/**/*_test.rb"].sort : path }
+files = named.empty? ? found.call("test") - GyreTest::PARTS.values.flatten : named.flat_map(&found)
 
 options.push("--seed", Random.new_seed.to_s[-5..]) unless options.any? { |option| option.match?(/\A(?:-s|--seed)/) }
 options.push("--no-plugins")

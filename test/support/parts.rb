@@ -1,0 +1,14 @@
+# frozen_string_literal: true
+
+# The test files that a run of all tests leaves out: they take a minute each, or a program of 100 MB that nothing else
+# needs. `rake test:<part>` runs one part, and so does naming its files; .ci/run runs a bounded sample of each.
+module GyreTest
+  # By the name of their Rake task.
+  PARTS = {
+    "browser" => %w[test/showcase/page_test.rb],
+    "crash" => %w[test/log/crash_test.rb test/log/output/crash_test.rb],
+    "gem" => %w[test/gem_test.rb],
+    "jruby" => %w[test/jruby_test.rb],
+    "storm" => %w[hand_offs interrupt_storm log_ingest ractors trees].map { |name| "test/stress/#{name}_test.rb" }
+  }.freeze
+end
