@@ -32,6 +32,14 @@ class LogRotationTest < Minitest::Test
     assert_equal({ "a.log" => "ffffff\n", "a.log.1" => "eeeeee\n", "a.log.2" => "dddddd\n", "a.log.3" => "cccccc\n" }, files)
   end
 
+  def test_modes_survive
+    File.write(@path, "", perm: 0o600)
+    output = open_output(size: 10, compress: "gzip")
+    ("a".."c").each { |name| output.write("#{name * 6}\n", { "ab" * 16 => name.ord }).then { output.sync } }
+    modes = Dir.children(@folder).to_h { |name| [name, File.stat(File.join(@folder, name)).mode & 0o777] }
+    assert_equal({ "a.log" => 0o600, "a.log.1.gz" => 0o600, "a.log.2.gz" => 0o600, "a.log.journal" => 0o600 }, modes)
+  end
+
   def test_a_batch_is_never_divided_and_an_empty_file_never_rotated
     output = open_output(size: 10)
     output.write("#{"x" * 100}\n")

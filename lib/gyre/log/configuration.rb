@@ -174,7 +174,8 @@ module Gyre
       def log_settings(log)
         { services: log[:service], levels: log.fetch(:levels, DEFAULT_LEVELS), logfile: log[:logfile] || log[:type].upcase, type: log[:type],
           options: log[:options], cull: log.fetch(:cull, false), raw: log.fetch(:raw, values.fetch(:raw, false)),
-          format: log[:format] || values.fetch(:format, "text"), rotate: log[:rotate] || values[:rotate] }
+          format: log[:format] || values.fetch(:format, "text"), rotate: log[:rotate] || values[:rotate],
+          mode: log[:mode] || values[:mode], owner: log[:owner] || values[:owner] }
       end
     end
   end

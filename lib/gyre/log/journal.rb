@@ -15,6 +15,7 @@
 # nothing about the log file.
 
 require "gyre/log/journal/entry"
+require "gyre/log/output/access"
 require "gyre/log/output/lock"
 require "gyre/log/output/writing"
 
@@ -120,7 +121,7 @@ module Gyre
       # @return [IO, nil] nil where nobody may make one: then there is no other server's either
       def open_locked
         loop do
-          io = ::File.open(@path, ::File::RDWR | ::File::APPEND | ::File::CREAT | ::File::BINARY)
+          io = Output::Access.private_file(@path, ::File::RDWR | ::File::APPEND)
           io.sync = true
           @lock.take(io)
           return io if named?(io)
@@ -163,7 +164,7 @@ module Gyre
       end
 
       def replace(bytes)
-        fresh = ::File.open("#{@path}.new", ::File::WRONLY | ::File::APPEND | ::File::CREAT | ::File::TRUNC | ::File::BINARY)
+        fresh = Output::Access.private_file("#{@path}.new", ::File::WRONLY | ::File::APPEND | ::File::TRUNC)
         fresh.sync = true
         @lock.take(fresh)
         at = 0

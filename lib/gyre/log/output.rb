@@ -3,6 +3,7 @@
 # Where log lines go: makes an output from its settings. Called by the server for each entry of `logs` and for `default_log`.
 # Every output has the same methods (see Output below), so that the committer does not care which it has.
 
+require "gyre/log/output/access"
 require "gyre/log/output/file"
 require "gyre/log/output/redis"
 require "gyre/log/output/socket"
@@ -32,6 +33,7 @@ module Gyre
         # @param settings [Hash] keys are Symbols or Strings:
         #   type (file, stdout, stderr, socket, redis; by default what `logfile` looks like), logfile (a path, STDOUT, STDERR,
         #   tcp://host:port, unix:///path, redis://…), format (text, json), rotate (see Rotation.from),
+        #   mode, owner (of a file, see Access),
         #   options (for socket: [port], as Analogger has it; for redis: stream, max_length)
         # @param key [String] the configuration's word for it, for messages
         # @param report [#call, nil] is given messages about the output's troubles
@@ -116,7 +118,8 @@ module Gyre
 
           # A link stays one: what rotates is the file that it leads to.
           path = ::File.realdirpath(path) if settings[:rotate] && ::File.symlink?(path)
-          File.new(path, rotation: Rotation.from(settings[:rotate], path, key: key, report: common[:report]), **common)
+          access = Access.new(mode: settings[:mode], owner: settings[:owner])
+          File.new(path, access: access, rotation: Rotation.from(settings[:rotate], path, key: key, report: common[:report]), **common)
         rescue SystemCallError => error
           raise ArgumentError, "#{key}: cannot write to #{path}: #{SystemCallError.new(nil, error.errno).message}"
         end

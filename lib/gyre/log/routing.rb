@@ -13,7 +13,7 @@ module Gyre
       LEVELS = %w[debug info warn error fatal].freeze
       ABANDON_S = 1.0
       # What decides which output it is, beside the file.
-      OUTPUT_KEYS = %i[logfile type options format rotate].freeze
+      OUTPUT_KEYS = %i[logfile type options format rotate mode owner].freeze
 
       # @return [Array<Array(Sink, Output)>]
       attr_reader :pairs

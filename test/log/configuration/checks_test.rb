@@ -34,6 +34,13 @@ class LogConfigurationChecksTest < Minitest::Test
     assert_raises(ArgumentError) { check(:compression, "lzma") }
   end
 
+  def test_modes_and_owners
+    assert_equal [0o640, 0o640, 0o600], ["0640", "640", "0600"].map { |value| check(:mode, value) }
+    ["0440", "416", "888", "rw-r-----", "07777", ""].each { |value| assert_raises(ArgumentError, value) { check(:mode, value) } }
+    assert_equal "root", check(:owner, "root")
+    assert_raises(ArgumentError) { check(:owner, "no-such-user-here") }
+  end
+
   def test_times_have_an_end
     [Float::INFINITY, Float::NAN, -1, "soon", nil].each { |value| assert_raises(ArgumentError, value.inspect) { check(:seconds, value) } }
   end

@@ -70,6 +70,14 @@ class LogConfigurationWholesTest < Minitest::Test
     end
   end
 
+  def test_what_goes_to_one_file_has_one_mode
+    assert_equal ['f:1: logs: what goes to "a" must have the same mode everywhere'],
+                 mistakes("logs: [{service: a, logfile: a, mode: 0640}, {service: b, logfile: a}]")
+    text = "mode: 0640\nowner: root\nlogs: [{service: a, logfile: a}, {service: b, logfile: b, mode: 0600}]"
+    logs = Gyre::Log::Configuration.parse(text).settings[:logs]
+    assert_equal [[0o640, "root"], [0o600, "root"]], logs.map { |log| log.values_at(:mode, :owner) }
+  end
+
   def test_standard_output_needs_no_logfile
     logs = Gyre::Log::Configuration.parse("logs: [{service: a, type: stderr}, {service: b, type: stdout}]").settings[:logs]
     assert_equal %w[STDERR STDOUT], logs.map { |log| log[:logfile] }

@@ -281,6 +281,38 @@ class LogOutputFileTest < Minitest::Test
     assert_equal({ ID => 3 }, open_output.stored)
   end
 
+  # logrotate has renamed the file and made the new one, and compresses the old one in a moment: HUP may come too late.
+  def test_a_file_that_has_the_name_now_gets_the_next_lines_also_without_hup
+    output = open_output
+    store(output, "one\n", 1)
+    File.rename(@path, "#{@path}.1")
+    store(output, "two\n", 2) # nothing has the name: HUP is waited for
+    File.write(@path, "", perm: 0o640)
+    store(output, "three\n", 3)
+    assert_equal ["one\ntwo\n", "three\n"], [File.binread("#{@path}.1"), content]
+    File.unlink("#{@path}.1")
+    File.rename(@path, "#{@path}.1")
+    File.write(@path, "")
+    File.unlink("#{@path}.1")
+    output.write("four\n")
+    assert_equal "four\n", content
+    assert_empty @said
+    output.close
+    assert_equal({ ID => 3 }, open_output.stored)
+  end
+
+  def test_a_new_file_is_like_the_one_before_and_the_journal_is_private
+    File.write(@path, "")
+    File.chmod(0o620, @path)
+    output = open_output
+    store(output, "one\n", 1)
+    assert_equal 0o600, File.stat("#{@path}.journal").mode & 0o777
+    File.rename(@path, "#{@path}.1")
+    output.reopen
+    store(output, "two\n", 2)
+    assert_equal [0o620, 0o600], [@path, "#{@path}.journal"].map { |path| File.stat(path).mode & 0o777 }
+  end
+
   def test_reopen_without_a_change_and_after_the_file_was_removed
     output = open_output
     output.write("one\n", { ID => 1 })

@@ -30,6 +30,23 @@ class LogRotationPackingTest < Minitest::Test
     assert_kept("#{@path}.gz")
   end
 
+  def test_the_packed_file_is_private_until_it_is_whole
+    modes = []
+    open = Zlib::GzipWriter.method(:new)
+    Zlib::GzipWriter.stub(:new, ->(io) { open.call(io).tap { modes << (File.stat("#{@path}.gz.part").mode & 0o777) } }) do
+      Packing.pack(@path, :gzip)
+    end
+    assert_equal [0o600], modes
+  end
+
+  def test_owner_and_group_are_kept
+    skip "only root may give files away" unless Process.euid.zero?
+    File.chown(65_534, 12_345, @path)
+    Packing.pack(@path, :gzip)
+    stat = File.stat("#{@path}.gz")
+    assert_equal [65_534, 12_345, 0o640], [stat.uid, stat.gid, stat.mode & 0o777]
+  end
+
   def test_zstd
     program = need_program("zstd")
     Packing.pack(@path, :zstd)

@@ -5,6 +5,7 @@
 # Analogger's forms count as they do there. No message holds a secret, and nothing is opened.
 
 require "gyre/endpoint"
+require "gyre/log/output/access"
 require "gyre/measures"
 
 module Gyre
@@ -135,6 +136,22 @@ module Gyre
         def choice(node, names)
           value = node.kind == :scalar ? node.value.to_s.downcase : nil
           names.include?(value) ? value : expect(names.join(" or "), node)
+        end
+
+        # In octal, with or without quotes. YAML reads 0640 as octal by itself, and 640 not.
+        # @return [Integer]
+        def mode(node)
+          text = node.text.to_s
+          return text.to_i(8) if node.kind == :scalar && text.match?(/\A0?[0-7]{3}\z/) && text.to_i(8).allbits?(0o600)
+
+          expect("a file mode in octal that lets the server write, such as 0640", node)
+        end
+
+        # @return [String]
+        def owner(node)
+          name = node.kind == :scalar ? node.text.to_s : expect("user, user:group or :group", node)
+          Output::Access.owner(name)
+          name
         end
 
         # @return [Symbol, nil]

@@ -46,7 +46,9 @@ module Gyre
           row("default", :ignored, "does nothing, as in Analogger"),
           row("format", FORMATS, "text or json"),
           row("raw", :flag, "true: line ends and separators inside messages are written as they are"),
-          row("rotate", :section, "new files by size or time", table: ROTATE)
+          row("rotate", :section, "new files by size or time", table: ROTATE),
+          row("mode", :mode, "of the file, like 0640"),
+          row("owner", :owner, "of the file: user, user:group or :group")
         ].freeze
 
         INPUT = [
@@ -75,6 +77,8 @@ module Gyre
           row("limits", :limits, "sizes, counts and times that a client may not exceed"),
           row("rotate", :section, "new files by size or time, for every file", table: ROTATE),
           row("format", FORMATS, "text or json, for every log"),
+          row("mode", :mode, "of every file, like 0640; a new one has what the one before had otherwise"),
+          row("owner", :owner, "of every file: user, user:group or :group"),
           row("raw", :flag, "true: line ends and separators inside messages are written as they are")
         ].freeze
 

@@ -68,7 +68,7 @@ module Gyre
         def files(reader, section)
           logs = section.values.fetch(:logs, []).reject { |log| log[:nowhere] } + [{ logfile: section.values[:default_log] }]
           logs.select { |log| log[:logfile] }.group_by { |log| Checks.file(log[:logfile]) }.each_value do |group|
-            { format: "text", rotate: nil }.each do |name, otherwise|
+            { format: "text", rotate: nil, mode: nil, owner: nil }.each do |name, otherwise|
               next if group.map { |log| log[name] || section.values[name] || otherwise }.uniq.size == 1
 
               reader.wrong(section.line("logs"), "logs", "what goes to #{Checks.shown(group.first[:logfile])} must have the same #{name} everywhere")

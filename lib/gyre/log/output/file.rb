@@ -8,6 +8,7 @@
 
 require "gyre/log/checksum"
 require "gyre/log/journal"
+require "gyre/log/output/access"
 require "gyre/log/output/defaults"
 require "gyre/log/output/lock"
 require "gyre/log/output/writing"
@@ -43,14 +44,16 @@ module Gyre
         # @param rotation [Rotation, nil]
         # @param report [#call, nil] is given messages
         # @param clock [#call] gives the Time
+        # @param access [Access]
         # @raise [SystemCallError] when it cannot be opened
         # @raise [ArgumentError] when another process writes to it
-        def initialize(path, format: :text, rotation: nil, report: nil, clock: Time.method(:now),
+        def initialize(path, format: :text, rotation: nil, report: nil, clock: Time.method(:now), access: Access.new,
                        lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Trouble::LONGEST_PAUSE_S)
           @path = path
           @format = format
           @rotation = rotation
           @clock = clock
+          @access = access
           @trouble = Trouble.new(path, report: report, longest_pause_s: longest_pause_s)
           @lock = Lock.new(path, @trouble, lock_patience_s)
           open_and_recover
@@ -144,8 +147,7 @@ module Gyre
 
         # The lock is for servers that know the file by another name.
         def open_locked
-          fresh = !::File.exist?(@path)
-          io = ::File.open(@path, ::File::WRONLY | ::File::APPEND | ::File::CREAT | ::File::BINARY)
+          io, fresh = @access.open(@path, (@io.stat if @io && !@io.closed?))
           io.sync = true
           @lock.take(io)
           @unsynced = @nameless = true if fresh
@@ -167,7 +169,9 @@ module Gyre
         # What others did with the file since the last write.
         def look_after_others
           stat = @io.stat
-          if stat.nlink.zero?
+          if replaced?(stat)
+            reopen
+          elsif stat.nlink.zero?
             @trouble.say("was deleted, and is made anew")
             reopen
           elsif @journal.used? && stat.size < @end
@@ -175,6 +179,15 @@ module Gyre
             # after a crash.
             @journal.compact(seconds)
           end
+        end
+
+        # Another file has the name now (logrotate's create): what is written from here on must not go to the old one, which is
+        # compressed and removed in a moment, whether HUP has come or not. While nothing has the name, HUP is waited for.
+        def replaced?(stat)
+          there = ::File.stat(@path)
+          there.dev != stat.dev || there.ino != stat.ino
+        rescue SystemCallError
+          false
         end
 
         def append(data)

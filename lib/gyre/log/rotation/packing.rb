@@ -3,6 +3,7 @@
 # Compresses one file that nobody writes to any more: gzip by Ruby's Zlib, zstd by the program. Called by Rotation in a thread of
 # Gyre::Offload; it blocks. The plain file is removed only when the packed one is durable under its name.
 
+require "gyre/log/output/access"
 require "gyre/log/output/writing"
 require "zlib"
 
@@ -26,15 +27,18 @@ module Gyre
         def pack(path, method)
           packed = path + SUFFIXES.fetch(method)
           part = "#{packed}.part"
-          method == :gzip ? gzip(path, part) : run_zstd(path, part)
+          ::File.unlink(part) if ::File.exist?(part)
+          writer = Output::Access.private_file(part, ::File::RDWR | ::File::EXCL)
+          method == :gzip ? gzip(path, writer) : run_zstd(path, writer)
           stat = ::File.stat(path)
-          ::File.chmod(stat.mode & 0o7777, part)
+          Output::Access.like(writer, stat)
+          writer.fsync
           ::File.utime(stat.atime, stat.mtime, part)
-          ::File.open(part, "r+b", &:fsync)
           ::File.rename(part, packed)
           Output::Writing.sync_folder(path)
           ::File.unlink(path)
         ensure
+          writer&.close
           ::File.unlink(part) if part && ::File.exist?(part)
         end
 
@@ -43,21 +47,22 @@ module Gyre
           ENV["PATH"].to_s.split(":").map { |folder| ::File.join(folder, "zstd") }.find { |path| ::File.executable?(path) }
         end
 
-        def gzip(path, part)
+        def gzip(path, io)
           ::File.open(path, "rb") do |plain|
-            Zlib::GzipWriter.open(part) do |writer|
-              writer.mtime = plain.mtime
-              while (piece = plain.read(PIECE_BYTES))
-                writer.write(piece)
-              end
+            writer = Zlib::GzipWriter.new(io)
+            writer.mtime = plain.mtime
+            while (piece = plain.read(PIECE_BYTES))
+              writer.write(piece)
             end
+          ensure
+            writer&.finish
           end
         end
 
-        def run_zstd(path, part)
+        def run_zstd(path, io)
           program = zstd or raise Failed, "zstd is not installed"
           # It gets the file opened: should it outlive a killed server, it writes into nothing that the next one makes.
-          pid = Process.spawn(program, "-q", "-c", "--", path, in: ::File::NULL, out: [part, "wb"])
+          pid = Process.spawn(program, "-q", "-c", "--", path, in: ::File::NULL, out: io)
           _, status = Process.wait2(pid)
           pid = nil
           raise Failed, "zstd #{path}: #{status}" unless status.success?
