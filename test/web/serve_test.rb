@@ -3,6 +3,7 @@
 # `gyre serve` as a process: requests, several addresses, logs, and every way to end.
 
 require "test_helper"
+require "pty"
 require "json"
 require_relative "serving"
 
@@ -164,6 +165,31 @@ class WebServeTest < Minitest::Test
     serve do |program|
       output = run_program(curl, "-s", "-i", "--max-time", "60", program.urls.first)
       assert_match(%r{\AHTTP/1\.1 200 OK\r\n.*hello\z}m, output.out)
+    end
+  end
+
+  def test_hup_ends_nothing_and_says_so
+    serve do |program|
+      program.signal(:HUP)
+      program.expect(/^HUP: nothing is opened or loaded again/)
+      assert_includes program.get("/"), "hello"
+      program.signal(:TERM)
+      assert_equal 0, program.status.exitstatus
+    end
+  end
+
+  def test_the_end_of_its_terminal_ends_it
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "config.ru"), APP)
+      terminal, shown = PTY.open
+      pid = Process.spawn(*ruby_command("-e", "Process.setsid; File.open(ARGV.shift); load ARGV.shift", shown.path, EXE, "serve", "-b",
+                                        "127.0.0.1:0", gems: true), chdir: folder, in: shown, out: shown, err: shown)
+      shown.close
+      text = +""
+      text << terminal.readpartial(1024) until text.include?("Ctrl-C")
+      terminal.close
+      _, status = Process.wait2(pid)
+      assert_predicate status, :exited?
     end
   end
 end

@@ -62,6 +62,93 @@ class WebServerTest < Minitest::Test
     client.close
   end
 
+  # Each says :open when it is, and then waits for what never comes.
+  ENDLESS = {
+    "an_event_stream" => lambda do |events, _env|
+      [200, { "content-type" => "text/event-stream" }, ->(stream) { wait_on(events) { stream << "data: 1\n\n" } }]
+    end,
+    "an_event_stream_by_each" => lambda do |events, _env|
+      [200, { "content-type" => "text/event-stream" }, Enumerator.new { |parts| wait_on(events) { parts << "data: 1\n\n" } }]
+    end,
+    "an_upgrade" => ->(events, _env) { [101, { "upgrade" => "echo" }, ->(stream) { wait_on(events) { stream << "hello" } }] },
+    "a_partial_hijack" => ->(events, _env) { [200, { "rack.hijack" => ->(io) { wait_on(events) { io << "hello" } } }, []] },
+    "a_hijack_in_the_request" => ->(events, env) { read_hijacked(events, env) },
+    "a_hijack_in_a_thread" => lambda do |events, env|
+      io = env["rack.hijack"].call
+      Thread.new { read_hijacked(events, env, io) }
+      [200, {}, []]
+    end,
+    "a_fiber_of_the_app" => lambda do |events, _env|
+      Fiber.schedule { wait_on(events) }
+      [200, {}, ["hello"]]
+    end
+  }.freeze
+
+  def self.wait_on(events)
+    yield if block_given?
+    events << :open
+    sleep
+  ensure
+    events << :ended
+  end
+
+  def self.read_hijacked(events, env, io = env["rack.hijack"].call)
+    events << :open
+    io.read
+    io.close
+    events << :ended
+    [200, {}, []]
+  end
+
+  ENDLESS.each do |name, app|
+    define_method(:"test_#{name}_ends_at_once_when_the_server_stops") do
+      events = Thread::Queue.new
+      server = Gyre::Web::Server.new(->(env) { app.call(events, env) }, bind: "127.0.0.1:0", shutdown_timeout: 300).start
+      client = TCPSocket.new("127.0.0.1", server.endpoints.first.port)
+      client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+      assert_equal :open, events.pop
+      server.stop
+      assert server.wait(60), "the server did not end"
+      assert_equal :ended, events.pop
+      assert_match(/0\r\n\r\n\z/, client.read) if name.start_with?("an_event_stream")
+    ensure
+      client&.close
+    end
+  end
+
+  def test_a_streaming_body_with_nothing_to_send_ends_and_one_that_goes_on_finishes
+    events = Thread::Queue.new
+    proceed = Thread::Queue.new
+    quiet = ->(stream) { self.class.wait_on(events) { stream << "a" } }
+    busy = lambda do |stream|
+      events << :open
+      stream << "b" while proceed.pop != :done
+      stream << "end"
+    end
+    app = ->(env) { [200, {}, env["PATH_INFO"] == "/quiet" ? quiet : busy] }
+    server = Gyre::Web::Server.new(app, bind: "127.0.0.1:0", shutdown_timeout: 300).start
+    clients = %w[quiet busy].map do |path|
+      client = TCPSocket.new("127.0.0.1", server.endpoints.first.port)
+      client.write("GET /#{path} HTTP/1.1\r\nhost: a\r\n\r\n")
+      assert_equal :open, events.pop
+      client
+    end
+    server.stop
+    feeding = Thread.new do
+      loop do
+        proceed << :more
+        break proceed << :done if events.size.positive? # the quiet one is over
+        sleep(0.05)
+      end
+    end
+    assert server.wait(60), "the server did not end"
+    feeding.join
+    assert_match(/3\r\nend\r\n0\r\n\r\n\z/, clients.last.read)
+    refute_match(/0\r\n\r\n\z/, clients.first.read)
+  ensure
+    clients&.each(&:close)
+  end
+
   def test_signals_are_left_alone_when_they_are_not_wanted
     seen = []
     before = trap("TERM") { seen << :mine }
@@ -74,6 +161,18 @@ class WebServerTest < Minitest::Test
     trap("TERM", before)
   end
 
+  def test_a_handler_of_hup_of_the_programs_own_stays
+    seen = []
+    before = trap("HUP") { seen << :mine }
+    Gyre::Web.serve(HELLO, bind: "127.0.0.1:0") do |server|
+      Process.kill("HUP", Process.pid)
+      eventually { seen == [:mine] }
+      server.stop
+    end
+  ensure
+    trap("HUP", before)
+  end
+
   def test_a_thread_other_than_the_main_one_leaves_signals_alone
     before = trap("TERM", "DEFAULT")
     server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0").start
@@ -83,6 +182,12 @@ class WebServerTest < Minitest::Test
     server.wait
   ensure
     trap("TERM", before)
+  end
+
+  def test_figures_are_there_from_the_beginning
+    server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0")
+    assert_equal [0, 0], server.stats.values_at(:connections, :requests)
+    server.close
   end
 
   def test_stopping_before_and_after_it_runs_does_no_harm

@@ -7,6 +7,7 @@
 require "gyre/http1/errors"
 require "gyre/http1/input"
 require "gyre/http1/stream"
+require "gyre/http1/streams"
 
 module Gyre
   module HTTP1
@@ -17,14 +18,16 @@ module Gyre
       # @param status [Integer, #to_i]
       # @param headers [Hash, #each]
       # @param body [#each, #call]
-      def initialize(connection, env, status, headers, body)
+      # @param streams [Streams]
+      def initialize(connection, env, status, headers, body, streams = Streams.new)
         @connection = connection
         @env = env
         @status = status.to_i
         @body = body
+        @streams = streams
         @special = {}
         @headers = collect(headers)
-        @finished = false
+        @finished = @writing = false
       end
 
       # Writes all of it, waiting while the client is slow.
@@ -50,14 +53,24 @@ module Gyre
       def write(string)
         raise TypeError, "a body must give Strings, not #{string.class}" unless string.is_a?(String)
         return string.bytesize unless @framing
-        return @connection.write_body(string) unless @left
 
-        excess = string.bytesize - @left
+        @writing = true
+        excess = @left ? string.bytesize - @left : 0
         written = @connection.write_body(excess.positive? ? string.byteslice(0, @left) : string)
+        @writing = false
+        return written unless @left
+
         @left -= written
         raise LengthError, "the body is longer than its content-length" if excess.positive?
 
         written
+      end
+
+      # For Streams: how far it is.
+      #
+      # @return [Integer, nil] bytes of body sent; nil while a write waits for the client
+      def progress
+        @writing ? nil : @connection.body_bytes_sent
       end
 
       # For Stream: ends the body. May be called again.
@@ -123,8 +136,26 @@ module Gyre
 
       def write_each
         start(announced || :chunked)
-        @body.each { |part| write(part) } if @framing
+        if @framing
+          event_stream? ? endless { each_part } : each_part
+        end
         finish
+      end
+
+      def each_part
+        @body.each { |part| write(part) }
+      end
+
+      def event_stream?
+        @headers["content-type"].to_s.start_with?("text/event-stream")
+      end
+
+      # A client of events shall see that all came that was sent, so it ends in order unless the server stops within a write.
+      def endless(&block)
+        @streams.endless(&block)
+      rescue Gyre::Stop
+        finish unless @writing || @left
+        raise
       end
 
       # @return [Boolean] false: nothing was sent, each has to do
@@ -161,7 +192,8 @@ module Gyre
         return finish unless @framing
 
         stream = Stream.new(input, self)
-        @body.call(stream)
+        call = -> { @body.call(stream) }
+        event_stream? ? endless(&call) : @streams.streaming(self, &call)
         stream.close
       end
 
@@ -196,7 +228,7 @@ module Gyre
         @connection.write_head(@status, @headers, own_framing || @status == 101 ? :raw : :close)
         io = @connection.hijack
         begin
-          callable.call(io)
+          @streams.endless { callable.call(io) }
           called = true
         ensure
           io.close unless called || io.closed?
@@ -236,7 +268,7 @@ module Gyre
         @connection.write_head(status, @headers, :raw)
         io = @connection.hijack
         begin
-          @body.respond_to?(:each) ? @body.each { |part| io.write(part) } : @body.call(io)
+          @streams.endless { @body.respond_to?(:each) ? @body.each { |part| io.write(part) } : @body.call(io) }
         ensure
           io.close unless io.closed?
         end

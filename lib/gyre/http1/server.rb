@@ -9,7 +9,7 @@
 #       sockets    Array of listening IOs (non-blocking); the acceptor never closes them
 #       handler    responds to call(connection): run in a pooled fiber of Fiber.scheduler whenever a connection has a complete
 #                  head, or one to refuse. It never raises, except SystemExit, SignalException and the like. It also
-#                  responds to error(message): one line for the log
+#                  responds to error(message), one line for the log, and to hijacked(socket)
 #       limits     Gyre::HTTP1::Limits, read once
 #       template   frozen Hash of env entries that are the same for each request (Gyre::HTTP1::Env.template)
 #   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
@@ -37,10 +37,13 @@ module Gyre
     class Server
       # How long a cancelled request may take to unwind before its connection is closed under it.
       UNWIND_S = 1.0
+      # A streaming body that sends nothing for so long while the server stops has nothing to send.
+      QUIET_S = 1.0
       # How often shutdown looks whether the last request is done. Only a server that ends pays for it.
       LOOK_S = 0.01
+      # The {#stats} of a server that has not begun.
       NOT_STARTED = { connections: 0, idle: 0, running: 0, accepted: 0, requests: 0, malformed: 0, refused: 0 }.freeze
-      private_constant :UNWIND_S, :LOOK_S, :NOT_STARTED
+      private_constant :UNWIND_S, :QUIET_S, :LOOK_S
 
       # Where a server without a log says what went wrong.
       class ErrorLog
@@ -65,7 +68,8 @@ module Gyre
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {})
         Loop.require_native("the HTTP server")
-        @service = Service.new(app, log: log, access_log: access_log.respond_to?(:log) ? access_log.method(:log) : access_log)
+        @streams = Streams.new
+        @service = Service.new(app, log: log, streams: @streams, access_log: access_log.respond_to?(:log) ? access_log.method(:log) : access_log)
         @sockets = Array(listeners).map(&:to_io)
         @limits = limits
         @template = Env.template(scheme: scheme, errors: errors, extra: env)
@@ -114,15 +118,23 @@ module Gyre
         @acceptor&.close
       end
 
-      # All of that in order: drain, wait for the running requests, cancel them, close. Has to run in a fiber of the loop.
+      # @return [Integer] running requests that {#shutdown} ends at once: event streams, upgraded and hijacked connections
+      def endless
+        @streams.count
+      end
+
+      # All of that in order: drain, end what has no end, wait for the running requests, cancel them, close. Has to run in a fiber
+      # of the loop. (Gyre::Stop is raised in a streaming body, too, once it has sent nothing for a second.)
       #
       # @param timeout_s [Numeric] how long running requests may go on
-      # @return [Boolean] true: none had to be cancelled
+      # @return [Boolean] true: none had to be cancelled, but for those without an end
       def shutdown(timeout_s)
         drain
+        @streams.finish
         finished = quiet_within?(timeout_s)
         quiet_within?(UNWIND_S) if !finished && interrupt.positive?
         close
+        @streams.close
         finished
       end
 
@@ -143,9 +155,14 @@ module Gyre
 
       def quiet_within?(seconds)
         deadline = now + seconds
+        look = now
         until quiet?
           return false if now >= deadline
 
+          if now >= look
+            @streams.finish_quiet
+            look += QUIET_S
+          end
           sleep(LOOK_S)
         end
         true

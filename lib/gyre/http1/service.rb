@@ -8,6 +8,7 @@ require "gyre/errors"
 require "gyre/http1/errors"
 require "gyre/http1/reason"
 require "gyre/http1/response"
+require "gyre/http1/streams"
 
 module Gyre
   module HTTP1
@@ -25,8 +26,10 @@ module Gyre
       # @param app [#call] a Rack app
       # @param log [#error] takes a String
       # @param access_log [#call, nil] called with (env, status, body bytes sent, seconds) after each request
-      def initialize(app, log:, access_log: nil)
+      # @param streams [Streams] where answers without an end of their own are entered
+      def initialize(app, log:, access_log: nil, streams: Streams.new)
         @app = app
+        @streams = streams
         @log = log
         @access_log = access_log
       end
@@ -46,6 +49,12 @@ module Gyre
         connection.close unless returned
       end
 
+      # @param socket [BasicSocket] that has left a connection, from the acceptor
+      # @return [void]
+      def hijacked(socket)
+        @streams.hijacked(socket)
+      end
+
       # @param message [String] one line for the log, from the acceptor
       # @return [void]
       def error(message)
@@ -58,7 +67,7 @@ module Gyre
       def answer(connection, env)
         started = now if @access_log
         status, headers, body = @app.call(env)
-        connection.write_response(status, headers, body) || Response.new(connection, env, status, headers, body).deliver
+        connection.write_response(status, headers, body) || Response.new(connection, env, status, headers, body, @streams).deliver
         done = true
       rescue *PASSED_ON => error
         raise

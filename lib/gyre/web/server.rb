@@ -6,6 +6,8 @@
 #   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► DRAINING ── all answered ──► ended
 #                                             │                              │ time over: cancelled ──►  │
 #                                             └── stop(now: true) ───────────┴── second signal ─────────►┘
+#
+# What the app has left running beside its requests (Fiber.schedule, Async) is cancelled at the end, if the loop is the server's own.
 
 require "gyre"
 require "gyre/endpoint"
@@ -25,6 +27,10 @@ module Gyre
     #   server.stop
     #   server.wait
     class Server
+      # How long fibers that the app left behind may take to unwind.
+      UNWIND_S = 1.0
+      private_constant :UNWIND_S
+
       # @return [Gyre::HTTP1::Limits]
       attr_reader :limits
 
@@ -53,7 +59,7 @@ module Gyre
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
         @signals = signals
         @abandon = abandon
-        @inbox = Inbox.new(:stop, :stop_now, :ended)
+        @inbox = Inbox.new(:stop, :stop_now, :hang_up, :ended)
         @listeners = []
       end
 
@@ -142,16 +148,38 @@ module Gyre
         @inbox.close
       end
 
-      # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; empty before it runs
+      # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; all 0 before it runs
       def stats
-        @http ? @http.stats : {}
+        @http ? @http.stats : HTTP1::Server::NOT_STARTED
       end
 
       private
 
       # In the task that calls, if there is one: a child would be stopped together with it, and before it.
       def in_task(&block)
-        Task.current? ? block.call : Gyre.run(&block)
+        return block.call if Task.current?
+
+        Gyre.run do |task|
+          block.call
+          cancel_fibers(task)
+        end
+      end
+
+      # Without this a loop in a fiber that the app has scheduled would keep the process for ever.
+      def cancel_fibers(task)
+        scheduler = Fiber.scheduler
+        first = true
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + UNWIND_S
+        loop do
+          others = scheduler.waits.map(&:fiber) - [Fiber.current, task.fiber]
+          return if others.empty?
+
+          others.each { |fiber| scheduler.fiber_interrupt(fiber, Gyre::Stop.new("the server has stopped")) } if first
+          first = false
+          return give_up("#{others.size} cancelled fibers of the app go on") if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+
+          sleep(0.01)
+        end
       end
 
       def access_log(format, out)
@@ -172,16 +200,35 @@ module Gyre
 
           stop(now: count > 1)
         end
-        Signals.handle(%w[INT TERM], on_signal, &block)
+        Signals.handle(%w[INT TERM], on_signal) { heed_hang_up(&block) }
+      end
+
+      # HUP means restart or "open your logs again" to those who send it, and the end of a terminal to the kernel. A handler of
+      # the program's own stays.
+      def heed_hang_up(&block)
+        former = Signal.trap("HUP", "DEFAULT")
+        Signal.trap("HUP", former || "SYSTEM_DEFAULT")
+        return yield unless former == "DEFAULT"
+
+        terminal = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
+        # A terminal that is gone is none any more.
+        on_signal = ->(_name) { @inbox.post(terminal.nil? || terminal.tty? ? :hang_up : :stop) }
+        Signals.handle(%w[HUP], on_signal, &block)
+      end
+
+      def explain_hang_up
+        @log.info("HUP: nothing is opened or loaded again, for logs go to standard output and standard error. TERM ends the server")
       end
 
       def serve
-        gently = @inbox.take == :stop
+        explain_hang_up while (message = @inbox.take) == :hang_up
+        gently = message == :stop
         @http.stop
         close_listeners
         @log.info(gently ? farewell : "Stopping at once")
         ending = shutdown(gently ? @shutdown_timeout_s : 0)
         until (message = @inbox.take) == :ended
+          explain_hang_up if message == :hang_up
           next unless message == :stop_now
 
           ending.stop
@@ -189,12 +236,12 @@ module Gyre
           @log.info("Stopping at once")
         end
         @log.info(ending.wait ? "Stopped" : "Stopped. What still ran was cancelled")
-        give_up if @http.stats[:running].positive?
+        give_up("#{@http.stats[:running]} cancelled requests go on") if @http.stats[:running].positive?
       end
 
       # An app may rescue its cancellation and go on; no fiber can be ended against its will.
-      def give_up
-        @log.error("#{@http.stats[:running]} cancelled requests go on; an app must not rescue Gyre::Stop without raising it again")
+      def give_up(what)
+        @log.error("#{what}; an app must not rescue Gyre::Stop without raising it again")
         @access_log&.close
         @abandon&.call
       end
@@ -209,8 +256,8 @@ module Gyre
       end
 
       def farewell
-        count = @http.stats[:running]
-        return "Stopping" if count.zero?
+        count = @http.stats[:running] - @http.endless
+        return "Stopping" unless count.positive?
 
         "Stopping. #{count} #{count == 1 ? "request" : "requests"} may finish within #{@shutdown_timeout_s} s; " \
           "Ctrl-C again stops at once"
