@@ -3,6 +3,7 @@
 # What every engine's scheduler has to do, whatever it is made of. test/scheduler_test.rb runs these modules over every
 # engine that this build has. Nearly everything is said through plain Ruby: what Ruby's own blocking calls do is the contract.
 require "gyre/scheduler"
+require "gyre/testing" # for a clock that jumps
 
 # The ways into a scheduler that all of its parts use. A class that includes it offers `backend`.
 module SchedulerContract
@@ -51,6 +52,13 @@ module SchedulerContract
       scheduler.run
       value
     end
+  end
+
+  # From now on sleeps and timeouts on the scheduler of this thread take no time, and come in the order of their times however
+  # busy the machine is.
+  # @return [Gyre::Testing::Simulation]
+  def simulate(scheduler)
+    Gyre::Testing::Simulation.current = Gyre::Testing::Simulation.new(scheduler, Minitest.seed)
   end
 
   # The hook was added to Ruby with a certain version.

@@ -85,12 +85,14 @@ module GyreTest
       @thread.alive?
     end
 
-    # Waits until it has ended.
+    # Waits until it has ended. One that does not is killed: the next test is not to meet it.
     # @return [Boolean] what Server#run returned
     def wait
-      raise "the log server does not end; it said: #{report}" unless @thread.join(WITHIN_S)
+      return @thread.value if @thread.join(WITHIN_S)
 
-      @thread.value
+      where = @thread.backtrace&.first(20)
+      @thread.kill.join(10)
+      raise "the log server does not end; it said: #{report}; it was in #{where&.join("\n")}"
     end
 
     # Ends it in order. May be called again.
