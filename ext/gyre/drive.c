@@ -12,7 +12,7 @@ bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *dr
   size_t parked_count = scheduler->parked_count;
   if (scheduler->driving != driving) parked_count -= scheduler->overtaken_count;
   return parked_count == 0 && scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts) &&
-         gyre_list_empty(&scheduler->keepers);
+         gyre_list_empty(&scheduler->posts) && gyre_list_empty(&scheduler->keepers);
 }
 
 /* From now on it waits like any parked fiber. */
@@ -46,8 +46,20 @@ static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   }
 }
 
+/* What is posted meanwhile is for the next turn. */
+static void run_posts(struct gyre_scheduler *scheduler) {
+  struct gyre_list *last = scheduler->posts.previous, *node;
+  do {
+    node = scheduler->posts.next;
+    gyre_list_remove(node);
+    struct gyre_post *post = GYRE_CONTAINER(node, struct gyre_post, node);
+    post->run(scheduler, post);
+  } while (node != last && !gyre_list_empty(&scheduler->posts));
+}
+
 static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
   if (!gyre_list_empty(&scheduler->interrupts)) gyre_interrupts_deliver(scheduler);
+  if (__builtin_expect(!gyre_list_empty(&scheduler->posts), 0)) run_posts(scheduler);
 
   gyre_budget_refill(scheduler);
   while (!gyre_budget_is_spent(scheduler)) {
@@ -66,7 +78,8 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
   if (driving->done(scheduler, driving)) return;
   if (driving->before) ask_for_overtaken(scheduler);
 
-  bool wait = scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts);
+  bool wait =
+      scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts) && gyre_list_empty(&scheduler->posts);
   if (wait) gyre_sweep(scheduler);
   gyre_loop_poll(&scheduler->loop, wait);
 }

@@ -18,6 +18,7 @@ void gyre_fibers_init(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->parked);
   gyre_list_init(&scheduler->ready);
   gyre_list_init(&scheduler->foreign);
+  gyre_list_init(&scheduler->posts);
   scheduler->thread = Qnil;
   scheduler->parked_count = scheduler->ready_count = 0;
   gyre_workers_init(scheduler);
@@ -41,6 +42,12 @@ void gyre_thread_check(struct gyre_scheduler *scheduler) {
              "this scheduler's fibers belong to another thread, and the present one cannot wait on it");
   if (!NIL_P(scheduler->thread)) gyre_workers_forked(scheduler);
   scheduler->thread = thread;
+}
+
+void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post) {
+  if (!gyre_list_empty(&post->node)) return;
+  gyre_list_append(&scheduler->posts, &post->node);
+  gyre_loop_wake(&scheduler->loop);
 }
 
 /* --- parking --- */
@@ -240,6 +247,7 @@ void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->parked);
   gyre_list_init(&scheduler->ready);
   gyre_list_init(&scheduler->foreign);
+  gyre_list_init(&scheduler->posts);
   scheduler->parked_count = scheduler->ready_count = 0;
   gyre_interrupts_forked(scheduler);
   gyre_workers_forked(scheduler);

@@ -21,7 +21,7 @@ void Init_gyre_ext(void) {
   gyre_init_loop_backend();
   gyre_init_scheduler();
   gyre_init_keyed_loop();
-  gyre_init_http1_connection();
+  gyre_init_http1_handler();
   gyre_init_http1_env();
   gyre_init_http1_request();
   gyre_init_http1_response();

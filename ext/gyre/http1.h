@@ -3,7 +3,8 @@
  * The contract with Ruby stands in lib/gyre/http1/connection.rb and server.rb.
  *
  *   http1_acceptor.c    listening sockets, all connections, limits, NativeAcceptor
- *   http1_connection.c  one connection between its requests: bytes in, timers, the handler's fiber
+ *   http1_connection.c  one connection between its requests: bytes in, timers
+ *   http1_handler.c     the handles that Ruby has of it, the handler's fiber
  *   http1_request.c     next_request, read_body, trailers, hijack: in the handler's fiber
  *   http1_response.c    write_response, write_head, write_body …: in the handler's fiber
  *   http1_env.c         a parsed head becomes a Rack env
@@ -120,6 +121,8 @@ struct gyre_http1_acceptor {
   struct gyre_list keeper;
   struct gyre_scheduler *scheduler; /* NULL before start */
   VALUE self, sockets, handler, template;
+  VALUE handovers;           /* Gyre::HTTP1::Handovers: calls from other threads */
+  struct gyre_post handover; /* linked while some are to be started */
   struct gyre_http1_limits_table limits;
   struct gyre_http1_listener *listeners;
   long listener_count;
@@ -142,7 +145,6 @@ struct gyre_http1_acceptor {
 extern VALUE gyre_cHttp1Connection;
 
 /* http1_connection.c */
-struct gyre_http1_connection *gyre_http1_connection_get(VALUE self); /* NULL when it is over */
 struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_acceptor *acceptor, int fd,
                                                         const struct sockaddr_storage *address);
 void gyre_http1_connection_close(struct gyre_http1_connection *connection, bool reset);
@@ -159,7 +161,14 @@ void gyre_http1_connection_release_buffer(struct gyre_http1_connection *connecti
 const struct gyre_http1_head *gyre_http1_connection_parse(struct gyre_http1_connection *connection);
 /* The head that was parsed in the buffer is no longer needed; what follows it stays. */
 void gyre_http1_connection_head_taken(struct gyre_http1_connection *connection);
-void gyre_init_http1_connection(void);
+
+/* http1_handler.c: runs the handler for a head that is complete, or to refuse (connection->status). */
+void gyre_http1_handler_start(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
+                              const char *bytes);
+struct gyre_http1_connection *gyre_http1_connection_get(VALUE self); /* NULL when its request is over */
+/* What the app has of the present request is of no use from now on; a new handle stands for the next one. */
+void gyre_http1_connection_renew(struct gyre_http1_connection *connection);
+void gyre_init_http1_handler(void);
 
 /* http1_env.c */
 VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes);
@@ -167,7 +176,13 @@ VALUE gyre_http1_field_hash(const struct gyre_http1_head *head, const char *byte
 void gyre_init_http1_env(void);
 void gyre_http1_env_prepare(void); /* before the first env */
 
+/* http1_acceptor.c: whether the present thread must not touch the connection; then the method is called in a fiber of the
+ * loop's thread, and the present one waits for what it returns or raises. */
+bool gyre_http1_is_outside(VALUE self);
+VALUE gyre_http1_hand_over(VALUE self, const char *method, int count, const VALUE *arguments);
+
 /* http1_request.c, http1_response.c, http1_acceptor.c */
+NORETURN(void gyre_http1_request_is_over(void));
 void gyre_http1_request_begin(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
                               const char *bytes);
 void gyre_http1_connection_refuse(struct gyre_http1_connection *connection);

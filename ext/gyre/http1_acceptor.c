@@ -18,7 +18,7 @@
 #define LINGERING_REFUSED_LIMIT 128
 #define PAUSE_NS INT64_C(1000000000)
 
-static ID id_error;
+static ID id_error, id_call, id_start, id_close;
 
 /* --- the object --- */
 
@@ -30,6 +30,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->handler);
   rb_gc_mark(acceptor->template);
   rb_gc_mark(acceptor->usual.template);
+  rb_gc_mark(acceptor->handovers);
   /* Idle connections hold no object, so ten thousand of them cost the GC nothing. */
   for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
     struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, active);
@@ -71,6 +72,53 @@ static void mark_client(struct gyre_client *client) {
   rb_gc_mark(GYRE_CONTAINER(client, struct gyre_http1_acceptor, client)->self);
 }
 
+static struct gyre_http1_acceptor *acceptor_get(VALUE self) {
+  struct gyre_http1_acceptor *acceptor;
+  TypedData_Get_Struct(self, struct gyre_http1_acceptor, &acceptor_type, acceptor);
+  return acceptor;
+}
+
+/* --- calls from other threads (lib/gyre/http1/handovers.rb) --- */
+
+bool gyre_http1_is_outside(VALUE self) {
+  const struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
+  return connection && gyre_thread_is_foreign(connection->acceptor->scheduler);
+}
+
+VALUE gyre_http1_hand_over(VALUE self, const char *method, int count, const VALUE *arguments) {
+  VALUE handovers = gyre_http1_connection_get(self)->acceptor->handovers;
+  return rb_funcall(handovers, id_call, 3, self, ID2SYM(rb_intern(method)), rb_ary_new_from_values(count, arguments));
+}
+
+struct starting {
+  VALUE handovers, scheduler;
+};
+
+static VALUE start_handovers(VALUE argument) {
+  const struct starting *starting = (const struct starting *)argument;
+  return rb_funcall(starting->handovers, id_start, 1, starting->scheduler);
+}
+
+/* What is left when something else is raised here is started in the next turn. */
+static void run_handovers(struct gyre_scheduler *scheduler, struct gyre_post *post) {
+  struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(post, struct gyre_http1_acceptor, handover);
+  struct starting starting = {acceptor->handovers, scheduler->self};
+  int state = 0;
+  rb_protect(start_handovers, (VALUE)&starting, &state);
+  if (!state) return;
+  gyre_post(scheduler, post);
+  rb_jump_tag(state);
+}
+
+/* For Handovers: some are to be started. From any thread. */
+static VALUE acceptor_post(VALUE self) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  if (acceptor->scheduler && !acceptor->scheduler->closed) gyre_post(acceptor->scheduler, &acceptor->handover);
+  return Qnil;
+}
+
+static VALUE close_handovers(VALUE handovers) { return NIL_P(handovers) ? Qnil : rb_funcall(handovers, id_close, 0); }
+
 static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_idle);
 
 static void closing(struct gyre_client *client) {
@@ -79,12 +127,16 @@ static void closing(struct gyre_client *client) {
   acceptor->draining = true;
   gyre_list_remove(&acceptor->keeper);
   close_connections(acceptor, false);
+  int state = 0;
+  rb_protect(close_handovers, acceptor->handovers, &state);
+  if (state) rb_set_errinfo(Qnil);
 }
 
 /* A forked child has the parent's connections open, but not on its loop: it leaves them to the parent. */
 static void forked(struct gyre_client *client) {
   struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http1_acceptor, client);
   gyre_list_init(&acceptor->keeper);
+  gyre_list_init(&acceptor->handover.node);
   acceptor->pause.place = 0;
   acceptor->listening = false;
   for (long i = 0; i < acceptor->listener_count; i++) acceptor->listeners[i].watch.fd = -1;
@@ -103,18 +155,13 @@ static VALUE acceptor_allocate(VALUE class) {
   struct gyre_http1_acceptor *acceptor;
   VALUE self = TypedData_Make_Struct(class, struct gyre_http1_acceptor, &acceptor_type, acceptor);
   acceptor->self = self;
-  acceptor->sockets = acceptor->handler = acceptor->template = acceptor->usual.template = Qnil;
+  acceptor->sockets = acceptor->handler = acceptor->template = acceptor->usual.template = acceptor->handovers = Qnil;
+  gyre_list_init(&acceptor->handover.node);
   gyre_list_init(&acceptor->client.node);
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->connections);
   gyre_list_init(&acceptor->active);
   return self;
-}
-
-static struct gyre_http1_acceptor *acceptor_get(VALUE self) {
-  struct gyre_http1_acceptor *acceptor;
-  TypedData_Get_Struct(self, struct gyre_http1_acceptor, &acceptor_type, acceptor);
-  return acceptor;
 }
 
 /* --- limits --- */
@@ -294,7 +341,11 @@ static VALUE acceptor_stop(VALUE self);
 static VALUE acceptor_start(VALUE self) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
   if (acceptor->scheduler) rb_raise(rb_eRuntimeError, "started already");
+  VALUE handovers = rb_const_get(rb_const_get(gyre_mGyre, rb_intern("HTTP1")), rb_intern("Handovers"));
+  acceptor->handovers = rb_class_new_instance(1, &self, handovers);
+  acceptor->handover.run = run_handovers;
   struct gyre_scheduler *scheduler = acceptor->scheduler = gyre_scheduler_current();
+  gyre_thread_check(scheduler);
   gyre_list_append(&scheduler->clients, &acceptor->client.node);
   acceptor->client.mark = mark_client;
   acceptor->client.closing = closing;
@@ -387,6 +438,9 @@ static VALUE acceptor_stats(VALUE self) {
 
 void gyre_init_http1_acceptor(void) {
   id_error = rb_intern("error");
+  id_call = rb_intern("call");
+  id_start = rb_intern("start");
+  id_close = rb_intern("close");
   VALUE http1 = rb_define_module_under(gyre_mGyre, "HTTP1");
   VALUE class = rb_define_class_under(http1, "NativeAcceptor", rb_cObject);
   rb_define_alloc_func(class, acceptor_allocate);
@@ -397,4 +451,5 @@ void gyre_init_http1_acceptor(void) {
   rb_define_method(class, "interrupt", acceptor_interrupt, 1);
   rb_define_method(class, "close", acceptor_close, 0);
   rb_define_method(class, "stats", acceptor_stats, 0);
+  rb_define_method(class, "post", acceptor_post, 0);
 }

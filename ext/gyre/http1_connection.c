@@ -1,6 +1,6 @@
 /*
  * One HTTP/1 connection between its requests, on the loop's fiber: receives, collects a head, keeps
- * the times, starts the handler's fiber, lingers, closes. What runs in the handler's fiber is in
+ * the times, lingers, closes. The handler's fiber is begun by http1_handler.c, and what runs in it is in
  * http1_request.c and http1_response.c. It never waits.
  */
 #include "direct_calls.h"
@@ -15,132 +15,6 @@
 
 #define LINGER_BYTES_LIMIT (1 << 20) /* read off a refused client before it is cut */
 #define HEAD_BUFFER_BYTES 4096
-
-VALUE gyre_cHttp1Connection;
-static ID id_call;
-
-/* --- the handle: what Ruby sees of a connection while its handler runs --- */
-
-static void handle_mark(void *opaque) {
-  struct gyre_http1_connection *connection = opaque;
-  if (!connection) return;
-  rb_gc_mark(connection->acceptor->self);
-  rb_gc_mark(connection->fiber);
-  rb_gc_mark(connection->env);
-  rb_gc_mark(connection->trailers);
-}
-
-static size_t handle_size(const void *opaque) {
-  const struct gyre_http1_connection *connection = opaque;
-  return connection ? sizeof(*connection) + connection->buffer_capacity : 0;
-}
-
-static const rb_data_type_t handle_type = {
-    .wrap_struct_name = "Gyre::HTTP1::NativeConnection",
-    .function = {.dmark = handle_mark, .dfree = NULL, .dsize = handle_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
-
-struct gyre_http1_connection *gyre_http1_connection_get(VALUE self) {
-  struct gyre_http1_connection *connection = rb_check_typeddata(self, &handle_type);
-  return connection;
-}
-
-static VALUE run_handler(VALUE handle) {
-  struct gyre_http1_connection *connection = gyre_http1_connection_get(handle);
-  return rb_funcall(connection->acceptor->handler, id_call, 1, handle);
-}
-
-/* The handler is done, whatever it did: the connection goes on without a fiber, or is gone. */
-static VALUE finish_handler(VALUE handle) {
-  struct gyre_http1_connection *connection = gyre_http1_connection_get(handle);
-  if (!connection) return Qnil;
-  struct gyre_http1_acceptor *acceptor = connection->acceptor;
-
-  RTYPEDDATA_DATA(handle) = NULL;
-  connection->handle = connection->fiber = connection->env = connection->trailers = Qnil;
-  connection->handler = false;
-  gyre_list_remove(&connection->active);
-  acceptor->running--;
-  if (connection->reader) { /* in another fiber of the app's */
-    gyre_wake(acceptor->scheduler, &connection->reader->parked);
-    connection->reader = NULL;
-  }
-  if (connection->state == GYRE_HTTP1_SERVING) gyre_http1_connection_close(connection, true);
-  if (connection->state == GYRE_HTTP1_CLOSED || connection->state == GYRE_HTTP1_HIJACKED) {
-    gyre_http1_connection_free(connection);
-    return Qnil;
-  }
-  struct gyre_loop *loop = &acceptor->scheduler->loop;
-  if (!gyre_timer_armed(&connection->timer) && connection->deadline_ns != INT64_MAX) { /* it fired meanwhile */
-    (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
-  }
-  if (connection->readable) connection->watch.ready(loop, &connection->watch, GYRE_READABLE);
-  return Qnil;
-}
-
-static VALUE handler_main(VALUE handle) {
-  struct gyre_http1_connection *connection = gyre_http1_connection_get(handle);
-  connection->fiber = rb_fiber_current();
-  return rb_ensure(run_handler, handle, finish_handler, handle);
-}
-
-struct starting {
-  struct gyre_http1_connection *connection;
-  VALUE handle;
-  const struct gyre_http1_head *head;
-  const char *bytes;
-};
-
-static VALUE start_body(VALUE argument) {
-  struct starting *starting = (struct starting *)argument;
-  struct gyre_http1_connection *connection = starting->connection;
-  starting->handle = connection->handle = TypedData_Wrap_Struct(gyre_cHttp1Connection, &handle_type, connection);
-  if (!connection->status) gyre_http1_request_begin(connection, starting->head, starting->bytes);
-  return gyre_spawn(connection->acceptor->scheduler, handler_main, connection->handle, Qnil);
-}
-
-/* Runs the handler for a head that is complete, or to refuse (connection->status). */
-static void start_handler(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
-                          const char *at) {
-  struct gyre_http1_acceptor *acceptor = connection->acceptor;
-  struct starting starting = {connection, Qnil, head, at};
-  int state = 0;
-
-  if (connection->is_idle) {
-    connection->is_idle = false;
-    acceptor->idle--;
-  }
-  connection->state = GYRE_HTTP1_SERVING;
-  connection->deadline_ns = INT64_MAX;
-  connection->handler = true;
-  gyre_list_append(&acceptor->active, &connection->active);
-  acceptor->running++;
-  rb_protect(start_body, (VALUE)&starting, &state);
-  if (!state) return;
-
-  /* No memory, or no fiber left: this connection ends, the others go on. Once the handler has begun (its connection may be
-   * gone by now) it is none of its business: its SystemExit and the like, or what another thread raises here. */
-  VALUE error = rb_errinfo();
-  bool fatal = !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) ||
-               rb_obj_is_kind_of(error, rb_eSignal);
-  if (NIL_P(starting.handle)) {
-    connection->handler = false;
-    gyre_list_remove(&connection->active);
-    acceptor->running--;
-    gyre_http1_connection_close(connection, true);
-    gyre_http1_connection_free(connection);
-  } else {
-    struct gyre_http1_connection *left = gyre_http1_connection_get(starting.handle);
-    if (left && NIL_P(left->fiber))
-      finish_handler(starting.handle);
-    else
-      fatal = true;
-  }
-  if (fatal) rb_jump_tag(state);
-  rb_set_errinfo(Qnil);
-  rb_funcall(acceptor->scheduler->self, rb_intern("report"), 2, error, rb_fiber_current());
-}
 
 /* --- memory --- */
 
@@ -246,7 +120,7 @@ const struct gyre_http1_head *gyre_http1_connection_parse(struct gyre_http1_conn
 static bool start_if_parsed(struct gyre_http1_connection *connection) {
   const struct gyre_http1_head *head = gyre_http1_connection_parse(connection);
   if (!head) return false;
-  start_handler(connection, head, connection->buffer + connection->buffer_offset);
+  gyre_http1_handler_start(connection, head, connection->buffer + connection->buffer_offset);
   return true;
 }
 
@@ -273,7 +147,7 @@ static void read_first(struct gyre_http1_connection *connection) {
   int length = gyre_http1_head_parse(&acceptor->head, loop->buffer, (size_t)count, &acceptor->limits.head);
   if (length < 0) {
     refused(connection, &acceptor->head);
-    start_handler(connection, NULL, NULL);
+    gyre_http1_handler_start(connection, NULL, NULL);
     return;
   }
   /* What is not a whole head is kept: the beginning of one, or what follows it. */
@@ -288,7 +162,7 @@ static void read_first(struct gyre_http1_connection *connection) {
     connection->buffer_length = (uint32_t)left;
   }
   if (length > 0) {
-    start_handler(connection, &acceptor->head, loop->buffer);
+    gyre_http1_handler_start(connection, &acceptor->head, loop->buffer);
     return;
   }
   connection->state = GYRE_HTTP1_HEAD;
@@ -374,12 +248,12 @@ static void on_time(struct gyre_timer *timer, void *context) {
   case GYRE_HTTP1_FIRST_BYTE:
     connection->status = 408;
     connection->reason = "no request came in time";
-    start_handler(connection, NULL, NULL);
+    gyre_http1_handler_start(connection, NULL, NULL);
     break;
   case GYRE_HTTP1_HEAD:
     connection->status = 408;
     connection->reason = "the request's head did not come in time";
-    start_handler(connection, NULL, NULL);
+    gyre_http1_handler_start(connection, NULL, NULL);
     break;
   default: gyre_http1_connection_close(connection, false); gyre_http1_connection_free(connection);
   }
@@ -488,13 +362,4 @@ VALUE gyre_http1_connection_address(struct gyre_http1_connection *connection) {
     memcpy(acceptor->last_address, connection->address, 16);
   }
   return rb_str_new_cstr(acceptor->last_text);
-}
-
-void gyre_init_http1_connection(void) {
-  id_call = rb_intern("call");
-  VALUE http1 = rb_define_module_under(gyre_mGyre, "HTTP1");
-  VALUE connection = rb_define_class_under(http1, "Connection", rb_cObject);
-  gyre_cHttp1Connection = rb_define_class_under(http1, "NativeConnection", connection);
-  rb_gc_register_mark_object(gyre_cHttp1Connection);
-  rb_undef_alloc_func(gyre_cHttp1Connection);
 }

@@ -20,6 +20,8 @@ VALUE gyre_http1_error(const char *name, int status, const char *message) {
   return rb_class_new_instance(status ? 2 : 1, arguments, class);
 }
 
+void gyre_http1_request_is_over(void) { rb_raise(rb_eIOError, "this request is over"); }
+
 static struct gyre_http1_connection *serving(VALUE self) {
   struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
   return connection && connection->state == GYRE_HTTP1_SERVING ? connection : NULL;
@@ -101,10 +103,9 @@ static void fail_request(struct gyre_http1_connection *connection, int status, c
 
 static void cut_off(VALUE self) {
   struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
-  if (connection) {
-    connection->keep_alive = false;
-    connection->hung_up = true;
-  }
+  if (!connection) gyre_http1_request_is_over();
+  connection->keep_alive = false;
+  connection->hung_up = true;
   rb_exc_raise(gyre_http1_error("RequestCut", 0, "the client left before the end of the request's body"));
 }
 
@@ -220,14 +221,24 @@ static VALUE read_body(VALUE self, size_t most) {
 
 /* Contract: connection.rb. */
 static VALUE connection_read_body(VALUE self, VALUE most) {
+  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "read_body", 1, &most);
   long length = NUM2LONG(most);
   if (length <= 0) rb_raise(rb_eArgError, "cannot read %ld bytes", length);
   return read_body(self, (size_t)length);
 }
 
+static VALUE connection_interrupt_reader(VALUE self, VALUE fiber, VALUE exception) {
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
+  if (!connection || !connection->reader || connection->reader->parked.fiber != fiber) return Qnil;
+  gyre_interrupt_fiber(connection->acceptor->scheduler, fiber, exception);
+  connection->reader = NULL;
+  return Qnil;
+}
+
 static VALUE connection_trailers(VALUE self) {
   struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
-  return connection && !NIL_P(connection->trailers) ? connection->trailers : rb_hash_new();
+  if (!connection) gyre_http1_request_is_over();
+  return NIL_P(connection->trailers) ? rb_hash_new() : connection->trailers;
 }
 
 /* --- from one request to the next --- */
@@ -287,6 +298,11 @@ static VALUE connection_next_request(VALUE self) {
     return Qnil;
   }
 
+  if (connection->writing) { /* another fiber of the app's is in the middle of a message, which nothing can follow */
+    gyre_http1_connection_close(connection, true);
+    return Qnil;
+  }
+
   connection->requests_served = false;
   connection->status = 0;
   if (++connection->pipelined % PIPELINE_BUDGET == 0) {
@@ -298,8 +314,10 @@ static VALUE connection_next_request(VALUE self) {
     if (connection->buffer_length > connection->buffer_offset) {
       const struct gyre_http1_head *head = gyre_http1_connection_parse(connection);
       if (head) {
-        if (!connection->status)
+        if (!connection->status) {
+          gyre_http1_connection_renew(connection);
           gyre_http1_request_begin(connection, head, connection->buffer + connection->buffer_offset);
+        }
         if (connection->status) {
           gyre_http1_connection_refuse(connection);
           return Qnil;
@@ -323,6 +341,8 @@ static VALUE connection_next_request(VALUE self) {
 /* --- leaving HTTP --- */
 
 static VALUE connection_hijack(VALUE self) {
+  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "hijack", 0, NULL);
+  if (!gyre_http1_connection_get(self)) gyre_http1_request_is_over();
   struct gyre_http1_connection *connection = serving(self);
   if (!connection) rb_raise(rb_eIOError, "the connection is over and cannot be hijacked");
 
@@ -344,12 +364,14 @@ static VALUE connection_hijack(VALUE self) {
 }
 
 static VALUE connection_close(VALUE self) {
+  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "close", 0, NULL);
   struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
   if (connection) gyre_http1_connection_close(connection, false);
   return Qnil;
 }
 
 static VALUE connection_reset(VALUE self) {
+  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "reset", 0, NULL);
   struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
   if (connection) gyre_http1_connection_close(connection, true);
   return Qnil;
@@ -385,6 +407,7 @@ void gyre_init_http1_request(void) {
   VALUE class = gyre_cHttp1Connection;
   rb_define_method(class, "next_request", connection_next_request, 0);
   rb_define_method(class, "read_body", connection_read_body, 1);
+  rb_define_method(class, "interrupt_reader", connection_interrupt_reader, 2);
   rb_define_method(class, "trailers", connection_trailers, 0);
   rb_define_method(class, "hijack", connection_hijack, 0);
   rb_define_method(class, "close", connection_close, 0);

@@ -156,6 +156,8 @@ static int64_t parse_length(VALUE value) {
 
 /* Contract: connection.rb. */
 static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, VALUE body) {
+  if (gyre_http1_is_outside(self))
+    return gyre_http1_hand_over(self, "write_response", 3, (VALUE[]){status, headers, body});
   struct gyre_http1_connection *connection = writable(self);
   if (connection->head_sent || !FIXNUM_P(status) || !RB_TYPE_P(headers, T_HASH) || !RB_TYPE_P(body, T_ARRAY))
     return Qfalse;
@@ -227,6 +229,8 @@ static VALUE framing_symbol(enum gyre_http1_framing framing, VALUE given) {
 }
 
 static VALUE connection_write_head(VALUE self, VALUE status, VALUE headers, VALUE given) {
+  if (gyre_http1_is_outside(self))
+    return gyre_http1_hand_over(self, "write_head", 3, (VALUE[]){status, headers, given});
   struct gyre_http1_connection *connection = writable(self);
   if (connection->head_sent) rb_raise(rb_eRuntimeError, "the head has been sent already");
   int code = NUM2INT(status);
@@ -289,17 +293,20 @@ bool gyre_http1_write_interim(struct gyre_http1_connection *connection, int stat
 }
 
 static VALUE connection_write_interim(VALUE self, VALUE status, VALUE headers) {
+  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "write_interim", 2, (VALUE[]){status, headers});
   struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
   int code = NUM2INT(status);
   if (code < 100 || code > 199 || code == 101) rb_raise(rb_eArgError, "status %d is no interim one", code);
   Check_Type(headers, T_HASH);
-  if (!connection || connection->state != GYRE_HTTP1_SERVING) return Qfalse;
+  if (!connection) gyre_http1_request_is_over();
+  if (connection->state != GYRE_HTTP1_SERVING) return Qfalse;
   return gyre_http1_write_interim(connection, code, headers) ? Qtrue : Qfalse;
 }
 
 /* --- bodies --- */
 
 static VALUE connection_write_body(VALUE self, VALUE string) {
+  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "write_body", 1, &string);
   struct gyre_http1_connection *connection = writable(self);
   Check_Type(string, T_STRING);
   size_t length = (size_t)RSTRING_LEN(string);
@@ -326,6 +333,7 @@ static VALUE connection_write_body(VALUE self, VALUE string) {
 }
 
 static VALUE connection_finish_body(VALUE self) {
+  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "finish_body", 0, NULL);
   struct gyre_http1_connection *connection = writable(self);
   if (connection->framing == GYRE_HTTP1_CHUNKED_BODY) {
     gyre_http1_answer_text(gyre_http1_answer_begin(connection), "0\r\n\r\n");
@@ -350,6 +358,7 @@ static ssize_t send_piece(struct gyre_http1_connection *connection, int file, of
 }
 
 static VALUE connection_write_file(VALUE self, VALUE io, VALUE from, VALUE size) {
+  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "write_file", 3, (VALUE[]){io, from, size});
   struct gyre_http1_connection *connection = writable(self);
   off_t offset = NUM2OFFT(from);
   uint64_t length = NUM2ULL(size), sent = 0;

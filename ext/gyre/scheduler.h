@@ -98,10 +98,17 @@ struct gyre_scheduler {
   struct gyre_timer sweep;
   struct gyre_timer unwinding;       /* ends the wait for what is stopped when it closes */
   uint64_t switches, swept_switches; /* fibers taken off the queue, in all and at the last sweep */
+  struct gyre_list posts;            /* struct gyre_post: from other threads, for the next turn */
   struct gyre_list keepers;          /* things that keep `run` going: listening sockets */
   struct gyre_list clients;          /* struct gyre_client: C parts with Ruby objects to mark */
   bool closed, reset_storage;
   bool suspicious; /* looks for deadlocks also while something goes on */
+};
+
+/* Something to do in the loop's thread; see gyre_post. */
+struct gyre_post {
+  struct gyre_list node; /* in scheduler->posts */
+  void (*run)(struct gyre_scheduler *scheduler, struct gyre_post *post);
 };
 
 /* A part in C that lives on a scheduler and holds Ruby objects. */
@@ -163,6 +170,10 @@ void gyre_park_end(struct gyre_scheduler *scheduler, struct gyre_parked *parked)
 
 /* Makes a parked fiber ready; one that is ready already stays so. */
 void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
+
+/* From any thread that has the GVL: the driver runs it once, at the beginning of its next turn. Nothing happens to a post that
+ * waits already. */
+void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
 
 /* Requeues the current fiber at the end and lets the others run. */
 void gyre_yield(struct gyre_scheduler *scheduler);

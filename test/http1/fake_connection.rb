@@ -23,7 +23,7 @@ module GyreTest
 
     def next_request
       @head_sent = false
-      @closed ? nil : @envs.shift
+      @closed ? nil : @envs.shift&.merge!("rack.hijack" => self)
     end
 
     def write_response(status, headers, body)

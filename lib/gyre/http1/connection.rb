@@ -17,6 +17,9 @@
 # handler.call(connection) in a pooled fiber; that calls next_request until it returns nil. "Parks" below means: waits
 # through the scheduler, so that other fibers run. A parked primitive can be interrupted by any exception; the connection
 # can be closed then.
+#
+# A Connection object is a handle for one request: from the next one on, and when the handler has returned, its methods raise
+# IOError or Errno::EPIPE, and its questions answer as for a closed connection. Any thread may call it (see Handovers).
 
 module Gyre
   module HTTP1
@@ -64,6 +67,8 @@ module Gyre
       # else 80, 443 for https); without one from the socket's own address (IPv6 in brackets; "localhost" and "80" for a
       # Unix socket).
       #
+      # For a second request the env has its handle as rack.hijack, and the receiver is of no more use.
+      #
       # @return [Hash, nil]
       def next_request
         raise NotImplementedError
@@ -76,7 +81,18 @@ module Gyre
       # @return [String, nil] BINARY, 1 to max_bytes bytes, a new one each time; nil at the end
       # @raise [RequestError] 408 between bytes, 413, 400 or 431 for chunks and trailers; ends keep-alive; again and again
       # @raise [RequestCut] the client left before the end, or the connection is closed; the same
+      # @raise [IOError] the request is over
       def read_body(_max_bytes)
+        raise NotImplementedError
+      end
+
+      # For Handovers, from any thread that has the interpreter: if that fiber waits in read_body, the exception is raised there, and
+      # another one may read at once.
+      #
+      # @param fiber [Fiber]
+      # @param exception [Exception]
+      # @return [nil]
+      def interrupt_reader(_fiber, _exception)
         raise NotImplementedError
       end
 

@@ -27,6 +27,7 @@
 require "gyre/errors"
 require "gyre/http1/connection"
 require "gyre/http1/env"
+require "gyre/http1/handovers"
 require "gyre/http1/hijacked_socket"
 require "gyre/http1/limits"
 require "gyre/http1/service"

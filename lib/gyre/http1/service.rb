@@ -21,7 +21,7 @@ module Gyre
       PLAIN_TEXT = "text/plain"
       # In the access log, when the client left before the app had an answer (as nginx has it).
       NO_STATUS = 499
-      private_constant :PASSED_ON, :GONE, :PLAIN_TEXT, :NO_STATUS
+      private_constant :GONE, :PLAIN_TEXT, :NO_STATUS
 
       # @param app [#call] a Rack app
       # @param log [#error] takes a String
@@ -39,8 +39,11 @@ module Gyre
       # @param connection [Connection]
       # @return [void]
       def call(connection)
-        while (env = connection.next_request)
+        env = connection.next_request
+        while env
           answer(connection, env)
+          env = connection.next_request or break
+          connection = env["rack.hijack"] # each request has a handle of its own, which ends with it
         end
         returned = true
       rescue Gyre::Stop

@@ -1,0 +1,335 @@
+# frozen_string_literal: true
+
+# A request belongs to its app, whatever thread the app uses it from, and only until it has ended: each primitive from a foreign
+# thread, what ends such a wait, and what a kept piece of an ended request says. Each case runs on each native backend.
+
+require "test_helper"
+require "timeout"
+require "support/engines"
+require "http1/serving"
+
+GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines::NATIVE) do
+  include GyreTest::HTTP1Serving
+
+  # Has the app's block run in a thread of its own, which the app waits for.
+  in_thread = ->(&block) { Thread.new(&block).tap { |thread| thread.report_on_exception = false }.value }
+
+  # --- the request's body ---
+
+  readings = {
+    "read" => ->(input) { input.read },
+    "read in pieces" => ->(input) { [input.read(4), input.read(1), input.read(100), input.read(1)].inspect },
+    "readpartial" => ->(input) { (+"").tap { |read| read << input.readpartial(5) until read.bytesize == 9 } },
+    "gets" => ->(input) { [input.gets, input.gets, input.gets].inspect },
+    "each" => ->(input) { input.each.to_a.inspect },
+    "close" => ->(input) { input.close.inspect }
+  }
+  expected = {
+    "read" => "line\nrest", "read in pieces" => '["line", "\n", "rest", nil]', "readpartial" => "line\nrest",
+    "gets" => '["line\n", "rest", nil]', "each" => '["line\n", "rest"]', "close" => "nil"
+  }
+
+  define_method(:test_a_body_is_read_from_another_thread_whenever_it_comes) do
+    app = lambda do |env|
+      in_thread.call { [200, {}, [readings.fetch(env["PATH_INFO"].delete_prefix("/").tr("_", " ")).call(env["rack.input"])]] }
+    end
+    serve(app) do |served|
+      client = connect(served)
+      readings.each_key do |name|
+        line = "POST /#{name.tr(" ", "_")} HTTP/1.1"
+        assert_equal expected[name], client.get(line, "line\nrest", content_length: 9).body, name
+        assert_equal expected[name], client.get(line, "5\r\nline\n\r\n4\r\nrest\r\n0\r\n\r\n", transfer_encoding: "chunked").body, name
+        client.request(line, "", content_length: 9)
+        client.silent?(0.005)
+        client << "line\n"
+        client.silent?(0.005) unless name == "close"
+        client << "rest"
+        assert_equal expected[name], client.answer.body, "#{name}, when the body is late"
+      end
+    end
+  end
+
+  define_method(:test_trailers_are_told_in_another_thread) do
+    app = lambda do |env|
+      [200, {}, [in_thread.call { env["rack.input"].read.then { env["gyre.trailers"].call.inspect } }]]
+    end
+    serve(app) do |served|
+      answer = get(served, "POST / HTTP/1.1", "1\r\na\r\n0\r\nx-sum: 5\r\n\r\n", transfer_encoding: "chunked")
+      assert_equal({ "x-sum" => "5" }.inspect, answer.body)
+    end
+  end
+
+  define_method(:test_errors_of_a_body_come_up_in_the_thread_that_reads) do
+    errors = Thread::Queue.new
+    app = lambda do |env|
+      in_thread.call do
+        env["rack.input"].read
+      rescue StandardError => error
+        errors << [error.class, error.backtrace.grep(/#{__FILE__}/).any?]
+        raise
+      end
+    end
+    serve(app) do |served|
+      assert_equal 400, get(served, "POST / HTTP/1.1", "zz\r\n", transfer_encoding: "chunked").status
+      assert_equal [Gyre::HTTP1::RequestError, true], errors.pop
+      connect(served).request("POST / HTTP/1.1", "", content_length: 5).close
+      assert_equal [Gyre::HTTP1::RequestCut, true], errors.pop
+    end
+  end
+
+  # --- the answer ---
+
+  define_method(:test_a_stream_is_written_read_and_closed_in_another_thread) do
+    app = lambda do |_env|
+      body = lambda do |stream|
+        in_thread.call do
+          stream.write("a", "b")
+          stream << "c"
+          stream.flush
+          stream << stream.gets
+          stream << stream.read
+          200.times { stream.write("x" * 10_000) } # more than the socket holds
+          stream.close_write
+          stream.close
+        end
+      end
+      [200, {}, body]
+    end
+    serve(app, buffers: 4096) do |served|
+      answer = get(served, "POST / HTTP/1.1", "line\nrest", content_length: 9)
+      assert_equal "abcline\nrest#{"x" * 2_000_000}", answer.body
+    end
+  end
+
+  define_method(:test_a_body_may_yield_in_another_thread) do
+    app = lambda do |env|
+      body = Object.new
+      body.define_singleton_method(:each) { |&block| in_thread.call { 3.times { |number| block.call("#{number}#{"y" * 50_000}") } } }
+      [200, env["PATH_INFO"] == "/sized" ? { "content-length" => "150003" } : {}, body]
+    end
+    serve(app) do |served|
+      client = connect(served)
+      2.times do
+        %w[/ /sized].each { |path| assert_equal 150_003, client.get("GET #{path} HTTP/1.1").body.bytesize }
+      end
+    end
+  end
+
+  define_method(:test_hints_are_sent_and_ends_are_told_from_another_thread) do
+    finished = Thread::Queue.new
+    app = lambda do |env|
+      in_thread.call do
+        sent = env["rack.early_hints"].call({ "link" => "</style.css>" })
+        env["rack.response_finished"] << ->(_env, status, _headers, error) { finished << [status, error] }
+        [200, {}, [sent.inspect]]
+      end
+    end
+    serve(app) do |served|
+      client = connect(served).request
+      assert_equal [103, "</style.css>"], client.answer(interim: true).then { |answer| [answer.status, answer["link"]] }
+      assert_equal "true", client.answer.body
+      assert_equal [200, nil], finished.pop
+    end
+  end
+
+  define_method(:test_the_socket_is_hijacked_in_another_thread) do
+    app = lambda do |env|
+      talk = ->(io) { in_thread.call { io.write("you said #{io.read(5)}").then { io.close } } }
+      case env["PATH_INFO"]
+      when "/full" then in_thread.call { env["rack.hijack"].call }.then { |io| talk.call(io) } && [200, {}, []]
+      else [200, { "rack.hijack" => talk }, []]
+      end
+    end
+    serve(app) do |served|
+      client = connect(served).request("GET /full HTTP/1.1", "hello")
+      assert_equal "you said hello", client.rest
+      client = connect(served).request("GET /partial HTTP/1.1")
+      client << "hello"
+      assert_equal "you said hello", client.answer.body
+    end
+  end
+
+  define_method(:test_reset_and_close_from_another_thread_end_the_connection) do
+    app = ->(env) { in_thread.call { env["rack.hijack"].public_send(env["PATH_INFO"].delete("/")) } && nil }
+    serve(app) do |served|
+      assert_predicate connect(served).request("GET /close HTTP/1.1"), :ended?
+      assert_predicate connect(served).request("GET /reset HTTP/1.1"), :reset?
+      served.errors.clear # an app owes an answer
+      eventually { served.stats[:connections].zero? }
+    end
+  end
+
+  # --- others ---
+
+  define_method(:test_threads_that_read_take_no_other_request_with_them) do
+    ready = Thread::Queue.new
+    app = lambda do |env|
+      next [200, {}, [in_thread.call { env["rack.input"].read }]] if env["PATH_INFO"] == "/read"
+
+      ready << true
+      turns = 0
+      until env["gyre.server"].empty?
+        turns += 1
+        sleep 0
+      end
+      [200, {}, [turns.to_s]]
+    end
+    waiting = [true]
+    serve(app, env: { "gyre.server" => waiting }) do |served|
+      victims = Array.new(20) { connect(served).request }
+      20.times { ready.pop }
+      readers = Array.new(10) { connect(served).request("POST /read HTTP/1.1", "a", content_length: 3) }
+      readers.each { |reader| reader << "bc" }
+      assert_equal ["abc"] * 10, readers.map { |reader| reader.answer.body }
+      waiting.clear
+      victims.each { |victim| assert_operator victim.answer.body.to_i, :>, 0 }
+    end
+  end
+
+  define_method(:test_a_fiber_of_another_loop_reads_and_its_loop_goes_on) do
+    app = lambda do |env|
+      answer = in_thread.call do
+        Gyre.run do |task|
+          beats = 0
+          beating = task.async { loop { sleep(0.001).then { beats += 1 } } }
+          body = env["rack.input"].read
+          beating.stop
+          [body, beats.positive?].inspect
+        end
+      end
+      [200, {}, [answer]]
+    end
+    serve(app) do |served|
+      client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
+      client.silent?(0.02)
+      client << "abc"
+      assert_equal ["abc", true].inspect, client.answer.body
+    end
+  end
+
+  # --- the end of such a wait ---
+
+  define_method(:test_a_thread_may_be_interrupted_while_it_waits_and_the_request_goes_on) do
+    app = lambda do |env|
+      first = in_thread.call do
+        Timeout.timeout(0.01) { env["rack.input"].read(3) }
+      rescue Timeout::Error
+        "late"
+      end
+      [200, {}, [first, " ", in_thread.call { env["rack.input"].read }]]
+    end
+    serve(app) do |served|
+      client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
+      client.silent?(0.03)
+      client << "abc"
+      assert_equal "late abc", client.answer.body
+    end
+  end
+
+  define_method(:test_a_killed_thread_leaves_nothing_behind) do
+    app = lambda do |env|
+      thread = Thread.new { env["rack.input"].read }
+      sleep 0.001 until thread.status == "sleep"
+      thread.kill.join
+      [200, {}, [env["rack.input"].read]]
+    end
+    serve(app) do |served|
+      client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
+      client.silent?(0.01)
+      assert_equal "abc", client.write("abc").answer.body
+    end
+  end
+
+  define_method(:test_a_thread_gets_an_error_when_the_server_ends_meanwhile) do
+    errors = Thread::Queue.new
+    threads = Thread::Queue.new
+    app = lambda do |env|
+      threads << Thread.new do
+        env["rack.input"].read
+      rescue Exception => error # rubocop:disable Lint/RescueException
+        errors << error
+        begin
+          env["rack.input"].read
+        rescue Exception => again # rubocop:disable Lint/RescueException
+          errors << again
+        end
+      end
+      sleep
+    end
+    serve(app) do |served|
+      connect(served).request("POST / HTTP/1.1", "", content_length: 3)
+      eventually { threads.size == 1 && served.stats[:running] == 1 }
+    end
+    2.times { assert_kind_of IOError, errors.pop(true) } if threads.pop.join(GyreTest::HTTP1Serving::PATIENCE_S)
+    assert_empty errors
+  end
+
+  # --- the end of a request ---
+
+  define_method(:test_what_is_kept_of_an_ended_request_raises_and_the_next_one_is_whole) do
+    kept = nil
+    seen = Thread::Queue.new
+    attempts = {
+      read: ->(env, _) { env["rack.input"].read(10) }, gets: ->(env, _) { env["rack.input"].gets },
+      hints: ->(env, _) { env["rack.early_hints"].call({}) }, hijack: ->(env, _) { env["rack.hijack"].call },
+      trailers: ->(env, _) { env["gyre.trailers"].call }, write: ->(_, stream) { stream.write("x") },
+      answer: ->(env, _) { env["rack.hijack"].write_response(200, {}, []) }
+    }
+    app = lambda do |env|
+      if env["PATH_INFO"] == "/first"
+        env["rack.input"].read
+        body = lambda do |stream|
+          kept = [env, stream]
+          stream << "first"
+        end
+        next [200, {}, body]
+      end
+
+      attempts.each do |name, attempt|
+        [->(&block) { block.call }, in_thread].each do |way|
+          way.call { attempt.call(*kept) }
+          seen << [name, :nothing]
+        rescue IOError, Errno::EPIPE => error
+          seen << [name, error.class]
+        end
+      end
+      kept.first["rack.hijack"].close
+      [200, {}, [env["rack.input"].read]]
+    end
+    serve(app) do |served|
+      first = "POST /first HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"
+      second = "POST /second HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\n\r\nSECRET"
+      client = connect(served)
+      [[first + second], [first, second]].each do |messages| # pipelined, and one after the other
+        bodies = messages.flat_map do |message|
+          client << message
+          Array.new(message.scan("HTTP/1.1").size) { client.answer.body }
+        end
+        assert_equal %w[first SECRET], bodies
+        told = Array.new(seen.size) { seen.pop }
+        assert_equal attempts.keys.flat_map { |name| [name] * 2 }, told.map(&:first)
+        assert_empty told.select { |_, error| error == :nothing }
+      end
+    end
+  end
+
+  define_method(:test_a_fiber_that_waits_for_a_body_hears_of_the_end_of_its_request) do
+    told = Thread::Queue.new
+    app = lambda do |env|
+      next [200, {}, ["second"]] if env["PATH_INFO"] == "/second"
+
+      Fiber.schedule do
+        env["rack.input"].read
+      rescue StandardError => error
+        told << error
+      end
+      [200, {}, ["first"]]
+    end
+    serve(app) do |served|
+      client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
+      assert_equal "first", client.answer.body
+      assert_kind_of StandardError, told.pop
+      assert_equal "second", get(served, "GET /second HTTP/1.1").body
+    end
+  end
+end
