@@ -3,9 +3,9 @@
 # What makes a log file remember its acknowledged clients: `<logfile>.journal`, beside it. Written by Output::File, read again by
 # Recovery when the server starts. An entry goes in before each batch that holds acknowledged records (journal/entry.rb draws it):
 #
-#   1 entry: where the batch goes, its CRC, the clients' sequence numbers ── fdatasync of the journal
+#   1 entry: where the batch goes, its CRC, the clients' sequence numbers ── fsync of the journal
 #   2 the batch is written to the log file
-#   3 fdatasync of the log file                                 4 the clients hear "ack"
+#   3 fsync of the log file                                     4 the clients hear "ack"
 #
 # So whenever the process or the machine dies, the last entry tells whether its batch is whole in the file (its sequence numbers
 # count) or not (it is cut off, none of it was acknowledged, and the clients send it again). All entries before the last one
@@ -88,8 +88,8 @@ module Gyre
         bytes = Entry.encode_batch(batch)
         @open_batch = batch
         Output::Writing.put(@io, bytes, @trouble, &trying)
-        @trouble.overcome("sync #{@path}") { Output::Writing.beside { @io.fdatasync } }
         @bytesize += bytes.bytesize
+        sync(bytes)
       end
 
       # @return [Boolean] whether {#compact} is worth it
@@ -103,10 +103,8 @@ module Gyre
         raise Error, "#{@path}: a batch is still open" if @open_batch
 
         forget(time)
-        bytes = Entry.encode_snapshot(@clients)
-        @trouble.overcome("write #{@path}") { replace(bytes) }
+        renew
         @used = @ready = true
-        @bytesize = @snapshot_bytes = bytes.bytesize
       end
 
       def close
@@ -163,6 +161,26 @@ module Gyre
         @trouble.say("more than #{CLIENTS_LIMIT} acknowledged clients: those unseen for longest are forgotten")
       end
 
+      # After a failed sync it is not known what is on the disk: the entry goes into a new file then, and so does all before it.
+      def sync(entry)
+        doubtful = false
+        @trouble.overcome("sync #{@path}") do
+          next renew(entry) if doubtful
+
+          doubtful = true
+          Output::Writing.beside { Output::Writing.sync(@io) }
+        end
+      end
+
+      # A snapshot takes the place of all that was entered.
+      # @param entry [String] of the open batch
+      def renew(entry = "")
+        snapshot = Entry.encode_snapshot(@clients)
+        @trouble.overcome("write #{@path}") { replace(snapshot + entry) }
+        @snapshot_bytes = snapshot.bytesize
+        @bytesize = @snapshot_bytes + entry.bytesize
+      end
+
       def replace(bytes)
         fresh = Output::Access.private_file("#{@path}.new", ::File::WRONLY | ::File::APPEND | ::File::TRUNC)
         fresh.sync = true
@@ -170,7 +188,7 @@ module Gyre
         at = 0
         at += fresh.write_nonblock(bytes.byteslice(at, Output::Writing::PIECE_BYTES)) while at < bytes.bytesize
         Output::Writing.beside do
-          fresh.fdatasync
+          Output::Writing.sync(fresh)
           ::File.rename(fresh.path, @path)
           Output::Writing.sync_folder(@path)
         end

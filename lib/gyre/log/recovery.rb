@@ -5,13 +5,14 @@
 # entry does not speak of, and never more bytes than one batch has.
 #
 #   the file from the entry's offset on          is                 then
-#   as long as the batch or longer, CRC right    whole              its sequence numbers count, after an fdatasync
+#   as long as the batch or longer, CRC right    whole              its sequence numbers count
 #   not longer than the batch, or CRC wrong      torn               cut off at the offset; they do not count
 #   longer than the batch, CRC wrong             changed by others  left alone; they do not count
 #   not to be found                              gone               they do not count
 #
 # The file is the log file if its dev and ino are the entry's, or one beside it (renamed by logrotate), or else the log file if
-# the bytes are there all the same (restored from a copy).
+# the bytes are there all the same (restored from a copy). Before it is read, it is synced, and its pages are dropped from the page cache:
+# a server that was killed after a failed sync leaves pages there that the kernel takes for written, and the disk has other bytes.
 require "gyre/log/journal"
 require "zlib"
 
@@ -30,6 +31,7 @@ module Gyre
         if journal.torn_bytes.positive?
           trouble.say("the journal's last #{journal.torn_bytes} bytes are no whole entry: a commit was cut off there")
         end
+        Output::Writing.forget_pages(path)
         verdict = settle(path, journal, trouble)
         end_line(path)
         verdict
@@ -38,9 +40,10 @@ module Gyre
       def settle(path, journal, trouble)
         batch = journal.open_batch or return :clean
         file = holder(path, batch)
+        Output::Writing.forget_pages(file) unless file == path
         verdict = judge(file, batch, same: file && same?(::File.stat(file), batch))
         case verdict
-        when :whole then sync(file)
+        when :whole then Output::Writing.sync_folder(file)
         when :torn then cut_off(file, batch, trouble)
         else trouble.say("the file of the last commit is #{verdict}: what its clients send again is stored again")
         end
@@ -86,17 +89,13 @@ module Gyre
         crc if left.zero?
       end
 
-      def sync(file)
-        ::File.open(file, "r+b", &:fdatasync)
-      end
-
       def cut_off(file, batch, trouble)
         size = ::File.size(file)
         return if size <= batch.offset
 
         ::File.open(file, "r+b") do |io|
           io.truncate(batch.offset)
-          io.fdatasync
+          Output::Writing.sync(io)
         end
         trouble.say("a commit was cut off: its #{size - batch.offset} bytes are taken away, its clients send them again")
       end
@@ -111,7 +110,7 @@ module Gyre
         end
       end
 
-      private_class_method :settle, :holder, :same?, :judge, :checksum, :sync, :cut_off, :end_line
+      private_class_method :settle, :holder, :same?, :judge, :checksum, :cut_off, :end_line
     end
   end
 end

@@ -94,7 +94,7 @@ module Gyre
         flags.on("-c", "--config FILE", "the configuration, YAML: Analogger's or more") { |value| @path = value }
         set(flags, "-d", "--default [PATH]", "for services without a log of their own; - is", "standard output", :default_log)
         set(flags, "-i", "--interval [SECONDS]", "between writes (1)", :interval)
-        set(flags, "-s", "--syncinterval [SECONDS]", "between fdatasyncs (60); 0 never", :syncinterval)
+        set(flags, "-s", "--syncinterval [SECONDS]", "between syncs (60); 0 never", :syncinterval)
       end
 
       def process(flags)

@@ -443,7 +443,7 @@ class LogOutputFileTest < Minitest::Test
 
   # The block runs in place of the wait for the disk, in the thread that waits.
   def slow(output, &block)
-    file(output).define_singleton_method(:fdatasync) do
+    file(output).define_singleton_method(:fsync) do
       block.call
       super()
     end

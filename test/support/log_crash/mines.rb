@@ -19,10 +19,6 @@ module GyreTest
           Mines.step(bytes.bytesize, ->(part) { super(bytes.byteslice(0, part), offset) }) { super }
         end
 
-        def fdatasync
-          Mines.step { super }
-        end
-
         def fsync
           is_a?(File) ? Mines.step { super } : super
         end

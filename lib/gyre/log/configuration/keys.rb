@@ -65,7 +65,7 @@ module Gyre
           row("key_file", :text, "the file that holds the key", needs: :file),
           row("secret", :ignored, "does nothing, as in Analogger", hidden: true),
           row("interval", :seconds, "seconds between writes (1)"),
-          row("syncinterval", :seconds, "seconds between fdatasyncs (60); 0 never"),
+          row("syncinterval", :seconds, "seconds between syncs (60); 0 never"),
           row("default_log", :destination, "where services go that no log names; - is STDOUT", needs: :folder),
           row("daemonize", :flag, "true: leave the terminal"),
           row("pidfile", :text, "a file that holds the process id while the server runs", needs: :folder),

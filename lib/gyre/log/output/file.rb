@@ -26,8 +26,6 @@ module Gyre
         LOCK_PATIENCE_S = 10
         # How often the file may be renamed while it is opened (logrotate at that very moment).
         OPENINGS_LIMIT = 10
-        # A device that has no fdatasync.
-        UNSYNCABLE = [Errno::EINVAL, Errno::ENOTSUP, Errno::ENOSYS].freeze
         NOBODY = {}.freeze
         IF_THE_MACHINE_FAILS = "a crash of the machine may lose lines since the last sync, no acknowledged ones"
 
@@ -63,6 +61,9 @@ module Gyre
           raise
         end
 
+        # So much may be written and not synced: after a failed sync it is read and written again.
+        UNSYNCED_BYTES_LIMIT = 256 * 1024 * 1024
+
         # Writes everything. With clients this is a commit: it is durable, and counts as stored, when {#sync} has returned.
         # @param data [String] finished lines
         # @param clients [Hash{String=>Integer}]
@@ -71,23 +72,24 @@ module Gyre
           raise IOError, "#{@path}: a commit was interrupted: close it and open it anew" if @journal.open_batch
 
           look_after_others
+          sync if @end - @durable > UNSYNCED_BYTES_LIMIT
           @rotation&.pack_rest
           rotate if @rotation&.due?(@io.stat, data.bytesize, @clock.call)
           start_over(data.bytesize) until catch(:anew) { clients.nil? || clients.empty? ? append(data) : commit(data, clients) }
         end
 
-        # Returns when all that was written is durable, after a failed sync by writing the commit once more: the kernel may
-        # have thrown its pages away.
+        # Returns when all that was written is durable, after a failed sync by writing it once more.
         def sync
           return unless @unsynced || @commit
 
+          doubtful = false
           @trouble.overcome("sync", meanwhile: IF_THE_MACHINE_FAILS) do
-            Writing.beside { fdatasync }
-          rescue SystemCallError
-            rewrite if @commit
-            raise
+            write_again if doubtful
+            doubtful = true
+            Writing.beside { flush }
           end
           @unsynced = false
+          @durable = @end
           finish_commit if @commit
         end
 
@@ -150,8 +152,9 @@ module Gyre
           io, fresh = @access.open(@path, (@io.stat if @io && !@io.closed?))
           io.sync = true
           @lock.take(io)
-          @unsynced = @nameless = true if fresh
-          @end = io.size
+          @unsynced = true if fresh
+          @nameless = true # others may have made it
+          @durable = @end = io.size
           io
         rescue ArgumentError
           io&.close
@@ -163,7 +166,7 @@ module Gyre
 
           Recovery.run(@path, @journal, @trouble)
           @journal.compact(seconds) if @journal.used?
-          @end = @io.size
+          @durable = @end = @io.size
         end
 
         # What others did with the file since the last write.
@@ -179,6 +182,7 @@ module Gyre
             # after a crash.
             @journal.compact(seconds)
           end
+          @durable = stat.size if stat.size < @durable
         end
 
         # Another file has the name now (logrotate's create): what is written from here on must not go to the old one, which is
@@ -232,23 +236,28 @@ module Gyre
           @commit = Commit.new(entry, data, @end != entry.offset + entry.length)
         end
 
-        def fdatasync
-          @io.fdatasync
+        def flush
+          Writing.sync(@io)
           Writing.sync_folder(@path) if @nameless
           @nameless = false
-        rescue *UNSYNCABLE
-          nil
         end
 
+        # All since the last good sync: a commit from memory, what stands before it as the page cache has it. It is cut off first,
+        # for bytes in their old place may go to blocks that the file system never adds to the file (ext4's unwritten extents).
         # Interrupted, it leaves the commit to recovery: there is none here meanwhile.
-        def rewrite
+        def write_again
           commit, @commit = @commit, nil
-          entry = commit.entry
-          @trouble.overcome("cut") { @io.truncate(entry.offset) if @io.size == entry.offset + entry.length }
-          Writing.put(@io, commit.data, @trouble)
+          start = commit ? commit.entry.offset : @end
+          if @io.size == @end
+            before = Writing.read_through(@io, @path, @durable, start)
+            @trouble.overcome("cut") { @io.truncate(before ? @durable : start) }
+            Writing.put(@io, before || ("\n" * (-start % Writing::BLOCK_BYTES)), @trouble)
+          end
+          Writing.put(@io, commit.data, @trouble) if commit
           @end = @io.size
-          commit.astray = @end != entry.offset + entry.length
+          commit.astray = @end != start + commit.entry.length if commit
           @commit = commit
+          Writing.refresh_name(@path) if @nameless
         end
 
         # Where the file changed under our hands, the bytes are not where the entry says: then only a snapshot tells it.

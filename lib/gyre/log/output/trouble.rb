@@ -27,9 +27,11 @@ module Gyre
           @report = report
           @longest_pause_s = longest_pause_s
           @text = nil
+          @depth = 0
         end
 
-        # Runs the block again and again until it raises none of these errors.
+        # Runs the block again and again until it raises none of these errors. Blocks may be nested: it works again when the outermost
+        # one has ended.
         # @param doing [String] what is tried, for the message
         # @param errors [Array<Class>]
         # @param meanwhile [String] what becomes of the bytes, for the message
@@ -37,6 +39,7 @@ module Gyre
         def overcome(doing, *errors, meanwhile: KEPT)
           errors = [SystemCallError] if errors.empty?
           pause_s = FIRST_PAUSE_S
+          @depth += 1
           begin
             value = yield
           rescue Errno::EINTR
@@ -47,8 +50,10 @@ module Gyre
             pause_s *= 2
             retry
           end
-          over if @text
+          over if @text && @depth == 1
           value
+        ensure
+          @depth -= 1
         end
 
         # A message about the output, apart from any trouble.

@@ -18,6 +18,10 @@ module Gyre
         # whoever waits for long (a pipe that nobody reads) shall not keep an idle loop awake.
         PASS_S = 0.001
         PASSES = 100
+        # No file system has larger blocks.
+        BLOCK_BYTES = 65_536
+        # What devices, pipes and some file systems say that have no fsync.
+        UNSYNCABLE = [Errno::EINVAL, Errno::ENOTSUP, Errno::ENOSYS].freeze
 
         module_function
 
@@ -64,10 +68,58 @@ module Gyre
           passing&.stop
         end
 
+        # Makes what was written durable. For a thread, it blocks. An error is told once: the kernel takes the pages that it could not
+        # write for clean, and the next call succeeds. So after an error nothing counts that was not written again. IO#fdatasync
+        # must not be used: after an error Ruby tries fsync(2), and returns what that says.
+        # @param io [IO]
+        # @raise [SystemCallError]
+        def sync(io)
+          io.fsync
+        rescue *UNSYNCABLE
+          nil
+        end
+
         # Makes a file's name durable: a new one's, a renamed one's. For a thread, it blocks.
         # @param path [String]
+        # @raise [SystemCallError]
         def sync_folder(path)
-          ::File.open(::File.dirname(path), &:fsync)
+          ::File.open(::File.dirname(path)) { |folder| sync(folder) }
+        end
+
+        # Reads from a file that is open for writing only, whatever its name is by now.
+        # @param io [IO]
+        # @param path [String]
+        # @param from [Integer]
+        # @param upto [Integer] the offset behind the last byte
+        # @return [String, nil] nil: it cannot be read
+        def read_through(io, path, from, upto)
+          return "" if from >= upto
+
+          ["/proc/self/fd/#{io.fileno}", path].each do |name|
+            ::File.open(name, "rb") { |file| return file.pread(upto - from, from) if ::File.identical?(file, io) }
+          rescue SystemCallError, EOFError
+            next
+          end
+          nil
+        end
+
+        # Has the pages of a file read from the disk again, as far as they have been written to it. For a thread, it blocks.
+        # @param path [String]
+        # @raise [SystemCallError]
+        def forget_pages(path)
+          ::File.open(path, "r+b") do |io|
+            sync(io)
+            io.advise(:dontneed)
+          end
+        end
+
+        # Changes a folder's entry and changes it back, so that the next sync of the folder writes it.
+        # @param path [String]
+        # @raise [SystemCallError]
+        def refresh_name(path)
+          away = "#{path}.#{Process.pid}.renamed"
+          ::File.rename(path, away) if ::File.exist?(path)
+          ::File.rename(away, path) if ::File.exist?(away)
         end
       end
     end

@@ -1,0 +1,136 @@
+# frozen_string_literal: true
+
+# Gyre::Log::Output::File on a disk whose writes fail: what counts as stored is on the disk, as a power failure at that moment shows, and
+# once the disk works again each line is there once.
+
+require "test_helper"
+require "json"
+require "tmpdir"
+require "support/failing_disk"
+
+class LogOutputFailingDiskTest < Minitest::Test
+  ID = "0123456789abcdef0123456789abcdef"
+
+  PROLOGUE = <<~'RUBY'
+    require "gyre"
+    require "gyre/log/output/file"
+    require "json"
+    require "support/failing_disk"
+    ID = "0123456789abcdef0123456789abcdef"
+    DISK = GyreTest::FailingDisk.new(ARGV[0])
+    SAID = Thread::Queue.new
+    def output
+      Gyre::Log::Output::File.new(File.join(DISK.folder, "log"), report: SAID.method(:push), longest_pause_s: 0.01)
+    end
+
+    def lines(batch)
+      (1..2000).map { |number| "batch #{batch} line #{number} #{"x" * 80}\n" }.join
+    end
+
+    def on_disk(name = "log")
+      DISK.read_after_a_power_failure(name)
+    end
+
+    def await(words)
+      loop { break if SAID.pop.include?(words) }
+    end
+  RUBY
+
+  # A sync fails once, and would succeed next: the kernel has taken the pages for written.
+  def test_what_counts_as_stored_is_on_a_disk_that_failed
+    result = on_a_failing_disk(<<~'RUBY')
+      log = output
+      log.write("before\n", { ID => 1 })
+      log.sync
+      DISK.break
+      log.write("plain\n" * 3000)
+      writing = Thread.new do
+        (2..4).each do |number|
+          log.write(lines(number), { ID => number })
+          log.sync
+        end
+      end
+      await("cannot sync")
+      pictures = Array.new(4) do
+        stored = log.stored_by(ID)
+        sleep 0.05
+        [stored, on_disk.scan(/^batch (\d) line 2000 x{80}$/).flatten.map(&:to_i).max || 1]
+      end
+      DISK.mend
+      writing.join
+      text = on_disk
+      log.close
+      puts JSON.generate(pictures: pictures, whole: text == "before\n" + ("plain\n" * 3000) + (2..4).map { |number| lines(number) }.join,
+                         stored: log.stored_by(ID))
+    RUBY
+    result["pictures"].each { |stored, there| assert_operator there, :>=, stored, "acknowledged, and not on the disk" }
+    assert_equal [true, 4], result.values_at("whole", "stored")
+  end
+
+  def test_a_journals_entry_is_on_the_disk_before_its_batch_is_written
+    result = on_a_failing_disk(<<~'RUBY')
+      log = output
+      log.write("before\n", { ID => 1 })
+      log.sync
+      clients = Array.new(20_000) { |number| format("%032x", number) }
+      DISK.break
+      writing = Thread.new do
+        log.write("one\n", clients.to_h { |id| [id, 7] })
+        log.sync
+      end
+      await("cannot sync")
+      early = log.stored_by(clients.last)
+      DISK.mend
+      writing.join
+      journal = on_disk("log.journal")
+      found = {}
+      Gyre::Log::Journal::Entry.each(journal) { |entry| found.merge!(entry.clients) }
+      log.close
+      puts JSON.generate(early: early, entered: clients.count { |id| found[id] == 7 }, text: on_disk)
+    RUBY
+    assert_equal [0, 20_000, "before\none\n"], result.values_at("early", "entered", "text")
+  end
+
+  # Its pages stay in the cache, whole and taken for written.
+  def test_a_server_that_was_killed_after_a_failed_sync_leaves_nothing_that_its_successor_believes
+    result = on_a_failing_disk(<<~'RUBY')
+      log = output
+      log.write("before\n", { ID => 1 })
+      log.sync
+      log.close
+      DISK.break
+      reader, writer = IO.pipe
+      child = fork do
+        log = output
+        Thread.new do
+          await("cannot sync")
+          writer.write("x")
+        end
+        log.write(lines(2), { ID => 2 })
+        log.sync
+      end
+      reader.read(1)
+      Process.kill(:KILL, child)
+      Process.wait(child)
+      cached = File.size(File.join(DISK.folder, "log"))
+      DISK.mend
+      log = output
+      stored = log.stored_by(ID)
+      text = on_disk
+      log.close
+      puts JSON.generate(stored: stored, there: text.include?(lines(2)) ? 2 : 1, cached: cached)
+    RUBY
+    assert_operator result["there"], :>=, result["stored"], "stored, it says, and not on the disk"
+  end
+
+  private
+
+  def on_a_failing_disk(code)
+    reason = GyreTest::FailingDisk.missing and skip reason
+    Dir.mktmpdir do |folder|
+      result = run_program(*GyreTest::FailingDisk.around(*ruby_command("-I#{ROOT}/test", "-e", PROLOGUE + code, folder)), within_s: 60)
+      assert_equal ["", true], [result.err, result.status.success?]
+      JSON.parse(result.out)
+    end
+  end
+end
