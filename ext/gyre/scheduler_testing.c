@@ -8,13 +8,15 @@
 /*
  * From now on the time stands still but for jumps, and the ready fibers are drawn.
  *
- * @param seed [Integer] the same one gives the same order
+ * @param seed [Integer, nil] the same one gives the same order; nil leaves the ready fibers in their own
  * @return [nil]
  */
 static VALUE scheduler_simulate(VALUE self, VALUE seed) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
-  uint64_t random = NUM2ULL(seed) * UINT64_C(0x9e3779b97f4a7c15) + 1; /* neighbouring seeds are far apart */
-  scheduler->random = random ? random : 1;
+  if (!NIL_P(seed)) {
+    uint64_t random = NUM2ULL(seed) * UINT64_C(0x9e3779b97f4a7c15) + 1; /* neighbouring seeds are far apart */
+    scheduler->random = random ? random : 1;
+  }
   scheduler->loop.virtual_ns = gyre_timers_now();
   return Qnil;
 }

@@ -4,6 +4,7 @@
 
 require "test_helper"
 require "support/engines"
+require "support/guide"
 
 GyreTest::Engines.test_case("DocsSightTest") do
   guide = File.expand_path("../../docs/sight.md", __dir__)
@@ -13,14 +14,16 @@ GyreTest::Engines.test_case("DocsSightTest") do
 
   def test_the_programs_print_what_the_guide_says
     assert_equal 4, programs.size
-    runs = programs.map { |code, _| Thread.new { ruby("-e", code, env: { "GYRE_BACKEND" => backend }) } }.map(&:value)
-    programs.zip(runs) do |(code, expected), run|
-      again = -> { ruby("-e", code, env: { "GYRE_BACKEND" => backend }) }
-      in_one_of(run, again) { |one| assert_equal [alike(expected), ""], [alike(one.out), one.err], code }
-    end
+    runs = programs.map { |code, _| Thread.new { ruby(*clock(code), "-e", code, env: { "GYRE_BACKEND" => backend }) } }
+    programs.zip(runs.map(&:value)) { |(code, expected), run| assert_equal [alike(expected), ""], [alike(run.out), run.err], code }
   end
 
   private
+
+  # One computes until its time is over, which takes real time.
+  def clock(code)
+    code.include?("def checksum") ? [] : GyreTest::Guide::VIRTUAL
+  end
 
   def alike(text)
     lines = text.gsub(/\d+\.\d+ s/, "0 s").gsub("thread main, #{backend}:", "thread main, epoll:").lines

@@ -6,4 +6,4 @@ require "test_helper"
 require "support/engines"
 require "support/guide"
 
-GyreTest::Guide.test_case("DocsTasksTest", "tasks.md", least: 9)
+GyreTest::Guide.test_case("DocsTasksTest", "tasks.md", least: 9, virtual: true)

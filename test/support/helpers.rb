@@ -27,31 +27,6 @@ module GyreTest
       result
     end
 
-    # For what a clock decides: runs the block, and when it fails again with times that are 5 and 25 times as long, for a busy machine may
-    # be too late for the short ones. What is wrong fails with all of them.
-    # @yieldparam pace [Integer] by which the block multiplies its times
-    # @return what the block returned
-    def at_some_pace(paces = [1, 5, 25])
-      yield paces.first
-    rescue Minitest::Skip
-      raise
-    rescue Minitest::Assertion, SystemCallError
-      paces.size == 1 ? raise : at_some_pace(paces.drop(1)) { |pace| yield pace }
-    end
-
-    # For a program whose times are not ours to choose: checks a run of it, and when that fails two more, for a busy machine may have
-    # been too late. What is wrong fails each time.
-    # @param first [Object] a run that was made before
-    # @param again [Proc] makes another one
-    # @yieldparam run
-    def in_one_of(first, again, more: 2)
-      yield first
-    rescue Minitest::Skip
-      raise
-    rescue Minitest::Assertion
-      more.zero? ? raise : in_one_of(again.call, again, more: more - 1) { |run| yield run }
-    end
-
     # Seconds that the block took.
     # @return [Float]
     def duration_s

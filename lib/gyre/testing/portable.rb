@@ -103,9 +103,9 @@ module Gyre
   class Scheduler
     class Portable
       # From now on the time stands still but for jumps, and the ready fibers are drawn.
-      # @param seed [Integer] the same one gives the same order
+      # @param seed [Integer, nil] the same one gives the same order; nil leaves the ready fibers in their own
       def simulate(seed)
-        @fibers.extend(Testing::Drawn).random = Random.new(seed)
+        @fibers.extend(Testing::Drawn).random = Random.new(seed) if seed
         @simulation = @loop.simulate
         nil
       end

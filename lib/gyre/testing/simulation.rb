@@ -28,11 +28,11 @@ module Gyre
       attr_reader :random
 
       # @param scheduler [Scheduler]
-      # @param seed [Integer]
+      # @param seed [Integer, nil] nil leaves the ready fibers in their own order
       def initialize(scheduler, seed)
         @scheduler = scheduler
-        @random = Random.new(seed)
-        scheduler.simulate(seed & 0xffff_ffff_ffff_ffff)
+        @random = Random.new(seed || 0)
+        scheduler.simulate(seed && (seed & 0xffff_ffff_ffff_ffff))
         @begun_at = now
       end
 
