@@ -15,7 +15,8 @@ module Gyre
     INTERRUPTED = 130 # INT before anything ran: 128 + 2, as shells have it
 
     # Without a name it is serve, so that Analogger's command line works as it is.
-    COMMANDS = { "serve" => "Serve", "send" => "Send", "tail" => "Tail", "status" => "Status" }.freeze
+    COMMANDS = { "serve" => "Serve", "send" => "Send", "tail" => "Tail", "status" => "Status",
+                 "reopen" => "Reopen" }.freeze
 
     # @param arguments [Array<String>] what follows `gyre log`
     # @param out [IO]

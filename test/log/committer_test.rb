@@ -203,6 +203,16 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
     end
   end
 
+  def test_a_reopen_may_be_waited_for
+    with_committer(interval: 60) do |committer, _sink, output|
+      assert committer.reopen(20)
+      assert_equal :reopen, output.calls.last
+      refute committer.reopen(0)
+      output.define_singleton_method(:reopen) { false } # the former file is kept
+      refute committer.reopen(20)
+    end
+  end
+
   def test_reopen_comes_after_what_is_there
     with_committer(interval: 60) do |committer, sink, output|
       sink.add("one\n")

@@ -72,10 +72,14 @@ module Gyre
         @lanes.map(&:order_sync).zip(@lanes).all? { |ticket, lane| lane.await(ticket, deadline) }
       end
 
-      # Has the outputs synced, closed and opened anew, each after what it has to write. Does not wait.
-      def reopen
+      # Has the outputs synced, closed and opened anew, each after what it has to write.
+      # @param timeout [Numeric, nil] how long to wait for that; nil: not at all
+      # @return [Boolean] whether all have done it by then
+      def reopen(timeout = nil)
         pass
-        @lanes.each(&:order_reopen)
+        tickets = @lanes.map(&:order_reopen)
+        deadline = timeout && (Clock.now + timeout)
+        deadline ? tickets.zip(@lanes).all? { |ticket, lane| lane.await_reopened(ticket, deadline) } : false
       end
 
       # Ends {#run}, without a flush.

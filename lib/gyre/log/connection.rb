@@ -105,9 +105,10 @@ module Gyre
         @word = true
       end
 
-      # The client's session, or why there is none. Called in a task of its own, so it only leaves word.
+      # What the connection has asked for: the client's session, or why there is none; whether the files were opened anew. Called in a
+      # task of its own, so it only leaves word.
       #
-      # @param answer [Session, Exception]
+      # @param answer [Session, Symbol, Exception]
       # @return [void]
       def found(answer)
         @answer = answer

@@ -28,7 +28,8 @@ module Gyre
         @kind = wish.kind
         @service = wish.service
         case @kind
-        when :status then linger("#{wish.answer}#{@hub.status_line}\n")
+        when :status then linger("#{wish.answer}#{@hub.server.status_line}\n")
+        when :reopen then reopen(wish)
         when :tail
           return refuse("too many follow the log already") unless @hub.room_for_tail?
 
@@ -42,6 +43,14 @@ module Gyre
             work_on(wish.rest) unless wish.rest.empty?
           end
         end
+      end
+
+      # Answered when what came before is durable and nothing goes to the former files any more: they may be compressed then.
+      def reopen(wish)
+        @state = :asking
+        @deadline_s = nil
+        @entering = ->(done) { linger("#{wish.answer}#{done == :reopened ? "reopened" : "error: not every file could be opened anew"}\n") }
+        @hub.server.reopen_for(self)
       end
 
       # At once, or when the outputs have told what they have of the client.
@@ -59,7 +68,7 @@ module Gyre
         return @hub.brake.park(self) if @hub.held?
 
         answer, @answer = @answer, false
-        answer.is_a?(Session) ? @entering.call(answer) : raise(answer)
+        answer.is_a?(Exception) ? raise(answer) : @entering.call(answer)
       end
 
       def feed(session, told = 0, acknowledged = 0)

@@ -7,6 +7,7 @@
 #   service ":" "authentication/2 client=<32 hex digits>" ":" key     acknowledged records
 #   service ":" "authentication/2 tail" ":" key                       lines as they come; no service: all
 #   ":" "authentication/2 status" ":" key                             one line of JSON
+#   ":" "authentication/2 reopen" ":" key                             one line when the files are opened anew
 #
 # Analogger ignores the severity, so it takes all of these for the first one and says "accepted"; to the others we say "accepted 2".
 
@@ -17,7 +18,7 @@ module Gyre
   module Log
     # Reads first frames for one key.
     class Greeting
-      # What was wanted. kind: :analogger, :records, :tail or :status; rest: the bytes behind the frame.
+      # What was wanted. kind: :analogger, :records, :tail, :status or :reopen; rest: the bytes behind the frame.
       Wish = Struct.new(:kind, :service, :client_id, :rest) do
         # @return [String] what the client is told
         def answer
@@ -66,6 +67,7 @@ module Gyre
         case match[2]
         when "tail"   then make(:tail, frame)
         when "status" then make(:status, frame)
+        when "reopen" then make(:reopen, frame)
         when CLIENT   then make(:records, frame, Regexp.last_match(1).downcase)
         else "malformed authentication"
         end

@@ -27,6 +27,8 @@ module Gyre
       # When so much has come the outputs have their turn before more is read: a batch of that size stays in the processor's caches.
       HASTE_BYTES = 1_048_576
 
+      # @return [Server]
+      attr_reader :server
       # @return [Gyre::Loop]
       attr_reader :loop
       # @return [Limits]
@@ -162,11 +164,6 @@ module Gyre
         @loop.watch_timer(:tails, TAIL_S, TAIL_S) if @tails.empty?
         @tails[connection] = true
         Tail.new(@ingest, service, @limits.tail_bytes_limit)
-      end
-
-      # @return [String] JSON
-      def status_line
-        @server.status_line
       end
 
       # @return [Integer] of messages in memory

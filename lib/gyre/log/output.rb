@@ -17,7 +17,8 @@ module Gyre
     #   write(data, clients)  writes all of it, however long that takes; clients: {client id => last sequence number in data}.
     #                         Afterwards, with clients after sync, data gets other bytes: it must not be kept
     #   sync                  returns when all that was written is durable; never holds up the loop
-    #   reopen  close         HUP; the end. A file also has reopen_soon, for a HUP in the middle of a write
+    #   reopen  close         HUP, false when the former file is still written to; the end. A file also has reopen_soon, for a HUP in
+    #                         the middle of a write
     #   stored_by(client id)  the last sequence number of a client's that is stored: what it need not send again; as it is now, raises
     #                         Unavailable when that cannot be asked
     #   shared?               whether clients may have stored something through other servers meanwhile

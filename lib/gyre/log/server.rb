@@ -65,6 +65,7 @@ module Gyre
         @sessions = Sessions.new(@limits.sessions_limit, shared: @routing.shared?) { |id| @ingest.session(id, @routing.stored(id)) }
         @hub = Hub.new(self, key)
         @doors = []
+        @reopenings = []
         @handover = Handover.receive
       end
 
@@ -118,6 +119,20 @@ module Gyre
       # @return [void]
       def reopen
         @hub.loop.emit(:reopen)
+      end
+
+      # Opens the files anew, as {#reopen} does, and tells a connection when that is done.
+      #
+      # @param connection [#found]
+      # @return [void]
+      def reopen_for(connection)
+        task = @task.async("reopen", transient: true) do
+          connection.found(@committer.reopen(@limits.stop_timeout_s) ? :reopened : :kept)
+        ensure
+          @reopenings.delete(task)
+        end
+        @reopenings.push(task) unless task.finished?
+        @hub.log("info", "the files are opened anew, as a client has asked")
       end
 
       # Asks it to start anew.
@@ -176,7 +191,7 @@ module Gyre
 
         @complete
       ensure
-        [@restarting, @ending, committing].compact.each(&:stop).each(&:wait)
+        [@restarting, @ending, committing, *@reopenings].compact.each(&:stop).each(&:wait)
         @sessions.stop
         @hub.connections.keys.each(&:close)
       end

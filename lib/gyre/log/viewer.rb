@@ -51,6 +51,20 @@ module Gyre
         raise ProtocolError, "#{self} answered what is no status"
       end
 
+      # Has the server write and sync all that it has and open its files anew. Returns when that is done: the former files, renamed, may
+      # be compressed then.
+      #
+      # @param within_s [Numeric]
+      # @return [void]
+      # @raise [ProtocolError] the server still writes to one of the former files
+      # @raise (see #status)
+      def reopen(within_s: 60)
+        open("", "reopen", within_s) do |socket, bytes|
+          line = read_line(socket, bytes, within_s) || raise(EOFError, "#{self} closed the connection without an answer")
+          raise ProtocolError, "#{self} says #{line.chomp.inspect}" unless line == "reopened\n"
+        end
+      end
+
       # Follows the log until the server ends, or the block breaks.
       #
       # @param service [String, nil] nil: every service
@@ -82,12 +96,11 @@ module Gyre
 
       private
 
-      def open(service, wish)
+      def open(service, wish, within_s = @timeout_s)
         socket = connect
         socket.write(Wire.frame(service, "authentication/2 #{wish}", @key))
         bytes = "".b
-        answer = read_line(socket, bytes)
-        check(answer)
+        check(read_line(socket, bytes, within_s))
         yield socket, bytes
       rescue *secure_errors => error
         raise ProtocolError, "#{self}: TLS: #{error.message}"
@@ -121,9 +134,9 @@ module Gyre
       end
 
       # @return [String, nil] nil at the end
-      def read_line(socket, bytes)
+      def read_line(socket, bytes, within_s = @timeout_s)
         until (line = bytes.slice!(/\A[^\n]*\n/n))
-          return unless more(socket, bytes, @timeout_s)
+          return unless more(socket, bytes, within_s)
         end
         line
       end

@@ -17,6 +17,7 @@ module Gyre
                gyre log send SERVICE SEVERITY [MESSAGE]
                gyre log tail [SERVICE]
                gyre log status
+               gyre log reopen
 
         Without a configuration it listens on 127.0.0.1:6766 and writes to ./log.
         A flag wins over the file. Analogger's configurations and command lines work

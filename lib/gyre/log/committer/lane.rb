@@ -27,7 +27,9 @@ module Gyre
           @empty_at = Clock.now # when the sink was seen empty last
           @unsynced_since = @writing = nil
           @asked = @put = @synced = 0 # passes so far: asked for, with all that they were to write written, durable
-          @sync_at = @reopen_at = nil # after which of them
+          @sync_at = @reopen_after = nil # after which of them
+          @orders = @reopened = 0 # to open the output anew; obeyed
+          @kept = false # the output could not be opened anew the last time
           @stopping = false
           @work = Condition.new
           @finished = Condition.new
@@ -52,27 +54,31 @@ module Gyre
         # @param deadline [Float, nil]
         # @return [Boolean] whether it is done
         def await(ticket, deadline)
-          until @synced >= ticket
-            left = deadline && (deadline - Clock.now)
-            return false if left && left <= 0
-
-            @finished.wait(left)
-          end
-          true
+          wait_until(deadline) { @synced >= ticket }
         end
 
         # Has the output opened anew after what the passes until now were to write.
+        # @return [Integer] a ticket for {#await_reopened}
         def order_reopen
-          @reopen_at = @asked
+          @orders += 1
+          @reopen_after = @asked
           @output.reopen_soon if @writing && @output.respond_to?(:reopen_soon)
           @work.signal
+          @orders
+        end
+
+        # @param ticket [Integer]
+        # @param deadline [Float]
+        # @return [Boolean] whether it is done: what was written before is durable, and nothing goes to the former file any more
+        def await_reopened(ticket, deadline)
+          wait_until(deadline) { @reopened >= ticket } && !@kept
         end
 
         # The lane's task.
         def run
           until @stopping
             if due?(@sync_at) then sync
-            elsif due?(@reopen_at) then reopen
+            elsif due?(@reopen_after) then reopen
             elsif @put < @asked then take
             else @work.wait
             end
@@ -137,8 +143,21 @@ module Gyre
         end
 
         def reopen
-          @reopen_at = nil
-          @output.reopen
+          @reopen_after = nil
+          orders = @orders
+          @kept = @output.reopen == false
+          @reopened = orders
+          @finished.signal
+        end
+
+        def wait_until(deadline)
+          until yield
+            left = deadline && (deadline - Clock.now)
+            return false if left && left <= 0
+
+            @finished.wait(left)
+          end
+          true
         end
 
         def due?(position)

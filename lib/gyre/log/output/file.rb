@@ -94,10 +94,12 @@ module Gyre
         end
 
         # Syncs and opens the file anew, under its name. If that cannot be done, the open one is kept.
+        # @return [Boolean] whether it was done
         def reopen
           sync
           @journal.compact(seconds) if @journal.used?
           follow_name
+          same?
         end
 
         # The same in the middle of a write that finds no room: when the log was renamed or removed to make some, the room is
@@ -172,7 +174,7 @@ module Gyre
         # What others did with the file since the last write.
         def look_after_others
           stat = @io.stat
-          if replaced?(stat)
+          if replaced?
             reopen
           elsif stat.nlink.zero?
             @trouble.say("was deleted, and is made anew")
@@ -187,11 +189,8 @@ module Gyre
 
         # Another file has the name now (logrotate's create): what is written from here on must not go to the old one, which is
         # compressed and removed in a moment, whether HUP has come or not. While nothing has the name, HUP is waited for.
-        def replaced?(stat)
-          there = ::File.stat(@path)
-          there.dev != stat.dev || there.ino != stat.ino
-        rescue SystemCallError
-          false
+        def replaced?
+          !same? && ::File.exist?(@path)
         end
 
         def append(data)
