@@ -280,23 +280,15 @@ class LogFaultsTest < Minitest::Test
     assert_equal [true], ours
   end
 
+  # Analogger turns without end then; how fast is up to the machine, so only that Gyre rests is looked at.
   def test_13_syncinterval_0_is_off_and_not_all_the_time
     skip "needs /proc" unless File.exist?("/proc/self/status")
-    theirs, ours = both do |peer|
-      server = log_server(peer, { "syncinterval" => 0, "interval" => 5 })
-      before = peer == GYRE ? eventually { started(server) } : server.waits
-      start = monotonic_s
-      eventually { monotonic_s - start > 1 && (peer == GYRE || server.waits - before > 50) }
-      (server.waits - before) / (monotonic_s - start)
+    server = log_server(GYRE, { "syncinterval" => 0, "interval" => 5 })
+    eventually(what: "a second with less than ten waits") do # at the start there is more to do
+      before = server.waits
+      sleep 1
+      server.waits - before < 10
     end
-    assert_operator theirs, :>, 5 * ours # times a second
-  end
-
-  # @return [Integer, nil] nil while it still does what is to be done at the start
-  def started(server)
-    before = server.waits
-    sleep 0.3
-    server.waits if server.waits - before < 3
   end
 
   def test_14_a_message_cannot_forge_a_line_and_each_line_has_its_time

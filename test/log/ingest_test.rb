@@ -15,7 +15,7 @@ class LogIngestTest < Minitest::Test
   end
 
   def test_the_commands_say_it_too
-    [%w[-p 0], %w[send app info hello], %w[send -s spool app info hello]].each do |words|
+    [%w[-p 0], %w[send app info hello], %w[send --spool spool app info hello]].each do |words|
       result = run_program({ "GYRE_BACKEND" => "select" }, RbConfig.ruby, "-w", "-I#{LIB}", "#{ROOT}/exe/gyre", "log", *words)
       refute_predicate result.status, :success?
       assert_match(/\Agyre log(?: send)?: .*needs Gyre's C extension: .*\n\z/, result.err)

@@ -13,7 +13,7 @@ abort "no such test: #{missing.join(", ")}" unless missing.empty?
 found = ->(path) { File.directory?(path) ? Dir["#{path.chomp("/")}/**/*_test.rb"].sort : path }
 files = named.empty? ? found.call("test") - GyreTest::PARTS.values.flatten : named.flat_map(&found)
 
-options.push("--seed", Random.new_seed.to_s[-5..]) unless options.any? { |option| option.match?(/\A(?:-s|--seed)/) }
+options.push("--seed", (Random.new_seed % 100_000).to_s) unless options.any? { |option| option.match?(/\A(?:-s|--seed)/) }
 options.push("--no-plugins")
 counts = ENV.delete("GYRE_TEST_COUNTS")
 jobs = Integer(ENV.delete("GYRE_TEST_JOBS") || Etc.nprocessors)

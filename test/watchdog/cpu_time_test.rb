@@ -11,6 +11,16 @@ class WatchdogCPUTimeTest < Minitest::Test
     assert_includes mine..Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID), asked
   end
 
+  def test_the_main_thread_of_a_forked_child_has_a_time_too
+    skip "known on Linux only" unless RUBY_PLATFORM.include?("linux")
+    reader, writer = IO.pipe
+    pid = fork { writer.print(Gyre::Watchdog::CPUTime.new(Thread.current).seconds.class) && writer.flush && exit!(0) }
+    Process.wait(pid)
+    writer.close
+    assert_equal "Float", reader.read
+    reader.close
+  end
+
   def test_nobody_knows_it_of_a_thread_that_is_not_there
     gone = Struct.new(:native_thread_id).new((2**22) + 5) # beyond the largest number there is
     time = Gyre::Watchdog::CPUTime.new(gone)

@@ -19,7 +19,7 @@ module Gyre
 
       # @param thread [Thread] one that runs
       def initialize(thread)
-        number = thread.native_thread_id if LINUX && thread.respond_to?(:native_thread_id)
+        number = thread_number(thread) if LINUX
         @clock = (~number << 3) | SCHEDULER_PER_THREAD if number
       end
 
@@ -28,6 +28,15 @@ module Gyre
         Process.clock_gettime(@clock) if @clock
       rescue SystemCallError
         @clock = nil # the thread has ended
+      end
+
+      private
+
+      # The main thread has the process's number; Ruby 3.1 tells that of the parent's after a fork.
+      def thread_number(thread)
+        return Process.pid if thread == Thread.main
+
+        thread.native_thread_id if thread.respond_to?(:native_thread_id)
       end
     end
   end
