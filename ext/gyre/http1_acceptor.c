@@ -266,11 +266,18 @@ static void pause_accepting(struct gyre_http1_acceptor *acceptor, int error) {
   if (state) rb_set_errinfo(Qnil); /* a log that cannot be written must not end the server */
 }
 
+/* Other processes may share the socket, and its mode with it: an accept(2) must not wait because one of them has changed that. */
+static void do_not_block(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  if (flags >= 0 && !(flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
 static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct gyre_http1_listener *listener = GYRE_CONTAINER(watch, struct gyre_http1_listener, watch);
   struct gyre_http1_acceptor *acceptor = listener->acceptor;
   (void)ready;
 
+  do_not_block(listener->fd);
   for (int budget = ACCEPT_BUDGET; budget > 0 && acceptor->listening; budget--) {
     struct sockaddr_storage address;
     int fd = accept_one(listener->fd, &address);
@@ -357,8 +364,7 @@ static VALUE acceptor_start(VALUE self) {
     int one = 1;
     /* Accepted sockets inherit both (Linux, BSD); on a Unix socket it fails, which is as well. */
     setsockopt(listener->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    int flags = fcntl(listener->fd, F_GETFL);
-    fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK);
+    do_not_block(listener->fd);
     int error = gyre_loop_watch(&scheduler->loop, &listener->watch, listener->fd, GYRE_READABLE | GYRE_STANDING);
     if (error < 0) {
       acceptor_stop(self);

@@ -225,7 +225,6 @@ struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int fd, uintptr_t
   if (state && state->holder != holder) {
     state->holder = holder;
     state->drained = state->kind = 0;
-    state->available = 0;
   }
   return state;
 }

@@ -15,7 +15,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -53,9 +52,9 @@ static ssize_t unasked_file(int fd) {
 #endif
 }
 
-bool gyre_is_nonblocking_pipe(int fd) {
+bool gyre_is_pipe(int fd) {
   struct stat status;
-  return fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode) && fcntl(fd, F_GETFL) & O_NONBLOCK;
+  return fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
 bool gyre_is_stream_socket(int fd) {
@@ -64,19 +63,8 @@ bool gyre_is_stream_socket(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
 
-uint32_t gyre_bytes_available(int fd) {
-  int count = 0;
-  return ioctl(fd, FIONREAD, &count) == 0 && count > 0 ? (uint32_t)count : 0;
-}
-
 static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, enum gyre_io_kind kind) {
   ssize_t count;
-  if (kind == GYRE_IO_NONBLOCKING) {
-    do {
-      count = writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length);
-    } while (count < 0 && errno == EINTR);
-    return count < 0 ? -errno : count;
-  }
   if (kind == GYRE_IO_SOCKET) {
     do {
       count = writes ? gyre_send(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL)
@@ -88,13 +76,13 @@ static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, 
 #ifdef GYRE_HAVE_PREADV2_NOWAIT
   struct iovec vector = {bytes, length};
   do {
-    count = writes ? pwritev2(fd, &vector, 1, -1, RWF_NOWAIT) : preadv2(fd, &vector, 1, -1, RWF_NOWAIT);
+    count = writes ? gyre_write_now(fd, &vector) : gyre_read_now(fd, &vector);
   } while (count < 0 && errno == EINTR);
   if (count >= 0) return count;
-  if (errno == EAGAIN) return is_file(fd) ? GYRE_IO_FILE_WAITS : -EAGAIN;
+  if (errno == EAGAIN) return kind != GYRE_IO_PIPE && is_file(fd) ? GYRE_IO_FILE_WAITS : -EAGAIN;
   if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != ESPIPE) return -errno;
 #endif
-  if (is_file(fd)) return writes ? GYRE_IO_FILE : unasked_file(fd);
+  if (kind != GYRE_IO_PIPE && is_file(fd)) return writes ? GYRE_IO_FILE : unasked_file(fd);
   int state = ready(fd, writes ? POLLOUT : POLLIN);
   if (state <= 0) return state < 0 ? state : -EAGAIN;
   /* In blocking mode a pipe that is ready still waits for room beyond PIPE_BUF. */

@@ -16,21 +16,18 @@
 #define GYRE_IO_FILE (-100000) /* no errno */
 #define GYRE_IO_FILE_WAITS (-100001)
 
-/* What the caller knows of the descriptor, so that a cheaper call does. A "most likely" may be wrong. */
+/* What the caller knows of the descriptor, so that fewer calls do. It may be wrong, for Ruby and other processes change what a
+ * number stands for and the mode that it is in: no call here waits for that. */
 enum gyre_io_kind {
   GYRE_IO_ANY,
-  GYRE_IO_SOCKET,     /* most likely a socket */
-  GYRE_IO_NONBLOCKING /* in non-blocking mode, and no file */
+  GYRE_IO_SOCKET, /* most likely a socket */
+  GYRE_IO_PIPE    /* most likely a pipe: "would block" means what it says; of a file it would mean the disk */
 };
 
-/* Whether this is a pipe in non-blocking mode, as Ruby makes them. */
-bool gyre_is_nonblocking_pipe(int fd);
+bool gyre_is_pipe(int fd);
 
 /* Whether this is a socket without bounds between messages. */
 bool gyre_is_stream_socket(int fd);
-
-/* How many bytes a read would find at least; 0 when that is not known. */
-uint32_t gyre_bytes_available(int fd);
 
 ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length, enum gyre_io_kind kind);
 ssize_t gyre_nonblocking_write(int fd, const void *bytes, size_t length, enum gyre_io_kind kind);

@@ -61,7 +61,7 @@ struct transfer {
 };
 
 /* What is noted in a descriptor's `kind`. */
-enum { UNKNOWN, OTHER, STREAM_SOCKET, NONBLOCKING_PIPE, SATISFIED_PIPE /* the last read got all that it asked for */ };
+enum { UNKNOWN, OTHER, STREAM_SOCKET, PIPE };
 
 static VALUE transfer_result(ssize_t result) { return result < 0 ? INT2NUM((int)result) : SIZET2NUM((size_t)result); }
 
@@ -224,25 +224,17 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
   return file_step(transfer, at, length, count == GYRE_IO_FILE_WAITS);
 }
 
-/* What kind of descriptor it is. A pipe's mode may be changed by whoever shares it, so it is asked for anew after each
- * wait, and never trusted for the standard ones, which are shared with child processes. Nor is it when a read may find
- * the pipe empty: a series of reads that were all satisfied asks once how many bytes are left. */
-static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held, bool waited) {
+/* What kind of descriptor it is. Nothing is kept of its mode: IO#nonblock=, IO#reopen and every process that shares it change
+ * that. The kind may be wrong too, after a reopen: it is forgotten when a wait has told nothing. */
+static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held) {
   if (gyre_io_is_duplex(transfer->io)) {
     if (held && held->kind != STREAM_SOCKET && held->kind != OTHER)
       held->kind = gyre_is_stream_socket(transfer->fd) ? STREAM_SOCKET : OTHER;
     return GYRE_IO_SOCKET;
   }
-  if (!held || transfer->fd <= STDERR_FILENO) return GYRE_IO_ANY;
-  if (held->kind == UNKNOWN || held->kind == STREAM_SOCKET || (waited && held->kind != OTHER)) {
-    held->kind = gyre_is_nonblocking_pipe(transfer->fd) ? NONBLOCKING_PIPE : OTHER;
-    held->available = 0;
-  }
-  if (held->kind == SATISFIED_PIPE && !transfer->writes && held->available == 0) {
-    held->available = gyre_bytes_available(transfer->fd);
-  }
-  if (held->kind == OTHER || (!transfer->writes && held->available == 0)) return GYRE_IO_ANY;
-  return GYRE_IO_NONBLOCKING;
+  if (!held) return GYRE_IO_ANY;
+  if (held->kind == UNKNOWN || held->kind == STREAM_SOCKET) held->kind = gyre_is_pipe(transfer->fd) ? PIPE : OTHER;
+  return held->kind == PIPE ? GYRE_IO_PIPE : GYRE_IO_ANY;
 }
 
 /* Parks until the next step may move something. 0 or -errno. */
@@ -254,16 +246,13 @@ static int transfer_wait(struct transfer *transfer, unsigned interest) {
 
 /* What a step has shown. The books are asked for anew: in a step without the GVL a signal's handler may have run, and
  * moved them. */
-static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count) {
+static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count, bool waited) {
   struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
   if (!held || (count <= 0 && count != -EAGAIN)) return;
-  bool pipe = held->kind == NONBLOCKING_PIPE || held->kind == SATISFIED_PIPE;
   /* What comes short from anything else may be a message, or a line, and the next one is there already. */
-  if (count == -EAGAIN || (count < (ssize_t)length && (pipe || held->kind == STREAM_SOCKET)))
+  if (count == -EAGAIN || (count < (ssize_t)length && (held->kind == PIPE || held->kind == STREAM_SOCKET)))
     gyre_descriptor_drained(held, interest);
-  if (transfer->writes || !pipe) return;
-  held->kind = count == (ssize_t)length ? SATISFIED_PIPE : NONBLOCKING_PIPE;
-  held->available = count > 0 && held->available > (size_t)count ? held->available - (uint32_t)count : 0;
+  if (waited && count == -EAGAIN) held->kind = UNKNOWN;
 }
 
 /* Whether the hook may wait: for `least`, or because Ruby's own blocking methods called it (gets, readpartial, read). They
@@ -288,9 +277,9 @@ static ssize_t transfer_run(struct transfer *transfer) {
     struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
     /* What is known to be drained is not asked in vain, unless it has just been waited for. */
     if (waited || !held || !gyre_loop_is_drained(&transfer->scheduler->loop, held, interest) || !may_wait(transfer)) {
-      if (!transfer->positioned) transfer->kind = transfer_kind(transfer, held, waited);
+      if (!transfer->positioned) transfer->kind = transfer_kind(transfer, held);
       count = transfer_step(transfer, transfer->offset + moved, length);
-      if (!transfer->positioned) transfer_learn(transfer, interest, length, count);
+      if (!transfer->positioned) transfer_learn(transfer, interest, length, count, waited);
     }
     if (count > 0) {
       moved += (size_t)count;

@@ -15,18 +15,20 @@ module Gyre
         # Before 3.3.1 the buffer of io_write could lose its lock (Ruby bug 19640).
         WRITE = READ && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
         AGAIN = -Errno::EAGAIN::Errno
-        private_constant :AGAIN
+        # How much a pipe that select(2) calls writable takes without waiting: POSIX's least PIPE_BUF.
+        PIPE_BYTES = 512
+        private_constant :AGAIN, :PIPE_BYTES
 
         if READ
           # Fiber::Scheduler#io_read.
           # @param length [Integer] the least number of bytes to wait for; 0: try once
           # @return [Integer] bytes read, 0 at the end; or -errno
           def io_read(io, buffer, length, offset = 0)
-            count = transfer_bytes(io, IO::READABLE, length, offset) { |start| read_once(io, buffer, start) }
+            count = transfer_bytes(io, IO::READABLE, length, offset) { |start, _| read_once(io, buffer, start) }
             return count unless count == AGAIN && caller_locations(1, 1).first.label.end_with?("sysread")
 
             # IO#sysread does not wait by itself, and would raise EAGAIN.
-            transfer_bytes(io, IO::READABLE, 1, offset) { |start| read_once(io, buffer, start) }
+            transfer_bytes(io, IO::READABLE, 1, offset) { |start, _| read_once(io, buffer, start) }
           end
         end
 
@@ -35,7 +37,7 @@ module Gyre
           # @param length [Integer] the least number of bytes to write; 0: try once
           # @return [Integer] bytes written; or -errno
           def io_write(io, buffer, length, offset = 0)
-            transfer_bytes(io, IO::WRITABLE, length, offset) { |start| Fiber.blocking { buffer.write(io, 0, start) } }
+            transfer_bytes(io, IO::WRITABLE, length, offset) { |start, waits| write_once(io, buffer, start, waits) }
           end
         end
 
@@ -44,8 +46,9 @@ module Gyre
         def transfer_bytes(io, events, length, offset)
           total = 0
           loop do
-            wait_unless_ready(io, events)
-            count = yield(offset + total)
+            waits = !nonblocking?(io)
+            wait_unless_ready(io, events) if waits
+            count = yield(offset + total, waits)
             if count.positive?
               total += count
               return total if total >= length
@@ -59,11 +62,16 @@ module Gyre
 
         # A descriptor in blocking mode must not be touched before it is ready.
         def wait_unless_ready(io, events)
-          return if nonblocking?(io)
-
           ios = [io]
           ready = Loop::Select.blocking { events == IO::READABLE ? IO.select(ios, nil, nil, 0) : IO.select(nil, ios, nil, 0) }
           io_wait(io, events, nil) unless ready
+        end
+
+        # In blocking mode a pipe that is ready still waits for room beyond PIPE_BYTES.
+        def write_once(io, buffer, offset, waits)
+          bounded = waits && buffer.size - offset > PIPE_BYTES && !io.stat.file?
+          part = bounded ? buffer.slice(offset, PIPE_BYTES) : buffer
+          Fiber.blocking { part.write(io, 0, bounded ? 0 : offset) }
         end
 
         # Not io/nonblock, which Ruby 3.1 does not let a Ractor use.
