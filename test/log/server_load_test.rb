@@ -189,6 +189,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
   def test_who_comes_again_and_again_while_nothing_is_read_leaves_nothing_behind
     reader, writer = IO.pipe
     reading = []
+    read_on = -> { reading << Thread.new { loop { reader.readpartial(1_000_000) } } } # until the server has ended
     fill(writer)
     limits = { linger_timeout_s: 0.1, memory_bytes_limit: 100_000 }
     serve(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: limits) do |server|
@@ -202,10 +203,12 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
         eventually { server.server.status[:connections] == 2 && brake.parked == 1 }
         client
       end
-      reading << Thread.new { loop { reader.readpartial(1_000_000) } } # until the server has ended
+      read_on.call
       assert_equal "ack 1\n", clients.last.gets
       assert_equal ["records|info|6"], server.lines.grep(/records/)
       [stuck, *clients].each(&:close)
+    ensure
+      read_on.call # whatever has failed: the server ends sooner
     end
   ensure
     reading.each { |thread| thread.kill.join }
@@ -244,6 +247,26 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
     assert_equal false, server.stop
     assert_match(/after 0\.2 s \d+ bytes are still not written/, server.report)
     client.close
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  # Each of them would have waited as long again for room to read what a client has sent.
+  def test_the_time_for_the_end_is_one_for_all_connections
+    reader, writer = IO.pipe
+    fill(writer)
+    limits = { stop_timeout_s: 0.3, linger_timeout_s: 0.1, memory_bytes_limit: 100_000 }
+    server = GyreTest::LogServer.new(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: limits)
+    clients = Array.new(3) { server.client("stuck") }
+    clients.each { |client| client.write(frame("stuck", "info", "x" * 1000) * 150) }
+    eventually { server.server.status[:paused] }
+    given = []
+    committer = server.server.instance_variable_get(:@committer)
+    committer.define_singleton_method(:flush) { |timeout_s| given << timeout_s && super(timeout_s) }
+    assert_equal false, server.stop
+    refute_empty given
+    assert_operator given.sum, :<=, 0.31
+    clients.each(&:close)
   ensure
     [reader, writer].each(&:close)
   end

@@ -11,13 +11,15 @@ module GyreTest
     @ahead_s = 0
 
     class << self
-      # By how much the runs that are over have jumped.
-      attr_writer :ahead_s
-
       # @return [Float] by how much the time of this thread is ahead of the real one
       def ahead_s
         simulation = Gyre::Testing::Simulation.current
         @ahead_s + (simulation ? simulation.now - real_now : 0)
+      end
+
+      # When a run is over: what it has jumped stays.
+      def stay_ahead
+        @ahead_s = ahead_s
       end
 
       def real_now
@@ -37,7 +39,7 @@ module GyreTest
           super
         ensure
           Fiber.set_scheduler(nil)
-          VirtualTime.ahead_s = VirtualTime.ahead_s
+          VirtualTime.stay_ahead
           Gyre::Testing::Simulation.current = nil
         end
       end

@@ -200,6 +200,7 @@ module Gyre
       # Reads what is in the sockets already: no more than their buffers hold, however fast clients send on.
       #
       # @yield when too much is in memory: it has to be written first
+      # @yieldreturn [Boolean] false when that cannot be: then nothing more is read
       # @return [void]
       def empty_sockets
         over_s = look_at_clock + EMPTY_S
@@ -208,7 +209,8 @@ module Gyre
           break if waiting.empty? || look_at_clock > over_s
 
           waiting.select! do |connection|
-            yield if @brake.crowded?
+            return if @brake.crowded? && !yield
+
             connection.drain
           end
         end

@@ -233,15 +233,17 @@ module Gyre
       end
 
       def finish
-        @hub.empty_sockets { @committer.flush(@limits.stop_timeout_s) }
-        @complete = write_all
+        over_s = Clock.now + @limits.stop_timeout_s # for all that follows
+        @hub.empty_sockets { @committer.flush([over_s - Clock.now, 0].max) }
+        @complete = write_all([over_s - Clock.now, 0].max)
         @hub.connections.keys.each(&:leave)
         Gyre.print_hierarchy(@report)
       end
 
+      # @param timeout_s [Numeric] what is left of the limit
       # @return [Boolean] whether all that came is durable
-      def write_all
-        done = @committer.flush(@limits.stop_timeout_s)
+      def write_all(timeout_s = @limits.stop_timeout_s)
+        done = @committer.flush(timeout_s)
         report("after #{@limits.stop_timeout_s} s #{@hub.bytes} bytes are still not written") unless done
         @hub.speak
         done
