@@ -120,8 +120,9 @@ int gyre_http1_fields_parse(struct gyre_http1_head *head, const char *bytes, siz
     while (field->value_length > 0 && is_blank(bytes[field->value + field->value_length - 1])) field->value_length--;
     known = known_name(bytes + field->name, field->name_length);
     field->flags |= known;
-    if ((known != GYRE_HTTP1_FIELD_OTHER || every_field) && meaning(head, bytes, field) != 0) return -1;
-    head->field_count++;
+    int meant = known != GYRE_HTTP1_FIELD_OTHER || every_field ? meaning(head, bytes, field) : 0;
+    if (meant < 0) return -1;
+    if (meant == 0) head->field_count++;
   }
   p++;
 end_lf:

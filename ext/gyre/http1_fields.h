@@ -31,7 +31,7 @@ enum gyre_http1_phase {
 /* Limits beyond this are taken as this, so that every offset fits. */
 #define GYRE_HTTP1_SECTION_BYTES_MAX (UINT32_C(1) << 29)
 
-/* What a complete field means. 0, or what gyre_http1_refuse returned. */
+/* What a complete field means. 0; 1 when it is to be left out; or what gyre_http1_refuse returned. */
 typedef int gyre_http1_field_meaning(struct gyre_http1_head *head, const char *bytes,
                                      const struct gyre_http1_field *field);
 

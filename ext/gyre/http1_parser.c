@@ -184,15 +184,15 @@ static int read_content_length(struct gyre_http1_head *head, const char *value, 
 }
 
 /*
- * The next element of a comma-separated list without the blanks around it, empty ones too. False after
- * the last.
+ * The next element of a comma-separated list without the blanks around it. Empty ones are passed over
+ * (RFC 9110, section 5.6.1.2). False after the last.
  */
 static bool next_element(const char **p, const char *end, const char **element, size_t *length) {
   const char *start = *p, *stop;
-  if (start > end) return false;
+  while (start < end && (*start == ',' || is_blank(*start))) start++;
+  if (start >= end) return false;
   for (stop = start; stop < end && *stop != ','; stop++) continue;
-  *p = stop + 1;
-  while (start < stop && is_blank(*start)) start++;
+  *p = stop;
   while (stop > start && is_blank(stop[-1])) stop--;
   *element = start;
   *length = (size_t)(stop - start);
@@ -228,6 +228,7 @@ static int read_transfer_encoding(struct gyre_http1_head *head, const char *valu
     }
   }
   if (others > 0) return gyre_http1_refuse(head, 501, "a transfer coding other than chunked");
+  if (!chunked) return gyre_http1_refuse(head, 400, "a malformed Transfer-Encoding");
   head->flags |= GYRE_HTTP1_CHUNKED;
   return 0;
 }
@@ -330,7 +331,8 @@ int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_
 
 /*
  * RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be known
- * before its body. Sorted by length, so that a name is compared with few.
+ * before its body. As a trailer it is left out, as that section allows. Sorted by length, so that a name is
+ * compared with few.
  */
 static int trailer_meaning(struct gyre_http1_head *trailers, const char *bytes, const struct gyre_http1_field *field) {
   static const char *const forbidden[] = {
@@ -363,7 +365,7 @@ static int trailer_meaning(struct gyre_http1_head *trailers, const char *bytes, 
   };
   for (size_t i = 0; i < sizeof(forbidden) / sizeof(*forbidden); i++) {
     if (same_word(bytes + field->name, field->name_length, forbidden[i], strlen(forbidden[i]))) {
-      return gyre_http1_refuse(trailers, 400, "a trailer that may only be a header");
+      return 1;
     }
   }
   return 0;

@@ -351,7 +351,13 @@ static VALUE connection_hijack(VALUE self) {
     bytes = rb_str_new(connection->buffer + connection->buffer_offset,
                        connection->buffer_length - connection->buffer_offset);
   }
-  VALUE socket = rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(connection->fd));
+  VALUE socket;
+  if (NIL_P(bytes)) {
+    socket = rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(connection->fd));
+  } else {
+    VALUE class = rb_path2class("Gyre::HTTP1::HijackedSocket");
+    socket = rb_funcall(class, rb_intern("with"), 2, INT2NUM(connection->fd), bytes);
+  }
   VALUE handler = connection->acceptor->handler;
   gyre_http1_connection_detach(connection);
   connection->fd = -1;
@@ -359,8 +365,7 @@ static VALUE connection_hijack(VALUE self) {
   connection->keep_alive = false;
   gyre_http1_connection_release_buffer(connection);
   rb_check_funcall(handler, rb_intern("hijacked"), 1, &socket); /* a handler of tests may not want to know */
-  if (NIL_P(bytes)) return socket;
-  return rb_funcall(rb_path2class("Gyre::HTTP1::HijackedSocket"), rb_intern("new"), 2, socket, bytes);
+  return socket;
 }
 
 static VALUE connection_close(VALUE self) {

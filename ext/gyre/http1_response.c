@@ -163,6 +163,7 @@ static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, 
     return Qfalse;
   int code = FIX2INT(status);
   if (code < 200 || code > 599) return Qfalse;
+  if (code < 300 && connection->method == GYRE_HTTP1_METHOD_CONNECT) return Qfalse; /* a tunnel, and no body */
 
   long count = RARRAY_LEN(body);
   uint64_t length = 0;

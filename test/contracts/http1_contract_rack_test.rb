@@ -300,9 +300,9 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     end
   end
 
-  define_method(:test_the_framing_is_the_servers) do
+  define_method(:test_the_framing_is_the_servers_and_connection_too) do
     app = lambda do |env|
-      headers = { "transfer-encoding" => "chunked", "Connection" => "keep-alive", "Date" => "today" }
+      headers = { "transfer-encoding" => "identity", "Connection" => "keep-alive", "Date" => "today" }
       [200, headers, env["PATH_INFO"] == "/each" ? %w[a b].each : %w[a b]]
     end
     serve(app) do |served|
@@ -313,6 +313,83 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
       answer = client.get("GET /each HTTP/1.1")
       assert_equal [nil, "chunked", nil, "today", "ab"], [*names.map { |name| answer[name] }, answer.body]
       assert_equal [1, 1], [answer.count("transfer-encoding"), answer.count("date")]
+    end
+  end
+
+  define_method(:test_chunks_of_the_apps_own_are_passed_on) do
+    parts = ["5\r\nhello\r\n", "0\r\n\r\n"]
+    app = lambda do |env|
+      [200, { "Transfer-Encoding" => "chunked" }, env["PATH_INFO"] == "/each" ? parts.each : parts]
+    end
+    serve(app) do |served|
+      %w[/array /each].each do |path|
+        client = connect(served)
+        answer = client.get("GET #{path} HTTP/1.1")
+        assert_equal ["chunked", "close", "hello"], [answer["transfer-encoding"], answer["connection"], answer.body], path
+        assert_equal 1, answer.count("transfer-encoding")
+        assert client.ended?
+      end
+      client = connect(served)
+      assert_equal 200, client.get("HEAD /array HTTP/1.1").status
+      assert_equal "hello", client.get("GET /array HTTP/1.1").body
+    end
+  end
+
+  define_method(:test_a_framing_of_the_apps_own_that_cannot_be_is_refused_aloud) do
+    own = { "transfer-encoding" => "chunked" }
+    answers = {
+      "/array" => [200, own, ["ab"]], "/each" => [200, own, ["hello"].each], "/nothing" => [200, own, [].each],
+      "/gzip" => [200, { "transfer-encoding" => "gzip" }, ["a"]], "/stream" => [200, own, ->(stream) { stream << "a" }],
+      "/both" => [200, own.merge("content-length" => "5"), ["0\r\n\r\n"]]
+    }
+    serve(->(env) { answers[env["PATH_INFO"]] }) do |served|
+      client = connect(served)
+      answers.each_key do |path|
+        assert_equal 500, client.get("GET #{path} HTTP/1.1").status, path
+        assert_match(/GET #{path}: .*(?:transfer-encoding)/, served.errors.shift.to_s, path)
+      end
+      answers["/old"] = [200, own, ["0\r\n\r\n"]]
+      client.write("GET /old HTTP/1.0\r\n\r\n")
+      assert_equal 500, client.answer.status
+      assert_match(/HTTP.1\.0/, served.errors.shift.to_s)
+    end
+  end
+
+  define_method(:test_a_body_without_a_path_goes_by_each) do
+    body = Struct.new(:to_path) { define_method(:each) { |&block| block.call("by each") } }
+    serve(->(_env) { [200, {}, body.new(nil)] }) do |served|
+      assert_equal "by each", connect(served).get.body
+    end
+    app = lambda do |_env|
+      reader, writer = IO.pipe
+      writer << "from a pipe"
+      writer.close
+      [200, {}, reader]
+    end
+    serve(app) { |served| assert_equal "from a pipe", connect(served).get.body }
+  end
+
+  define_method(:test_trailers_that_may_only_be_headers_are_left_out) do
+    app = lambda do |env|
+      env["rack.input"].read
+      [200, {}, [env["gyre.trailers"].call.inspect]]
+    end
+    serve(app) do |served|
+      client = connect(served)
+      body = "1\r\na\r\n0\r\nHost: b\r\nX-Sum: c\r\nContent-Type: d\r\n\r\n"
+      assert_equal({ "x-sum" => "c" }.inspect, client.get("POST / HTTP/1.1", body, transfer_encoding: ", chunked,").body)
+    end
+  end
+
+  define_method(:test_a_2xx_to_connect_has_no_framing_whatever_the_body_is) do
+    bodies = { "a.test:1" => [], "a.test:2" => ["raw"], "a.test:3" => ["raw"].each }
+    serve(->(env) { [200, { "content-length" => "3" }, bodies[env["REQUEST_URI"]]] }) do |served|
+      bodies.each_key do |target|
+        client = connect(served)
+        client.write("CONNECT #{target} HTTP/1.1\r\nhost: #{target}\r\n\r\n")
+        refute_match(/content-length|transfer-encoding/, client.take_through("\r\n\r\n"))
+        assert_equal target.end_with?("1") ? "" : "raw", client.rest
+      end
     end
   end
 

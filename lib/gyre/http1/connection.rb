@@ -129,7 +129,7 @@ module Gyre
 
       # The fast path: head and whole body in one writev, content-length said. It may decline anything, and must unless
       # - status is an Integer from 200 to 599, headers a Hash with String keys, body an Array of Strings,
-      # - there is none of rack.hijack, rack.protocol, transfer-encoding,
+      # - there is none of rack.hijack, rack.protocol, transfer-encoding, and it is no 2xx to CONNECT,
       # - content-length, if given, is the body's length (any digits for HEAD, 204, 304).
       #
       # HEAD, 204 and 304 send no body. content-length: none for 204; for 304 and HEAD the given one, else none for

@@ -32,7 +32,7 @@ module Gyre
       # @param start [Integer] where the section begins in the bytes
       # @param bytes_limit [Integer] the blank line included
       # @param count_limit [Integer]
-      # @param meaning [#call] called with the name and the value of each line; may raise
+      # @param meaning [#call] called with the name and the value of each line; may raise, or return :drop
       def initialize(start, bytes_limit, count_limit, meaning)
         @section = @position = @token = start
         @bytes_limit = bytes_limit
@@ -127,8 +127,7 @@ module Gyre
       end
 
       def finish_field
-        @meaning.call(@name, @value)
-        @pairs << [@name, @value]
+        @pairs << [@name, @value] unless @meaning.call(@name, @value) == :drop
         @phase = :field
       end
 

@@ -117,9 +117,14 @@ module Gyre
         refuse(400, "Transfer-Encoding in HTTP/1.0") if @minor_version.zero?
         @transfer_encoding = true
         others = false
-        value.split(",", -1).each { |coding| others = true unless read_coding(coding.strip) }
-        refuse(400, "a malformed Transfer-Encoding") if value.empty?
+        elements(value).each { |coding| others = true unless read_coding(coding) }
         refuse(501, "a transfer coding other than chunked") if others
+        refuse(400, "a malformed Transfer-Encoding") unless @chunked
+      end
+
+      # Empty ones are passed over (RFC 9110, section 5.6.1.2).
+      def elements(value)
+        value.split(",").map(&:strip).reject(&:empty?)
       end
 
       # Whether the coding is chunked.

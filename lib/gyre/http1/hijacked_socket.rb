@@ -1,101 +1,94 @@
 # frozen_string_literal: true
 
 # A hijacked connection whose first bytes had been read already: they come first, then the socket's.
-# Connection#hijack gives it in place of the plain Socket when a client sent more than the request's head.
-# What is put back is all that it buffers; every method that it does not define is the socket's.
+# Connection#hijack makes one in place of a plain Socket when a client sent more than the request's head. The bytes are put
+# into the IO's own read buffer, so Ruby's ways of reading, IO.select and IO.copy_stream know of them. Here is what Ruby refuses
+# while something is in that buffer: the calls that go past it to the kernel.
 
-require "delegate"
+require "socket"
 
 module Gyre
   module HTTP1
-    # Its {#to_io} is the socket, which does not know of the bytes put back: IO.select on it may wait although there are some.
-    class HijackedSocket < SimpleDelegator
-      # @param socket [Socket]
+    # Only what reads the descriptor without Ruby (C code of other gems, TLS) does not see the bytes.
+    class HijackedSocket < Socket
+      # @param descriptor [Integer]
       # @param bytes [String] BINARY, not empty
-      def initialize(socket, bytes)
-        super(socket)
-        @bytes = bytes
-      end
-
-      # @return [String, nil] as IO#read
-      def read(length = nil, buffer = nil)
-        return super unless @bytes && length != 0
-
-        content = take(length)
-        if length.nil?
-          content << __getobj__.read
-        elsif content.bytesize < length && (rest = __getobj__.read(length - content.bytesize))
-          content << rest
-        end
-        into(buffer, content)
-      end
-
-      # @return [String] as IO#readpartial
-      def readpartial(length, buffer = nil)
-        @bytes ? into(buffer, take(length)) : __getobj__.readpartial(length, *buffer)
+      # @return [HijackedSocket]
+      def self.with(descriptor, bytes)
+        for_fd(descriptor).tap { |socket| socket.ungetbyte(bytes) }
       end
 
       # @return [String] as IO#sysread
       def sysread(length, buffer = nil)
-        @bytes ? into(buffer, take(length)) : __getobj__.sysread(length, *buffer)
-      end
-
-      # @return [String, Symbol, nil] as IO#read_nonblock
-      def read_nonblock(length, buffer = nil, **options)
-        @bytes ? into(buffer, take(length)) : __getobj__.read_nonblock(length, *buffer, **options)
+        buffered { super }
+      rescue Buffered
+        readpartial(length, buffer)
       end
 
       # @return [String] as BasicSocket#recv
-      def recv(length, flags = 0)
-        @bytes ? take(length) : __getobj__.recv(length, flags)
+      def recv(length, flags = 0, buffer = nil)
+        buffered { buffer ? super : super(length, flags) }
+      rescue Buffered
+        take(length, flags, buffer)
       end
 
-      # @return [String, Symbol, nil] as BasicSocket#recv_nonblock
-      def recv_nonblock(length, flags = 0, buffer = nil, **options)
-        @bytes ? into(buffer, take(length)) : __getobj__.recv_nonblock(length, flags, *buffer, **options)
+      # @return [String, Symbol] as BasicSocket#recv_nonblock
+      def recv_nonblock(length, flags = 0, buffer = nil, exception: true)
+        buffered { super }
+      rescue Buffered
+        take(length, flags, buffer)
       end
 
-      # @param separator [String]
-      # @return [String, nil] as IO#gets
-      def gets(separator = "\n", **options)
-        return __getobj__.gets(separator, **options) unless @bytes
-
-        ending = @bytes.index(separator)
-        return chomped(take(ending + separator.bytesize), separator, options) if ending
-
-        line = take(nil) << __getobj__.gets(separator).to_s
-        chomped(line, separator, options)
+      # @return [Array(String, Addrinfo)] as Socket#recvfrom
+      def recvfrom(length, flags = 0)
+        buffered { super }
+      rescue Buffered
+        [take(length, flags), remote_address]
       end
 
-      # @return [Integer, nil] as IO#getbyte
-      def getbyte
-        @bytes ? take(1).getbyte(0) : super
+      # @return [Array(String, Addrinfo), Symbol] as Socket#recvfrom_nonblock
+      def recvfrom_nonblock(length, flags = 0, buffer = nil, exception: true)
+        buffered { super }
+      rescue Buffered
+        [take(length, flags, buffer), remote_address]
       end
 
-      # @return [Boolean] as IO#eof?
-      def eof?
-        @bytes ? false : super
+      # @return [Array(String, Addrinfo, Integer)] as BasicSocket#recvmsg
+      def recvmsg(length = nil, flags = 0, control_length = nil, **options)
+        buffered { super }
+      rescue Buffered
+        [take(length || MESSAGE_BYTES, flags), remote_address, 0]
       end
 
-      # @return [self, nil] at once while there are bytes put back
-      def wait_readable(timeout = nil)
-        @bytes || __getobj__.wait_readable(timeout) ? self : nil
+      # @return [Array(String, Addrinfo, Integer), Symbol] as BasicSocket#recvmsg_nonblock
+      def recvmsg_nonblock(length = nil, flags = 0, control_length = nil, **options)
+        buffered { super }
+      rescue Buffered
+        [take(length || MESSAGE_BYTES, flags), remote_address, 0]
       end
+
+      # Ruby's refusal, told apart from other IOErrors.
+      class Buffered < IOError; end
+      # What recvmsg reads that is told no length.
+      MESSAGE_BYTES = 4096
+      private_constant :Buffered, :MESSAGE_BYTES
 
       private
 
-      def take(length)
-        bytes = @bytes
-        @bytes = length && length < bytes.bytesize ? bytes.byteslice(length..-1) : nil
-        @bytes ? bytes.byteslice(0, length) : bytes
+      # "sysread for buffered IO", "recv for buffered IO", …
+      def buffered
+        yield
+      rescue IOError => error
+        raise unless error.message.end_with?("for buffered IO")
+
+        raise Buffered
       end
 
-      def into(buffer, content)
-        buffer ? buffer.replace(content) : content
-      end
-
-      def chomped(line, separator, options)
-        options[:chomp] ? line.chomp(separator) : line
+      # Something is there, so this does not wait.
+      def take(length, flags, buffer = nil)
+        bytes = readpartial(length)
+        ungetbyte(bytes) if flags.anybits?(MSG_PEEK)
+        buffer ? buffer.replace(bytes) : bytes
       end
     end
   end

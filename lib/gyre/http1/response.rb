@@ -6,6 +6,7 @@
 
 require "gyre/http1/errors"
 require "gyre/http1/input"
+require "gyre/http1/own_chunks"
 require "gyre/http1/stream"
 require "gyre/http1/streams"
 
@@ -105,10 +106,12 @@ module Gyre
 
       # Rack SPEC: to_ary gives what each would and closes the body; each wins over call; to_path is the same as each.
       def send_body
-        @headers.delete("transfer-encoding") # the framing is the server's
-        if @body.respond_to?(:to_ary) then write_array(@body.to_ary)
+        coding = OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
+        @headers.delete("transfer-encoding") # else the framing is the server's
+        if coding then write_chunks(OwnChunks.new(coding, @body), coding)
+        elsif @body.respond_to?(:to_ary) then write_array(@body.to_ary)
         elsif @body.respond_to?(:each)
-          (@body.respond_to?(:to_path) && write_file(@body.to_path)) || write_each
+          write_file(file_path) || write_each
         elsif @body.respond_to?(:call) then write_stream
         else raise TypeError, "a body must respond to each or call, and #{@body.class} does not"
         end
@@ -158,9 +161,16 @@ module Gyre
         raise
       end
 
+      # An IO has to_path, too, and nil for a pipe or a socket.
+      def file_path
+        path = @body.to_path if @body.respond_to?(:to_path)
+        path if path.is_a?(String)
+      end
+
+      # @param path [String, nil]
       # @return [Boolean] false: nothing was sent, each has to do
       def write_file(path)
-        file = open_file(path) or return false
+        file = path && open_file(path) or return false
         begin
           size = file.size
           return false unless announced.nil? || announced == size
@@ -183,6 +193,18 @@ module Gyre
         nil
       rescue SystemCallError
         nil
+      end
+
+      # The bytes as they are; only the end of the connection is sure to be the end of them.
+      def write_chunks(chunks, coding)
+        return finish_headless if @connection.head_only?
+
+        headers = @headers.merge("transfer-encoding" => coding, "connection" => "close")
+        chunks.each do |part|
+          @framing ||= @connection.write_head(@status, headers, :raw)
+          write(part)
+        end
+        finish
       end
 
       # The app cannot refuse any more, and 100 cannot come after the head: a client that waits for it gets it now.

@@ -11,7 +11,8 @@ module Gyre
   module HTTP1
     # One section, first in the making and then, when {#parse} has returned its length, to be read.
     class Trailers
-      # RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be known before its body.
+      # RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be known before its body. As
+      # a trailer it is left out.
       FORBIDDEN = %w[
         te host range cookie expect pragma trailer upgrade if-match if-range connection keep-alive content-type max-forwards
         authorization cache-control content-range if-none-match content-length http2-settings content-encoding proxy-connection
@@ -51,7 +52,7 @@ module Gyre
       private
 
       def check(name, _value)
-        raise ProtocolError.new("a trailer that may only be a header", 400) if FORBIDDEN.key?(name.downcase)
+        :drop if FORBIDDEN.key?(name.downcase)
       end
     end
   end
