@@ -12,56 +12,6 @@
 
 enum escaping { OF_TEXT, OF_FIELD, OF_JSON };
 
-/* Whether the byte cannot stand in such a text as it is. In JSON, bytes above ASCII are looked at closer. */
-static inline int escaped(unsigned char byte, enum escaping escaping) {
-  if (escaping == OF_JSON) return byte < 0x20 || byte == '"' || byte == '\\' || byte >= 0x80;
-  return (byte < 0x20 && byte != '\t') || byte == 0x7f || byte == '\\' || (escaping == OF_FIELD && byte == '|');
-}
-
-/* A word of which no byte can be escaped; the other way round it may err. */
-static inline int clean_word(const char *bytes, enum escaping escaping) {
-  uint64_t eight;
-  memcpy(&eight, bytes, 8);
-  uint64_t found = BELOW_SPACE(eight) | EQUAL(eight, '\\');
-  if (escaping == OF_JSON)
-    found |= EQUAL(eight, '"') | (eight & EACH(0x80));
-  else
-    found |= EQUAL(eight, 0x7f);
-  if (escaping == OF_FIELD) found |= EQUAL(eight, '|');
-  return found == 0;
-}
-
-/* How many bytes at the beginning need no escaping. */
-static inline size_t clean(const char *bytes, size_t length, enum escaping escaping) {
-  size_t at = 0;
-  while (at < length) {
-    while (length - at >= 8 && clean_word(bytes + at, escaping)) at += 8;
-    for (const size_t end = length - at > 8 ? at + 8 : length; at < end; at++) {
-      if (escaped((unsigned char)bytes[at], escaping)) return at;
-    }
-  }
-  return length;
-}
-
-static const char digits[] = "0123456789abcdef";
-
-/* Six bytes at most. */
-static size_t escape(char *to, unsigned char byte, enum escaping escaping) {
-  static const char letters[] = "nr\\\"tbf", named[] = "\n\r\\\"\t\b\f", named_in_text[] = "\n\r\\";
-  const char *const names = escaping == OF_JSON ? named : named_in_text;
-  const char *const at = byte == 0 ? NULL : strchr(names, byte);
-  to[0] = '\\';
-  if (at) {
-    to[1] = letters[at - names];
-    return 2;
-  }
-  const size_t start = escaping == OF_JSON ? 4 : 2;
-  memcpy(to + 1, escaping == OF_JSON ? "u00" : "x", start - 1);
-  to[start] = digits[byte >> 4];
-  to[start + 1] = digits[byte & 15];
-  return start + 2;
-}
-
 /*
  * The bytes of the character that begins here, if it is UTF-8 (RFC 3629, section 4); otherwise minus the bytes that stand for one
  * broken character: the longest beginning of a possible one (Unicode, section 3.9).
@@ -91,22 +41,118 @@ static int utf8_character(const unsigned char *at, size_t length) {
   return more + 1;
 }
 
+/* Whether a character does something to a terminal or to what stands around it: C1, line and paragraph separators, and what turns the
+ * direction of text (UAX 9). `length` is its bytes. */
+static inline int is_harmful(const unsigned char *at, int length) {
+  if (length == 2) return (at[0] == 0xc2 && at[1] < 0xa0) || (at[0] == 0xd8 && at[1] == 0x9c);
+  if (length != 3 || at[0] != 0xe2) return 0;
+  if (at[1] == 0x80) return at[2] == 0x8e || at[2] == 0x8f || (at[2] >= 0xa8 && at[2] <= 0xae);
+  return at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9;
+}
+
+/* A byte that is C1 where text is not taken for UTF-8. */
+static inline int is_c1(unsigned char byte) { return byte >= 0x80 && byte < 0xa0; }
+
+/* How many of the bytes above ASCII that begin here can stand as they are; 0: not one. */
+static inline size_t clean_above_ascii(const char *bytes, size_t length, enum escaping escaping) {
+  const unsigned char *const at = (const unsigned char *)bytes;
+  const int character = utf8_character(at, length);
+  if (character > 0) return is_harmful(at, character) ? 0 : (size_t)character;
+  if (escaping == OF_JSON) return 0;
+  for (int i = 0; i < -character; i++) {
+    if (is_c1(at[i])) return 0;
+  }
+  return (size_t)-character;
+}
+
+/* Whether the byte cannot stand in such a text as it is; of ASCII only. */
+static inline int escaped(unsigned char byte, enum escaping escaping) {
+  if (escaping == OF_JSON) return byte < 0x20 || byte == '"' || byte == '\\';
+  return (byte < 0x20 && byte != '\t') || byte == 0x7f || byte == '\\' || (escaping == OF_FIELD && byte == '|');
+}
+
+/* A word of which no byte can be escaped; the other way round it may err. */
+static inline int clean_word(const char *bytes, enum escaping escaping) {
+  uint64_t eight;
+  memcpy(&eight, bytes, 8);
+  uint64_t found = BELOW_SPACE(eight) | EQUAL(eight, '\\') | (eight & EACH(0x80));
+  found |= EQUAL(eight, escaping == OF_JSON ? '"' : 0x7f);
+  if (escaping == OF_FIELD) found |= EQUAL(eight, '|');
+  return found == 0;
+}
+
+/* How many bytes at the beginning need no escaping. */
+static inline size_t clean(const char *bytes, size_t length, enum escaping escaping) {
+  size_t at = 0;
+  while (at < length) {
+    while (length - at >= 8 && clean_word(bytes + at, escaping)) at += 8;
+    for (const size_t end = length - at > 8 ? at + 8 : length; at < end;) {
+      if ((unsigned char)bytes[at] < 0x80) {
+        if (escaped((unsigned char)bytes[at], escaping)) return at;
+        at++;
+      } else {
+        const size_t plain = clean_above_ascii(bytes + at, length - at, escaping);
+        if (plain == 0) return at;
+        at += plain;
+      }
+    }
+  }
+  return length;
+}
+
+static const char digits[] = "0123456789abcdef";
+
+/* Six bytes at most. */
+static size_t escape(char *to, unsigned char byte, enum escaping escaping) {
+  static const char letters[] = "nr\\\"tbf", named[] = "\n\r\\\"\t\b\f", named_in_text[] = "\n\r\\";
+  const char *const names = escaping == OF_JSON ? named : named_in_text;
+  const char *const at = byte == 0 ? NULL : strchr(names, byte);
+  to[0] = '\\';
+  if (at) {
+    to[1] = letters[at - names];
+    return 2;
+  }
+  const size_t start = escaping == OF_JSON ? 4 : 2;
+  memcpy(to + 1, escaping == OF_JSON ? "u00" : "x", start - 1);
+  to[start] = digits[byte >> 4];
+  to[start + 1] = digits[byte & 15];
+  return start + 2;
+}
+
+/* What is above ASCII and cannot stand as it is: a code point, U+FFFD in JSON, single bytes in text. Twelve bytes at most. Returns how
+ * many of `from` that was. */
+static size_t escape_above_ascii(struct gyre_log_buffer *buffer, const unsigned char *from, size_t length,
+                                 enum escaping escaping) {
+  const int character = utf8_character(from, length);
+  if (character > 0) {
+    const unsigned code = character == 2 ? (from[0] & 31u) << 6 | (from[1] & 63u)
+                                         : (from[0] & 15u) << 12 | (from[1] & 63u) << 6 | (from[2] & 63u);
+    const char text[6] = {
+        '\\', 'u', digits[code >> 12 & 15], digits[code >> 8 & 15], digits[code >> 4 & 15], digits[code & 15]};
+    gyre_log_buffer_put(buffer, text, sizeof(text));
+    return (size_t)character;
+  }
+  if (escaping == OF_JSON) gyre_log_buffer_put(buffer, "\xef\xbf\xbd", 3);
+  for (int i = 0; escaping != OF_JSON && i < -character; i++) {
+    if (is_c1(from[i]))
+      buffer->length += escape(buffer->bytes + buffer->length, from[i], escaping);
+    else
+      gyre_log_buffer_put(buffer, (const char *)from + i, 1);
+  }
+  return (size_t)-character;
+}
+
 static int append_escaped(struct gyre_log_buffer *buffer, struct gyre_log_text text, enum escaping escaping) {
   size_t at = 0;
   for (;;) {
     const size_t plain = clean(text.bytes + at, text.length - at, escaping);
-    if (gyre_log_buffer_reserve(buffer, plain + 8) < 0) return -ENOMEM;
+    if (gyre_log_buffer_reserve(buffer, plain + 12) < 0) return -ENOMEM;
     gyre_log_buffer_put(buffer, text.bytes + at, plain);
     at += plain;
     if (at == text.length) return 0;
     const unsigned char byte = (unsigned char)text.bytes[at];
-    if (escaping == OF_JSON && byte >= 0x80) {
-      const int bytes = utf8_character((const unsigned char *)text.bytes + at, text.length - at);
-      if (bytes > 0)
-        gyre_log_buffer_put(buffer, text.bytes + at, (size_t)bytes);
-      else
-        gyre_log_buffer_put(buffer, "\xef\xbf\xbd", 3);
-      at += (size_t)(bytes > 0 ? bytes : -bytes);
+    if (byte >= 0x80) {
+      at += escape_above_ascii(buffer, (const unsigned char *)text.bytes + at, text.length - at, escaping);
     } else {
       buffer->length += escape(buffer->bytes + buffer->length, byte, escaping);
       at++;

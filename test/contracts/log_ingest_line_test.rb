@@ -31,6 +31,27 @@ class LogIngestLineContractTest < Minitest::Test
     end
   end
 
+  # "\u009b" is an escape for a terminal, "\u202e" turns what follows, "\u2028" is a line's end to some.
+  def test_what_harms_a_terminal_or_a_reader_is_escaped_beyond_ascii_too
+    harmful = [*0x80..0x9f, 0x61c, 0x200e, 0x200f, *0x2028..0x202e, *0x2066..0x2069]
+    ([0xa0, 0x61b, 0x61d, 0x200d, 0x2010, 0x2027, 0x202f, 0x2065, 0x206a, 0x3000, 0x1f600] + harmful).each do |code|
+      char = [code].pack("U")
+      shown = harmful.include?(code) ? format('\u%04x', code) : char
+      ["", "é", "12345678", "1234567é€"].each do |before|
+        assert_equal "2026/11/21 19:20:00|web|info|#{before}#{shown}z\n".b, line("#{before}#{char}z")
+        assert_includes line("#{before}#{char}z", format: :json), %("message":"#{before}#{shown}z"}).b
+        assert_includes line("", service: "#{before}#{char}"), "|#{before}#{shown}|".b
+      end
+    end
+  end
+
+  def test_a_byte_that_is_no_utf8_is_escaped_only_where_it_is_a_control_character
+    { "\x9b" => '\x9b', "\xe2\x80" => "\xe2\\x80", "\xc2" => "\xc2", "\xa0\xff" => "\xa0\xff", "\xf0\x9f\x98" => "\xf0\\x9f\\x98",
+      "\xed\xa0\x80" => "\xed\xa0\\x80" }.each do |bytes, shown|
+      assert_equal "2026/11/21 19:20:00|web|info|é#{shown}".b + "z\n".b, line("é#{bytes}z".b), bytes.inspect
+    end
+  end
+
   def test_service_and_severity_cannot_end_their_fields
     assert_equal "2026/11/21 19:20:00|a\\x7cb\\n|c\\\\d\\x7c|e\n", line("e", service: "a|b\n", severity: "c\\d|")
   end

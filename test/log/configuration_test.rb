@@ -57,7 +57,7 @@ class LogConfigurationTest < Minitest::Test
     settings = parse(ANALOGGERS).settings
     assert_equal [["tcp://127.0.0.1:47990"], "open sesame", %w[debug info], 2, 1],
                  settings.values_at(:bind, :key, :levels, :interval, :sync_interval)
-    assert_equal({ logfile: "log/default.log", cull: true, levels: %w[debug info] }, settings[:default_log].slice(:logfile, :cull, :levels))
+    assert_equal({ logfile: "log/default.log", cull: false, levels: %w[debug info] }, settings[:default_log].slice(:logfile, :cull, :levels))
     assert_equal [%w[a b], %w[c], %w[stderr], %w[e]], settings[:logs].map { |log| log[:services] }
     assert_equal ["log/a.log", "log/c.log", "STDERR", "127.0.0.1"], settings[:logs].map { |log| log[:logfile] }
     assert_equal [true, false, true, false], settings[:logs].map { |log| log[:cull] }
@@ -76,12 +76,12 @@ class LogConfigurationTest < Minitest::Test
              "\n- :info\n- 404", "\n  :info: true"]
     expected = [%w[info], %w[info warn], %w[info warn], %w[info warn], %w[info warn], %w[info warn], %w[info 404], %w[info]]
     assert_equal expected, forms.map { |form| parse("levels: #{form}").settings[:levels] }
-    assert_equal %w[debug info warn error fatal], log_settings("- {service: a, logfile: b}").first[:levels]
+    assert_nil log_settings("- {service: a, logfile: b}").first[:levels]
   end
 
-  def test_a_log_without_levels_has_the_five_and_not_those_of_the_top
+  def test_a_log_without_levels_has_all_and_not_those_of_the_top
     settings = parse("levels: info\nlogs: [{service: a, logfile: b}]").settings
-    assert_equal [%w[info], 5], [settings[:levels], settings[:logs].first[:levels].size]
+    assert_equal [%w[info], nil], [settings[:levels], settings[:logs].first[:levels]]
   end
 
   def test_levels_that_say_less_than_they_seem_to_are_told

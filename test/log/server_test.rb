@@ -328,8 +328,19 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
+  # An acknowledged message that nothing wrote would be lost.
+  def test_severities_that_nobody_knows_and_messages_that_repeat_are_written
+    GyreTest::LogServer.open(default_log: nil) do |server|
+      client = server.client("web")
+      client.write(frame("web", "notice", "same") * 2 + frame("web", "", "") + frame("web", "info", "last"))
+      eventually { server.lines.size == 4 }
+      assert_equal ["web|notice|same", "web|notice|same", "web||", "web|info|last"], server.lines
+      client.close
+    end
+  end
+
   def test_the_status_is_one_line_of_json
-    serve do |server|
+    serve(levels: %w[info]) do |server|
       client = server.client("web")
       client.write(frame("web", "info", "hello") + frame("wéb", "nonsense", "dropped"))
       eventually { server.lines.size == 1 }

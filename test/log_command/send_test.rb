@@ -45,6 +45,25 @@ class LogCommandSendTest < Minitest::Test
     assert_match(/\Agyre log send: nobody listens on tcp.*\n\z/, output.err)
   end
 
+  def test_that_nobody_is_there_is_told_at_once_unless_it_is_said_how_long_to_wait
+    port = GyreTest::LogPeers.free_port
+    command = [ENVIRONMENT, *GYRE.server, "send", "-p", port.to_s]
+    ruby = duration_s { run_program(*command, "--help") }
+    took = duration_s { assert_match(/nobody listens on tcp/, run_program(*command, "backup", "info", "x").err) }
+    assert_operator took, :<, ruby + 4 # of the ten seconds that it waits for a server that is there
+    assert_operator duration_s { run_program(*command, "--within", "1", "backup", "info", "x") }, :>, 1
+  end
+
+  def test_words_that_are_no_text_are_refused
+    server = log_server(GYRE)
+    ["caf\xE9".b, "\xFF".b].each do |broken|
+      output = run_program(ENVIRONMENT.merge("LC_ALL" => "C.UTF-8"), *GYRE.server, "send", "-p", server.port.to_s, "backup", "info", broken)
+      assert_equal 2, output.status.exitstatus
+      assert_match(/\Agyre log send: ".*\?" is no valid UTF-8, which this terminal has/, output.err)
+    end
+    assert_empty server.messages(service: "backup")
+  end
+
   def test_what_the_spool_keeps_comes_with_the_next_one
     server = log_server(GYRE, start: false)
     Dir.mktmpdir do |folder|

@@ -30,7 +30,6 @@ module Gyre
 
       DEFAULT_HOST = "127.0.0.1"
       DEFAULT_PORT = Checks::DEFAULT_PORT
-      DEFAULT_LEVELS = %w[debug info warn error fatal].freeze
       DEFAULT_INTERVAL_S = 1
       DEFAULT_SYNC_INTERVAL_S = 60
       # Where messages go when nothing at all is configured; in a folder of that name it is a file.
@@ -153,7 +152,7 @@ module Gyre
         sync = values.fetch(:syncinterval, DEFAULT_SYNC_INTERVAL_S)
         {
           bind: addresses, key: key, logs: values.fetch(:logs, []).map { |log| log_settings(log) },
-          default_log: log_settings({ logfile: default_log, cull: true, levels: levels }), levels: levels,
+          default_log: log_settings({ logfile: default_log, cull: values[:cull], levels: levels }.compact), levels: levels,
           interval: values.fetch(:interval, DEFAULT_INTERVAL_S), sync_interval: (sync unless sync.zero?),
           inputs: values.fetch(:inputs, []), tls: values[:tls], limits: values.fetch(:limits, {}), raw: values.fetch(:raw, false)
         }
@@ -167,12 +166,12 @@ module Gyre
       private
 
       def levels
-        values.fetch(:levels, DEFAULT_LEVELS)
+        values[:levels]
       end
 
-      # A log that names no severities has the five, and not those of the top, as in Analogger.
+      # A log that names no severities has all of them, and not those of the top.
       def log_settings(log)
-        { services: log[:service], levels: log.fetch(:levels, DEFAULT_LEVELS), logfile: log[:logfile] || log[:type].upcase, type: log[:type],
+        { services: log[:service], levels: log[:levels], logfile: log[:logfile] || log[:type].upcase, type: log[:type],
           options: log[:options], cull: log.fetch(:cull, false), raw: log.fetch(:raw, values.fetch(:raw, false)),
           format: log[:format] || values.fetch(:format, "text"), rotate: log[:rotate] || values[:rotate],
           mode: log[:mode] || values[:mode], owner: log[:owner] || values[:owner] }

@@ -25,7 +25,11 @@ module Gyre
       def self.unescape(text)
         return text unless text.include?("\\")
 
-        text.gsub(/\\(?:x(\h\h)|([nr\\]))/) { $1 ? $1.hex.chr(Encoding::UTF_8) : { "n" => "\n", "r" => "\r", "\\" => "\\" }.fetch($2) }
+        text.gsub(/\\(?:x(\h\h)|u(\h{4})|([nr\\]))/) do
+          next { "n" => "\n", "r" => "\r", "\\" => "\\" }.fetch($3) if $3
+
+          $1 && $1.hex > 0x7f ? "\u{fffd}" : [($1 || $2).hex].pack("U") # such a byte alone is no character
+        end
       end
 
       # @return [String] one line, with the time as RFC 3339 has it

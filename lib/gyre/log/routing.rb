@@ -10,7 +10,6 @@ module Gyre
   module Log
     # Outputs with their sinks, from `logs` and `default_log`.
     class Routing
-      LEVELS = %w[debug info warn error fatal].freeze
       ABANDON_S = 1.0
       # What decides which output it is, beside the file.
       OUTPUT_KEYS = %i[logfile type options format rotate mode owner].freeze
@@ -26,11 +25,11 @@ module Gyre
       # @param raw [Boolean] for logs that do not say
       # @param report [#call] told of troubles of the outputs
       # @raise [ArgumentError] names what is wrong
-      def initialize(ingest, logs:, default_log:, levels: LEVELS, raw: false, report: nil)
+      def initialize(ingest, logs:, default_log:, levels: nil, raw: false, report: nil)
         @levels, @raw, @report = levels, raw, report
         @pairs = []
         logs = logs.map { |log| complete(log) }
-        default_log = { logfile: default_log, cull: true } unless default_log.is_a?(Hash)
+        default_log = { logfile: default_log } unless default_log.is_a?(Hash)
         logs.push(complete(default_log)) unless logs.any? { |log| log[:services].nil? }
         sinks = sinks(ingest, logs)
         logs.zip(sinks) { |log, sink| (log[:services] || [nil]).each { |service| ingest.route(service, log[:levels], [sink]) } }

@@ -54,7 +54,7 @@ module Gyre
       # @param restart [#call, nil] called for USR2, in a task, with the names of the inputs that a fresh program would inherit: checks
       #   it, and returns what Process.exec takes to start it (an Array), or a String that says why it must not be
       # @raise [ArgumentError] names the setting that is wrong
-      def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: Routing::LEVELS, interval: 1,
+      def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,
                      sync_interval: 60, inputs: [], tls: nil, limits: {}, raw: false, signals: true, report: $stderr, restart: nil)
         @limits = limits.is_a?(Limits) ? limits : Limits.new(**limits)
         @report, @restart, @signals = report, restart, signals

@@ -20,6 +20,10 @@ module Gyre
         the server has stored everything, and 1 otherwise.
       TEXT
       WITHIN_S = 10
+      # Unless --within says how long: so soon it is told that nothing listens there, which waiting mends only by luck.
+      HASTY_S = 0.3
+      HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError, OpenSSL::SSL::SSLError].freeze
+      private_constant :HASTY_S, :HOPELESS
 
       # @param out [IO]
       # @param err [IO]
@@ -30,6 +34,7 @@ module Gyre
         @input = input
         @target = Target.new
         @within_s = WITHIN_S
+        @patient = false
         @told = []
       end
 
@@ -37,6 +42,7 @@ module Gyre
       # @return [Integer] the exit status
       # @raise [UsageError, StartError]
       def start(arguments)
+        refuse_broken_text(arguments)
         usage = Flags.new(BANNER) { |flags| declare(flags) }
         rest = usage.read(arguments)
         return help(usage) if @help
@@ -52,7 +58,10 @@ module Gyre
       def declare(flags)
         @target.declare(flags)
         flags.separator "\nHow:"
-        flags.on("--within SECONDS", Float, "how long to wait for the server (#{WITHIN_S})") { |value| @within_s = value }
+        flags.on("--within SECONDS", Float, "how long to wait for the server (#{WITHIN_S}, and not", "for one that is not there)") do |value|
+          @within_s = value
+          @patient = true
+        end
         flags.on("--spool FOLDER", "keep there what the server has not taken; the", "next one with this service sends it") { |value| @spool = value }
         flags.on("--unacknowledged", "to a server of Analogger's: nobody says what", "was stored") { @unacknowledged = true }
         flags.on("--help", "print this text") { @help = true }
@@ -61,6 +70,13 @@ module Gyre
       def help(usage)
         @out.puts(usage.help)
         DONE
+      end
+
+      # In this terminal's encoding. Lines of standard input are sent as they are.
+      def refuse_broken_text(words)
+        broken = words.find { |word| !word.valid_encoding? } or return
+        raise UsageError, "#{broken.scrub("?").inspect} is no valid #{broken.encoding}, which this terminal has (see `locale`): " \
+                          "convert it, or give the message on standard input, whose bytes are sent as they are"
       end
 
       def deliver(service, severity, words)
@@ -94,10 +110,20 @@ module Gyre
 
       # Without a spool nothing is read that could not be sent.
       def reach(client)
-        @reached = client.connect(@within_s)
+        @reached = connected?(client)
         raise StartError, why(client) unless @reached || @spool
       rescue Log::Denied, Log::Incompatible
         raise unless @spool
+      end
+
+      def connected?(client)
+        return client.connect(@within_s) if @patient
+
+        ends = Log::Uplink.now + @within_s
+        until client.connect(HASTY_S)
+          return false if HOPELESS.any? { |kind| client.trouble.is_a?(kind) } || Log::Uplink.now > ends
+        end
+        true
       end
 
       def log_lines(client, severity)

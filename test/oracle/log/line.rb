@@ -18,30 +18,42 @@ module LogOracle
     JSON_TEXT = (0..0x1f).to_h { |byte| [byte.chr, format("\\u%04x", byte)] }
                          .merge("\n" => "\\n", "\r" => "\\r", "\t" => "\\t", "\b" => "\\b", "\f" => "\\f", "\"" => "\\\"", "\\" => "\\\\").freeze
     TEXT_ESCAPED = /[\x00-\x08\x0a-\x1f\x7f\\]/n
-    FIELD_ESCAPED = /[\x00-\x08\x0a-\x1f\x7f\\|]/n
     JSON_ESCAPED = /[\x00-\x1f"\\]/
-    private_constant :TEXT, :JSON_TEXT, :TEXT_ESCAPED, :FIELD_ESCAPED, :JSON_ESCAPED
+    # C1, separators of lines and paragraphs, and what turns the direction of text.
+    HARMFUL = /[\u0080-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/
+    # Where text is not taken for UTF-8.
+    C1 = /[\x80-\x9f]/n
+    private_constant :HARMFUL, :C1, :TEXT, :JSON_TEXT, :TEXT_ESCAPED, :JSON_ESCAPED
 
     class << self
       # @param message [String] BINARY
       # @return [String] it without line ends and other control characters
       def text(message)
-        TEXT_ESCAPED.match?(message) ? message.gsub(TEXT_ESCAPED, TEXT) : message
+        text = message.gsub(TEXT_ESCAPED, TEXT)
+        return text if text.ascii_only?
+
+        utf8(text).each_char.map { |char| char.valid_encoding? ? harmless(char) : char.b.gsub(C1, TEXT) }.join
       end
 
       # @param field [String] a service or severity
       # @return [String] as {text}, and without the character that ends a field
       def text_field(field)
-        FIELD_ESCAPED.match?(field) ? field.gsub(FIELD_ESCAPED, TEXT) : field
+        text(field).gsub("|", TEXT)
       end
 
       # @param message [String] BINARY
       # @return [String] the inside of a JSON string; bytes that are no UTF-8 become U+FFFD
       def json(message)
-        text = message.dup.force_encoding(Encoding::UTF_8)
-        text = text.scrub("\u{fffd}") unless text.valid_encoding?
-        text = text.gsub(JSON_ESCAPED, JSON_TEXT) if JSON_ESCAPED.match?(text)
-        text.force_encoding(Encoding::BINARY)
+        harmless(utf8(message).scrub("\u{fffd}").gsub(JSON_ESCAPED, JSON_TEXT))
+      end
+
+      # @return [String] BINARY
+      def harmless(text)
+        text.gsub(HARMFUL) { |char| format("\\u%04x", char.ord) }.b
+      end
+
+      def utf8(bytes)
+        bytes.dup.force_encoding(Encoding::UTF_8)
       end
 
       # @param texts [Array<String>]

@@ -38,7 +38,7 @@ module Gyre
 
         LOG = [
           row("service", :services, "the services whose messages go here"),
-          row("levels", :levels, "the severities that are written, debug,info,warn,error,fatal if nothing is said"),
+          row("levels", :levels, "the severities that are written; all if nothing is said"),
           row("logfile", :destination, "a path, STDOUT or STDERR; tcp://host:port, unix:///path, redis://host:port/0", needs: :folder),
           row("type", TYPES, "file, socket, redis, stdout, stderr"),
           row("options", :options, "for a socket the port; for redis stream and max_length"),
@@ -69,7 +69,8 @@ module Gyre
           row("default_log", :destination, "where services go that no log names; - is STDOUT", needs: :folder),
           row("daemonize", :flag, "true: leave the terminal"),
           row("pidfile", :text, "a file that holds the process id while the server runs", needs: :folder),
-          row("levels", :levels, "severities of services that no log names"),
+          row("levels", :levels, "severities of services that no log names; all if nothing is said"),
+          row("cull", :flag, "true: messages of these services that repeat the one before are counted only"),
           row("logs", :list, "where services go", table: LOG),
           row("bind", :addresses, "addresses to listen on, instead of host and port"),
           row("inputs", :list, "other things that are listened for", table: INPUT),

@@ -60,8 +60,20 @@ module Gyre
           services.tally.each do |name, count|
             reader.notice(section.line("logs"), "logs", "service #{name} is in #{count} entries; the last one counts") if count > 1
           end
+          unreachable(reader, section, services)
           files(reader, section)
           %w[default_log pidfile].each { |name| writable(reader, section, name) }
+        end
+
+        # Names that no client of Analogger's protocol or ours can have, nor any program on syslog: only a line of JSON.
+        def unreachable(reader, section, services)
+          return if section.values.fetch(:inputs, []).any? { |input| input[:type] == "json" }
+
+          services.uniq.grep(/:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m).each do |name|
+            why = name.include?(":") ? "has a colon" : "is longer than 255 characters or has control characters"
+            problem = "service #{Checks.shown(name)} #{why}: no client can have that name, so nothing would go there"
+            reader.wrong(section.line("logs"), "logs", problem)
+          end
         end
 
         # What goes to one file goes through one output.
