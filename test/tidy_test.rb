@@ -19,7 +19,7 @@ class TidyTest < Minitest::Test
     [3, "net", %w[lib/gyre.rb lib/gyre/endpoint.rb lib/gyre/listener.rb lib/gyre/tls.rb lib/gyre/limits.rb lib/gyre/measures.rb]],
     [4, "protocols", %w[lib/gyre/http1.rb lib/gyre/http1/** lib/gyre/log.rb lib/gyre/log/**]],
     [5, "doors", %w[lib/gyre/command_errors.rb lib/gyre/flags.rb lib/gyre/web.rb lib/gyre/web/** lib/gyre/async.rb lib/gyre/async/**
-                    lib/gyre/log_command.rb lib/gyre/log_command/** lib/rackup/** exe/*]]
+                    lib/gyre/log_command.rb lib/gyre/log_command/** lib/rackup/** lib/rack/** exe/*]]
   ].freeze
 
   # Files without a test of their own name, and the test that covers them.

@@ -37,6 +37,11 @@ module Gyre
           block_given? ? self : [].each
         end
 
+        # @return [Integer] as IO#rewind
+        def rewind
+          0
+        end
+
         # @return [nil]
         def close
           nil

@@ -222,7 +222,7 @@ module Gyre
       # The app's Input may hold bytes that its gets has read too much; a wrapper around it does not.
       def input
         input = @env["rack.input"]
-        input.is_a?(Input) || input.equal?(Input::EMPTY) ? input : Input.new(@connection)
+        input.respond_to?(:readpartial) ? input : Input.new(@connection)
       end
 
       def start(framing)

@@ -30,6 +30,7 @@ require "gyre/http1/env"
 require "gyre/http1/handovers"
 require "gyre/http1/hijacked_socket"
 require "gyre/http1/limits"
+require "gyre/http1/rack2"
 require "gyre/http1/service"
 
 module Gyre
@@ -70,7 +71,8 @@ module Gyre
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {})
         Loop.require_native("the HTTP server")
         @streams = Streams.new
-        @service = Service.new(app, log: log, streams: @streams, access_log: access_log.respond_to?(:log) ? access_log.method(:log) : access_log)
+        access_log = access_log.method(:log) if access_log.respond_to?(:log)
+        @service = Service.new(Rack2.around(app), log: log, access_log: access_log, streams: @streams)
         @sockets = Array(listeners).map(&:to_io)
         @limits = limits
         @template = Env.template(scheme: scheme, errors: errors, extra: env)

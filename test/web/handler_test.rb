@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# `rackup -s gyre` and what Rails uses of it: lib/rackup/handler/gyre.rb.
+# `rackup -s gyre` and what Rails uses of it: Gyre::Web::Handler.
 
 require "test_helper"
 require "rackup/handler"
-require_relative "web/serving"
+require_relative "serving"
 
-class RackupHandlerTest < Minitest::Test
+class WebHandlerTest < Minitest::Test
   include GyreTest::Serving
 
   HELLO = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello"]] }
 
   def test_rackup_finds_the_handler_by_its_name
-    assert_equal "Rackup::Handler::Gyre", handler.name
+    assert_same Gyre::Web::Handler, handler
   end
 
   def test_it_serves_and_hands_out_a_server_that_can_be_stopped
@@ -37,6 +37,15 @@ class RackupHandlerTest < Minitest::Test
 
   def test_an_option_that_cannot_be_is_refused
     assert_raises(ArgumentError) { handler.run(HELLO, Port: "0", connections_limit: "many") }
+  end
+
+  def test_an_option_that_is_not_known_is_told_with_the_nearest
+    _, err = capture do
+      handler.run(HELLO, Host: "127.0.0.1", Port: "0", keep_alive_timout: "5", sumo: "1", environment: "test", &:stop)
+    end
+    assert_match(/gyre: the option keep_alive_timout is not known, and does nothing; did you mean keep_alive_timeout\?$/, err)
+    assert_match(/gyre: the option sumo is not known, and does nothing$/, err)
+    assert_equal 2, err.lines.size
   end
 
   def test_every_limit_is_an_option

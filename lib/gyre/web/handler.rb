@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+# What `rackup -s gyre` and `rails server -u gyre` run: their options in, a Gyre::Web::Server out. lib/rackup/handler/gyre.rb and, for
+# Rack 2, lib/rack/handler/gyre.rb name it for them. The middleware and the request log of a rackup are rackup's own.
+
+require "did_you_mean"
+require "gyre/web"
+
+module Gyre
+  module Web
+    # Serves what rackup or Rails made.
+    module Handler
+      # What rackup and Rails hand over for their own purposes.
+      FOREIGN = %i[
+        AccessLog Host Port app binding builder caching config daemonize debug dev_caching early_hints environment heapfile include
+        log_stdout log_to_stdout pid profile_mode profiler_output quiet require restart_cmd server ssl_cert ssl_key user_supplied_options
+        using warn Logger DoNotReverseLookup
+      ].freeze
+      private_constant :FOREIGN
+
+      # @param app [#call] a Rack app
+      # @param options [Hash] :Host and :Port, and Gyre's own settings by name (`-O bind=unix:///run/app.sock`,
+      #   `-O keep_alive_timeout=20`), as Strings or Symbols
+      # @yield [Gyre::Web::Server] once it serves
+      # @return [void]
+      def self.run(app, **options, &block)
+        out = $stdout
+        log = Log.new(notices: (out unless options[:quiet]))
+        unknown(options).each { |message| log.error(message) }
+        server = Server.new(app, log: log, out: out, **settings(options))
+        server.run do
+          log.info(Banner.text(server, options[:environment]))
+          block&.call(server)
+        end
+      end
+
+      # @return [Hash{String => String}] for `rackup -s gyre --help`
+      def self.valid_options
+        names = Settings
+        {
+          "Host=HOST" => "where to listen (default: localhost)",
+          "Port=PORT" => "where to listen (default: #{names::DEFAULT_PORT})",
+          "bind=ADDRESS" => "instead: tcp://host:port or unix:///path, several with commas between",
+          "log_format=FORMAT" => "#{LogFormat::NAMES.join(", ")} (default: none, rackup logs by itself)",
+          "shutdown_timeout=SECONDS" => "what running requests get to finish (default: #{names::SHUTDOWN_TIMEOUT_S})"
+        }.merge(names.limits.to_h { |row| ["#{names.short_name(row)}=#{row.unit.upcase}", "#{row.meaning} (default: #{row.default})"] })
+      end
+
+      # @return [Hash] keyword arguments for Gyre::Web::Server
+      # @raise [ArgumentError] for a value that cannot be
+      def self.settings(options)
+        {
+          bind: addresses(options),
+          limits: limits(options),
+          log_format: options[:log_format],
+          shutdown_timeout: options[:shutdown_timeout] && Float(options[:shutdown_timeout])
+        }.compact
+      end
+
+      # A handler cannot know what else the next rackup or Rails hands over, so this warns and does not refuse.
+      #
+      # @return [Array<String>]
+      def self.unknown(options)
+        known = valid_options.keys.map { |text| text[/\A\w+/] }
+        names = options.keys.map(&:to_s).reject { |name| known.include?(name) || Settings.limit(name.to_sym) || FOREIGN.include?(name.to_sym) }
+        names.map do |name|
+          near = DidYouMean::SpellChecker.new(dictionary: known).correct(name).first
+          "the option #{name} is not known, and does nothing#{"; did you mean #{near}?" if near}"
+        end
+      end
+
+      def self.addresses(options)
+        return options[:bind].to_s.split(",") if options[:bind]
+
+        host = options[:Host] || "localhost"
+        host = "[#{host}]" if host.count(":") > 1
+        "tcp://#{host}:#{options[:Port] || Settings::DEFAULT_PORT}"
+      end
+
+      def self.limits(options)
+        options.each_with_object({}) do |(name, value), limits|
+          row = Settings.limit(name) or next
+          limits[row.name] = value.is_a?(String) ? Settings.read_limit(row, value) : value
+        end
+      end
+      private_class_method :settings, :unknown, :addresses, :limits
+    end
+  end
+end
