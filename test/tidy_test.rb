@@ -62,6 +62,7 @@ class TidyTest < Minitest::Test
 
   # Files longer than their kind's limit, and why.
   LONG = {
+    "lib/gyre/web/server.rb" => "the life of one server is one object with one state",
     "lib/gyre/scheduler/portable/fibers.rb" => "how fibers move is one object with one state"
   }.freeze
   LINES_LIMIT = { "lib" => 300, "ext" => 500 }.freeze

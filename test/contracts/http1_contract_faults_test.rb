@@ -178,29 +178,19 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     end
   end
 
-  define_method(:test_exit_in_an_app_ends_the_loop) do
-    code = <<~'RUBY'
-      require "gyre/http1"
-      listener = TCPServer.new("127.0.0.1", 0)
-      client = TCPSocket.new("127.0.0.1", listener.local_address.ip_port)
-      client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-      Fiber.set_scheduler(Gyre::Scheduler.new)
-      body = ["x"]
-      def body.close = puts("closed")
-      app = lambda do |env|
-        env["rack.response_finished"] << ->(*) { puts("finished") }
-        exit(7) if env["PATH_INFO"] == "/"
-      end
-      server = Gyre::HTTP1::Server.new(app, listeners: [listener]).start
-      begin
-        Fiber.scheduler.run
-        puts "not reached"
-      ensure
-        server.close
-      end
-    RUBY
-    output = ruby("-e", code, env: { "GYRE_BACKEND" => backend })
-    assert_equal [7, "finished\n"], [output.status.exitstatus, output.out], output.err
+  define_method(:test_exit_in_an_app_is_the_end_of_its_request_only) do
+    finished = Thread::Queue.new
+    app = lambda do |env|
+      env["rack.response_finished"] << ->(*, error) { finished << error.class }
+      exit(7) if env["PATH_INFO"] == "/exit"
+      [200, {}, ["hello"]]
+    end
+    serve(app) do |served|
+      client = connect(served)
+      assert_equal [500, 200], [client.get("GET /exit HTTP/1.1").status, client.get.status]
+      assert_equal [SystemExit, NilClass], [finished.pop, finished.pop]
+      expect_errors(served, %r{GET /exit: unhandled in the app: .*exit \(SystemExit\)})
+    end
   end
 
   define_method(:test_apps_wait_side_by_side) do

@@ -70,8 +70,47 @@ class HTTP1ServiceTest < Minitest::Test
     assert_empty @errors
   end
 
+  def test_exit_ends_its_request_only
+    body = Object.new
+    body.define_singleton_method(:each) { |&_block| exit }
+    { -> { exit } => :write_response, -> { abort } => :write_response, -> { [200, {}, body] } => :close }.each do |app, last|
+      connection = GyreTest::FakeConnection.new(env("/a"), env("/b"))
+      capture_io { serve(connection) { |env| env["PATH_INFO"] == "/a" ? app.call : [200, {}, []] } }
+      assert_match(%r{\AGET /a: unhandled in the app: .*\(SystemExit\)}, @errors.shift)
+      assert_equal last, connection.names.last
+    end
+    assert_empty @errors
+  end
+
+  def test_exit_while_a_request_ends_is_logged_and_no_more
+    body = ["x"]
+    def body.close = exit
+    connection = GyreTest::FakeConnection.new(env)
+    serve(connection) do |env|
+      env["rack.response_finished"] << ->(*) { exit }
+      [200, {}, body]
+    end
+    assert_equal [:write_response], connection.names
+    assert_equal ["the body's close", "rack.response_finished"], @errors.map { |line| line[/unhandled in ([^:]+)/, 1] }
+  end
+
+  def test_the_exit_of_another_thread_passes
+    error = Thread.new { exit }.tap { |thread| thread.report_on_exception = false }.then { |thread| foreign_exit(thread) }
+    connection = GyreTest::FakeConnection.new(env)
+    assert_raises(SystemExit) { serve(connection) { raise error } }
+    assert_equal [:close], connection.names
+  end
+
+  # Ruby raises a thread's exit in the main thread, too.
+  def foreign_exit(thread)
+    thread.join
+    sleep
+  rescue SystemExit => error
+    error
+  end
+
   def test_the_end_of_the_process_and_of_the_task_pass
-    [SystemExit, Interrupt, SignalException.new("TERM")].each do |type|
+    [Interrupt, SignalException.new("TERM")].each do |type|
       connection = GyreTest::FakeConnection.new(env)
       assert_raises(SystemExit, SignalException) { serve(connection) { raise type } }
       assert_equal [:close], connection.names

@@ -123,6 +123,67 @@ class WebServeTest < Minitest::Test
     end
   end
 
+  def test_one_signal_ends_a_server_whose_app_computes_without_end
+    app = "run ->(_env) { puts 'waiting'; loop { Integer.sqrt(2) } }"
+    serve("--shutdown-timeout", "0", app: app) do |program|
+      busy = program.request("/")
+      program.expect(/^waiting$/)
+      program.signal(:TERM)
+      assert_equal 0, program.status.exitstatus
+      assert_equal "", busy.read.to_s
+      busy.close
+      assert_match(/a request computes and keeps the server from stopping/, program.text(:err))
+      assert_match(/^Stopped/, program.text(:out))
+    end
+  end
+
+  def test_an_exception_for_the_servers_thread_ends_it_in_order
+    app = <<~'RUBY'
+      run(lambda do |env|
+        if env["PATH_INFO"] == "/raise"
+          thread = Thread.current
+          Thread.new { sleep 0.01 until $waiting; thread.raise("for the server's thread") }
+        end
+        puts "waiting"
+        $waiting = env["PATH_INFO"] == "/wait"
+        sleep
+      ensure
+        puts "cleaned up"
+      end)
+    RUBY
+    serve("--shutdown-timeout", "300", "--pidfile", "app.pid", app: app) do |program|
+      waiting = %w[/raise /wait].map { |path| program.request(path).tap { program.expect(/waiting/) } }
+      assert_equal 1, program.status.exitstatus
+      assert_equal ["", ""], waiting.map { |socket| socket.read.to_s.tap { socket.close } }
+      assert_match(/for the server's thread \(RuntimeError\)/, program.text(:err))
+      assert_equal 2, program.text(:out).scan("cleaned up").size
+      refute_path_exists File.join(program.folder, "app.pid")
+    end
+  end
+
+  def test_a_signal_is_heeded_while_a_server_breaks_off
+    app = <<~'RUBY'
+      run(lambda do |env|
+        thread = Thread.current
+        Thread.new { sleep 0.05; thread.raise("for the server's thread") }
+        puts "waiting"
+        begin
+          sleep
+        ensure
+          puts "breaking off"
+          loop { Integer.sqrt(2) }
+        end
+      end)
+    RUBY
+    serve(app: app) do |program|
+      busy = program.request("/")
+      program.expect(/^breaking off$/)
+      program.signal(:TERM)
+      refute_predicate program.status, :success?
+      busy.close
+    end
+  end
+
   def test_an_app_that_raises_gives_500_and_a_trace_in_the_log
     serve do |program|
       assert_match(%r{\AHTTP/1\.1 500 Internal Server Error}, program.get("/raise"))

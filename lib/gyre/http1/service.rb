@@ -14,14 +14,14 @@ module Gyre
   module HTTP1
     # One app, behind any number of connections.
     class Service
-      # What an app's exception never becomes an answer for: the end of the process, of the task, of the thread.
-      PASSED_ON = [SystemExit, SignalException, Gyre::Stop].freeze
+      # What never becomes an answer: the end of the process, of the task, of the thread. `exit` in an app is the end of its request.
+      PASSED_ON = [SignalException, Gyre::Stop].freeze
       # A client that went away. On a connection that is closed or hijacked they are nobody's fault.
       GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout].freeze
       PLAIN_TEXT = "text/plain"
       # In the access log, when the client left before the app had an answer (as nginx has it).
       NO_STATUS = 499
-      private_constant :GONE, :PLAIN_TEXT, :NO_STATUS
+      private_constant :PASSED_ON, :GONE, :PLAIN_TEXT, :NO_STATUS
 
       # @param app [#call] a Rack app
       # @param log [#error] takes a String
@@ -75,6 +75,8 @@ module Gyre
       rescue *PASSED_ON => error
         raise
       rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
+        raise if error.is_a?(SystemExit) && foreign?(error)
+
         sent = failed(connection, env, error)
         done = true
       ensure
@@ -87,7 +89,9 @@ module Gyre
 
       def close(env, body)
         body.close
-      rescue StandardError, ScriptError => error
+      rescue *PASSED_ON
+        raise
+      rescue Exception => error # rubocop:disable Lint/RescueException
         report(env, error, "the body's close")
       end
 
@@ -95,9 +99,16 @@ module Gyre
       def response_finished(callables, env, status, headers, error)
         callables.reverse_each do |callable|
           callable.call(env, status, headers, error)
-        rescue StandardError, ScriptError => raised
+        rescue *PASSED_ON
+          raise
+        rescue Exception => raised # rubocop:disable Lint/RescueException
           report(env, raised, "rack.response_finished")
         end
+      end
+
+      # The exit of another thread, which Ruby raises in the main one, whatever fiber runs there: it ends the server.
+      def foreign?(error)
+        error.backtrace&.none? { |line| line.start_with?(__FILE__) }
       end
 
       # @return [Integer, nil] the status that the client got instead of the app's

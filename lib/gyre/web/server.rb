@@ -13,6 +13,7 @@ require "gyre"
 require "gyre/endpoint"
 require "gyre/http1"
 require "gyre/web/access_log"
+require "gyre/web/guard"
 require "gyre/web/inbox"
 require "gyre/web/log"
 require "gyre/web/settings"
@@ -59,7 +60,9 @@ module Gyre
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
         @signals = signals
         @abandon = abandon
-        @inbox = Inbox.new(:stop, :stop_now, :hang_up, :ended)
+        @inbox = Inbox.new(:stop, :stop_now, :hang_up, :ended, :hello)
+        @guard = Guard.new(@inbox)
+        @broken = false
         @listeners = []
       end
 
@@ -102,9 +105,14 @@ module Gyre
             @http.start
             yield self if block_given?
             serve
+            served = true
+          ensure
+            @guard.close
+            break_off unless served
           end
         end
       ensure
+        @guard.close
         @http&.close
         close
       end
@@ -161,6 +169,7 @@ module Gyre
 
         Gyre.run do |task|
           block.call
+        ensure
           cancel_fibers(task)
         end
       end
@@ -169,14 +178,14 @@ module Gyre
       def cancel_fibers(task)
         scheduler = Fiber.scheduler
         first = true
-        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + UNWIND_S
+        deadline = now + UNWIND_S
         loop do
           others = scheduler.waits.map(&:fiber) - [Fiber.current, task.fiber]
           return if others.empty?
 
           others.each { |fiber| scheduler.fiber_interrupt(fiber, Gyre::Stop.new("the server has stopped")) } if first
           first = false
-          return give_up("#{others.size} cancelled fibers of the app go on") if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+          return give_up("#{others.size} cancelled fibers of the app go on") if now > deadline
 
           sleep(0.01)
         end
@@ -188,17 +197,19 @@ module Gyre
         AccessLog.new(format, out: out, on_error: ->(error) { @log.error("the access log cannot be written: #{error.message}") })
       end
 
-      # The first signal lets requests finish, the second does not. A third is for an app that computes without end and
-      # so keeps the loop from hearing of the first two.
+      # The first signal lets requests finish, the second does not. A third, or one while the server breaks off, is raised. What
+      # keeps the loop from hearing of a signal at all, an app that computes without end, meets the guard of each.
       def handle_signals(&block)
         return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
 
         count = 0
+        thread = Thread.current
         on_signal = lambda do |name|
           count += 1
-          raise Interrupt, name if count > 2
+          raise Interrupt, name if count > 2 || @broken
 
           stop(now: count > 1)
+          @guard.watch(thread, count > 1 ? 0 : @shutdown_timeout_s) { |event| not_heard(event) }
         end
         Signals.handle(%w[INT TERM], on_signal) { heed_hang_up(&block) }
       end
@@ -216,19 +227,48 @@ module Gyre
         Signals.handle(%w[HUP], on_signal, &block)
       end
 
+      # The run is left by an exception: one that was raised for this thread, or the end of the task. No request stays behind.
+      def break_off
+        @broken = true
+        @http&.stop
+        close_listeners
+        return unless @http
+
+        @http.shutdown(0)
+        give_up("#{@http.stats[:running]} cancelled requests go on") if @http.stats[:running].positive?
+      end
+
+      # From a thread of the guard's.
+      def not_heard(event)
+        return give_up("a request that computes goes on") if event == :still
+
+        @log.error("a request computes and keeps the server from stopping; it is cancelled")
+        stop(now: true)
+      end
+
+      def take_message
+        message = @inbox.take
+        @guard.heard
+        explain_hang_up if message == :hang_up
+        message
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+
       def explain_hang_up
         @log.info("HUP: nothing is opened or loaded again, for logs go to standard output and standard error. TERM ends the server")
       end
 
       def serve
-        explain_hang_up while (message = @inbox.take) == :hang_up
+        message = take_message until %i[stop stop_now].include?(message)
         gently = message == :stop
         @http.stop
         close_listeners
         @log.info(gently ? farewell : "Stopping at once")
         ending = shutdown(gently ? @shutdown_timeout_s : 0)
-        until (message = @inbox.take) == :ended
-          explain_hang_up if message == :hang_up
+        until (message = take_message) == :ended
           next unless message == :stop_now
 
           ending.stop
