@@ -24,10 +24,10 @@ module GyreSuite
     system(environment, *command, "-w", "test/support/run.rb", *files, *options, chdir: root)
   end
 
-  # Installs that bundle when it is not there.
+  # Installs the bundle of that name when it is not there.
   # @return [Boolean] whether it is
-  def newest_gems
-    environment = unbundled.merge("GYRE_BUNDLE" => "newest_gems")
+  def bundle(name)
+    environment = unbundled.merge("GYRE_BUNDLE" => name)
     system(environment, "bin/bundle", "check", out: File::NULL, err: File::NULL, chdir: GyreBuild.root) ||
       system(environment, "bin/bundle", "install", "--quiet", chdir: GyreBuild.root)
   end
@@ -53,10 +53,16 @@ namespace :test do
 
   desc "Run the tests that use Ruby's own libraries with the newest releases of those as gems (TEST=files for others)"
   task newest_gems: :compile do
-    GyreSuite.newest_gems || abort("the newest gems could not be installed")
+    GyreSuite.bundle("newest_gems") || abort("the newest gems could not be installed")
     named = ENV["TEST"].to_s.split(/[,\s]+/)
     files = named.empty? ? Dir[*GyreSuite::NEWEST_GEMS].sort : named
     GyreSuite.run(*files, *GyreSuite::ONE_BACKEND, environment: GyreSuite.unbundled.merge("GYRE_TEST_BUNDLE" => "newest_gems")) || abort
+  end
+
+  desc "Serve Rails, Sinatra and Roda in their newest versions (Ruby 3.2 or newer)"
+  task frameworks: :compile do
+    GyreSuite.bundle("frameworks") || abort("the frameworks could not be installed") if RUBY_VERSION >= "3.2"
+    GyreSuite.run(*GyreTest::PARTS["frameworks"]) || abort
   end
 
   desc "Run the loop layer's tests on JRuby"

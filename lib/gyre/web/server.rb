@@ -15,6 +15,7 @@ require "gyre/http1"
 require "gyre/web/access_log"
 require "gyre/web/guard"
 require "gyre/web/inbox"
+require "gyre/web/isolation"
 require "gyre/web/log"
 require "gyre/web/settings"
 require "gyre/signals"
@@ -71,12 +72,14 @@ module Gyre
       #
       # @return [self]
       # @raise [SystemCallError, SocketError] the message names the address; none is open then
+      # @raise [StartError] the app cannot run on a server whose requests share a thread (see Isolation)
       def listen
         return self unless @listeners.empty?
 
+        Isolation.apply(@log)
         @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) }
         self
-      rescue SystemCallError, SocketError
+      rescue SystemCallError, SocketError, StartError
         close
         raise
       end

@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+# Active Support keeps the state of a request (Active Record's connection and transaction, I18n, current attributes) by thread unless
+# it is told to keep it by fiber. Requests of a Gyre server share a thread, so by thread they would get into each other's
+# transactions. Gyre::Web::Server asks here before it listens. Nothing is loaded for it: an app that has no Active Support has none here.
+
+require "gyre/command_errors"
+
+module Gyre
+  module Web
+    # Sets Active Support's isolation level, or says why the server cannot start.
+    module Isolation
+      module_function
+
+      # @param log [#info]
+      # @return [void]
+      # @raise [StartError] the app has asked for :thread, or its Active Record knows nothing else
+      def apply(log)
+        return refuse_old unless defined?(::ActiveSupport::IsolatedExecutionState)
+
+        state = ::ActiveSupport::IsolatedExecutionState
+        return unless state.isolation_level == :thread
+
+        refuse_thread if asked_for == :thread
+        release_connections
+        state.isolation_level = :fiber
+        log.info("Active Support's isolation level is :fiber now, for requests share a thread")
+      end
+
+      # What the Rails application's configuration says; nil where it says nothing.
+      def asked_for
+        return unless defined?(::Rails.application) && ::Rails.application.respond_to?(:config)
+
+        config = ::Rails.application.config
+        config.active_support.isolation_level if config.respond_to?(:active_support)
+      end
+
+      # A connection that was lent by thread would never come back.
+      def release_connections
+        return unless defined?(::ActiveRecord::Base) && ::ActiveRecord::Base.respond_to?(:connection_handler)
+
+        ::ActiveRecord::Base.connection_handler.clear_active_connections!(:all)
+      rescue ArgumentError # before Rails 7.1 there are no roles to name
+        ::ActiveRecord::Base.connection_handler.clear_active_connections!
+      end
+
+      def refuse_thread
+        raise StartError, "config.active_support.isolation_level is :thread. Requests share a thread here, so they would share Active Record's " \
+                          "connections and transactions. Set it to :fiber, or remove the line: then it is set when the server starts"
+      end
+
+      def refuse_old
+        return unless defined?(::ActiveRecord::Base)
+
+        raise StartError, "Active Record before 7.0 has one connection for each thread. Requests share a thread here, so they would get into " \
+                          "each other's transactions. Rails 7.0 or newer is needed"
+      end
+      private_class_method :asked_for, :release_connections, :refuse_thread, :refuse_old
+    end
+  end
+end
