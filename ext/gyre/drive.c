@@ -66,7 +66,11 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
     VALUE fiber = gyre_ready_take(scheduler);
     if (NIL_P(fiber)) break;
     scheduler->budget--;
-    if (fiber == driving->parked.fiber) return; /* the parked fiber that drives is woken itself */
+    if (fiber == driving->parked.fiber) { /* the parked fiber that drives is woken itself */
+      if (driving->overdue) gyre_loop_poll(&scheduler->loop, false);
+      driving->overdue = false;
+      return;
+    }
     gyre_enter(scheduler, fiber);
     if (scheduler->driving != driving) return; /* overtaken meanwhile */
     gyre_entered(scheduler, &driving->parked);
@@ -113,6 +117,7 @@ static VALUE drive_ensure(VALUE argument) {
   struct gyre_driving *driving = &drive->driving;
   go_on(scheduler, driving, GYRE_RUNNING);
   gyre_entered(scheduler, &driving->parked);
+  if (driving->parked.interrupt) gyre_interrupt_return(scheduler, &driving->parked);
   if (scheduler->driving == driving) {
     set_driving(scheduler, driving->before);
     /* Its fiber is entered again when nothing is ready. */
@@ -130,13 +135,15 @@ void gyre_drive(struct gyre_scheduler *scheduler, bool (*done)(struct gyre_sched
   gyre_thread_check(scheduler);
   struct drive drive = {.scheduler = scheduler,
                         .driving = {.before = scheduler->driving, .done = done, .context = context}};
-  drive.driving.parked.fiber = drive.driving.parked.entered = rb_fiber_current();
+  drive.driving.parked.fiber = rb_fiber_current();
+  drive.driving.parked.entered = NIL_P(scheduler->entered) ? drive.driving.parked.fiber : scheduler->entered;
+  drive.driving.overdue = scheduler->budget == 0;
   drive.driving.parked.blocker = Qundef;
+  drive.driving.parked.interrupt = NULL;
   drive.driving.parked.state = GYRE_RUNNING;
   gyre_list_init(&drive.driving.parked.node);
   drive.driving.parked.foreign = false;
-  drive.driving.parked.entered_is_worker =
-      scheduler->entered_is_worker && scheduler->entered == drive.driving.parked.fiber;
+  drive.driving.parked.worker = scheduler->worker;
   if (drive.driving.before && drive.driving.before->parked.fiber != drive.driving.parked.fiber)
     displace(scheduler, drive.driving.before);
   set_driving(scheduler, &drive.driving);

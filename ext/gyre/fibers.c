@@ -26,7 +26,7 @@ void gyre_fibers_init(struct gyre_scheduler *scheduler) {
   scheduler->driving = NULL;
   scheduler->overtaken_count = 0;
   scheduler->driver = scheduler->entered = Qnil;
-  scheduler->entered_is_worker = false;
+  scheduler->worker = NULL;
   scheduler->question = NULL;
   gyre_budget_refill(scheduler);
 }
@@ -40,7 +40,11 @@ void gyre_thread_check(struct gyre_scheduler *scheduler) {
   if (!NIL_P(scheduler->thread) && RTEST(rb_funcall(scheduler->thread, rb_intern("alive?"), 0)))
     rb_raise(rb_eThreadError,
              "this scheduler's fibers belong to another thread, and the present one cannot wait on it");
-  if (!NIL_P(scheduler->thread)) gyre_workers_forked(scheduler);
+  if (!NIL_P(scheduler->thread)) {
+    scheduler->worker = NULL;
+    scheduler->entered = Qnil;
+    gyre_workers_forked(scheduler);
+  }
   scheduler->thread = thread;
 }
 
@@ -60,7 +64,7 @@ void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *park
 
 void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   scheduler->entered = parked->entered;
-  scheduler->entered_is_worker = parked->entered_is_worker;
+  scheduler->worker = parked->worker;
 }
 
 void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker) {
@@ -69,11 +73,17 @@ void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parke
   /* A fiber that was entered from here is in the right thread. */
   if (__builtin_expect(parked->fiber != scheduler->entered, 0)) gyre_thread_check(scheduler);
   parked->entered = NIL_P(scheduler->entered) ? parked->fiber : scheduler->entered;
-  parked->entered_is_worker = scheduler->entered_is_worker;
-  gyre_parked_mark(scheduler, parked, !(parked->entered_is_worker && parked->entered == parked->fiber));
+  parked->worker = scheduler->worker;
+  parked->interrupt = NULL;
+  if (parked->worker) {
+    parked->outer = parked->worker->parked;
+    parked->worker->parked = parked;
+  }
+  gyre_parked_mark(scheduler, parked, !(parked->worker && parked->entered == parked->fiber));
   parked->state = GYRE_PARKED;
   gyre_list_append(&scheduler->parked, &parked->node);
   scheduler->parked_count++;
+  if (__builtin_expect(!gyre_list_empty(&scheduler->held), 0)) gyre_interrupts_release(scheduler, parked);
 }
 
 void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *parked, enum gyre_parked_state state) {
@@ -87,6 +97,8 @@ void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *par
 void gyre_park_end(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   gyre_parked_leave(scheduler, parked, GYRE_RUNNING);
   gyre_entered(scheduler, parked); /* also when an exception entered it */
+  if (parked->worker && parked->worker->parked == parked) parked->worker->parked = parked->outer;
+  if (__builtin_expect(parked->interrupt != NULL, 0)) gyre_interrupt_return(scheduler, parked);
 }
 
 void gyre_parked_make_ready(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool first) {
@@ -193,6 +205,7 @@ void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
       gyre_enter(scheduler, next);
     }
   }
+  if (__builtin_expect(parked->interrupt != NULL, 0)) gyre_interrupt_raise(parked);
 }
 
 struct yielding {
@@ -238,6 +251,7 @@ void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
 }
 
 void gyre_fibers_free(struct gyre_scheduler *scheduler) {
+  gyre_timeouts_free(scheduler);
   gyre_workers_free(scheduler);
   gyre_interrupts_free(scheduler);
 }
@@ -251,17 +265,21 @@ void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   scheduler->parked_count = scheduler->ready_count = 0;
   gyre_interrupts_forked(scheduler);
   gyre_workers_forked(scheduler);
+  struct gyre_worker *worker = scheduler->worker;
+  VALUE entered = scheduler->entered;
   for (struct gyre_driving *driving = scheduler->driving, *before; driving; driving = before) {
     before = driving->before;
     driving->before = NULL;
     driving->parked.foreign = false;
+    driving->parked.interrupt = NULL;
     driving->parked.state = GYRE_RUNNING;
     gyre_list_init(&driving->parked.node);
   }
   scheduler->driving = NULL;
   scheduler->overtaken_count = 0;
-  scheduler->driver = scheduler->entered = Qnil;
-  scheduler->entered_is_worker = false;
+  scheduler->driver = Qnil;
+  scheduler->entered = entered;
+  scheduler->worker = worker;
   scheduler->question = NULL;
   gyre_budget_refill(scheduler);
 }

@@ -32,7 +32,8 @@ void gyre_workers_init(struct gyre_scheduler *scheduler);
 void gyre_workers_mark(struct gyre_scheduler *scheduler);
 void gyre_workers_free(struct gyre_scheduler *scheduler);
 void gyre_workers_forked(struct gyre_scheduler *scheduler);
-bool gyre_worker_is_idle(struct gyre_scheduler *scheduler, VALUE fiber);
+/* The worker of a fiber, or NULL. */
+struct gyre_worker *gyre_worker_of(struct gyre_scheduler *scheduler, VALUE fiber);
 
 /* interrupts.c */
 void gyre_init_interrupts(void);
@@ -44,7 +45,16 @@ void gyre_interrupts_forked(struct gyre_scheduler *scheduler);
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler);
 /* The fibers of the postponed ones have run. */
 void gyre_interrupts_resume(struct gyre_scheduler *scheduler);
+/* Raises the interrupt of a wait that has ended. */
+NORETURN(void gyre_interrupt_raise(struct gyre_parked *parked));
+/* The wait was left by another exception: the interrupt is raised at the next one. */
+void gyre_interrupt_return(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
+/* A fiber parks that the program had suspended: what was held back for it is due. */
+void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 /* What was meant for a job that has ended reaches nobody. */
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber);
+
+/* scheduler_timeout.c: the timeouts that are left learn that the scheduler is gone. */
+void gyre_timeouts_free(struct gyre_scheduler *scheduler);
 
 #endif

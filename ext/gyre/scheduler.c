@@ -13,7 +13,8 @@
 
 VALUE gyre_cScheduler, gyre_cNativeScheduler;
 static VALUE sleeping; /* :sleep */
-static ID id_call, id_storage, fiber_options[2];
+static VALUE blocking, non_blocking;
+static ID id_call, id_storage;
 static VALUE fiber_class, mutex_class;
 
 /* --- the object --- */
@@ -107,7 +108,7 @@ static VALUE scheduler_initialize(int argc, VALUE *argv, VALUE self) {
   if (!scheduler->closed) rb_raise(rb_eRuntimeError, "initialized twice");
 
   gyre_loop_open_on(&scheduler->loop, name);
-  if (gyre_blocked_init(&scheduler->blocked) < 0) rb_memerror();
+  if (gyre_blocked_init(&scheduler->blocked) < 0 || gyre_blocked_init(&scheduler->workers) < 0) rb_memerror();
   scheduler->early = st_init_numtable();
   scheduler->swept_switches = UINT64_MAX;
   scheduler->reset_storage = rb_method_boundp(fiber_class, id_storage, 0);
@@ -232,28 +233,31 @@ static VALUE inherited_storage(struct gyre_scheduler *scheduler) {
 }
 
 /*
- * @overload fiber(blocking: false, storage: true, &block)
- *   Runs the block in a non-blocking fiber, at once up to its first wait (Fiber::Scheduler#fiber, which
- *   Fiber.schedule calls). The fiber comes from a pool and goes back to it.
- *   @param blocking [Boolean] true: a blocking fiber, not from the pool
- *   @param storage [true, nil, Hash] the fiber storage: inherited, none, or this (Ruby 3.2 and later)
+ * @overload fiber(**options, &block)
+ *   Runs the block in a fiber of its own, at once up to its first wait (Fiber::Scheduler#fiber, which Fiber.schedule calls).
+ *   The fiber ends with the block.
+ *   @param options [Hash] as for Fiber.new; non-blocking unless it says otherwise
  *   @return [Fiber]
+ *   @raise [ThreadError] in another thread than the scheduler's
  */
 static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
-  VALUE options = Qnil, values[2] = {Qundef, Qundef};
-  VALUE job = rb_block_proc();
+  VALUE options = Qnil, block = rb_block_proc();
   rb_scan_args(argc, argv, "0:", &options);
-  if (!NIL_P(options)) rb_get_kwargs(options, fiber_options, 0, 2, values);
-  bool blocking = values[0] != Qundef && RTEST(values[0]);
-  VALUE storage = values[1] == Qundef || values[1] == Qtrue ? inherited_storage(scheduler) : values[1];
-  return gyre_spawn_kind(scheduler, call_job, job, storage, blocking);
+  if (NIL_P(options)) {
+    options = non_blocking;
+  } else if (NIL_P(rb_hash_lookup2(options, blocking, Qnil))) {
+    options = rb_hash_dup(options);
+    rb_hash_aset(options, blocking, Qfalse);
+  }
+  return gyre_spawn_once(scheduler, call_job, block, options);
 }
 
 /*
  * @overload spawn(callable = nil, *arguments, &block)
  *   Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait.
- *   @return [Fiber]
+ *   @return [Fiber] which goes on to other work after that
+ *   @raise [ThreadError] in another thread than the scheduler's
  */
 static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
@@ -271,15 +275,27 @@ static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
 }
 
 /*
- * Has a fiber raise an exception at its present wait (Fiber::Scheduler#fiber_interrupt). From any thread.
+ * Has a fiber raise an exception at its present wait, or at its next one (Fiber::Scheduler#fiber_interrupt). From any thread.
  *
  * @param fiber [Fiber]
- * @param exception [Exception]
+ * @param exception [Exception, nil] nil ends the fiber, as Fiber#kill does
  * @return [nil]
  */
 static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
   gyre_interrupt_fiber(gyre_scheduler_opened(self), fiber, exception);
   return Qnil;
+}
+
+/*
+ * The fiber that waits here in the name of this one: itself, or one that it resumes.
+ *
+ * @param fiber [Fiber]
+ * @return [Fiber, nil] nil when there is none
+ */
+static VALUE scheduler_waiting_in(VALUE self, VALUE fiber) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  const struct gyre_parked *parked = scheduler->closed ? NULL : gyre_wait_of(scheduler, fiber);
+  return parked ? parked->fiber : Qnil;
 }
 
 /* --- the loop --- */
@@ -290,7 +306,8 @@ static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception)
  * @return [self]
  */
 static VALUE scheduler_run(VALUE self) {
-  gyre_drive(gyre_scheduler_opened(self), gyre_nothing_left, NULL);
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
+  gyre_drive(scheduler, gyre_nothing_left, NULL);
   return self;
 }
 
@@ -305,8 +322,9 @@ static bool block_is_true(struct gyre_scheduler *scheduler, struct gyre_driving 
  * @return [self]
  */
 static VALUE scheduler_run_until(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE block = rb_block_proc();
-  gyre_drive(gyre_scheduler_opened(self), block_is_true, (void *)block);
+  gyre_drive(scheduler, block_is_true, (void *)block);
   RB_GC_GUARD(block);
   return self;
 }
@@ -415,8 +433,10 @@ static VALUE scheduler_process_move(VALUE self) {
 void gyre_init_scheduler(void) {
   id_call = rb_intern("call");
   sleeping = ID2SYM(rb_intern("sleep"));
-  fiber_options[0] = rb_intern("blocking");
-  fiber_options[1] = rb_intern("storage");
+  blocking = ID2SYM(rb_intern("blocking"));
+  non_blocking = rb_hash_new();
+  rb_hash_aset(non_blocking, blocking, Qfalse);
+  rb_gc_register_mark_object(rb_obj_freeze(non_blocking));
   id_storage = rb_intern("storage");
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);
@@ -434,6 +454,7 @@ void gyre_init_scheduler(void) {
   rb_define_method(class, "fiber", scheduler_fiber, -1);
   rb_define_method(class, "spawn", scheduler_spawn, -1);
   rb_define_method(class, "fiber_interrupt", scheduler_fiber_interrupt, 2);
+  rb_define_method(class, "waiting_in", scheduler_waiting_in, 1);
   rb_define_method(class, "run", scheduler_run, 0);
   rb_define_method(class, "run_until", scheduler_run_until, 0);
   rb_define_method(class, "loop_running?", scheduler_loop_running_p, 0);

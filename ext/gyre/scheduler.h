@@ -29,7 +29,9 @@ struct gyre_parked {
   struct gyre_list foreign_node; /* in scheduler->foreign, if it is foreign */
   VALUE fiber;
   VALUE entered; /* the fiber that we entered last when it parked: itself, or the one that resumes it */
-  bool entered_is_worker;
+  struct gyre_worker *worker;       /* of that fiber, if it is pooled */
+  struct gyre_parked *outer;        /* an outer wait of the same worker: a signal's handler may wait in the middle of one */
+  struct gyre_interrupt *interrupt; /* raised here as soon as the fiber goes on */
   bool foreign;  /* its fiber is not one of the pool's */
   bool first;    /* ready before all others: it has started another, and goes on */
   VALUE blocker; /* what it waits for, to be told; Qundef when it is not in a struct gyre_wait */
@@ -38,12 +40,14 @@ struct gyre_parked {
 
 /* A pooled fiber and what it does at the moment. */
 struct gyre_worker {
-  struct gyre_list node; /* in scheduler->busy or scheduler->idle */
+  struct gyre_list node;         /* in scheduler->busy or scheduler->idle */
+  struct gyre_blocked_node known; /* in scheduler->workers */
   VALUE fiber;
+  struct gyre_parked *parked;        /* the wait of its fiber, or of a fiber that it resumes; NULL while it runs */
   VALUE (*function)(VALUE argument); /* NULL while idle */
   VALUE argument;
   VALUE storage; /* fiber storage to begin with, or nil */
-  bool blocking; /* asked for by Fiber.schedule(blocking: true); never pooled */
+  bool once;     /* its fiber ends with its job */
 };
 
 /* A fiber that runs turns until something is true. The newest one does; one that was overtaken waits,
@@ -53,6 +57,7 @@ struct gyre_driving {
   struct gyre_parked parked; /* state RUNNING while it is the newest */
   bool (*done)(struct gyre_scheduler *, struct gyre_driving *);
   void *context;
+  bool overdue; /* it began because the budget was spent: the kernel is asked before its own fiber goes on */
 };
 
 /* Something to be found out in another fiber, which is entered for it and goes back to its own wait. */
@@ -62,11 +67,12 @@ struct gyre_question {
 
 /* An exception on its way into a fiber. */
 struct gyre_interrupt {
-  struct gyre_list node; /* in scheduler->interrupts or scheduler->deferred */
+  struct gyre_list node; /* in one of the scheduler's lists: interrupts, raising, postponed, deferred, held */
   VALUE fiber, exception;
+  VALUE id;                      /* of a fiber that is not kept alive for it (gyre_live_fiber), or nil */
+  struct gyre_parked *parked;    /* the wait that raises it, once one is found */
   struct gyre_timer retry;
-  struct gyre_interrupt **owner; /* where somebody keeps it to cancel it; cleared when it is delivered */
-  bool delivering;
+  struct gyre_interrupt **owner; /* the owner's reference, for gyre_interrupt_cancel; cleared when it is raised */
 };
 
 struct gyre_scheduler {
@@ -76,18 +82,29 @@ struct gyre_scheduler {
   struct gyre_list parked, ready;
   struct gyre_list foreign;    /* of these, those to mark: workers keep their fibers themselves */
   struct gyre_list interrupts; /* to deliver in the next turn */
+  struct gyre_list raising;    /* their fibers are ready and raise them */
   struct gyre_list postponed;  /* until their fiber has run */
   struct gyre_list deferred;   /* until their timer fires */
+  struct gyre_list held;       /* until their fiber, which the program has suspended, waits */
+  struct gyre_list timeouts;   /* those on the heap (scheduler_timeout.c) */
+  bool is_away;                /* the driver has entered a fiber by Fiber#raise, and cannot be asked */
+  VALUE live_fibers;           /* ObjectSpace::WeakMap: object_id => fiber, for gyre_live_fiber; nil before its first use */
   size_t parked_count, ready_count;
   struct gyre_list busy, idle;
+  struct gyre_list left_behind;      /* those whose fibers only the parent of this forked child has */
+  struct gyre_blocked_table workers; /* busy and idle ones, by their fiber */
   size_t busy_count, idle_count;
+  size_t idle_least;                 /* since the pool was trimmed */
+  struct gyre_timer trim;
+  unsigned fresh_count;              /* fibers of one job that were made since the last look at the collector */
+  size_t collections;                /* of the collector, then */
   VALUE worker_block;                /* the body of every worker's fiber, made once; nil before */
   struct gyre_worker *starting;      /* its fiber is entered for the first time */
   struct gyre_driving *driving;      /* the newest */
   size_t overtaken_count;            /* of the parked ones */
   VALUE driver;                      /* its fiber, or nil */
   VALUE entered;                     /* the fiber that we entered last, or nil; never dereferenced */
-  bool entered_is_worker;            /* it is a pooled fiber */
+  struct gyre_worker *worker;        /* its worker, if it is pooled */
   struct gyre_question *question;    /* for the fiber that is entered next */
   uint64_t random;                   /* the state of what draws the next ready fiber; 0: they go in their order */
   unsigned budget;                   /* switches until the kernel is asked */
@@ -181,11 +198,24 @@ void gyre_yield(struct gyre_scheduler *scheduler);
 /* Runs function(argument) in a pooled fiber, at once up to its first wait. The caller goes on after
  * that. `storage` is the fiber storage that it begins with: a Hash or nil. Returns the fiber. */
 VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage);
-VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage,
-                      bool blocking);
+/* The same in a fiber of its own, which ends with the job and is never used again. `options` are those of Fiber.new. */
+VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE options);
 
-/* Has the loop raise an exception in a fiber, from any thread. NULL: its job is over. */
+/* Has the loop raise an exception in a fiber, from any thread; nil ends the fiber (Fiber#kill). NULL: its job is over. */
 struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VALUE fiber, VALUE exception);
+
+/* The same for a fiber that may be collected meanwhile. */
+struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception);
+
+/* For references that do not keep a fiber alive: its id, and the fiber that has an id, nil when it has been collected. */
+VALUE gyre_fiber_id(struct gyre_scheduler *scheduler, VALUE fiber);
+VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id);
+
+/* Whether the current fiber is pooled: then it is kept alive until its job has ended. */
+bool gyre_fiber_is_pooled(struct gyre_scheduler *scheduler);
+
+/* The present wait of the fiber, or of one that it resumes; NULL when it runs, or the program has suspended it. */
+struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber);
 
 /* Takes it back and frees it. */
 void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt);

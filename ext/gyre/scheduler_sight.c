@@ -12,6 +12,11 @@ static void set_count(VALUE stats, const char *name, uint64_t count) {
   rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM(count));
 }
 
+/* Those that nobody asked for. */
+static unsigned own_timers(const struct gyre_scheduler *scheduler) {
+  return scheduler ? (unsigned)gyre_timer_armed(&scheduler->sweep) + (unsigned)gyre_timer_armed(&scheduler->trim) : 0;
+}
+
 VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *scheduler) {
   static const struct {
     const char *name;
@@ -26,7 +31,7 @@ VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *sche
   set_count(stats, "idle_fibers", scheduler ? scheduler->idle_count : 0);
   set_count(stats, "parked", scheduler ? scheduler->parked_count : 0);
   set_count(stats, "ready", scheduler ? scheduler->ready_count : 0);
-  set_count(stats, "timers", loop->timers.count - (scheduler && gyre_timer_armed(&scheduler->sweep)));
+  set_count(stats, "timers", loop->timers.count - own_timers(scheduler));
   set_count(stats, "descriptors", (uint64_t)loop->watched_count);
   for (int i = 0; i < 4; i++) {
     rb_hash_aset(stats, ID2SYM(rb_intern(lags[i].name)),
@@ -114,7 +119,7 @@ static VALUE scheduler_list_waits(VALUE self, VALUE classes) {
 /* --- questions --- */
 
 static bool stays_in_gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
-  if (fiber == scheduler->driver) return true;
+  if (fiber == scheduler->driver) return !scheduler->is_away;
   struct gyre_list *lists[] = {&scheduler->parked, &scheduler->ready};
   for (int i = 0; i < 2; i++) {
     for (struct gyre_list *node = lists[i]->next; node != lists[i]; node = node->next) {

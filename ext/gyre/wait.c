@@ -154,12 +154,14 @@ static void sweep_batch(struct gyre_wait **waits, struct pollfd *descriptors, in
 }
 
 /* Whether nothing within this loop will wake a fiber. */
-static bool is_idle(const struct gyre_loop *loop) {
-  return loop->timers.count == 0 && loop->watched_count == 0 && gyre_list_empty(&loop->operations);
+static bool is_idle(const struct gyre_scheduler *scheduler) {
+  const struct gyre_loop *loop = &scheduler->loop;
+  return loop->timers.count == gyre_timer_armed(&scheduler->trim) && loop->watched_count == 0 &&
+         gyre_list_empty(&loop->operations);
 }
 
 static bool may_be_stuck(const struct gyre_scheduler *scheduler) {
-  return scheduler->parked_count > 0 && (scheduler->suspicious || is_idle(&scheduler->loop));
+  return scheduler->parked_count > 0 && (scheduler->suspicious || is_idle(scheduler));
 }
 
 static void sweep(struct gyre_timer *timer, void *context) {
@@ -184,7 +186,7 @@ static void sweep(struct gyre_timer *timer, void *context) {
   if (count) sweep_batch(waits, descriptors, count);
   if (may_be_stuck(scheduler) && scheduler->ready_count == 0) {
     rb_funcall(scheduler->self, rb_intern("refuse_deadlock"), 1,
-               is_idle(&scheduler->loop) ? Qtrue : Qfalse); /* may raise */
+               is_idle(scheduler) ? Qtrue : Qfalse); /* may raise */
   }
   scheduler->swept_switches = scheduler->switches;
 }

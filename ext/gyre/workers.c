@@ -2,6 +2,9 @@
  * The pool of fibers: a finished one is kept for the next job, for making one costs some microseconds
  * and reusing one a tenth of that. Jobs are functions in C; what an exception of one becomes is decided
  * here. Nothing of a job (fiber-locals, storage, pending unblocks and interrupts) reaches the next.
+ *
+ * A fiber that the program gets hold of (Fiber.schedule) has one job only and ends with it: a handle that the program keeps
+ * never means the work of another.
  */
 #include "fibers.h"
 
@@ -9,8 +12,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define IDLE_KEPT 16                 /* idle workers that are kept however long they have had nothing to do */
+#define TRIM_NS INT64_C(500000000)   /* the others: who had nothing to do for so long goes */
+#define FRESH_LIMIT 4096             /* fibers of one job each that may end before their stacks are collected */
+
 static ID id_report, id_keys, id_new, id_storage, id_aset;
-static VALUE fiber_options[2], fiber_class;
+static VALUE pooled_options, fiber_class;
+static VALUE blocking_key, storage_key;
 
 void gyre_init_workers(void) {
   id_report = rb_intern("report");
@@ -20,20 +28,74 @@ void gyre_init_workers(void) {
   id_aset = rb_intern("[]=");
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);
-  for (int blocking = 0; blocking <= 1; blocking++) {
-    VALUE options = fiber_options[blocking] = rb_hash_new();
-    rb_hash_aset(options, ID2SYM(rb_intern("blocking")), blocking ? Qtrue : Qfalse);
-    rb_gc_register_mark_object(rb_obj_freeze(options));
-  }
+  blocking_key = ID2SYM(rb_intern("blocking"));
+  storage_key = ID2SYM(rb_intern("storage"));
+  pooled_options = rb_hash_new();
+  rb_hash_aset(pooled_options, blocking_key, Qfalse);
+  /* Else its first job would begin with the storage of the fiber that made it. */
+  if (rb_method_boundp(fiber_class, id_storage, 0)) rb_hash_aset(pooled_options, storage_key, Qnil);
+  rb_gc_register_mark_object(rb_obj_freeze(pooled_options));
 }
 
 void gyre_workers_init(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->busy);
   gyre_list_init(&scheduler->idle);
-  scheduler->busy_count = scheduler->idle_count = 0;
+  gyre_list_init(&scheduler->left_behind);
+  scheduler->busy_count = scheduler->idle_count = scheduler->idle_least = 0;
   scheduler->starting = NULL;
   scheduler->worker_block = Qnil;
+  scheduler->trim.place = 0;
 }
+
+struct gyre_worker *gyre_worker_of(struct gyre_scheduler *scheduler, VALUE fiber) {
+  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->workers, fiber);
+  return node ? GYRE_CONTAINER(node, struct gyre_worker, known) : NULL;
+}
+
+bool gyre_fiber_is_pooled(struct gyre_scheduler *scheduler) {
+  return scheduler->worker && scheduler->worker->fiber == rb_fiber_current();
+}
+
+static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
+  gyre_list_remove(&worker->node);
+  gyre_blocked_remove(&scheduler->workers, &worker->known);
+  if (scheduler->worker == worker) {
+    scheduler->worker = NULL;
+    scheduler->entered = Qnil;
+  }
+  free(worker);
+}
+
+/* --- the size of the pool --- */
+
+/* As many as were idle all the time since the last look: those at the end of the list. Their fibers are left to the collector. */
+static void trim(struct gyre_timer *timer, void *context) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
+  for (; scheduler->idle_least > IDLE_KEPT; scheduler->idle_least--) {
+    scheduler->idle_count--;
+    free_worker(scheduler, GYRE_CONTAINER(scheduler->idle.previous, struct gyre_worker, node));
+  }
+  scheduler->idle_least = scheduler->idle_count;
+  timer->fire = trim;
+  if (scheduler->idle_count > IDLE_KEPT) /* without memory for it, they stay */
+    (void)gyre_timers_arm(&scheduler->loop.timers, timer, gyre_loop_now(&scheduler->loop) + TRIM_NS);
+}
+
+static void become_idle(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
+  gyre_list_prepend(&scheduler->idle, &worker->node);
+  scheduler->idle_count++;
+  if (scheduler->idle_count <= IDLE_KEPT || gyre_timer_armed(&scheduler->trim) || scheduler->loop.virtual_ns) return;
+  scheduler->idle_least = 0;
+  trim(&scheduler->trim, &scheduler->loop);
+}
+
+static void idle_no_more(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
+  gyre_list_remove(&worker->node);
+  scheduler->idle_count--;
+  if (scheduler->idle_count < scheduler->idle_least) scheduler->idle_least = scheduler->idle_count;
+}
+
+/* --- jobs --- */
 
 static VALUE run_job(VALUE argument) {
   struct gyre_worker *worker = (struct gyre_worker *)argument;
@@ -144,16 +206,16 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
         state = 0;
       }
     }
-    if (!state) rb_protect(forget_job, (VALUE)scheduler, &state);
+    bool stays = !worker->once && scheduler->idle_count < GYRE_IDLE_WORKERS_LIMIT && !scheduler->closed;
+    if (!state && stays) rb_protect(forget_job, (VALUE)scheduler, &state);
 
     release(scheduler, worker);
-    if (state || scheduler->idle_count >= GYRE_IDLE_WORKERS_LIMIT || scheduler->closed || worker->blocking) {
-      free(worker);
+    if (state || !stays) {
+      free_worker(scheduler, worker);
       if (state) rb_jump_tag(state);
       return Qnil;
     }
-    gyre_list_prepend(&scheduler->idle, &worker->node);
-    scheduler->idle_count++;
+    become_idle(scheduler, worker);
 
     do {
       /* An exception for the job that has ended comes too late and means nothing to the next one. */
@@ -162,39 +224,50 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
       rb_protect(wait_for_job, (VALUE)worker, &state);
     } while (state && reportable() && !worker->function);
     if (state || !worker->function) {
-      bool acquired = worker->function != NULL;
-      gyre_list_remove(&worker->node);
-      if (acquired) {
+      if (worker->function) {
         scheduler->busy_count--;
       } else {
-        scheduler->idle_count--;
+        idle_no_more(scheduler, worker);
       }
-      free(worker);
+      free_worker(scheduler, worker);
       if (state) rb_jump_tag(state);
       return Qnil;
     }
   }
 }
 
-static struct gyre_worker *acquire(struct gyre_scheduler *scheduler, bool blocking) {
-  while (!blocking && !gyre_list_empty(&scheduler->idle)) {
-    struct gyre_worker *worker = GYRE_CONTAINER(scheduler->idle.next, struct gyre_worker, node);
-    gyre_list_remove(&worker->node);
-    scheduler->idle_count--;
-    if (RTEST(rb_fiber_alive_p(worker->fiber))) return worker;
-    free(worker);
-  }
+/* Ruby keeps the stack of a fiber that has ended until it is collected, and some 30,000 stacks fit in a process; nothing
+ * else makes it collect in time. */
+static void collect_stacks(struct gyre_scheduler *scheduler) {
+  if (++scheduler->fresh_count < FRESH_LIMIT) return;
+  scheduler->fresh_count = 0;
+  size_t collections = rb_gc_count();
+  if (collections == scheduler->collections) rb_gc_start();
+  scheduler->collections = rb_gc_count();
+}
 
+static struct gyre_worker *new_worker(struct gyre_scheduler *scheduler, VALUE options, bool once) {
   if (NIL_P(scheduler->worker_block)) scheduler->worker_block = rb_proc_new(worker_main, scheduler->self);
-  VALUE options = fiber_options[blocking];
   VALUE fiber = rb_funcall_with_block_kw(fiber_class, id_new, 1, &options, scheduler->worker_block, RB_PASS_KEYWORDS);
   struct gyre_worker *worker = calloc(1, sizeof(*worker));
   if (!worker) rb_memerror();
   gyre_list_init(&worker->node);
   worker->fiber = fiber;
-  worker->blocking = blocking;
+  worker->once = once;
+  worker->storage = Qnil;
+  gyre_blocked_add(&scheduler->workers, &worker->known, fiber);
   scheduler->starting = worker;
   return worker;
+}
+
+static struct gyre_worker *acquire(struct gyre_scheduler *scheduler) {
+  while (!gyre_list_empty(&scheduler->idle)) {
+    struct gyre_worker *worker = GYRE_CONTAINER(scheduler->idle.next, struct gyre_worker, node);
+    idle_no_more(scheduler, worker);
+    if (RTEST(rb_fiber_alive_p(worker->fiber))) return worker;
+    free_worker(scheduler, worker);
+  }
+  return new_worker(scheduler, pooled_options, false);
 }
 
 struct entering {
@@ -226,9 +299,8 @@ static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, 
   if (scheduler->starting == worker) {
     if (entering.stacks_taken) stacks_give_back();
     scheduler->starting = NULL;
-    gyre_list_remove(&worker->node);
     scheduler->busy_count--;
-    free(worker);
+    free_worker(scheduler, worker);
   }
   rb_jump_tag(state);
 }
@@ -253,17 +325,10 @@ static VALUE spawn_ensure(VALUE argument) {
   return Qnil;
 }
 
-VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage) {
-  return gyre_spawn_kind(scheduler, function, argument, storage, false);
-}
-
-VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage,
-                      bool blocking) {
-  gyre_thread_check(scheduler);
-  struct gyre_worker *worker = acquire(scheduler, blocking);
+/* Enters it with its job. Returns its fiber. */
+static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE (*function)(VALUE), VALUE argument) {
   worker->function = function;
   worker->argument = argument;
-  worker->storage = storage;
   gyre_list_append(&scheduler->busy, &worker->node);
   scheduler->busy_count++;
 
@@ -272,24 +337,30 @@ VALUE gyre_spawn_kind(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE)
   if (rb_fiber_current() == scheduler->driver) {
     /* The driver needs no place in the queue: whoever finds nothing ready comes back to it. */
     scheduler->entered = fiber;
-    scheduler->entered_is_worker = true;
+    scheduler->worker = worker;
     enter(scheduler, worker, fiber);
   } else {
     struct spawning spawning = {.scheduler = scheduler, .worker = worker, .fiber = fiber};
     gyre_park_begin(scheduler, &spawning.parked, Qundef);
     gyre_parked_make_ready(scheduler, &spawning.parked, true);
     scheduler->entered = fiber;
-    scheduler->entered_is_worker = true;
+    scheduler->worker = worker;
     rb_ensure(spawn_body, (VALUE)&spawning, spawn_ensure, (VALUE)&spawning);
   }
   return fiber;
 }
 
-bool gyre_worker_is_idle(struct gyre_scheduler *scheduler, VALUE fiber) {
-  for (struct gyre_list *node = scheduler->idle.next; node != &scheduler->idle; node = node->next) {
-    if (GYRE_CONTAINER(node, struct gyre_worker, node)->fiber == fiber) return true;
-  }
-  return false;
+VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage) {
+  gyre_thread_check(scheduler);
+  struct gyre_worker *worker = acquire(scheduler);
+  worker->storage = storage;
+  return start(scheduler, worker, function, argument);
+}
+
+VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE options) {
+  gyre_thread_check(scheduler);
+  collect_stacks(scheduler);
+  return start(scheduler, new_worker(scheduler, options, true), function, argument);
 }
 
 /* --- memory --- */
@@ -310,21 +381,31 @@ void gyre_workers_mark(struct gyre_scheduler *scheduler) {
   mark_workers(&scheduler->idle, false);
 }
 
-static void free_workers(struct gyre_list *list) {
-  while (!gyre_list_empty(list)) {
-    struct gyre_worker *worker = GYRE_CONTAINER(list->next, struct gyre_worker, node);
-    gyre_list_remove(&worker->node);
-    free(worker);
-  }
+static void free_workers(struct gyre_scheduler *scheduler, struct gyre_list *list) {
+  while (!gyre_list_empty(list)) free_worker(scheduler, GYRE_CONTAINER(list->next, struct gyre_worker, node));
 }
 
 void gyre_workers_free(struct gyre_scheduler *scheduler) {
-  free_workers(&scheduler->busy);
-  free_workers(&scheduler->idle);
+  if (!scheduler->workers.buckets) return; /* never initialized */
+  free_workers(scheduler, &scheduler->busy);
+  free_workers(scheduler, &scheduler->idle);
+  free_workers(scheduler, &scheduler->left_behind);
+  gyre_blocked_free(&scheduler->workers);
 }
 
-/* The fiber that forked may be one of the busy ones; idle ones are of no use any more. */
+/* Of the busy ones, the one that forked goes on; what the others hold is the parent's, and is left to the collector. Waits on
+ * their stacks may still refer to the workers. */
 void gyre_workers_forked(struct gyre_scheduler *scheduler) {
-  free_workers(&scheduler->idle);
-  scheduler->idle_count = 0;
+  free_workers(scheduler, &scheduler->idle);
+  scheduler->idle_count = scheduler->idle_least = 0;
+  for (struct gyre_list *node = scheduler->busy.next, *next; node != &scheduler->busy; node = next) {
+    next = node->next;
+    struct gyre_worker *worker = GYRE_CONTAINER(node, struct gyre_worker, node);
+    if (worker == scheduler->worker) continue;
+    gyre_list_remove(node);
+    gyre_blocked_remove(&scheduler->workers, &worker->known);
+    gyre_list_append(&scheduler->left_behind, node);
+    scheduler->busy_count--;
+  }
+  if (scheduler->worker) scheduler->worker->parked = NULL;
 }

@@ -6,6 +6,7 @@
 require_relative "errors"
 require_relative "loop"
 require_relative "offload"
+require_relative "scheduler/fiber_raise"
 require_relative "scheduler/fork"
 require_relative "scheduler/sight"
 

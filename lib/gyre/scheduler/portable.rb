@@ -86,9 +86,19 @@ module Gyre
         true
       end
 
-      # Has a fiber raise an exception at its present wait (Fiber::Scheduler#fiber_interrupt). From any thread.
+      # Has a fiber raise an exception at its present wait, or at its next one (Fiber::Scheduler#fiber_interrupt). From any thread.
+      # @param exception [Exception, nil] nil ends the fiber, as Fiber#kill does
       def fiber_interrupt(fiber, exception)
-        @fibers.interrupt(fiber, exception) unless @closed
+        @fibers.interrupt(fiber, exception || Fibers::KILL) unless @closed
+      end
+
+      # The fiber that waits here in the name of this one: itself, or one that it resumes.
+      # @param fiber [Fiber]
+      # @return [Fiber, nil] nil when there is none
+      # @api private
+      def waiting_in(fiber)
+        waiter = Strand.known(fiber)&.waiter
+        waiter.fiber if waiter&.waiting?
       end
 
       # Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which Timeout.timeout

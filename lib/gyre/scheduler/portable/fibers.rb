@@ -21,6 +21,8 @@ module Gyre
 
         # How many fibers run between two questions to the kernel.
         BUDGET = 256
+        # In place of an exception: the fiber ends.
+        KILL = Object.new.freeze
 
         # @param scheduler [Portable] reports errors
         # @param loop [Gyre::Loop::Portable]
@@ -50,7 +52,7 @@ module Gyre
             waiter.base.waiter = waiter.strand.waiter = waiter
             @parked[waiter] = true
             unless waiter.binding
-              error = waiter.strand.take_deferred and raise error
+              error = waiter.strand.take_deferred and raise_here(error)
             end
             leave(waiter)
           ensure
@@ -59,7 +61,7 @@ module Gyre
             waiter.base.waiter = waiter.strand.waiter = nil
             @base = waiter.base
           end
-          raise waiter.error if waiter.error
+          raise_here(waiter.error) if waiter.error
 
           waiter.value
         end
@@ -273,6 +275,11 @@ module Gyre
 
           @pool = Pool.new(self, @scheduler) if @thread
           @thread = Thread.current
+        end
+
+        def raise_here(error)
+          Fiber.current.kill if error.equal?(KILL)
+          raise error
         end
 
         def here?

@@ -103,6 +103,11 @@ module Gyre
           @state = :parked
         end
 
+        # @return [Boolean] whether its fiber has not been entered yet
+        def waiting?
+          @state == :parked || @state == :ready
+        end
+
         # @return [Array] the values of a Gyre::Scheduler::Wait
         def describe
           fd, events = @watch ? [@watch.fd, @watch.interest] : [nil, 0]

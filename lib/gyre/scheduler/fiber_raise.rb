@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+# Fiber#raise and Fiber#kill on a fiber that waits on a scheduler of ours. Ruby transfers control there, and the caller, which is
+# in no queue, would never run again. Here the waiting fiber gets it at its wait, as from Scheduler#fiber_interrupt, and the
+# caller goes on after it, as if it had called Scheduler#yield. Other fibers are left to Ruby.
+
+module Gyre
+  class Scheduler
+    # Prepended to Fiber.
+    # @api private
+    module FiberRaise
+      def raise(*arguments, **options)
+        scheduler = Fiber.scheduler
+        return super unless scheduler.is_a?(Scheduler) && scheduler.waiting_in(self)
+
+        scheduler.fiber_interrupt(self, FiberRaise.exception(*arguments))
+        scheduler.yield
+      end
+
+      # Fiber#kill came with Ruby 3.3.
+      if Fiber.method_defined?(:kill)
+        def kill
+          scheduler = Fiber.scheduler
+          return super unless scheduler.is_a?(Scheduler) && equal?(scheduler.waiting_in(self))
+
+          scheduler.fiber_interrupt(self, nil)
+          scheduler.yield
+          self
+        end
+      end
+
+      # The exception that Kernel#raise would raise for these arguments; its backtrace is that of the wait, unless one is given.
+      # @return [Exception]
+      def self.exception(error = RuntimeError.new("unhandled exception"), *message, **details)
+        return RuntimeError.new(error) if error.is_a?(String)
+        raise TypeError, "exception class/object expected" unless error.respond_to?(:exception)
+
+        backtrace = message.size > 1 ? message.pop : nil
+        message << details unless details.empty?
+        exception = error.exception(*message)
+        exception.set_backtrace(backtrace) if backtrace
+        exception
+      end
+    end
+
+    Fiber.prepend(FiberRaise)
+  end
+end
