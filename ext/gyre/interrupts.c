@@ -17,7 +17,7 @@
 #define INTERRUPT_RETRY_NS 1000000
 
 static VALUE fiber_error;
-static ID id_aset, id_aref, id_object_id, id_kill, id_backtrace;
+static ID id_aset, id_aref, id_object_id, id_kill, id_backtrace, id_transfer;
 
 void gyre_init_interrupts(void) {
   fiber_error = rb_const_get(rb_cObject, rb_intern("FiberError"));
@@ -27,6 +27,7 @@ void gyre_init_interrupts(void) {
   id_object_id = rb_intern("object_id");
   id_kill = rb_intern("kill");
   id_backtrace = rb_intern("backtrace");
+  id_transfer = rb_intern("transfer");
 }
 
 void gyre_interrupts_init(struct gyre_scheduler *scheduler) {
@@ -95,10 +96,16 @@ static void raise_here(VALUE exception) {
   rb_exc_raise(exception);
 }
 
+static VALUE raise_here_body(VALUE exception) { raise_here(exception); }
+
+/* Ruby calls the exception's `exception`, a method of the program, in which one for the thread may come: then that one is raised
+ * here, and park_end gives the interrupt back. */
 void gyre_interrupt_raise(struct gyre_parked *parked) {
   VALUE exception = parked->interrupt->exception;
-  end_interrupt(parked->interrupt);
-  raise_here(exception);
+  int state = 0;
+  rb_protect(raise_here_body, exception, &state);
+  if (NIL_P(exception) || rb_obj_class(rb_errinfo()) == rb_obj_class(exception)) end_interrupt(parked->interrupt);
+  rb_jump_tag(state);
 }
 
 static void move(struct gyre_list *list, struct gyre_interrupt *interrupt) {
@@ -115,7 +122,7 @@ void gyre_interrupt_return(struct gyre_scheduler *scheduler, struct gyre_parked 
 
 struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber) {
   struct gyre_worker *worker = gyre_worker_of(scheduler, fiber);
-  if (worker) return worker->parked;
+  if (worker) return worker->parked && worker->parked->state != GYRE_RUNNING ? worker->parked : NULL;
   for (struct gyre_list *node = scheduler->foreign.previous; node != &scheduler->foreign; node = node->previous) {
     struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, foreign_node);
     if (parked->fiber == fiber || parked->entered == fiber) return parked;
@@ -163,7 +170,8 @@ static bool inner_fibers_wait(struct gyre_scheduler *scheduler) {
   return false;
 }
 
-static VALUE transfer_body(VALUE fiber) { return rb_fiber_transfer(fiber, 0, NULL); }
+/* rb_fiber_transfer enters any fiber; the method refuses. */
+static VALUE transfer_body(VALUE fiber) { return rb_funcall(fiber, id_transfer, 0); }
 
 static VALUE raise_body(VALUE argument) {
   const VALUE *pair = (const VALUE *)argument;

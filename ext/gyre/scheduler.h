@@ -28,19 +28,19 @@ struct gyre_parked {
   struct gyre_list node;         /* in scheduler->parked or scheduler->ready */
   struct gyre_list foreign_node; /* in scheduler->foreign, if it is foreign */
   VALUE fiber;
-  VALUE entered; /* the fiber that we entered last when it parked: itself, or the one that resumes it */
-  struct gyre_worker *worker;       /* of that fiber, if it is pooled */
-  struct gyre_parked *outer;        /* an outer wait of the same worker: a signal's handler may wait in the middle of one */
+  VALUE entered;              /* the fiber that we entered last when it parked: itself, or the one that resumes it */
+  struct gyre_worker *worker; /* of that fiber, if it is pooled */
+  struct gyre_parked *outer;  /* an outer wait of the same worker: a signal's handler may wait in the middle of one */
   struct gyre_interrupt *interrupt; /* raised here as soon as the fiber goes on */
-  bool foreign;  /* its fiber is not one of the pool's */
-  bool first;    /* ready before all others: it has started another, and goes on */
-  VALUE blocker; /* what it waits for, to be told; Qundef when it is not in a struct gyre_wait */
+  bool foreign;                     /* its fiber is not one of the pool's */
+  bool first;                       /* ready before all others: it has started another, and goes on */
+  VALUE blocker;                    /* what it waits for, to be told; Qundef when it is not in a struct gyre_wait */
   enum gyre_parked_state state;
 };
 
 /* A pooled fiber and what it does at the moment. */
 struct gyre_worker {
-  struct gyre_list node;         /* in scheduler->busy or scheduler->idle */
+  struct gyre_list node;          /* in scheduler->busy or scheduler->idle */
   struct gyre_blocked_node known; /* in scheduler->workers */
   VALUE fiber;
   struct gyre_parked *parked;        /* the wait of its fiber, or of a fiber that it resumes; NULL while it runs */
@@ -69,8 +69,8 @@ struct gyre_question {
 struct gyre_interrupt {
   struct gyre_list node; /* in one of the scheduler's lists: interrupts, raising, postponed, deferred, held */
   VALUE fiber, exception;
-  VALUE id;                      /* of a fiber that is not kept alive for it (gyre_live_fiber), or nil */
-  struct gyre_parked *parked;    /* the wait that raises it, once one is found */
+  VALUE id;                   /* of a fiber that is not kept alive for it (gyre_live_fiber), or nil */
+  struct gyre_parked *parked; /* the wait that raises it, once one is found */
   struct gyre_timer retry;
   struct gyre_interrupt **owner; /* the owner's reference, for gyre_interrupt_cancel; cleared when it is raised */
 };
@@ -88,13 +88,13 @@ struct gyre_scheduler {
   struct gyre_list held;       /* until their fiber, which the program has suspended, waits */
   struct gyre_list timeouts;   /* those on the heap (scheduler_timeout.c) */
   bool is_away;                /* the driver has entered a fiber by Fiber#raise, and cannot be asked */
-  VALUE live_fibers;           /* ObjectSpace::WeakMap: object_id => fiber, for gyre_live_fiber; nil before its first use */
+  VALUE live_fibers; /* ObjectSpace::WeakMap: object_id => fiber, for gyre_live_fiber; nil before its first use */
   size_t parked_count, ready_count;
   struct gyre_list busy, idle;
   struct gyre_list left_behind;      /* those whose fibers only the parent of this forked child has */
   struct gyre_blocked_table workers; /* busy and idle ones, by their fiber */
   size_t busy_count, idle_count;
-  size_t idle_least;                 /* since the pool was trimmed */
+  size_t idle_least; /* since the pool was trimmed */
   struct gyre_timer trim;
   unsigned fresh_count;              /* fibers of one job that were made since the last look at the collector */
   size_t collections;                /* of the collector, then */

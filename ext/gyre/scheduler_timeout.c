@@ -20,7 +20,8 @@ struct timeout {
   VALUE arguments[3]; /* for the exception, as Kernel#raise takes them */
 };
 
-static VALUE timeout_class;
+static VALUE timeout_class, never;
+static ID id_handle_interrupt;
 
 /* --- on the heap --- */
 
@@ -65,9 +66,31 @@ void gyre_timeouts_free(struct gyre_scheduler *scheduler) {
 
 /* --- firing --- */
 
-static VALUE make_exception(VALUE argument) {
+struct making {
+  struct timeout *timeout;
+  VALUE exception;
+};
+
+static VALUE make_body(VALUE argument) {
   struct timeout *timeout = (struct timeout *)argument;
   return rb_make_exception(timeout->count, timeout->arguments);
+}
+
+/* What its constructor raises is raised instead. */
+static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
+  struct making *making = (struct making *)argument;
+  int state = 0;
+  (void)yielded;
+  making->exception = rb_protect(make_body, (VALUE)making->timeout, &state);
+  if (!state) return Qnil;
+  making->exception = rb_errinfo();
+  rb_set_errinfo(Qnil);
+  return Qnil;
+}
+
+/* An exception for the thread that comes meanwhile comes out at the end, and is not taken for the constructor's. */
+static VALUE make_undisturbed(VALUE argument) {
+  return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, make_exception, argument);
 }
 
 static void timeout_fire(struct gyre_timer *timer, void *context) {
@@ -79,14 +102,12 @@ static void timeout_fire(struct gyre_timer *timer, void *context) {
     fiber = gyre_live_fiber(scheduler, timeout->id);
     if (NIL_P(fiber)) return;
   }
+  struct making making = {.timeout = timeout, .exception = Qnil};
   int state = 0;
-  VALUE exception = rb_protect(make_exception, (VALUE)timeout, &state);
-  if (state) { /* what its constructor raised is raised instead */
-    exception = rb_errinfo();
-    rb_set_errinfo(Qnil);
-  }
-  timeout->interrupt = gyre_interrupt_weakly(scheduler, fiber, timeout->id, exception);
+  rb_protect(make_undisturbed, (VALUE)&making, &state);
+  timeout->interrupt = gyre_interrupt_weakly(scheduler, fiber, timeout->id, making.exception);
   if (timeout->interrupt) timeout->interrupt->owner = &timeout->interrupt;
+  if (state) rb_jump_tag(state);
 }
 
 /* --- the hook --- */
@@ -106,9 +127,9 @@ static void arm(struct timeout *timeout, struct gyre_scheduler *scheduler, int64
     timeout->count = argc - 1;
     for (int i = 1; i < argc; i++) timeout->arguments[i - 1] = argv[i];
   } else {
-    timeout->count = argc > 2 ? 2 : 1;
+    timeout->count = 2;
     timeout->arguments[0] = rb_path2class("Timeout::Error");
-    timeout->arguments[1] = argc > 2 ? argv[2] : Qnil;
+    timeout->arguments[1] = argc > 2 ? argv[2] : rb_str_new_cstr("execution expired");
   }
   timeout->timer.fire = timeout_fire;
   if (gyre_timers_arm(&scheduler->loop.timers, &timeout->timer, gyre_loop_now(&scheduler->loop) + duration_ns) < 0)
@@ -152,5 +173,9 @@ void gyre_init_scheduler_timeout(void) {
   timeout_class = rb_class_new(rb_cObject);
   rb_gc_register_mark_object(timeout_class);
   rb_undef_alloc_func(timeout_class);
+  never = rb_hash_new();
+  rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
+  rb_gc_register_mark_object(rb_obj_freeze(never));
+  id_handle_interrupt = rb_intern("handle_interrupt");
   rb_define_method(gyre_cNativeScheduler, "timeout_after", scheduler_timeout_after, -1);
 }

@@ -185,8 +185,7 @@ static void sweep(struct gyre_timer *timer, void *context) {
   }
   if (count) sweep_batch(waits, descriptors, count);
   if (may_be_stuck(scheduler) && scheduler->ready_count == 0) {
-    rb_funcall(scheduler->self, rb_intern("refuse_deadlock"), 1,
-               is_idle(scheduler) ? Qtrue : Qfalse); /* may raise */
+    rb_funcall(scheduler->self, rb_intern("refuse_deadlock"), 1, is_idle(scheduler) ? Qtrue : Qfalse); /* may raise */
   }
   scheduler->swept_switches = scheduler->switches;
 }

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define IDLE_KEPT 16                 /* idle workers that are kept however long they have had nothing to do */
-#define TRIM_NS INT64_C(500000000)   /* the others: who had nothing to do for so long goes */
-#define FRESH_LIMIT 4096             /* fibers of one job each that may end before their stacks are collected */
+#define IDLE_KEPT 16               /* idle workers that are kept however long they have had nothing to do */
+#define TRIM_NS INT64_C(500000000) /* the others: who had nothing to do for so long goes */
+#define FRESH_LIMIT 4096           /* fibers of one job each that may end before their stacks are collected */
 
 static ID id_report, id_keys, id_new, id_storage, id_aset;
 static VALUE pooled_options, fiber_class;
@@ -326,7 +326,8 @@ static VALUE spawn_ensure(VALUE argument) {
 }
 
 /* Enters it with its job. Returns its fiber. */
-static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE (*function)(VALUE), VALUE argument) {
+static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE (*function)(VALUE),
+                   VALUE argument) {
   worker->function = function;
   worker->argument = argument;
   gyre_list_append(&scheduler->busy, &worker->node);

@@ -35,6 +35,7 @@ module Gyre
         @priorities = {}
         @writers = {}
         @wakeup_reader, @wakeup_writer = WakeupPipe.open
+        @woken = false # there is something in it
       end
 
       # Reports a descriptor from now on whenever it is ready; replaces an earlier watch of the same number.
@@ -80,7 +81,7 @@ module Gyre
 
       # Ends the present or the next wait. May be called by any thread and in a trap handler.
       def wake
-        @wakeup_writer.write_nonblock(".")
+        Thread.handle_interrupt(Object => :never) { signal } unless @woken
       rescue IO::WaitWritable
         nil # full of wake-ups that nobody has taken yet: one more would change nothing
       rescue IOError, Errno::EPIPE
@@ -94,6 +95,12 @@ module Gyre
       end
 
       private
+
+      # The flag without the byte would be the end of all waking, so nothing may come in between.
+      def signal
+        @woken = true
+        @wakeup_writer.write_nonblock(".")
+      end
 
       def keep(table, fd, io, wanted)
         if wanted == 0
@@ -117,6 +124,8 @@ module Gyre
         Select.blocking { @wakeup_reader.read_nonblock(1024) }
       rescue IO::WaitReadable
         nil # another one took them
+      ensure
+        @woken = false # after the reading: one that comes in between finds the loop awake
       end
 
       def descriptors_not_open

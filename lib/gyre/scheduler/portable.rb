@@ -38,13 +38,13 @@ module Gyre
       # --- fibers ---
 
       # Runs callable.call(*arguments), or the block, in a pooled non-blocking fiber, at once up to its first wait.
-      # @return [Fiber]
+      # @return [Fiber] which goes on to other work after that
       def spawn(callable = nil, *arguments, &block)
         open!
-        @fibers.spawn(callable || block || raise(ArgumentError, "spawn what? neither callable nor block given"), arguments, NO_OPTIONS)
+        @fibers.spawn(callable || block || raise(ArgumentError, "spawn what? neither callable nor block given"), arguments)
       end
 
-      # Fiber.schedule (Fiber::Scheduler#fiber).
+      # Fiber.schedule (Fiber::Scheduler#fiber): in a fiber of its own, which ends with the block.
       # @return [Fiber]
       def fiber(*arguments, **options, &block)
         open!
@@ -92,25 +92,18 @@ module Gyre
         @fibers.interrupt(fiber, exception || Fibers::KILL) unless @closed
       end
 
-      # The fiber that waits here in the name of this one: itself, or one that it resumes.
-      # @param fiber [Fiber]
-      # @return [Fiber, nil] nil when there is none
-      # @api private
-      def waiting_in(fiber)
-        waiter = Strand.known(fiber)&.waiter
-        waiter.fiber if waiter&.waiting?
-      end
-
       # Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which Timeout.timeout
       # calls). When it is over so late that the block has ended, nothing happens.
       # @param duration [Numeric, nil] seconds
+      # @param exception [Array] what Kernel#raise takes: a class or an exception, a message, a backtrace; Timeout::Error without one
       # @yieldparam duration [Numeric]
       # @return what the block returns
-      def timeout_after(duration, error_class = nil, message = "execution expired")
+      def timeout_after(duration, *exception)
         return yield(duration) if duration.nil?
 
-        require "timeout" unless error_class || defined?(Timeout::Error)
-        expiry = Expiry.new(@fibers, Fiber.current, error_class || Timeout::Error, message)
+        require "timeout" unless exception.first || defined?(Timeout::Error)
+        exception = [Timeout::Error, *(exception[1..] || "execution expired")] unless exception.first
+        expiry = Expiry.new(@fibers, Fiber.current, exception)
         timer = @loop.timers.after(duration, expiry)
         begin
           yield duration
@@ -235,7 +228,7 @@ module Gyre
 
       # What print_hierarchy, the watchdog and the search for deadlocks ask (see portable/sight.rb).
       # @api private
-      def_delegators :@fibers, :stats, :list_waits, :ask, :pulse, :suspicious=
+      def_delegators :@fibers, :stats, :list_waits, :waiting_in, :ask, :pulse, :suspicious=
 
       # For the child of a fork: only the fiber that forked goes on, on a fresh loop.
       def process_fork
@@ -248,9 +241,6 @@ module Gyre
 
       # For Process.daemon: all fibers go on in another process. IO.select keeps nothing in the kernel.
       def process_move; end
-
-      NO_OPTIONS = {}.freeze
-      private_constant :NO_OPTIONS
 
       private
 

@@ -34,6 +34,22 @@ module SchedulerContract
       end
     end
 
+    def test_the_child_keeps_nothing_that_the_parents_fibers_hold
+      kind = Class.new
+      in_fiber do |scheduler|
+        hold(scheduler, kind, 50)
+        pid = in_child do
+          @held.clear
+          3.times { GC.start.then { Array.new(50) { Fiber.new { 1 }.resume } } }
+          exit!(ObjectSpace.each_object(kind).count < 5)
+        end
+        assert_predicate Process.wait2(pid).last, :success?
+        assert_equal 50, ObjectSpace.each_object(kind).count
+      ensure
+        scheduler.unblock(:held, @held.shift) until @held.empty?
+      end
+    end
+
     def test_the_child_of_a_program_that_drives_no_loop_gets_a_fresh_one
       with_pipe do |reader, writer|
         with_scheduler do |scheduler|
@@ -229,6 +245,17 @@ module SchedulerContract
     end
 
     private
+
+    # In a frame of its own, so that nothing of it stays in the caller's.
+    def hold(scheduler, kind, count)
+      @held = Array.new(count) do
+        scheduler.spawn do
+          object = kind.new
+          scheduler.block(:held)
+          object.hash
+        end
+      end
+    end
 
     # Forks; the child runs the block and nothing of the test suite's ends.
     def in_child

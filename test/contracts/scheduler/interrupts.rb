@@ -10,6 +10,83 @@ module SchedulerContract
     class Cancelled < Exception # rubocop:disable Lint/InheritException
     end
 
+    def test_the_caller_of_fiber_raise_goes_on_after_the_fiber_that_waits
+      steps = []
+      in_fiber do |scheduler|
+        fiber = scheduler.spawn do
+          sleep
+        rescue IOError => error
+          steps << error.message << error.backtrace.any? { |line| line.include?("sleep") }
+        end
+        fiber.raise(IOError, "from outside")
+        steps << :after
+        fiber = scheduler.spawn { Fiber.new { sleep }.resume }
+        steps << scheduler.waiting_in(fiber).equal?(fiber)
+      ensure
+        scheduler.fiber_interrupt(fiber, Gyre::Stop.new)
+      end
+      assert_equal ["from outside", true, :after, false], steps
+    end
+
+    def test_the_caller_of_fiber_kill_goes_on_after_the_fiber_that_waits
+      since_ruby "3.3"
+      steps = []
+      in_fiber do |scheduler|
+        fiber = scheduler.spawn do
+          sleep
+          steps << :slept
+        ensure
+          steps << :ensured
+        end
+        fiber.kill
+        steps << :after << fiber.alive?
+        sleep 0.001
+      end
+      assert_equal [:ensured, :after, false], steps
+    end
+
+    def test_a_question_to_the_driver_while_an_exception_is_raised_loses_nobody
+      steps = []
+      with_scheduler do |scheduler|
+        driver = Fiber.current
+        scheduler.spawn { 10.times { sleep 0.001 }.then { steps << :slept } }
+        scheduler.spawn do
+          scheduler.timeout_after(0.003, Timeout::Error, "late") { sleep }
+        rescue Timeout::Error
+          steps << scheduler.ask(driver) { :answer }
+        end
+        scheduler.run
+      end
+      assert_equal %i[answer slept], steps
+    end
+
+    # Timeout::Error of Ruby 3.1 has such a method. What came in it left `run`, and the timeout was lost.
+    def test_what_comes_for_the_thread_in_a_method_of_an_exception_loses_neither
+      meanwhile = Class.new(StandardError)
+      kind = Class.new(IOError) do
+        define_method(:exception) { |*| @called ? self : (@called = true) && Thread.current.raise(meanwhile) }
+      end
+      got = []
+      in_fiber do |scheduler|
+        fiber = scheduler.spawn { 2.times { sleep rescue got << $!.class } } # rubocop:disable Style/RescueModifier
+        scheduler.fiber_interrupt(fiber, kind.new("own"))
+        sleep 0.001
+      end
+      assert_equal [meanwhile, kind], got
+    end
+
+    def test_several_exceptions_for_one_fiber_come_one_after_the_other
+      got = []
+      in_fiber do |scheduler|
+        fiber = scheduler.spawn do
+          3.times { scheduler.block(:test, HANG_S) rescue got << $!.message } # rubocop:disable Style/RescueModifier
+        end
+        %w[a b c].each { |text| scheduler.fiber_interrupt(fiber, IOError.new(text)) }
+        sleep 0.005
+      end
+      assert_equal %w[a b c], got
+    end
+
     def test_a_fiber_that_is_stopped_is_no_failure
       reports = []
       in_fiber(reports: reports) do |scheduler|

@@ -164,6 +164,72 @@ module SchedulerContract
       end
     end
 
+    def test_what_fiber_schedule_returns_ends_with_its_block_and_is_not_used_again
+      in_fiber do
+        at_once = Fiber.schedule { 1 }
+        waited = Fiber.schedule { sleep 0.001 }
+        sleep 0.005
+        assert_equal [false, false], [at_once, waited].map(&:alive?)
+        refute_includes [at_once, waited], Fiber.schedule { 1 }
+      end
+    end
+
+    def test_an_old_handle_of_fiber_schedule_hits_nobody
+      in_fiber do |scheduler|
+        old = Fiber.schedule { 1 }
+        slept = nil
+        Fiber.schedule { slept = sleep(0.002) }
+        scheduler.fiber_interrupt(old, RuntimeError.new("late"))
+        assert_raises(FiberError) { old.raise("late") }
+        old.kill if old.respond_to?(:kill)
+        sleep 0.005
+        assert slept
+      end
+    end
+
+    def test_thousands_of_fibers_that_end_need_no_more_stacks_than_live_at_a_time
+      in_fiber { assert_equal 40_000, 40_000.times.count { Fiber.schedule { 1 } } }
+    end
+
+    def test_a_pooled_fiber_begins_without_the_storage_of_the_one_that_made_it
+      since_ruby "3.2"
+      found = []
+      in_fiber do |scheduler|
+        Fiber[:user] = :alice
+        3.times { Fiber.schedule(storage: nil) { found << Fiber[:user] } }
+        3.times { Fiber.schedule(storage: { a: 1 }) { found << Fiber[:user] << Fiber[:a] } }
+        Fiber[:user] = nil
+        scheduler.spawn { found << Fiber[:user] }
+        Fiber.schedule { found << Fiber[:user] }
+      end
+      assert_equal [nil, nil, nil, nil, 1, nil, 1, nil, 1, nil, nil], found
+    end
+
+    def test_the_pool_shrinks_after_a_burst
+      in_fiber do |scheduler|
+        100.times { scheduler.spawn { sleep 0.001 } }
+        sleep 0.01
+        assert_equal 100, scheduler.stats[:idle_fibers]
+        assert_equal 0, scheduler.stats[:timers] # the pool's own does not count
+        sleep 0.01 until scheduler.stats[:idle_fibers] <= 16
+      end
+    end
+
+    def test_a_loop_of_yields_without_a_driver_asks_the_kernel
+      with_pipe do |reader, writer|
+        with_scheduler do
+          read = false
+          Fiber.new(blocking: false) do
+            Fiber.schedule { read = reader.read(1) }
+            writer.write("x")
+            yields = 0
+            (yields += 1) && sleep(0) until read || yields > 10_000
+          end.resume
+          assert_equal "x", read
+        end
+      end
+    end
+
     def test_a_blocking_fiber_can_be_asked_for
       with_scheduler do
         blocking = nil

@@ -52,6 +52,37 @@ module SchedulerContract
       end
     end
 
+    # What Timeout.timeout hands over: the gem's later versions make the exception themselves, and look for the same object.
+    def test_the_exception_is_what_raise_takes
+      in_fiber do |scheduler|
+        timed = ->(*exception) { scheduler.timeout_after(0.001, *exception) { sleep } }
+        error = IOError.new("own")
+        assert_same error, assert_raises(IOError) { timed.call(error) }
+        assert_equal "execution expired", assert_raises(Timeout::Error) { timed.call }.message
+        assert_equal "said", assert_raises(Timeout::Error) { timed.call(nil, "said") }.message
+        assert_equal "IOError", assert_raises(IOError) { timed.call(IOError) }.message
+        assert_equal %w[where:1], assert_raises(IOError) { timed.call(IOError, "text", %w[where:1]) }.backtrace
+        maker = Object.new
+        maker.define_singleton_method(:exception) { |text = "none"| IOError.new("made #{text}") }
+        assert_equal "made here", assert_raises(IOError) { timed.call(maker, "here") }.message
+        assert_raises(TypeError) { timed.call(Object) }
+      end
+    end
+
+    class Meanwhile < StandardError
+    end
+
+    def test_an_exception_for_the_thread_while_a_timeout_is_made_loses_neither
+      kind = Class.new(IOError) { def initialize(*) = super.tap { Thread.current.raise(Meanwhile) } }
+      ended = []
+      with_scheduler do |scheduler|
+        scheduler.spawn { ended << assert_raises(kind) { scheduler.timeout_after(0.001, kind) { sleep } } }
+        assert_raises(Meanwhile) { scheduler.run }
+        scheduler.run
+      end
+      assert_equal [kind], ended.map(&:class)
+    end
+
     def test_class_and_message_can_be_given
       in_fiber do
         error = assert_raises(IOError) { Timeout.timeout(0.001, IOError, "too slow") { sleep } }

@@ -57,25 +57,35 @@ module Gyre
 
       # The end of a timeout_after.
       class Expiry
-        def initialize(fibers, fiber, error_class, message)
+        # @param exception [Array] as for Kernel#raise
+        def initialize(fibers, fiber, exception)
           @fibers = fibers
           @fiber = fiber
-          @error_class = error_class
-          @message = message
+          @exception = exception
         end
 
-        # The timer's call. It comes again when an exception for the thread came during the first one.
+        # The timer's call. It comes again when an exception for the thread came at its end.
         def call
           return if @told
 
-          @error ||= @error_class.exception(@message)
-          @fibers.interrupt(@fiber, @error)
-          @told = true
+          Thread.handle_interrupt(Object => :never) do
+            @fibers.interrupt(@fiber, @error = make_error)
+            @told = true
+          end
         end
 
         # The block has ended: it must not be raised any more.
         def withdraw
           Strand.of(@fiber).withdraw(@error) if @error
+        end
+
+        private
+
+        # What its constructor raises is raised instead.
+        def make_error
+          FiberRaise.exception(*@exception)
+        rescue StandardError => error
+          error
         end
       end
     end

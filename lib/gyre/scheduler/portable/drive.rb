@@ -7,8 +7,8 @@ module Gyre
   class Scheduler
     class Portable < Scheduler
       # The fiber that drives, the strand below it, whether it is a parked fiber that drives for want of another driver, and
-      # what it waits for.
-      Drive = Struct.new(:fiber, :base, :parked, :condition) do
+      # what it waits for. Overdue: it began because the budget was spent, and the kernel is asked before its own fiber goes on.
+      Drive = Struct.new(:fiber, :base, :parked, :condition, :overdue) do
         def done?
           condition.call(self)
         end

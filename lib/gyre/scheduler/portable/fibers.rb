@@ -52,7 +52,7 @@ module Gyre
             waiter.base.waiter = waiter.strand.waiter = waiter
             @parked[waiter] = true
             unless waiter.binding
-              error = waiter.strand.take_deferred and raise_here(error)
+              error = waiter.strand.take_deferred and raise_here(error, waiter.strand)
             end
             leave(waiter)
           ensure
@@ -61,7 +61,7 @@ module Gyre
             waiter.base.waiter = waiter.strand.waiter = nil
             @base = waiter.base
           end
-          raise_here(waiter.error) if waiter.error
+          raise_here(waiter.error, waiter.strand) if waiter.error
 
           waiter.value
         end
@@ -110,11 +110,11 @@ module Gyre
         end
 
         # Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait; then the caller goes on.
-        # @param options [Hash] for Fiber.new; with any, the fiber is not a pooled one
+        # @param options [Hash, nil] for Fiber.new: then it is a fiber of its own, which ends with the job
         # @return [Fiber]
-        def spawn(callable, arguments, options)
+        def spawn(callable, arguments, options = nil)
           check_thread
-          worker = @pool.acquire(options)
+          worker = options ? @pool.once(options) : @pool.acquire
           worker.assign(callable, arguments)
           enter(worker)
           raise_failure if @failure && @drives.empty?
@@ -127,7 +127,7 @@ module Gyre
         # @yieldparam drive [Drive]
         def drive(parked: false, &done)
           check_thread
-          drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done)
+          drive = Drive.new(Fiber.current, @base || Strand.of(Fiber.current), parked, done, !@budget.positive?)
           begin
             @drives.push(drive)
             turn(drive) until @failure || drive.done?
@@ -151,7 +151,7 @@ module Gyre
           @ready&.each { |waiter| waiter.state = :entered if waiter.first } # a driver's start of a fiber is no wait
           @ready = []
           @parked = {}.compare_by_identity
-          @pool = Pool.new(self, @scheduler)
+          @pool ? @pool.forget((@base || Strand.known(Fiber.current))&.fiber) : @pool = Pool.new(self, @scheduler)
           @drives = []
           @inbox = Inbox.new(@loop)
           @entering = @failure = nil
@@ -215,10 +215,15 @@ module Gyre
           until waiter.state == :entered
             if @entering
               enter_other(@entering.fiber)
-            elsif !depart(waiter.fiber)
+            elsif overdue? || !depart(waiter.fiber)
               drive(parked: true) { waiter.state == :entered }
             end
           end
+        end
+
+        # Whether so many have run that it is time to ask the kernel, which no driver does.
+        def overdue?
+          @drives.empty? && !@budget.positive?
         end
 
         # @return [Waiter, nil] the first in the queue
@@ -243,12 +248,21 @@ module Gyre
           while @budget.positive? && next_ready
             enter_next
             @base = drive.base
-            return if @failure || drive.done?
+            return look_if_overdue(drive) if @failure || drive.done?
           end
           return if drive.done? || resume_other(drive)
 
           sweep_later if @ready.empty?
           @loop.poll { @ready.empty? && @inbox.empty? }
+          receive
+          @pool.trim
+        end
+
+        def look_if_overdue(drive)
+          return if @failure || !drive.overdue
+
+          drive.overdue = false
+          @loop.poll { false }
           receive
         end
 
@@ -277,9 +291,13 @@ module Gyre
           @thread = Thread.current
         end
 
-        def raise_here(error)
+        # One for the thread may come in the exception's own method: then that one is raised, and this one at the next wait.
+        def raise_here(error, strand)
           Fiber.current.kill if error.equal?(KILL)
           raise error
+        rescue Exception => raised # rubocop:disable Lint/RescueException -- raised again
+          strand.defer(error) unless raised.instance_of?(error.class)
+          raise
         end
 
         def here?

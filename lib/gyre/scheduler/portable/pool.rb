@@ -11,6 +11,11 @@ module Gyre
       class Pool
         # How many finished fibers are kept.
         IDLE_LIMIT = 1024
+        # How many of them however long they have nothing to do, and how long that is for the others.
+        IDLE_KEPT = 16
+        TRIM_S = 0.5
+        # A pooled fiber must not have the storage of the fiber that made it.
+        OPTIONS = (Worker::STORAGE ? { storage: nil } : {}).freeze
 
         # @param fibers [Fibers]
         # @param scheduler [Portable] reports errors
@@ -19,6 +24,8 @@ module Gyre
           @scheduler = scheduler
           @busy = {}.compare_by_identity
           @idle = []
+          @least = 0 # idle ones since the last trim
+          @trimmed_at = Loop::Timers.now
         end
 
         # @return [Integer] how many jobs run
@@ -31,14 +38,35 @@ module Gyre
           @idle.size
         end
 
-        # @param options [Hash] for Fiber.new; with any, the worker is not a pooled one
-        # @return [Worker]
-        def acquire(options)
-          if options.empty?
-            worker = @idle.pop
-            worker = @idle.pop until worker.nil? || worker.fiber.alive?
-          end
-          worker || Worker.new(self, options)
+        # @return [Worker] a pooled one
+        def acquire
+          worker = @idle.pop
+          worker = @idle.pop until worker.nil? || worker.fiber.alive?
+          @least = @idle.size if @idle.size < @least
+          worker || Worker.new(self, OPTIONS, pooled: true)
+        end
+
+        # @param options [Hash] for Fiber.new
+        # @return [Worker] for one job
+        def once(options)
+          Worker.new(self, options, pooled: false)
+        end
+
+        # Called once a turn: now and then leaves those to the collector that have been idle all the time.
+        def trim
+          return if @idle.size <= IDLE_KEPT || (now = Loop::Timers.now) < @trimmed_at + TRIM_S
+
+          @trimmed_at = now
+          @idle.shift(@least - IDLE_KEPT) if @least > IDLE_KEPT
+          @least = @idle.size
+        end
+
+        # In a forked child: what the others hold is the parent's.
+        # @param fiber [Fiber, nil] the one that forked
+        def forget(fiber)
+          @idle.clear
+          @least = 0
+          @busy.select! { |worker, _| worker.fiber.equal?(fiber) }
         end
 
         # The fiber of a worker has been entered for a job.

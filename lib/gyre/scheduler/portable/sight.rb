@@ -28,6 +28,14 @@ module Gyre
           waiters.map(&:describe)
         end
 
+        # The fiber that waits here in the name of this one: itself, or one that it resumes.
+        # @param fiber [Fiber]
+        # @return [Fiber, nil] nil when there is none
+        def waiting_in(fiber)
+          waiter = Strand.known(fiber)&.waiter
+          waiter.fiber if waiter&.waiting?
+        end
+
         # A number that changes whenever the loop gets on. From any thread.
         # @return [Integer, nil] nil while the loop sleeps
         def pulse

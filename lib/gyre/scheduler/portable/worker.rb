@@ -16,10 +16,11 @@ module Gyre
         # @return [Boolean] whether it stays after its job
         attr_reader :pooled
 
-        # @param options [Hash] for Fiber.new; with any, the worker has this one job
-        def initialize(pool, options)
+        # @param options [Hash] for Fiber.new
+        # @param pooled [Boolean] false: it has one job only
+        def initialize(pool, options, pooled:)
           @pool = pool
-          @pooled = options.empty?
+          @pooled = pooled
           @fiber = Fiber.new(**{ blocking: false }, **options) { live }
           @strand = Strand.of(@fiber)
         end
