@@ -137,12 +137,12 @@ module Gyre
     end
 
     def held(held_s)
-      task = @watched[:gyre_task] # of the fiber that runs there at the moment
+      work = @watched[:gyre_task] || @watched[:gyre_work] # of the fiber that runs there at the moment
       frames = @watched.backtrace
       return unless frames
 
       own = Scheduler::Place.without_own(frames)
-      who = task ? task.label : "a fiber"
+      who = work ? work.label : "a fiber"
       say(format("%s has held the loop of %s for %.2f s, %s", who, loop_name, held_s, @hold.kind), own.empty? ? frames : own)
     end
 

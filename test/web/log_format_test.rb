@@ -69,7 +69,14 @@ class WebLogFormatTest < Minitest::Test
 
   def test_what_is_missing_is_a_dash
     assert_match(/\A- - - \[.*\] "GET - HTTP\/1.1" 200 12\n\z/, line("common", "REMOTE_ADDR" => nil, "PATH_INFO" => nil))
-    assert_match(/\A- - - \[/, line("common", "REMOTE_ADDR" => "")) # a client on a Unix socket has no address
+  end
+
+  def test_behind_a_unix_socket_the_proxy_says_where_the_client_is
+    assert_match(/\Aunix: - - \[/, line("common", "REMOTE_ADDR" => ""))
+    assert_match(/\A192\.0\.2\.1 - - \[/, line("combined", "REMOTE_ADDR" => "", "HTTP_X_FORWARDED_FOR" => "203.0.113.9, 192.0.2.1"))
+    assert_match(/\A\\x22a\+b - - \[/, line("common", "REMOTE_ADDR" => "", "HTTP_X_FORWARDED_FOR" => "\"a b"))
+    assert_match(/"remote":"unix:"/, line("json", "REMOTE_ADDR" => ""))
+    assert_match(/\A127\.0\.0\.1 - - \[/, line("common", "HTTP_X_FORWARDED_FOR" => "192.0.2.1"), "over TCP a client could forge it")
   end
 
   def test_none_has_no_format

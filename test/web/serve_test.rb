@@ -253,4 +253,22 @@ class WebServeTest < Minitest::Test
       assert_predicate status, :exited?
     end
   end
+
+  def test_the_watchdog_names_the_request_that_holds_the_loop
+    app = "run ->(_env) { nil until File.exist?('go'); [200, {}, ['done']] }"
+    serve(app: app, env: { "GYRE_WATCHDOG_MS" => "10" }) do |program|
+      request = program.request("/slow?a=b")
+      program.expect(%r{^gyre watchdog: the request GET /slow has held the loop of thread main for }i, :err)
+      File.write(File.join(program.folder, "go"), "")
+      assert_match(/done\z/, request.read)
+      request.close
+    end
+  end
+
+  def test_a_request_over_a_unix_socket_is_logged_with_a_client
+    serve("-b", "unix://app.sock", port: false) do |program|
+      program.get("/", socket: UNIXSocket.new(File.join(program.folder, "app.sock")))
+      program.expect(%r{^unix: - - \[.*\] "GET / HTTP/1\.1" 200 5$})
+    end
+  end
 end

@@ -87,6 +87,7 @@ module Gyre
         raise "this server was started already" if @acceptor
 
         check_scheduler
+        @service.watched = !Fiber.scheduler.watchdog.nil?
         @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template)
         @acceptor.start
         self

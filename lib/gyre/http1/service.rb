@@ -21,7 +21,17 @@ module Gyre
       PLAIN_TEXT = "text/plain"
       # In the access log, when the client left before the app had an answer (as nginx has it).
       NO_STATUS = 499
-      private_constant :PASSED_ON, :GONE, :PLAIN_TEXT, :NO_STATUS
+      # What a watchdog calls the fiber that runs a request.
+      Work = Struct.new(:env) do
+        # @return [String]
+        def label
+          "the request #{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"
+        end
+      end
+      private_constant :PASSED_ON, :GONE, :PLAIN_TEXT, :NO_STATUS, :Work
+
+      # @return [Boolean] whether fibers are to say which request they run; a Watchdog reads it
+      attr_writer :watched
 
       # @param app [#call] a Rack app
       # @param log [#error] takes a String
@@ -30,6 +40,7 @@ module Gyre
       def initialize(app, log:, access_log: nil, streams: Streams.new)
         @app = app
         @streams = streams
+        @watched = false
         @log = log
         @access_log = access_log
       end
@@ -68,6 +79,7 @@ module Gyre
 
       # The hot path. With nothing special it is app.call, write_response and finish.
       def answer(connection, env)
+        Thread.current[:gyre_work] = Work.new(env) if @watched
         started = now if @access_log
         status, headers, body = @app.call(env)
         connection.write_response(status, headers, body) || Response.new(connection, env, status, headers, body, @streams).deliver

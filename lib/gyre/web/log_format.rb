@@ -41,6 +41,17 @@ module Gyre
         text.b.gsub(UNSAFE) { |byte| format("\\x%02X", byte.ord) }
       end
 
+      # Behind a Unix socket the peer is a proxy on this machine: the client is the one that it has added to X-Forwarded-For, the last.
+      #
+      # @return [String] the client's address; "unix:" (as nginx has it) for a Unix socket without that header
+      def self.client(env)
+        address = env["REMOTE_ADDR"]
+        return address unless address == ""
+
+        forwarded = env["HTTP_X_FORWARDED_FOR"].to_s[/[^,]*\z/].strip
+        forwarded.empty? ? "unix:" : forwarded
+      end
+
       # @return [String] the request target as the client sent it
       def self.target(env)
         uri = env["REQUEST_URI"]
@@ -70,14 +81,14 @@ module Gyre
         private
 
         def fields(env, status, bytes)
-          "#{LogFormat.escape(env["REMOTE_ADDR"])} - #{user(env)} [#{time}] " \
+          "#{bare(LogFormat.client(env))} - #{bare(env["REMOTE_USER"])} [#{time}] " \
             "\"#{env["REQUEST_METHOD"]} #{LogFormat.escape(LogFormat.target(env))} #{env["SERVER_PROTOCOL"]}\" " \
             "#{status} #{bytes}"
         end
 
-        # A space would end the field; it has no quotes around it.
-        def user(env)
-          LogFormat.escape(env["REMOTE_USER"]).tr(" ", "+")
+        # A space would end a field without quotes around it.
+        def bare(text)
+          LogFormat.escape(text).tr(" ", "+")
         end
 
         # Formatting a time costs more than all the rest of the line, and there is only one a second.
@@ -105,7 +116,7 @@ module Gyre
         def line(env, status, bytes, seconds)
           "#{JSON.generate(
             time: Time.now.utc.strftime("%Y-%m-%dT%H:%M:%S.%3NZ"),
-            remote: text(env["REMOTE_ADDR"]),
+            remote: text(LogFormat.client(env)),
             user: text(env["REMOTE_USER"]),
             method: text(env["REQUEST_METHOD"]),
             host: text(env["HTTP_HOST"]),
