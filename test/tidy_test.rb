@@ -54,7 +54,7 @@ class TidyTest < Minitest::Test
     "lib/gyre/command_errors.rb" => "test/flags_test.rb",
     "lib/gyre/offload/job.rb" => "test/offload_test.rb",
     # Parts of the keyed loop: it is held to its contract.
-    **%w[file_watch keyed_home keyed_watch portable_keyed process_watch signal_watch traps].to_h do |name|
+    **%w[closing file_watch keyed_home keyed_watch portable_keyed process_watch signal_watch traps].to_h do |name|
       ["lib/gyre/loop/#{name}.rb", "test/loop_test.rb"]
     end,
     "lib/gyre/log/native_ingest.rb" => "test/contracts/log_ingest_test.rb",

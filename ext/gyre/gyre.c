@@ -19,6 +19,7 @@ void Init_gyre_ext(void) {
   rb_gc_register_mark_object(gyre_mGyre);
   rb_gc_register_mark_object(gyre_cScheduler);
   gyre_init_loop_backend();
+  gyre_init_loop_close();
   gyre_init_scheduler();
   gyre_init_keyed_loop();
   gyre_init_http1_handler();

@@ -14,6 +14,7 @@ struct gyre_loop;
 void gyre_loop_open_on(struct gyre_loop *loop, VALUE name);
 
 void gyre_init_loop_backend(void);
+void gyre_init_loop_close(void);
 void gyre_init_scheduler(void);
 void gyre_init_keyed_loop(void);
 void gyre_init_log_outbox(void);

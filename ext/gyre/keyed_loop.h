@@ -117,6 +117,9 @@ void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper);
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
 /* Calls no Ruby code. */
 bool gyre_keyed_io_closed(VALUE io);
+/* For loop_close.c, from any thread: if the watch is a keyed loop's, and for this IO, the next wait looks for closed ones.
+ * Whether it is a keyed loop's. */
+bool gyre_keyed_watch_io_closed(struct gyre_watch *watch, VALUE io);
 
 /* keyed_requests.c, keyed_helper.c */
 void gyre_init_keyed_requests(VALUE class);

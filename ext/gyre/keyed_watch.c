@@ -244,6 +244,16 @@ static void on_sweep(struct gyre_timer *timer, void *context) {
   gyre_keyed_wake(keyed);
 }
 
+bool gyre_keyed_watch_io_closed(struct gyre_watch *watch, VALUE io) {
+  if (watch->ready != on_ready) return false;
+  struct gyre_keyed_watch *keyed_watch = GYRE_CONTAINER(watch, struct gyre_keyed_watch, watch);
+  if (keyed_watch->io == io) {
+    keyed_watch->keyed->sweep_due = true;
+    gyre_keyed_wake(keyed_watch->keyed);
+  }
+  return true;
+}
+
 static bool is_closed(struct gyre_keyed_watch *watch) {
   return NIL_P(watch->io) ? fcntl(watch->fd, F_GETFD) < 0 : gyre_keyed_io_closed(watch->io);
 }

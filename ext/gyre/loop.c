@@ -25,6 +25,7 @@ int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations 
   gyre_timers_init(&loop->timers);
   gyre_list_init(&loop->unverified);
   gyre_list_init(&loop->operations);
+  gyre_list_init(&loop->open_node);
   return backend->open(&loop->backend_state);
 }
 
@@ -74,6 +75,7 @@ int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation) {
 }
 
 void gyre_loop_close(struct gyre_loop *loop) {
+  if (loop->open_node.next) gyre_list_remove(&loop->open_node); /* it was opened */
   close_backend(loop);
   gyre_timers_free(&loop->timers);
   free(loop->descriptors);
@@ -93,7 +95,9 @@ int gyre_loop_reopen(struct gyre_loop *loop) {
     gyre_operation_complete(GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node));
   loop->event_next = loop->event_count = 0;
   gyre_loop_close(loop);
-  return gyre_loop_open(loop, backend);
+  int error = gyre_loop_open(loop, backend);
+  if (error == 0) gyre_loop_enlist(loop);
+  return error;
 }
 
 int gyre_loop_move(struct gyre_loop *loop) {

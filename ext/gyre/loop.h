@@ -70,6 +70,9 @@ struct gyre_loop {
   uint64_t stale_turn;
   struct gyre_watch *to_tell; /* where several watch one descriptor: those that are still to be told of what happened */
 
+  struct gyre_list open_node; /* in loop_close.c's list */
+  unsigned forks;             /* the same */
+
   bool waiting; /* without the GVL */
   /* Asked before each sleep, if set; false: this poll does not sleep. Then interrupts end a sleep without being raised
    * by it, and one that is under way already keeps it from beginning. */
@@ -90,6 +93,9 @@ void gyre_loop_orphan(struct gyre_loop *loop);
 
 /* Starts anew in a forked child: nothing is watched or timed; the parent's kernel objects are untouched. */
 int gyre_loop_reopen(struct gyre_loop *loop);
+
+/* loop_close.c: from now on what waits on it for an IO is told when Ruby closes or reopens that; until gyre_loop_close. */
+void gyre_loop_enlist(struct gyre_loop *loop);
 
 /* Goes on in a process that took the place of this one (daemon): everything that is watched or timed stays so, operations
  * in flight end with -ECANCELED. 0 or -errno. */

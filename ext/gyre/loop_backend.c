@@ -65,6 +65,7 @@ void gyre_loop_open_on(struct gyre_loop *loop, VALUE name) {
   } else {
     open_named(loop, rb_String(name));
   }
+  gyre_loop_enlist(loop);
 }
 
 /*

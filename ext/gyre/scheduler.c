@@ -113,7 +113,6 @@ static VALUE scheduler_initialize(int argc, VALUE *argv, VALUE self) {
   scheduler->swept_switches = UINT64_MAX;
   scheduler->reset_storage = rb_method_boundp(fiber_class, id_storage, 0);
   scheduler->closed = false;
-  gyre_scheduler_sees_close(scheduler);
   return self;
 }
 

@@ -270,9 +270,10 @@ ssize_t gyre_thread_read_result(VALUE read, const char **bytes);
 void gyre_thread_read_free(VALUE read);
 void gyre_init_scheduler_read(void);
 
-/* scheduler_io.c */
-/* scheduler_close.c: from now on who waits for an IO is told when it is closed, if the backend needs that. */
-void gyre_scheduler_sees_close(struct gyre_scheduler *scheduler);
+/* For loop_close.c, from any thread: if the watch is one of a fiber's wait, and for this IO, the fiber is woken. Whether it
+ * is a fiber's. */
+bool gyre_wait_io_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io);
+bool gyre_select_io_closed(struct gyre_loop *loop, struct gyre_watch *watch);
 
 void gyre_init_scheduler_process(void);
 void gyre_init_scheduler_select(void);

@@ -59,6 +59,12 @@ static void selected(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   gyre_wake(gyre_scheduler_of(loop), &GYRE_CONTAINER(watch, struct selected_watch, watch)->wait->parked);
 }
 
+bool gyre_select_io_closed(struct gyre_loop *loop, struct gyre_watch *watch) {
+  if (watch->ready != selected) return false;
+  selected(loop, watch, 0); /* it asks poll(2) again */
+  return true;
+}
+
 bool gyre_select_is_broken(struct gyre_wait *wait) {
   struct selecting *selecting = GYRE_CONTAINER(wait, struct selecting, wait);
   if (poll(selecting->descriptors, (nfds_t)selecting->count, 0) <= 0) return false;

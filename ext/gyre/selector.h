@@ -18,7 +18,7 @@ struct gyre_selector_wait {
   struct gyre_selector *selector;
   struct gyre_list node; /* in waiting or reported */
   struct gyre_watch watch;
-  VALUE fiber;
+  VALUE fiber, io; /* io: only ever compared; nil for a process */
   unsigned ready;
 };
 
@@ -46,6 +46,9 @@ struct gyre_selector *gyre_selector_opened(VALUE self);
 
 /* To the loop's fiber; the value that somebody hands over with the transfer back is returned. */
 VALUE gyre_selector_leave(struct gyre_selector *selector);
+
+/* For loop_close.c, from any thread; as gyre_wait_io_closed. */
+bool gyre_selector_io_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io);
 
 void gyre_init_selector(void);
 void gyre_init_selector_io(VALUE class);

@@ -24,6 +24,15 @@ static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch
   gyre_list_append(&wait->selector->reported, &wait->node);
 }
 
+bool gyre_selector_io_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
+  if (watch->ready != descriptor_is_ready) return false;
+  if (GYRE_CONTAINER(watch, struct gyre_selector_wait, watch)->io == io) {
+    descriptor_is_ready(loop, watch, watch->interest);
+    gyre_loop_wake(loop);
+  }
+  return true;
+}
+
 static VALUE wait_body(VALUE wait) { return gyre_selector_leave(((struct gyre_selector_wait *)wait)->selector); }
 
 static VALUE wait_ensure(VALUE argument) {
@@ -34,10 +43,10 @@ static VALUE wait_ensure(VALUE argument) {
 }
 
 /* What is ready; 0 when the fiber was entered for another reason; or -errno. */
-static int wait_for(VALUE self, VALUE fiber, int fd, unsigned events) {
+static int wait_for(VALUE self, VALUE fiber, VALUE io, int fd, unsigned events) {
   struct gyre_selector *selector = gyre_selector_opened(self);
   struct gyre_selector_wait wait = {
-      .selector = selector, .fiber = fiber, .watch = {.fd = -1, .ready = descriptor_is_ready}};
+      .selector = selector, .fiber = fiber, .io = io, .watch = {.fd = -1, .ready = descriptor_is_ready}};
   events &= GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE;
   int error = gyre_loop_watch(&selector->loop, &wait.watch, fd, events);
   if (error < 0) return error == -EPERM ? (int)events : error;
@@ -58,7 +67,7 @@ static int wait_for(VALUE self, VALUE fiber, int fd, unsigned events) {
  * @raise [IOError] when it was closed meanwhile
  */
 static VALUE selector_io_wait(VALUE self, VALUE fiber, VALUE io, VALUE events) {
-  int ready = wait_for(self, fiber, rb_io_descriptor(io), NUM2UINT(events));
+  int ready = wait_for(self, fiber, io, rb_io_descriptor(io), NUM2UINT(events));
   if (ready < 0) rb_syserr_fail(-ready, "wait for a descriptor");
   if (ready) rb_io_descriptor(io); /* raises when that was its being closed */
   return ready ? INT2NUM(ready) : Qfalse;
@@ -82,7 +91,7 @@ static ssize_t move_once(const struct moving *moving, char *bytes, size_t length
 
 /* In a wait the program may have closed the IO or freed the buffer. */
 static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned interest) {
-  int ready = wait_for(self, fiber, moving->fd, interest);
+  int ready = wait_for(self, fiber, moving->io, moving->fd, interest);
   if (ready < 0) return ready;
   moving->fd = rb_io_descriptor(moving->io);
   return gyre_buffer_bytes(moving->buffer, moving->writes, &moving->bytes) < moving->offset + moving->most ? -EFAULT
@@ -164,7 +173,7 @@ static VALUE process_wait_body(VALUE argument) {
   struct process_wait *wait = (struct process_wait *)argument;
   VALUE status = reap(wait);
   if (!NIL_P(status) || wait->flags & WNOHANG) return status;
-  int ready = wait_for(wait->self, wait->fiber, wait->fd, GYRE_READABLE);
+  int ready = wait_for(wait->self, wait->fiber, Qnil, wait->fd, GYRE_READABLE);
   if (ready < 0) rb_syserr_fail(-ready, "wait for a child process");
   return ready ? reap(wait) : Qfalse;
 }

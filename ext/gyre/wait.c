@@ -30,6 +30,13 @@ static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch
   gyre_wake(gyre_scheduler_of(loop), &wait->parked);
 }
 
+bool gyre_wait_io_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
+  if (watch->ready != descriptor_is_ready) return false;
+  if (GYRE_CONTAINER(watch, struct gyre_wait, watch)->parked.blocker == io)
+    descriptor_is_ready(loop, watch, watch->interest);
+  return true;
+}
+
 void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait, VALUE blocker) {
   wait->scheduler = scheduler;
   wait->timer.place = 0;
@@ -137,7 +144,7 @@ int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation 
   return 0;
 }
 
-/* Ruby tells nobody that an IO is closed before version 4.0, and the kernel just drops the watch. So
+/* Closes that Ruby makes in C are told by nothing (see loop_close.c), and the kernel just drops the watch. So
  * after the fibers have run, and at most once in SWEEP_NS, what they wait for is asked for by poll(2),
  * which knows closed ones. An idle loop sweeps once and then sleeps undisturbed. It also finds out then whether fibers
  * wait for each other, when nothing else could wake any. */

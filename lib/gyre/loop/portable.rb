@@ -3,6 +3,7 @@
 # The portable engine's loop: who waits for which descriptor, and the timers; one `poll` is the asking half of a turn.
 # Driven by Gyre::Scheduler::Portable; it calls back, but never switches fibers itself. Everything except `wake` belongs to
 # the thread that drives it.
+require_relative "closing"
 require_relative "lag"
 require_relative "select"
 require_relative "timers"
@@ -125,13 +126,19 @@ module Gyre
         @backend.wake
       end
 
+      # For Closing: what had this number was closed or reopened, by whatever thread.
+      def descriptor_closed(descriptor)
+        wake if @watches.key?(descriptor)
+      end
+
       # In a forked child: forgets everything. The parent's descriptors are only ours to close.
       def reopen
-        @backend.close
+        close
         open
       end
 
       def close
+        Closing.delist(self)
         @backend.close
       end
 
@@ -142,6 +149,7 @@ module Gyre
         @timers = Timers.new
         @watches = {}
         @waiting = false
+        Closing.enlist(self)
       end
 
       def tell_backend(fd)

@@ -118,6 +118,18 @@ module LoopContract
       assert_equal :a, loop.next_event
     end
 
+    def test_a_close_by_another_thread_is_told_while_the_loop_sleeps
+      only_on_cruby "JRuby tells nothing of a close"
+      loop = new_loop
+      reader, = new_pipe
+      loop.watch_io(:io, reader)
+      loop.watch_timer(:settled, 0.15, 0)
+      assert_equal :settled, loop.next_event # what looks for closed ones now and then has looked
+      closer = when_asleep { reader.close }
+      assert_match(/watch :io/, assert_raises(IOError) { Timeout.timeout(HANG_S) { loop.next_event } }.message)
+      closer.join
+    end
+
     # Runs Ruby code that has a LOOP.
     def program(code)
       ruby("-e", "require 'gyre/loop'\nLOOP = Gyre::Loop.new(#{backend.inspect})\n#{code}", env: { "GYRE_BACKEND" => nil })
