@@ -44,6 +44,9 @@ struct gyre_log_session *gyre_log_session_open(const char *client_id);
 void gyre_log_session_release(struct gyre_log_session *session);
 /* The session's mark for a sink, made if there is none; NULL for want of memory. */
 struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, uint64_t sink);
+/* Whether a client may have come to this number by now. A jump of 2^48 leaves room for all that it drops in a life, and does not use up
+ * the numbers. */
+bool gyre_log_session_may(const struct gyre_log_session *session, uint64_t sequence);
 /* Everything up to this number is stored by all that are to have it. */
 uint64_t gyre_log_session_durable(const struct gyre_log_session *session);
 

@@ -29,6 +29,16 @@ struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, ui
   return mark;
 }
 
+bool gyre_log_session_may(const struct gyre_log_session *session, uint64_t sequence) {
+  const uint64_t jump = UINT64_C(1) << 48;
+  uint64_t last = session->received;
+  if (sequence <= last || sequence - last <= jump) return true;
+  for (size_t i = 0; i < session->marks_count; i++) {
+    if (session->marks[i].last > last) last = session->marks[i].last;
+  }
+  return sequence <= last || sequence - last <= jump;
+}
+
 uint64_t gyre_log_session_durable(const struct gyre_log_session *session) {
   uint64_t durable = session->received;
   for (size_t i = 0; i < session->marks_count; i++) {

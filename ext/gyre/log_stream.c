@@ -55,6 +55,8 @@ static int collect(struct gyre_log_stream *stream, struct gyre_log_text line) {
 
 static int deliver(struct gyre_log_stream *stream, const struct gyre_log_message *message) {
   if (!message->present) return 0;
+  if (stream->session && !gyre_log_session_may(stream->session, message->sequence))
+    return fail(stream, -GYRE_LOG_SEQUENCE_JUMP);
   stream->messages++;
   if (stream->cutter.kind == GYRE_LOG_JSON_LINES) return collect(stream, message->text);
   return gyre_log_hub_deliver(stream->hub, message, stream->session);
@@ -83,7 +85,7 @@ static int complete(struct gyre_log_stream *stream, const char **bytes, size_t *
     if (taken == 0) continue;
     const int result = deliver(stream, &message);
     drop_rest(stream);
-    if (result < 0) return result;
+    if (result != 0) return result;
   }
   return 0;
 }
@@ -98,7 +100,8 @@ int gyre_log_stream_feed(struct gyre_log_stream *stream, const char *bytes, size
     const long taken = gyre_log_cut(&stream->cutter, bytes, length, &message);
     if (taken < 0) return fail(stream, taken);
     if (taken == 0) return keep(stream, bytes, length);
-    if (deliver(stream, &message) < 0) return -ENOMEM;
+    const int delivered = deliver(stream, &message);
+    if (delivered != 0) return delivered;
     bytes += taken;
     length -= (size_t)taken;
   }

@@ -70,6 +70,21 @@ class LogIngestInputContractTest < Minitest::Test
     end
   end
 
+  # Numbers that are used up cannot be had again.
+  def test_a_number_that_no_client_can_have_come_to_ends_the_stream
+    sink = sink()
+    id = "ab" * 16
+    stream = ingest.stream(:records, session: ingest.session(id, { sink => 5 }))
+    far = (1 << 48) + 5
+    assert_nil stream.feed(record(far), LogIngests::TIME_NS)
+    assert_equal "sequence number too far ahead", stream.feed(record(far + 1) + record((1 << 64) - 1) + record(far + 2), LogIngests::TIME_NS)
+    assert_equal ["web|info|m#{far}", "web|info|m#{far + 1}"], lines(sink)
+    assert_equal 0, ingest.incomplete
+    stream = ingest.stream(:records, session: ingest.session("cd" * 16, {}))
+    record((1 << 48) + 1).each_char { |byte| stream.feed(byte, LogIngests::TIME_NS) }
+    assert_equal "sequence number too far ahead", stream.finish(LogIngests::TIME_NS)
+  end
+
   def test_a_record_carries_anything
     sink = sink(format: :json)
     message = "é\n\0" + "x" * 100_000

@@ -297,6 +297,43 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
+  # A server that has lost its mind, or another client with the same id, as a copy of the machine would be.
+  def test_an_id_that_another_client_has_is_changed_for_a_fresh_one_and_nothing_is_lost
+    server(start: false) do |server|
+      client(server) do |client|
+        log(client, 0...10)
+        eventually { client.stats[:spooled] == 10 }
+        before = client.instance_variable_get(:@sender).client_id
+        server.reply = "error: the client id is another client's\n"
+        server.start
+        eventually { client.instance_variable_get(:@sender).client_id != before }
+        eventually { @reports.join.match?(/takes this client's id for another client's: what it has not acknowledged is sent under a fresh one/) }
+        assert_path_exists Dir["#{@spool}/*.#{client.instance_variable_get(:@sender).client_id}"].fetch(0)
+        server.reply = nil
+        log(client, 10...12)
+        assert client.flush(30)
+        assert_equal messages(0...12), server.messages
+        refute_includes server.records.map(&:client), before
+      end
+      assert_empty spools
+    end
+  end
+
+  def test_a_number_that_was_never_sent_and_is_acknowledged_changes_the_id
+    server(acknowledge: :never) do |server|
+      client(server, spool: false) do |client|
+        log(client, 0...3)
+        eventually { server.messages.size == 3 }
+        before = client.instance_variable_get(:@sender).client_id
+        server.tell("ack #{(1 << 64) - 1}\n")
+        server.acknowledge = :each
+        assert client.flush(30)
+        refute_equal before, client.instance_variable_get(:@sender).client_id
+        assert_equal messages(0...3) * 2, server.messages
+      end
+    end
+  end
+
   def test_a_wrong_key_is_an_error_that_the_caller_sees_and_nothing_is_lost
     [true, false].each do |acknowledged|
       server(reply: "denied\n") do |server|

@@ -76,6 +76,15 @@ module GyreTest
       @placeholder.close
     end
 
+    # Writes to every connection.
+    def tell(text)
+      @lock.synchronize { @sockets.uniq }.each do |socket|
+        socket.write(text)
+      rescue IOError, SystemCallError
+        nil # its client has gone
+      end
+    end
+
     def messages
       @lock.synchronize { (@records + @frames).map(&:message) }
     end

@@ -23,6 +23,17 @@ class LogGreetingTest < Minitest::Test
     assert_equal "accepted 2\n", read("", "authentication/2 status").answer
   end
 
+  def test_an_id_that_has_a_secret_needs_it
+    identity, other = Gyre::Log::Identity.fresh, Gyre::Log::Identity.fresh
+    words = "authentication/2 client=#{identity.client_id}"
+    assert_equal [:records, identity.client_id], read("web", "#{words} secret=#{identity.secret}").to_a.values_at(0, 2)
+    assert_equal :records, read("web", "#{words.upcase.sub("AUTHENTICATION/2 CLIENT", "authentication/2 client")} secret=#{identity.secret}").kind
+    assert_equal :records, read("web", "#{words} secret=#{identity.secret} later=word x=").kind
+    [words, "#{words} secret=#{other.secret}", "authentication/2 client=#{"a" * 32} secret=#{other.secret}"].each do |wrong|
+      assert_equal "the client id is another client's", read("web", wrong), wrong
+    end
+  end
+
   def test_words_that_nobody_knows_are_wrong
     assert_equal "unknown protocol version 12", read("web", "authentication/12 tail")
     ["", " client=", " client=#{"g" * 32}", " client=#{"a" * 33}", " tail status"].each do |words|

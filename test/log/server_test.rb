@@ -330,12 +330,14 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
 
   # An acknowledged message that nothing wrote would be lost.
   def test_severities_that_nobody_knows_and_messages_that_repeat_are_written
-    GyreTest::LogServer.open(default_log: nil) do |server|
-      client = server.client("web")
-      client.write(frame("web", "notice", "same") * 2 + frame("web", "", "") + frame("web", "info", "last"))
-      eventually { server.lines.size == 4 }
-      assert_equal ["web|notice|same", "web|notice|same", "web||", "web|info|last"], server.lines
-      client.close
+    Dir.mktmpdir do |folder|
+      GyreTest::LogServer.open(folder: folder, default_log: "#{folder}/log") do |server|
+        client = server.client("web")
+        client.write((frame("web", "notice", "same") * 2) + frame("web", "", "") + frame("web", "info", "last"))
+        eventually { server.lines.size == 4 }
+        assert_equal ["web|notice|same", "web|notice|same", "web||", "web|info|last"], server.lines
+        client.close
+      end
     end
   end
 

@@ -32,10 +32,12 @@ module Gyre
       end
 
       # The frame that opens a connection.
-      # @param client_id [String, nil] nil for the old protocol
+      # @param identity [Identity, nil] nil for the old protocol
       # @return [String]
-      def authentication(client_id)
-        Wire.frame(@service, client_id ? "authentication/2 client=#{client_id}" : "authentication", @key)
+      def authentication(identity)
+        words = "authentication"
+        words += "/2 client=#{identity.client_id}#{" secret=#{identity.secret}" if identity.secret}" if identity
+        Wire.frame(@service, words, @key)
       end
 
       # @return [String]

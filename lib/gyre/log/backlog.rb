@@ -68,7 +68,7 @@ module Gyre
       # @param number [Integer] the server has everything up to it
       # @return [Integer] batches that are done
       def acknowledge(number)
-        raise ProtocolError, "#{number} was acknowledged, but never sent" if number > @given && !@adopted
+        raise IdentityTaken, "#{number} was acknowledged, but never sent: another client has this one's id" if number > @given && !@adopted
 
         @acknowledged = number if number > @acknowledged
         done = 0
@@ -93,6 +93,16 @@ module Gyre
         @flying.clear
         @flying_bytes = 0
         @spool&.rewind
+      end
+
+      # What is not acknowledged belongs to another id from now on. Only without a connection.
+      # @param identity [Identity]
+      # @return [void]
+      def identify(identity)
+        @spool&.identify(identity)
+        @adopted = false
+      rescue SystemCallError => error
+        @trouble = error # this process goes on; only another one would send the spool under the id before
       end
 
       # Moves everything into the spool.

@@ -12,6 +12,9 @@ module Gyre
     # The server does not speak the acknowledged protocol.
     class Incompatible < Error; end
 
+    # The server takes the client's id for another client's. The client goes on with a fresh one.
+    class IdentityTaken < ProtocolError; end
+
     # There is no room for a message, and the client was told to say so.
     class SpoolFull < Error; end
 

@@ -4,7 +4,8 @@
 # an answer. It knows no socket; bytes in, a value out.
 #
 #   service ":" "authentication" ":" key                              Analogger's wire
-#   service ":" "authentication/2 client=<32 hex digits>" ":" key     acknowledged records
+#   service ":" "authentication/2 client=<32 hex digits> secret=<32 hex digits>" ":" key     acknowledged records; older
+#                                                                     clients have no secret (identity.rb). Further words are ignored
 #   service ":" "authentication/2 tail" ":" key                       lines as they come; no service: all
 #   ":" "authentication/2 status" ":" key                             one line of JSON
 #   ":" "authentication/2 reopen" ":" key                             one line when the files are opened anew
@@ -12,6 +13,7 @@
 # Analogger ignores the severity, so it takes all of these for the first one and says "accepted"; to the others we say "accepted 2".
 
 require "openssl"
+require "gyre/log/identity"
 require "gyre/log/wire"
 
 module Gyre
@@ -26,8 +28,10 @@ module Gyre
         end
       end
 
+      # This id belongs to a client that has a secret, and this is another one.
+      TAKEN = "the client id is another client's"
       VERSIONED = %r{\Aauthentication/(\d+)(?: +(\S.*?))? *\z}n.freeze
-      CLIENT = /\Aclient=(\h{32})\z/n.freeze
+      CLIENT = /\Aclient=(\h{32})(?: +secret=(\h{32}))?(?: +[a-z]+=[^ ]*)*\z/n.freeze
       private_constant :VERSIONED, :CLIENT
 
       # @param key [String, nil] nil or empty: clients send an empty one
@@ -68,9 +72,13 @@ module Gyre
         when "tail"   then make(:tail, frame)
         when "status" then make(:status, frame)
         when "reopen" then make(:reopen, frame)
-        when CLIENT   then make(:records, frame, Regexp.last_match(1).downcase)
+        when CLIENT   then records(frame, *Regexp.last_match.captures.map { |digits| digits&.downcase })
         else "malformed authentication"
         end
+      end
+
+      def records(frame, client_id, secret)
+        Identity.proven?(client_id, secret) ? make(:records, frame, client_id) : TAKEN
       end
 
       def make(kind, frame, client_id = nil)

@@ -12,6 +12,7 @@
 
 require "gyre/log/adoption"
 require "gyre/log/backlog"
+require "gyre/log/identity"
 require "gyre/log/uplink"
 require "gyre/log/process_hooks"
 require "gyre/log/records"
@@ -21,7 +22,6 @@ require "gyre/log/sender/serving"
 require "gyre/log/sender/waiting"
 require "gyre/loop/wakeup_pipe"
 require "openssl"
-require "securerandom"
 
 module Gyre
   module Log
@@ -41,8 +41,6 @@ module Gyre
       attr_reader :state
       # @return [Exception, nil] why the last connection ended or was not made
       attr_reader :error
-      # @return [String] 32 hexadecimal digits
-      attr_reader :client_id
       # @return [Integer] attempts to connect that failed, one after the other
       attr_reader :failures
       # @return [Float, nil] when the last connection was made (Uplink.now)
@@ -54,11 +52,16 @@ module Gyre
       def initialize(settings, outbox, spool: nil)
         @settings = settings
         @outbox = outbox
-        @client_id = spool&.client_id
+        @identity = spool&.identity
         @adopting = !spool.nil?
         @sent = @reconnects = @dropped = @spooled = 0
         set_up_waiting
         set_up(spool)
+      end
+
+      # @return [String] 32 hexadecimal digits
+      def client_id
+        @identity.client_id
       end
 
       # Starts the thread, unless it runs. After {#close} it does nothing.
@@ -163,7 +166,7 @@ module Gyre
       private
 
       def set_up(spool, acknowledged = 0)
-        @client_id = SecureRandom.hex(16) unless spool
+        @identity = Identity.fresh unless spool
         @backlog = new_backlog(spool, acknowledged)
         @pipe, @waker = Loop::WakeupPipe.open
         @results = Thread::Queue.new
@@ -182,7 +185,7 @@ module Gyre
       end
 
       def new_backlog(spool, acknowledged)
-        make = -> { @settings.new_spool(@client_id) } if @settings.spool && !spool
+        make = -> { @settings.new_spool(@identity) } if @settings.spool && !spool
         Backlog.new(@outbox, window: @settings.memory_limit / 2, memory: @settings.memory_limit,
                              drop: @settings.when_full == :drop_oldest, spool: spool, acknowledged: acknowledged, &make)
       end
@@ -212,6 +215,7 @@ module Gyre
 
       def lose(error)
         drop_link
+        change_identity(error) if error.is_a?(IdentityTaken)
         @error = error
         @state = :away
         refuse(error) if error.is_a?(Error)

@@ -83,11 +83,11 @@ module Gyre
         @record_limit = [RECORD_LIMIT, memory_limit, (spool_limit if @spool)].compact.min
       end
 
-      # @param client_id [String]
+      # @param identity [Identity]
       # @return [Spool]
       # @raise [SystemCallError]
-      def new_spool(client_id)
-        Spool.create(@spool, spool_name, client_id, **spool_options)
+      def new_spool(identity)
+        Spool.create(@spool, spool_name, identity.client_id, secret: identity.secret, **spool_options)
       end
 
       # Takes over what others left behind.

@@ -3,7 +3,7 @@
 # The records of one log client on disk, while its server is away: a folder of segments, taken by a lock. Written and read by
 # Gyre::Log::Backlog in one thread; another process that finds the folder without its owner adopts it. It sends nothing.
 #
-#   <folder>/<name>.<client id>/lock             flock(2) by who owns it, gone with the process
+#   <folder>/<name>.<client id>/lock             flock(2) by who owns it, gone with the process; in it the id's secret (identity.rb)
 #                              /00000001.records  see spool/segment.rb; the oldest one first
 #
 #   oldest segment: [ acknowledged | given to the connection | unread ] … newest segment: [ unread ] ← append
@@ -11,6 +11,7 @@
 # Only what is acknowledged moves a segment's position, and a segment that is done is deleted; so what a crash leaves behind is what
 # was not acknowledged, or a little more, which the server knows by its numbers.
 
+require "gyre/log/identity"
 require "gyre/log/spool/folders"
 require "gyre/log/spool/segment"
 
@@ -24,8 +25,8 @@ module Gyre
       SEGMENT_BYTES = ((1 << 16)..(1 << 26)).freeze
       private_constant :READ_BYTES, :SEGMENT_BYTES
 
-      # @return [String] 32 hexadecimal digits: whose records these are
-      attr_reader :client_id
+      # @return [Identity] whose records these are
+      attr_reader :identity
       # @return [String]
       attr_reader :path
       # @return [Integer] bytes that it may hold
@@ -38,9 +39,9 @@ module Gyre
       # @param record_limit [Integer] bytes of one record
       # @param codec [Class] an outbox's
       # @param report [#call] told of damage, as a String
-      def initialize(path, client_id, lock, segments, limit:, record_limit:, codec:, report: nil)
+      def initialize(path, client_id, lock, segments, limit:, record_limit:, codec:, secret: nil, report: nil)
         @path = path
-        @client_id = client_id
+        @identity = Identity.new(client_id, secret)
         @lock = lock
         @segments = segments
         @limit = limit
@@ -50,6 +51,26 @@ module Gyre
         @segment_bytes = (limit / 16).clamp(SEGMENT_BYTES)
         @number = segments.empty? ? 0 : File.basename(segments.last.path).to_i
         rewind
+      end
+
+      # @return [String] 32 hexadecimal digits
+      def client_id
+        @identity.client_id
+      end
+
+      # Its records belong to another id from now on.
+      #
+      # @param identity [Identity]
+      # @return [void]
+      # @raise [SystemCallError]
+      def identify(identity)
+        path = @path.sub(/\h{32}\z/, identity.client_id)
+        @lock.pwrite(identity.secret, 0)
+        @segments.each { |segment| segment.identify(identity.client_id) }
+        @identity = identity
+        File.rename(@path, path)
+        @path = path
+        @segments.each { |segment| segment.moved(path) }
       end
 
       # Writes at the end; all or nothing.
@@ -185,7 +206,7 @@ module Gyre
 
       def open_segment
         @number += 1
-        segment = Segment.create(File.join(@path, format("%08d.records", @number)), @client_id)
+        segment = Segment.create(File.join(@path, format("%08d.records", @number)), client_id)
         @segments << segment
         @at = [segment.number, segment.position] if @segments.one?
         segment

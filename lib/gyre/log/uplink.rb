@@ -13,23 +13,25 @@ module Gyre
     class Uplink
       READ_BYTES = 16_384
       LINE_BYTES_LIMIT = 4096
-      private_constant :READ_BYTES, :LINE_BYTES_LIMIT
+      # What a server says to an id with a wrong secret, or none.
+      TAKEN = "error: the client id is another client's\n"
+      private_constant :READ_BYTES, :LINE_BYTES_LIMIT, :TAKEN
 
       class << self
         # Connects and authenticates.
         #
         # @param address [Address] where, as whom
-        # @param client_id [String, nil] 32 hexadecimal digits; nil for the old wire
+        # @param identity [Identity, nil] nil for the old wire
         # @param old [Boolean] whether a server is good that knows the old one only
         # @return [Uplink]
         # @raise [Denied, Incompatible, ProtocolError, SystemCallError, SocketError, IOError, OpenSSL::SSL::SSLError]
-        def open(address, client_id, old: client_id.nil?)
+        def open(address, identity, old: identity.nil?)
           deadline = now + address.connect_timeout
           socket = Socket.tcp(address.host, address.port, connect_timeout: address.connect_timeout)
           socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1)
           socket.setsockopt(Socket::SOL_SOCKET, Socket::SO_KEEPALIVE, 1)
           link = new(address.tls ? secure(socket, address, deadline) : socket, address)
-          link.authenticate(client_id, old, deadline)
+          link.authenticate(identity, old, deadline)
           opened = link
         ensure # also when the thread is killed
           socket&.close unless opened
@@ -106,12 +108,12 @@ module Gyre
       end
 
       # Sends the first frame and waits for its answer.
-      # @param client_id [String, nil]
+      # @param identity [Identity, nil]
       # @param old [Boolean]
       # @param deadline [Float]
       # @return [void]
-      def authenticate(client_id, old, deadline)
-        frame = @address.authentication(client_id)
+      def authenticate(identity, old, deadline)
+        frame = @address.authentication(identity)
         until frame.empty?
           count = @socket.write_nonblock(frame, exception: false)
           count.is_a?(Symbol) ? Uplink.wait(to_io, count, deadline) : frame = frame.byteslice(count..)
@@ -120,7 +122,7 @@ module Gyre
           wanted = fill
           Uplink.wait(to_io, wanted, deadline) if wanted && !@lines.include?("\n")
         end
-        check(@lines.slice!(/\A[^\n]*\n/n), client_id, old)
+        check(@lines.slice!(/\A[^\n]*\n/n), identity, old)
       end
 
       # @return [void]
@@ -152,15 +154,16 @@ module Gyre
         end
       end
 
-      def check(line, client_id, old)
+      def check(line, identity, old)
         case line
         when "accepted 2\n"
-          raise ProtocolError, "#{@address} answers what was not asked" unless client_id
+          raise ProtocolError, "#{@address} answers what was not asked" unless identity
 
           @acknowledges = true
         when "accepted\n" then raise Incompatible, old_server unless old
         when "denied\n" then raise Denied, "#{@address} refuses the key of service #{@address.service.inspect}"
         when nil then raise EOFError, "#{@address} closed the connection without an answer"
+        when TAKEN then raise IdentityTaken, "#{@address} takes this client's id for another client's"
         else raise ProtocolError, "#{@address} says #{line.chomp.inspect}"
         end
       end

@@ -23,6 +23,11 @@ module LogOracle
       @stored = @last.dup # and of that, its output
     end
 
+    # @return [Boolean] whether a client may have come to this number by now
+    def may?(sequence)
+      sequence <= [@received, *@last.values].max + (1 << 48)
+    end
+
     # @param sequence [Integer]
     # @return [void]
     def receive(sequence)

@@ -68,6 +68,10 @@ module LogOracle
           @wrong = found
           break
         end
+        if @session && !@session.may?(found[4])
+          @wrong = "sequence number too far ahead"
+          break
+        end
         position = found.first
         deliver(found, time_ns)
       end

@@ -26,6 +26,13 @@ module Gyre
           wait_away(stored)
         end
 
+        # What is not acknowledged is sent again under a fresh id: stored twice perhaps, but not lost.
+        def change_identity(error)
+          @identity = Identity.fresh
+          @backlog.identify(@identity)
+          @settings.report.call("#{error.message}: what it has not acknowledged is sent under a fresh one")
+        end
+
         def drop_oldest
           @drop = false
           @backlog.drop_oldest
@@ -55,9 +62,9 @@ module Gyre
 
         def attempt
           @hurry = false
-          settings, client_id, results = @settings, (@client_id if @settings.acknowledged), @results
+          settings, identity, results = @settings, (@identity if @settings.acknowledged), @results
           @attempt = Thread.new do
-            results << mortal { Uplink.open(settings.address, client_id, old: settings.acknowledged != true) }
+            results << mortal { Uplink.open(settings.address, identity, old: settings.acknowledged != true) }
           rescue StandardError => error
             results << error
           ensure

@@ -26,10 +26,11 @@ module Gyre
         # @param folder [String] made when it is missing
         # @param name [String] of service and server, as {name} makes it
         # @param client_id [String]
+        # @param secret [String, nil] of that id, kept in the lock
         # @param options [Hash] of {#initialize}
         # @return [Spool]
         # @raise [SystemCallError]
-        def create(folder, name, client_id, **options)
+        def create(folder, name, client_id, secret: nil, **options)
           FileUtils.mkdir_p(folder, mode: 0o700)
           Trust.folder(folder)
           path = File.join(folder, "#{name}.#{client_id}")
@@ -38,8 +39,9 @@ module Gyre
           Dir.mkdir(making, 0o700)
           lock = File.open(File.join(making, "lock"), File::RDWR | File::CREAT | File::EXCL, 0o600)
           lock.flock(File::LOCK_EX | File::LOCK_NB)
+          lock.pwrite(secret, 0) if secret
           File.rename(making, path)
-          new(path, client_id, lock, [], **options)
+          new(path, client_id, lock, [], secret: secret, **options)
         rescue SystemCallError
           lock&.close
           FileUtils.rm_rf(making) if making
@@ -79,7 +81,7 @@ module Gyre
 
         private
 
-        # Nobody writes to the lock, so its time is that of the spool.
+        # The lock is written to when it is made, so its time is that of the spool.
         def by_age(folder)
           Dir.glob("*", File::FNM_DOTMATCH, base: folder).map { |entry| File.join(folder, entry) }.sort_by do |path|
             File.lstat(File.join(path, "lock")).mtime
@@ -99,6 +101,8 @@ module Gyre
           Dir.children(path).grep(/\A\d+\.records\z/).sort.each do |entry|
             segments << Segment.open(File.join(path, entry), client_id, options[:report])
           end
+          new(path, client_id, lock, segments.compact, secret: lock.pread(32, 0)[/\A\h{32}\z/], **options)
+        rescue EOFError # an older client's, which had no secret
           new(path, client_id, lock, segments.compact, **options)
         rescue Trust::Refused => error
           [lock, *segments].compact.each(&:close)

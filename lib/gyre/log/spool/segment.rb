@@ -35,9 +35,7 @@ module Gyre
           # @raise [SystemCallError]
           def create(path, client_id)
             file = File.open(path, File::RDWR | File::CREAT | File::EXCL | File::BINARY, 0o600)
-            head = MAGIC.b + [client_id].pack("H*")
-            head += [Zlib.crc32(head)].pack("N")
-            file.pwrite(head.ljust(HEADER_BYTES, "\0"), 0)
+            file.pwrite(head(client_id).ljust(HEADER_BYTES, "\0"), 0)
             new(path, file, HEADER_BYTES, HEADER_BYTES)
           rescue SystemCallError
             file&.close
@@ -60,6 +58,12 @@ module Gyre
             File.rename(path, "#{path}.damaged")
             report&.call("the head of #{path} is damaged; the file is kept as #{path}.damaged")
             nil
+          end
+
+          # @return [String] the part of the header that says whose it is
+          def head(client_id)
+            head = MAGIC.b + [client_id].pack("H*")
+            head << [Zlib.crc32(head)].pack("N")
           end
 
           private
@@ -123,6 +127,19 @@ module Gyre
         def cut(offset)
           @size = offset
           @file.truncate(offset)
+        end
+
+        # It belongs to another id from now on.
+        # @return [void]
+        # @raise [SystemCallError]
+        def identify(client_id)
+          @file.pwrite(Segment.head(client_id), 0)
+        end
+
+        # Its folder has another name now.
+        # @return [void]
+        def moved(folder)
+          @path = File.join(folder, File.basename(@path))
         end
 
         # @return [void]

@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+# As which client a program's records are numbered: an id, and the secret from which it was made. The id stands in journals and in the
+# names of spools; only the client that shows the secret is taken for it, so another one cannot use up its numbers. Made by
+# Gyre::Log::Sender and kept in its spool; the server proves it by Gyre::Log::Greeting and stores nothing for that.
+#
+#   id = 676c6f67 (the prefix) + the first 24 hexadecimal digits of SHA-256("gyre log client " + secret)
+#
+# Ids without the prefix are those of older clients, which have no secret: they are believed.
+
+require "digest"
+require "openssl"
+require "securerandom"
+
+module Gyre
+  module Log
+    # A client id with its secret; nil for one that has none.
+    Identity = Struct.new(:client_id, :secret) do
+      # @return [Identity] of a client that nobody knows yet
+      def self.fresh
+        secret = SecureRandom.hex(16)
+        new(id_of(secret), secret)
+      end
+
+      # @param secret [String] 32 hexadecimal digits
+      # @return [String] as many
+      def self.id_of(secret)
+        self::PREFIX + Digest::SHA256.hexdigest("gyre log client #{secret}")[0, 24]
+      end
+
+      # @param client_id [String]
+      # @param secret [String, nil]
+      # @return [Boolean] whether the one that shows this secret may use that id
+      def self.proven?(client_id, secret)
+        return !client_id.start_with?(self::PREFIX) if secret.nil?
+
+        OpenSSL.fixed_length_secure_compare(id_of(secret), client_id)
+      end
+
+      # @return [String] without the secret
+      def inspect
+        "#<#{self.class} #{client_id}>"
+      end
+    end
+
+    Identity::PREFIX = "676c6f67"
+  end
+end
