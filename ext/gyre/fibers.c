@@ -232,6 +232,14 @@ void gyre_yield(struct gyre_scheduler *scheduler) {
   rb_ensure(park_body, (VALUE)&yielding, park_ensure, (VALUE)&yielding);
 }
 
+void gyre_give_way(struct gyre_scheduler *scheduler) {
+  if (scheduler->loop.virtual_ns) return; /* no time passes */
+  int64_t now_ns = gyre_timers_coarse_now();
+  if (now_ns == scheduler->slice_ns || now_ns <= scheduler->loop.now_ns) return;
+  scheduler->budget = 0;
+  gyre_yield(scheduler);
+}
+
 /* --- memory --- */
 
 /* What else a wait holds stands on its fiber's stack. */

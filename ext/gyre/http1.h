@@ -73,7 +73,6 @@ struct gyre_http1_connection {
   bool is_idle : 1;         /* counted in acceptor->idle */
   bool writing : 1;         /* a fiber waits in the middle of a message */
   bool requests_served : 1; /* next_request has given the present request to the app */
-  uint8_t pipelined;
   uint16_t status; /* to refuse the request with; 0: nothing is wrong */
   uint32_t requests;
   uint8_t address[16];

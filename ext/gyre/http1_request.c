@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 
 #define PIECE_BYTES 65536
-#define PIPELINE_BUDGET 64 /* requests of one connection before the others have their turn */
 
 VALUE gyre_http1_error(const char *name, int status, const char *message) {
   VALUE http1 = rb_const_get(gyre_mGyre, rb_intern("HTTP1"));
@@ -208,6 +207,8 @@ static VALUE read_sized(VALUE self, size_t most) {
 static VALUE read_body(VALUE self, size_t most) {
   struct gyre_http1_connection *connection = serving(self);
   if (!connection) cut_off(self);
+  gyre_give_way(connection->acceptor->scheduler); /* a client may send as fast as the app reads */
+  if (!(connection = serving(self))) cut_off(self);
   if (connection->status) fail_request(connection, connection->status, connection->reason);
   if (connection->body_over) return Qnil;
   if (connection->hung_up && !connection->readable && connection->buffer_length == connection->buffer_offset)
@@ -305,11 +306,9 @@ static VALUE connection_next_request(VALUE self) {
 
   connection->requests_served = false;
   connection->status = 0;
-  if (++connection->pipelined % PIPELINE_BUDGET == 0) {
-    gyre_yield(connection->acceptor->scheduler);
-    connection = serving(self);
-    if (!connection) return Qnil;
-  }
+  gyre_give_way(connection->acceptor->scheduler); /* the next one may be there, and so on */
+  connection = serving(self);
+  if (!connection) return Qnil;
   for (;;) {
     if (connection->buffer_length > connection->buffer_offset) {
       const struct gyre_http1_head *head = gyre_http1_connection_parse(connection);

@@ -18,7 +18,7 @@
 
 #define COPY_BYTES_LIMIT 16384 /* a body up to here is copied behind the head: one send of one piece */
 #define VECTORS 64
-#define FILE_PIECE_BYTES (1 << 20)
+#define PIECE_BYTES (1 << 17) /* sent at once; then it is looked whether others have waited for long */
 
 static VALUE line_end;
 
@@ -39,7 +39,7 @@ static void write_failed(struct gyre_http1_connection *connection, int error) {
 struct output_wait {
   VALUE self;
   int ready;
-  bool over;
+  bool gives_way, over;
 };
 
 static VALUE output_wait_body(VALUE argument) {
@@ -47,9 +47,13 @@ static VALUE output_wait_body(VALUE argument) {
   struct gyre_http1_connection *connection = writable(wait->self);
   struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
   connection->writing = true;
-  gyre_loop_drained(&scheduler->loop, connection->fd, GYRE_WRITABLE);
-  wait->ready =
-      gyre_wait_io(scheduler, connection->fd, GYRE_WRITABLE, connection->acceptor->limits.write_ns, wait->self);
+  if (wait->gives_way) {
+    gyre_give_way(scheduler);
+  } else {
+    gyre_loop_drained(&scheduler->loop, connection->fd, GYRE_WRITABLE);
+    wait->ready =
+        gyre_wait_io(scheduler, connection->fd, GYRE_WRITABLE, connection->acceptor->limits.write_ns, wait->self);
+  }
   wait->over = true;
   return Qnil;
 }
@@ -78,6 +82,13 @@ static struct gyre_http1_connection *wait_writable(VALUE self) {
   return connection;
 }
 
+/* In the middle of a message whose client takes it as fast as it is sent. */
+static struct gyre_http1_connection *let_others_run(VALUE self) {
+  struct output_wait wait = {.self = self, .gives_way = true};
+  rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);
+  return writable(self);
+}
+
 static bool would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
 /* Sends what `vectors` hold as far as the kernel takes it; bytes, 0 for "would block". */
@@ -100,10 +111,15 @@ static size_t send_some(struct gyre_http1_connection *connection, struct iovec *
 static void send_string(VALUE self, VALUE string, size_t offset) {
   struct gyre_http1_connection *connection = writable(self);
   while (offset < (size_t)RSTRING_LEN(string)) {
-    struct iovec vector = {RSTRING_PTR(string) + offset, (size_t)RSTRING_LEN(string) - offset};
+    size_t left = (size_t)RSTRING_LEN(string) - offset;
+    struct iovec vector = {RSTRING_PTR(string) + offset, left < PIECE_BYTES ? left : PIECE_BYTES};
     size_t sent = send_some(connection, &vector, 1);
     offset += sent;
-    if (sent < vector.iov_len) connection = wait_writable(self);
+    if (sent < vector.iov_len) {
+      connection = wait_writable(self);
+    } else if (sent < left) {
+      connection = let_others_run(self);
+    }
   }
   RB_GC_GUARD(string);
 }
@@ -114,9 +130,13 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
   struct gyre_http1_buffer *output = &connection->acceptor->output;
   struct iovec vectors[VECTORS];
   int filled = 0;
+  size_t room = PIECE_BYTES;
   if (output->length) vectors[filled++] = (struct iovec){output->bytes, output->length};
-  for (long i = 0; i < count && filled < VECTORS; i++) {
-    vectors[filled++] = (struct iovec){RSTRING_PTR(strings[i]), (size_t)RSTRING_LEN(strings[i])};
+  for (long i = 0; i < count && filled < VECTORS && room > 0; i++) {
+    size_t length = (size_t)RSTRING_LEN(strings[i]);
+    if (length > room) length = room;
+    room -= length;
+    vectors[filled++] = (struct iovec){RSTRING_PTR(strings[i]), length};
   }
   if (!filled) return;
   size_t sent = send_some(connection, vectors, filled);
@@ -310,6 +330,8 @@ static VALUE connection_write_body(VALUE self, VALUE string) {
   if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "write_body", 1, &string);
   struct gyre_http1_connection *connection = writable(self);
   Check_Type(string, T_STRING);
+  gyre_give_way(connection->acceptor->scheduler); /* a client may take it as fast as the app writes */
+  connection = writable(self);
   size_t length = (size_t)RSTRING_LEN(string);
   if (length == 0 || connection->framing == GYRE_HTTP1_NO_BODY) return SIZET2NUM(length);
 
@@ -368,12 +390,16 @@ static VALUE connection_write_file(VALUE self, VALUE io, VALUE from, VALUE size)
   if (connection->framing == GYRE_HTTP1_NO_BODY) return ULL2NUM(length);
 
   while (sent < length) {
-    uint64_t piece = length - sent < FILE_PIECE_BYTES ? length - sent : FILE_PIECE_BYTES;
+    uint64_t piece = length - sent < PIECE_BYTES ? length - sent : PIECE_BYTES;
     ssize_t count = send_piece(connection, file, &offset, (size_t)piece);
     if (count == 0) break; /* the file has become shorter */
     if (count > 0) {
       sent += (uint64_t)count;
       connection->body_bytes_sent += (uint64_t)count;
+      if (sent < length) {
+        connection = let_others_run(self);
+        file = rb_io_descriptor(io);
+      }
     } else if (would_block()) {
       connection = wait_writable(self);
       file = rb_io_descriptor(io); /* raises when it was closed meanwhile */

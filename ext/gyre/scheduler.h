@@ -195,6 +195,10 @@ void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
 /* Requeues the current fiber at the end and lets the others run. */
 void gyre_yield(struct gyre_scheduler *scheduler);
 
+/* The same if the fiber has run for some milliseconds since the kernel was asked, which then happens: for loops that can go on
+ * without ever waiting. */
+void gyre_give_way(struct gyre_scheduler *scheduler);
+
 /* Runs function(argument) in a pooled fiber, at once up to its first wait. The caller goes on after
  * that. `storage` is the fiber storage that it begins with: a Hash or nil. Returns the fiber. */
 VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage);
