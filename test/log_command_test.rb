@@ -26,7 +26,7 @@ class LogCommandTest < Minitest::Test
 
   def test_an_unknown_command_is_told_which_there_are
     output = gyre("sned", "a", "b")
-    assert_equal [2, "gyre log: there is no command sned. There are: serve, send, tail, status. Run `gyre log --help`.\n"],
+    assert_equal [2, "gyre log: there is no command sned. There are: serve, send, tail, status, reopen. Run `gyre log --help`.\n"],
                  [output.status.exitstatus, output.err]
   end
 

@@ -47,7 +47,7 @@ class WebServeTest < Minitest::Test
     end
   end
 
-  def test_TERM_lets_a_running_request_finish_and_takes_no_more
+  def test_term_lets_a_running_request_finish_and_takes_no_more
     serve do |program|
       port = program.port
       slow = program.request("/wait")
