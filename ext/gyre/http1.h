@@ -105,9 +105,9 @@ struct gyre_http1_listener {
   int fd;
 };
 
-/* Requests with this authority from this address share a template; see http1_env.c. */
+/* What requests with this authority from this address say alike; see http1_env.c. */
 struct gyre_http1_usual {
-  VALUE template; /* nil before there is one */
+  VALUE server_name, server_port, remote; /* frozen; nil before there is one */
   uint32_t misses;
   uint16_t authority_length;
   uint8_t family;

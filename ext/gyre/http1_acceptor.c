@@ -29,7 +29,9 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->sockets);
   rb_gc_mark(acceptor->handler);
   rb_gc_mark(acceptor->template);
-  rb_gc_mark(acceptor->usual.template);
+  rb_gc_mark(acceptor->usual.server_name);
+  rb_gc_mark(acceptor->usual.server_port);
+  rb_gc_mark(acceptor->usual.remote);
   rb_gc_mark(acceptor->handovers);
   /* Idle connections hold no object, so ten thousand of them cost the GC nothing. */
   for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
@@ -155,7 +157,8 @@ static VALUE acceptor_allocate(VALUE class) {
   struct gyre_http1_acceptor *acceptor;
   VALUE self = TypedData_Make_Struct(class, struct gyre_http1_acceptor, &acceptor_type, acceptor);
   acceptor->self = self;
-  acceptor->sockets = acceptor->handler = acceptor->template = acceptor->usual.template = acceptor->handovers = Qnil;
+  acceptor->sockets = acceptor->handler = acceptor->template = acceptor->handovers = Qnil;
+  acceptor->usual.server_name = acceptor->usual.server_port = acceptor->usual.remote = Qnil;
   gyre_list_init(&acceptor->handover.node);
   gyre_list_init(&acceptor->client.node);
   gyre_list_init(&acceptor->keeper);

@@ -79,7 +79,7 @@ static struct {
   VALUE key;
 } slots[SLOTS];
 
-static VALUE key_method, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol, key_remote,
+static VALUE key_method, key_script, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol, key_remote,
     key_host, key_cookie, key_input, key_finished, key_hijack, key_early_hints, key_rack_protocol, key_trailers;
 static VALUE input_class;
 static ID id_new;
@@ -182,6 +182,8 @@ static void set_server(VALUE env, struct gyre_http1_connection *connection, cons
   }
 }
 
+static VALUE copy(VALUE string) { return rb_str_new(RSTRING_PTR(string), RSTRING_LEN(string)); }
+
 /* The names that an Upgrade header offers: rack.protocol. */
 static VALUE offered_protocols(const struct gyre_http1_head *head, const char *bytes) {
   VALUE names = rb_ary_new();
@@ -204,12 +206,12 @@ static VALUE offered_protocols(const struct gyre_http1_head *head, const char *b
 
 /* --- the usual peer ---
  *
- * Clients ask for the same host, and proxies come from the same address: a second template has SERVER_NAME,
- * SERVER_PORT and REMOTE_ADDR of such requests, so that these are neither made nor set again. */
+ * Clients ask for the same host, and proxies come from the same address: SERVER_NAME, SERVER_PORT and REMOTE_ADDR of such
+ * requests are kept, so that they are copied and not made again. */
 
 static bool is_usual(const struct gyre_http1_usual *usual, const struct gyre_http1_connection *connection,
                      const struct gyre_http1_head *head, const char *bytes) {
-  return !NIL_P(usual->template) && head->authority.length == usual->authority_length &&
+  return !NIL_P(usual->remote) && head->authority.length == usual->authority_length &&
          connection->family == usual->family &&
          memcmp(bytes + head->authority.offset, usual->authority, usual->authority_length) == 0 &&
          memcmp(connection->address, usual->address, sizeof(usual->address)) == 0;
@@ -221,10 +223,9 @@ static void learn_usual(struct gyre_http1_usual *usual, struct gyre_http1_connec
   if (++usual->misses < USUAL_MISSES_LIMIT) return;
   usual->misses = 0;
   if (head->authority.length == 0 || head->authority.length > sizeof(usual->authority)) return;
-  VALUE template = rb_hash_dup(connection->acceptor->template);
-  VALUE keys[] = {key_server_name, key_server_port, key_remote};
-  for (int i = 0; i < 3; i++) rb_hash_aset(template, keys[i], rb_str_new_frozen(rb_hash_aref(env, keys[i])));
-  usual->template = rb_obj_freeze(template);
+  usual->server_name = rb_obj_freeze(copy(rb_hash_aref(env, key_server_name)));
+  usual->server_port = rb_obj_freeze(copy(rb_hash_aref(env, key_server_port)));
+  usual->remote = rb_obj_freeze(copy(rb_hash_aref(env, key_remote)));
   usual->authority_length = (uint16_t)head->authority.length;
   memcpy(usual->authority, bytes + head->authority.offset, head->authority.length);
   usual->family = connection->family;
@@ -234,18 +235,22 @@ static void learn_usual(struct gyre_http1_usual *usual, struct gyre_http1_connec
 VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
   struct gyre_http1_usual *usual = &connection->acceptor->usual;
   bool known = is_usual(usual, connection, head, bytes);
-  VALUE env = rb_hash_dup(known ? usual->template : connection->acceptor->template);
+  VALUE env = rb_hash_dup(connection->acceptor->template);
   VALUE self = connection->handle;
 
-  /* The template already says GET, HTTP/1.1, no query and no body. */
-  if (head->method_number != GYRE_HTTP1_METHOD_GET) rb_hash_aset(env, key_method, slice(bytes, head->method));
-  if (head->minor_version == 0) rb_hash_aset(env, key_protocol, rb_str_new_cstr("HTTP/1.0"));
-  if (head->has_query) rb_hash_aset(env, key_query, slice(bytes, head->query));
+  /* Values are the app's to change, so none is shared between requests. */
+  rb_hash_aset(env, key_method, slice(bytes, head->method));
+  rb_hash_aset(env, key_script, rb_str_new(NULL, 0));
+  rb_hash_aset(env, key_protocol, rb_str_new(head->minor_version == 0 ? "HTTP/1.0" : "HTTP/1.1", 8));
+  rb_hash_aset(env, key_query, head->has_query ? slice(bytes, head->query) : rb_str_new(NULL, 0));
   rb_hash_aset(env, key_path, slice(bytes, head->path));
   rb_hash_aset(env, key_uri, slice(bytes, head->target));
   set_fields(env, head, bytes);
   if (known) {
     usual->misses = 0;
+    rb_hash_aset(env, key_server_name, copy(usual->server_name));
+    rb_hash_aset(env, key_server_port, copy(usual->server_port));
+    rb_hash_aset(env, key_remote, copy(usual->remote));
     if (head->target_form == GYRE_HTTP1_TARGET_ABSOLUTE) rb_hash_aset(env, key_host, slice(bytes, head->authority));
   } else {
     rb_hash_aset(env, key_remote, gyre_http1_connection_address(connection));
@@ -288,6 +293,7 @@ static VALUE constant(const char *text) {
 void gyre_init_http1_env(void) {
   id_new = rb_intern("new");
   key_method = constant("REQUEST_METHOD");
+  key_script = constant("SCRIPT_NAME");
   key_path = constant("PATH_INFO");
   key_query = constant("QUERY_STRING");
   key_uri = constant("REQUEST_URI");

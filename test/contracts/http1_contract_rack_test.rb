@@ -355,6 +355,25 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     end
   end
 
+  define_method(:test_values_in_the_environment_are_the_requests_own) do
+    envs = []
+    app = lambda do |env|
+      envs << env.select { |name, value| value.is_a?(String) && name.match?(/\A[A-Z]/) }
+      envs.last.each_value { |value| value << "changed" }
+      [200, {}, []]
+    end
+    serve(app) do |served|
+      client = connect(served)
+      20.times { client.get("GET /a HTTP/1.1", cookie: "a=b") } # until what is usual has been learnt
+      20.times { client.get("POST /a?b HTTP/1.1", "body", content_length: 4) }
+    end
+    assert_equal 40, envs.size
+    envs.each do |env|
+      assert_empty env.values.select(&:frozen?)
+      assert_empty env.values.grep_v(/\A(?:(?!changed).)*changed\z/), "seen by a later request"
+    end
+  end
+
   define_method(:test_a_body_without_a_path_goes_by_each) do
     body = Struct.new(:to_path) { define_method(:each) { |&block| block.call("by each") } }
     serve(->(_env) { [200, {}, body.new(nil)] }) do |served|

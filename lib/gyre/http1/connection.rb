@@ -55,7 +55,7 @@ module Gyre
       #
       # The env is the acceptor's template (Env.template) and
       # - REQUEST_METHOD PATH_INFO QUERY_STRING REQUEST_URI SERVER_NAME SERVER_PORT SERVER_PROTOCOL REMOTE_ADDR HTTP_*
-      #   CONTENT_TYPE CONTENT_LENGTH: new, unfrozen, BINARY (REQUEST_METHOD and SERVER_PROTOCOL may be shared and frozen)
+      #   CONTENT_TYPE CONTENT_LENGTH: new, unfrozen, BINARY, as is SCRIPT_NAME
       # - rack.hijack, rack.early_hints: the connection itself, so a request allocates neither
       # - rack.response_finished: a new Array
       # - rack.input: Input::EMPTY without a body, else Input.new(connection)
