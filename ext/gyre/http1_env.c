@@ -79,8 +79,9 @@ static struct {
   VALUE key;
 } slots[SLOTS];
 
-static VALUE key_method, key_script, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol, key_remote,
-    key_host, key_cookie, key_input, key_finished, key_hijack, key_early_hints, key_rack_protocol, key_trailers;
+static VALUE key_method, key_script, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol,
+    key_remote, key_host, key_cookie, key_input, key_finished, key_hijack, key_early_hints, key_rack_protocol,
+    key_trailers;
 static VALUE input_class;
 static ID id_new;
 
