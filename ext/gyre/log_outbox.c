@@ -220,6 +220,12 @@ static VALUE outbox_reset(VALUE self) {
   return self;
 }
 
+/* This process goes on as the one before it: a daemon. */
+static VALUE outbox_stay(VALUE self) {
+  get(self)->forks = forks;
+  return self;
+}
+
 static VALUE outbox_forked(VALUE self) { return get(self)->forks == forks ? Qfalse : Qtrue; }
 static VALUE outbox_bytesize(VALUE self) { return SIZET2NUM(get(self)->bytesize); }
 static VALUE outbox_sequence(VALUE self) { return ULL2NUM(get(self)->sequence); }
@@ -291,6 +297,7 @@ void gyre_init_log_outbox(void) {
   rb_define_method(klass, "awake", outbox_awake, 0);
   rb_define_method(klass, "reset", outbox_reset, 0);
   rb_define_method(klass, "forked?", outbox_forked, 0);
+  rb_define_method(klass, "stay", outbox_stay, 0);
   rb_define_method(klass, "bytesize", outbox_bytesize, 0);
   rb_define_method(klass, "sequence", outbox_sequence, 0);
   rb_define_method(klass, "held", outbox_held, 0);

@@ -211,6 +211,52 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
     end
   end
 
+  # What was logged before is in the daemon's memory and in its spool: flush speaks of that, too.
+  def test_flush_in_a_daemon_speaks_of_what_was_logged_before
+    [true, false].each do |spool|
+      GyreTest::FakeLogServer.open(start: false) do |server|
+        Dir.mktmpdir do |folder|
+          said = "#{folder}/said"
+          run_client(server, <<~RUBY, exit_timeout: 0.1, spool: spool && @spool)
+            50.times { |number| log.info("m\#{number}") }
+            sleep 0.01 until log.stats[:spooled] == 50 || #{!spool}
+            Process.daemon(false, true)
+            File.write("#{said}.1", log.flush(0.1).to_s)
+            sleep 0.01 until File.exist?("#{folder}/go")
+            log.info("after")
+            File.write("#{said}.part", log.flush(30).to_s)
+            File.rename("#{said}.part", "#{said}.2")
+          RUBY
+          eventually { File.exist?("#{said}.1") && File.read("#{said}.1") != "" }
+          server.start
+          File.write("#{folder}/go", "")
+          eventually { File.exist?("#{said}.2") }
+          assert_equal %w[false true], [File.read("#{said}.1"), File.read("#{said}.2")]
+          assert_equal [*(0...50).map { |number| "m#{number}" }, "after"], server.messages
+          assert_equal 1, server.records.map(&:client).uniq.size
+        end
+      end
+    end
+    assert_empty Dir.children(@spool)
+  end
+
+  def test_a_thread_that_was_killed_goes_on_with_its_own_spool
+    GyreTest::FakeLogServer.open(start: false) do |server|
+      out = run_client(server, <<~'RUBY', exit_timeout: 0.1)
+        3.times { |number| log.info("m#{number}") }
+        sleep 0.01 until log.stats[:spooled] == 3
+        Thread.list.find { |thread| thread.name == "gyre log" }.kill.join
+        log.info("m3")
+        print log.flush(0.1)
+        print log.instance_variable_get(:@sender).client_id == Dir.children(log.instance_variable_get(:@settings).spool).fetch(0)[-32..]
+      RUBY
+      assert_equal "falsetrue", out
+      server.start
+      adopted_by_a_client(server)
+      assert_equal [%w[m0 m1 m2 m3], 1], [server.messages, server.records.map(&:client).uniq.size]
+    end
+  end
+
   def test_a_signal_handler_may_log
     GyreTest::FakeLogServer.open do |server|
       run_client(server, <<~'RUBY')

@@ -20,7 +20,7 @@
 #   awake            the next append need wake nobody
 #   held, held=      bytes that were taken and still count
 #   bytesize         of what is in;  sequence: the last number that was given, 1 for the first record
-#   forked?          this process was forked since;  reset: as new, for this process
+#   forked?          this process was forked since;  reset: as new, for this process;  stay: as it is, for this process
 #
 # and, as methods of the class, what is asked of taken bytes:
 #

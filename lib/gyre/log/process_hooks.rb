@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # What a process's end and its forks mean for log clients: at exit each sends what it can and leaves the rest in its spool; a child
-# starts as new; a daemon takes nothing along. Holds every Gyre::Log::Sender that runs.
+# starts as new; a daemon goes on as the process before. Holds every Gyre::Log::Sender that runs.
 
 module Gyre
   module Log
@@ -19,8 +19,7 @@ module Gyre
         # @return [Integer] as Process.daemon
         def daemon(*)
           ProcessHooks.flush
-          ProcessHooks.put_down
-          super.tap { ProcessHooks.forked }
+          ProcessHooks.suspended { super }
         end
       end
 
@@ -52,10 +51,13 @@ module Gyre
           @senders.keys.each { |sender| sender.flush_at_exit(now) }
         end
 
-        # Ends the threads; they leave what they have in their spools.
-        # @return [void]
-        def put_down
-          @senders.keys.each(&:put_down)
+        # Without the threads, which go on afterwards with all that they had: in the daemon, or where the block fails.
+        # @return the block's value
+        def suspended
+          senders = @senders.keys.each(&:suspend)
+          yield
+        ensure
+          senders&.each(&:resume)
         end
 
         private

@@ -177,15 +177,8 @@ module Gyre
         @graceful_until = Uplink.now + GRACE_S
       end
 
-      # The thread was killed, or had ended: what it left is in a spool with its id, and will be adopted.
-      def set_up_again
-        @spooled += @backlog.spooled
-        @dropped += @backlog.dropped
-        set_up(nil, @done ? @backlog.acknowledged : 0)
-      end
-
       def new_backlog(spool, acknowledged)
-        make = -> { @settings.new_spool(@identity) } if @settings.spool && !spool
+        make = -> { @settings.new_spool(@identity) } if @settings.spool && !@adopting
         Backlog.new(@outbox, window: @settings.memory_limit / 2, memory: @settings.memory_limit,
                              drop: @settings.when_full == :drop_oldest, spool: spool, acknowledged: acknowledged, &make)
       end
@@ -269,6 +262,8 @@ module Gyre
         @attempt&.kill&.join
         @link ||= @results.pop.then { |result| result if result.is_a?(Uplink) } until @results.empty?
         drop_link
+        return pause if @suspended
+
         @outbox.attention = true # from here on nothing more comes in
         give_up unless @backlog.store
         @done = @backlog.empty?

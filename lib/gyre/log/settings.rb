@@ -64,7 +64,7 @@ module Gyre
 
         @address = address
         @acknowledged = acknowledged
-        @spool = spool == true ? Settings.default_spool : spool || nil
+        @spool = spool == true ? Settings.default_spool : (File.expand_path(spool) if spool) # a daemon changes its folder
         @spool_limit = spool_limit
         @memory_limit = memory_limit
         @when_full = when_full
@@ -88,6 +88,14 @@ module Gyre
       # @raise [SystemCallError]
       def new_spool(identity)
         Spool.create(@spool, spool_name, identity.client_id, secret: identity.secret, **spool_options)
+      end
+
+      # @param identity [Identity] whose spool was left to whichever process comes next
+      # @return [Spool, nil] nil where another one has it, or there is none
+      def retake_spool(identity)
+        Spool.retake(@spool, spool_name, identity.client_id, **spool_options) if @spool
+      rescue SystemCallError
+        nil
       end
 
       # Takes over what others left behind.

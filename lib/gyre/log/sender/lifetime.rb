@@ -17,10 +17,21 @@ module Gyre
           wait([left, 0].max) { acknowledged?(number) || !running? || (@failures.positive? && @backlog.spools?) }
         end
 
-        # Ends the thread, which leaves what it has in the spool.
+        # Ends the thread; all that it has stays as it is. {#resume} goes on, also in the daemon that this process becomes.
         # @return [void]
-        def put_down
+        def suspend
+          @suspended = true unless @closing_at # what is closed leaves the rest in its spool
           @thread&.kill&.join
+        end
+
+        # @return [void]
+        def resume
+          return unless @suspended
+
+          @suspended = false
+          set_up_waiting
+          @outbox.stay
+          start
         end
 
         # In a forked child: as new, without anything of the parent's.
@@ -45,6 +56,24 @@ module Gyre
         end
 
         private
+
+# The thread was killed, or had ended: what it left is in its spool, and first to be sent. Where another process has adopted that, a
+        # fresh id begins.
+        def set_up_again
+          @spooled += @backlog.spooled
+          @dropped += @backlog.dropped
+          spool = @settings.retake_spool(@identity) unless @done
+          set_up(spool, @done || spool ? @backlog.acknowledged : 0)
+        end
+
+        # At the end of a thread that will go on: in another process, which has neither its connection nor its other threads.
+        def pause
+          @adoption = @attempt = nil
+          @state = :connecting
+          @failures = 0
+          @retry_at = Uplink.now
+          @graceful_until = @retry_at + GRACE_S
+        end
 
         # Here the thread may be killed.
         def mortal(&block)

@@ -69,6 +69,18 @@ module Gyre
           end
         end
 
+        # Takes back one that was closed.
+        #
+        # @param folder [String]
+        # @param name [String]
+        # @param client_id [String]
+        # @return [Spool, nil] nil when another process has it, or it is gone
+        # @raise [SystemCallError]
+        def retake(folder, name, client_id, **options)
+          Trust.folder(folder)
+          adopt(File.join(folder, "#{name}.#{client_id}"), client_id, **options)
+        end
+
         # @param parts [Array] a service, a host, a port
         # @return [String] a file name that is the same for the same parts only
         def name(*parts)
