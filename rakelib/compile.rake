@@ -67,8 +67,8 @@ module GyreBuild
   end
 
   # @return [Array<String>] of the headers that extconf.rb asks for, those that are there
-  def headers(extconf)
-    File.read(extconf).scan(/have_header\("([^"]+)"\)/).flatten.flat_map { |name| Dir[*INCLUDED.map { |folder| "#{folder}/#{name}" }] }
+  def headers(extconf, included = INCLUDED)
+    File.read(extconf).scan(/have_header\("([^"]+)"\)/).flatten.flat_map { |name| Dir[*included.map { |folder| "#{folder}/#{name}" }] }
   end
 
   def buildable?(work)
