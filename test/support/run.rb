@@ -10,8 +10,11 @@ require_relative "runner"
 named, options = ARGV.partition { |argument| argument.end_with?(".rb") || File.directory?(argument) }
 missing = named.reject { |path| File.exist?(path) }
 abort "no such test: #{missing.join(", ")}" unless missing.empty?
-found = ->(path) { File.directory?(path) ? Dir["#{path.chomp("/")}/**/*_test.rb"].sort : path }
-files = named.empty? ? found.call("test") - GyreTest::PARTS.values.flatten : named.flat_map(&found)
+named = ["test"] if named.empty?
+files = named.flat_map do |path|
+  inside = File.directory?(path) ? Dir["#{path.chomp("/")}/**/*_test.rb"].sort : [path]
+  (inside - GyreTest::PARTS.values.flatten).then { |short| short.empty? ? inside : short } # a long one is named, or its folder is
+end
 
 options.push("--seed", (Random.new_seed % 100_000).to_s) unless options.any? { |option| option.match?(/\A(?:-s|--seed)/) }
 options.push("--no-plugins")
@@ -22,7 +25,11 @@ puts "Run options: #{options.join(" ")}"
 
 start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 runner = GyreTest::Runner.new(files, options, jobs: jobs)
-total = runner.run
+begin
+  total = runner.run
+rescue Interrupt
+  abort "interrupted"
+end
 runner.print($stdout, Process.clock_gettime(Process::CLOCK_MONOTONIC) - start)
 total.write_counts(counts) if counts
 puts total
