@@ -130,10 +130,12 @@ struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber) 
   return NULL;
 }
 
-/* A fiber that was unblocked and has not run yet has been given something (a lock, an element of a
- * queue) that would be lost if it were interrupted now: first it runs, up to its next wait. */
-static bool has_been_given_something(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
-  return parked->state == GYRE_READY && gyre_blocked(scheduler, parked->fiber) == parked;
+/* A fiber that was unblocked and has not run yet has been given something (a lock, an element of a queue) that would be lost
+ * if it were interrupted now. Another one that waits for the same takes its place; without one, the fiber first runs, up to
+ * its next wait. */
+static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
+  struct gyre_wait *wait = gyre_given(scheduler, parked);
+  return wait && !gyre_hand_on(scheduler, wait);
 }
 
 /* Has the fiber raise it where it waits, before others that are ready: behind `last`, which is the queue or one of its nodes. */
@@ -159,6 +161,15 @@ static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interr
   if (gyre_timers_arm(&scheduler->loop.timers, &interrupt->retry,
                       gyre_loop_now(&scheduler->loop) + INTERRUPT_RETRY_NS) < 0)
     rb_memerror();
+}
+
+/* Whether one that another fiber of the program has resumed was given something: then nothing is raised further in. */
+static bool inner_fibers_have_to_run(struct gyre_scheduler *scheduler) {
+  for (struct gyre_list *node = scheduler->foreign.next; node != &scheduler->foreign; node = node->next) {
+    struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, foreign_node);
+    if (parked->fiber != parked->entered && gyre_given(scheduler, parked)) return true;
+  }
+  return false;
 }
 
 /* Whether a fiber waits that another fiber of the program has resumed. */
@@ -228,7 +239,7 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
   for (; due > 0 && !gyre_list_empty(&scheduler->interrupts); due--) {
     struct gyre_interrupt *interrupt = GYRE_CONTAINER(scheduler->interrupts.next, struct gyre_interrupt, node);
     struct gyre_parked *parked = gyre_wait_of(scheduler, interrupt->fiber);
-    if (parked && (parked->interrupt || has_been_given_something(scheduler, parked))) {
+    if (parked && (parked->interrupt || has_to_run_first(scheduler, parked))) {
       move(&scheduler->postponed, interrupt);
     } else if (parked) {
       last = raise_at(scheduler, interrupt, parked, last);
@@ -239,6 +250,8 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
       raise_here(exception);
     } else if (!RTEST(rb_fiber_alive_p(interrupt->fiber))) {
       end_interrupt(interrupt);
+    } else if (inner_fibers_have_to_run(scheduler)) {
+      move(&scheduler->postponed, interrupt);
     } else {
       raise_further_in(scheduler, interrupt);
       last = &scheduler->ready; /* others may have run */

@@ -1,7 +1,7 @@
 /*
- * Gyre::Scheduler::Native: Ruby's Fiber::Scheduler hooks for waiting (block, sleep, timeouts) and the
- * scheduler's own face (run, spawn, …). The hooks for descriptors are in scheduler_io.c, for processes
- * in scheduler_process.c, what moves the fibers in fibers.c.
+ * Gyre::Scheduler::Native: the object and its own face (run, spawn, …). Ruby's Fiber::Scheduler hooks for waiting are in
+ * scheduler_block.c and scheduler_timeout.c, those for descriptors in scheduler_io.c, for processes in scheduler_process.c;
+ * what moves the fibers is in fibers.c.
  */
 #include "scheduler.h"
 #include "feature.h"
@@ -12,10 +12,9 @@
 #include <ruby/thread.h>
 
 VALUE gyre_cScheduler, gyre_cNativeScheduler;
-static VALUE sleeping; /* :sleep */
 static VALUE blocking, non_blocking;
 static ID id_call, id_storage;
-static VALUE fiber_class, mutex_class;
+static VALUE fiber_class;
 
 /* --- the object --- */
 
@@ -34,8 +33,7 @@ static void scheduler_free(void *opaque) {
   gyre_fibers_free(scheduler);
   gyre_loop_orphan(&scheduler->loop);
   gyre_loop_close(&scheduler->loop);
-  gyre_blocked_free(&scheduler->blocked);
-  if (scheduler->early) st_free_table(scheduler->early);
+  gyre_block_free(scheduler);
   xfree(scheduler);
 }
 
@@ -108,103 +106,15 @@ static VALUE scheduler_initialize(int argc, VALUE *argv, VALUE self) {
   if (!scheduler->closed) rb_raise(rb_eRuntimeError, "initialized twice");
 
   gyre_loop_open_on(&scheduler->loop, name);
-  if (gyre_blocked_init(&scheduler->blocked) < 0 || gyre_blocked_init(&scheduler->workers) < 0) rb_memerror();
-  scheduler->early = st_init_numtable();
+  if (gyre_blocked_init(&scheduler->workers) < 0) rb_memerror();
+  gyre_block_init(scheduler);
   scheduler->swept_switches = UINT64_MAX;
   scheduler->reset_storage = rb_method_boundp(fiber_class, id_storage, 0);
   scheduler->closed = false;
   return self;
 }
 
-/* --- waiting --- */
-
-struct gyre_parked *gyre_blocked(struct gyre_scheduler *scheduler, VALUE fiber) {
-  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocked, fiber);
-  if (!node) return NULL;
-  struct gyre_wait *wait = GYRE_CONTAINER(node, struct gyre_wait, blocked_node);
-  return wait->timed_out ? NULL : &wait->parked;
-}
-
-static VALUE block_ensure(VALUE argument) {
-  struct gyre_wait *wait = (struct gyre_wait *)argument;
-  gyre_blocked_remove(&wait->scheduler->blocked, &wait->blocked_node);
-  gyre_wait_end(wait);
-  return Qnil;
-}
-
-/* Parks until unblock or the end of the time. Whether it was unblocked. */
-static bool block(struct gyre_scheduler *scheduler, VALUE blocker, int64_t timeout_ns) {
-  if (gyre_forget_early(scheduler, rb_fiber_current())) return true;
-
-  struct gyre_wait wait;
-  gyre_wait_begin(scheduler, &wait, blocker);
-  gyre_wait_arm(&wait, timeout_ns);
-  gyre_blocked_add(&scheduler->blocked, &wait.blocked_node, wait.parked.fiber);
-  rb_ensure(gyre_wait_body, (VALUE)&wait, block_ensure, (VALUE)&wait);
-  return !wait.timed_out;
-}
-
-/*
- * Parks the current fiber until {#unblock} or until the time is over (Fiber::Scheduler#block).
- *
- * @param blocker [Object] what it waits for; shown by print_hierarchy
- * @param timeout [Numeric, nil] seconds
- * @return [Boolean] whether it was unblocked
- */
-static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
-  VALUE blocker, timeout;
-  rb_scan_args(argc, argv, "11", &blocker, &timeout);
-  return block(gyre_scheduler_opened(self), blocker, gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
-}
-
-/*
- * Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread.
- *
- * @param blocker [Object] what it waited for
- * @param fiber [Fiber]
- * @return [Boolean] true
- */
-static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
-  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  if (scheduler->closed) return Qfalse;
-  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocked, fiber);
-  if (node) {
-    gyre_wake(scheduler, &GYRE_CONTAINER(node, struct gyre_wait, blocked_node)->parked);
-  } else {
-    st_data_t signalled = 0;
-    (void)st_lookup(scheduler->early, (st_data_t)fiber, &signalled);
-    st_insert(scheduler->early, (st_data_t)fiber, signalled || RTEST(rb_obj_is_kind_of(blocker, mutex_class)));
-  }
-  return Qtrue;
-}
-
-/* A sleep is not to be shortened by an unblock for some earlier wait; but ConditionVariable#wait is a sleep of its mutex, and
- * the signal, an unblock for that mutex, may come between the unlock and the sleep. */
-static void forget_early_but_signals(struct gyre_scheduler *scheduler, VALUE fiber) {
-  st_data_t signalled;
-  if (!scheduler->early->num_entries || !st_lookup(scheduler->early, (st_data_t)fiber, &signalled) || signalled) return;
-  gyre_forget_early(scheduler, fiber);
-}
-
-/*
- * Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other ready fiber run first.
- *
- * @param duration [Numeric, nil] seconds; none: until it is unblocked
- * @return [true]
- */
-static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
-  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
-  VALUE duration;
-  rb_scan_args(argc, argv, "01", &duration);
-  int64_t duration_ns = gyre_duration_ns(duration);
-  if (duration_ns == 0) {
-    gyre_yield(scheduler);
-  } else {
-    if (duration_ns > 0) forget_early_but_signals(scheduler, rb_fiber_current());
-    block(scheduler, sleeping, duration_ns);
-  }
-  return Qtrue;
-}
+/* --- fibers --- */
 
 /*
  * Puts the current fiber at the end of the queue and runs the others first (Fiber::Scheduler#yield).
@@ -215,8 +125,6 @@ static VALUE scheduler_yield(VALUE self) {
   gyre_yield(gyre_scheduler_opened(self));
   return Qnil;
 }
-
-/* --- fibers --- */
 
 static VALUE call_job(VALUE job) {
   if (rb_obj_is_proc(job))
@@ -395,8 +303,7 @@ static VALUE scheduler_process_fork(VALUE self) {
   gyre_list_init(&scheduler->keepers);
   gyre_list_init(&scheduler->descriptor_waits);
   scheduler->sweep.place = 0;
-  gyre_blocked_clear(&scheduler->blocked);
-  st_clear(scheduler->early);
+  gyre_block_forked(scheduler);
   int64_t virtual_ns = scheduler->loop.virtual_ns;
   int error = gyre_loop_reopen(&scheduler->loop);
   scheduler->loop.virtual_ns = virtual_ns;
@@ -431,7 +338,6 @@ static VALUE scheduler_process_move(VALUE self) {
 
 void gyre_init_scheduler(void) {
   id_call = rb_intern("call");
-  sleeping = ID2SYM(rb_intern("sleep"));
   blocking = ID2SYM(rb_intern("blocking"));
   non_blocking = rb_hash_new();
   rb_hash_aset(non_blocking, blocking, Qfalse);
@@ -439,16 +345,11 @@ void gyre_init_scheduler(void) {
   id_storage = rb_intern("storage");
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);
-  mutex_class = rb_path2class("Thread::Mutex");
-  rb_gc_register_mark_object(mutex_class);
 
   VALUE class = gyre_cNativeScheduler = rb_define_class_under(gyre_cScheduler, "Native", gyre_cScheduler);
   rb_gc_register_mark_object(class);
   rb_define_alloc_func(class, scheduler_allocate);
   rb_define_method(class, "initialize", scheduler_initialize, -1);
-  rb_define_method(class, "block", scheduler_block, -1);
-  rb_define_method(class, "unblock", scheduler_unblock, 2);
-  rb_define_method(class, "kernel_sleep", scheduler_kernel_sleep, -1);
   rb_define_method(class, "yield", scheduler_yield, 0);
   rb_define_method(class, "fiber", scheduler_fiber, -1);
   rb_define_method(class, "spawn", scheduler_spawn, -1);
@@ -466,6 +367,7 @@ void gyre_init_scheduler(void) {
   rb_define_method(class, "process_move", scheduler_process_move, 0);
 
   gyre_init_fibers();
+  gyre_init_scheduler_block();
   gyre_init_scheduler_process();
   gyre_init_scheduler_select();
   gyre_init_scheduler_timeout();

@@ -109,8 +109,9 @@ struct gyre_scheduler {
   uint64_t random;                   /* the state of what draws the next ready fiber; 0: they go in their order */
   unsigned budget;                   /* switches until the kernel is asked */
   int64_t slice_ns;                  /* the coarse time when the budget was filled */
-  struct gyre_blocked_table blocked; /* for unblock */
-  st_table *early; /* fibers whose unblock came before they had parked => by a mutex; nearly always empty */
+  struct gyre_blocked_table blocked; /* blocks by their fiber, for unblock */
+  st_table *early;   /* fibers whose unblock came before they had parked => its blocker; nearly always empty */
+  st_table *signals; /* fibers in ConditionVariable#wait => whether an unblock for a mutex has reached them */
   struct gyre_list descriptor_waits; /* struct gyre_wait: descriptors that the program may close */
   struct gyre_timer sweep;
   struct gyre_timer unwinding;       /* ends the wait for what is stopped when it closes */
@@ -144,14 +145,22 @@ struct gyre_scheduler *gyre_scheduler_get(VALUE self);
 /* The same; raises RuntimeError when it is closed. */
 struct gyre_scheduler *gyre_scheduler_opened(VALUE self);
 
-/* What an unblock of the fiber would wake and has not timed out, or NULL. */
-/* An unblock that came for the fiber before it parked is forgotten. Whether there was one. */
-static inline bool gyre_forget_early(struct gyre_scheduler *scheduler, VALUE fiber) {
+/* An unblock that came for the fiber before it parked is forgotten. */
+static inline void gyre_forget_early(struct gyre_scheduler *scheduler, VALUE fiber) {
   st_data_t key = (st_data_t)fiber;
-  return scheduler->early && scheduler->early->num_entries && st_delete(scheduler->early, &key, NULL);
+  if (scheduler->early && scheduler->early->num_entries) (void)st_delete(scheduler->early, &key, NULL);
 }
 
-struct gyre_parked *gyre_blocked(struct gyre_scheduler *scheduler, VALUE fiber);
+/* scheduler_block.c */
+void gyre_init_scheduler_block(void);
+void gyre_block_init(struct gyre_scheduler *scheduler);
+void gyre_block_free(struct gyre_scheduler *scheduler);
+void gyre_block_forked(struct gyre_scheduler *scheduler);
+/* The parked fiber's block, if it was unblocked and has not gone on yet; or NULL. What it was given (a lock, an element of a
+ * queue) would be lost if it were interrupted now. */
+struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
+/* Gives it to another fiber that waits for the same. Whether there is one. */
+bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
 
 /* The native scheduler of this thread, open; or NULL. */
 struct gyre_scheduler *gyre_scheduler_here(void);
@@ -242,6 +251,7 @@ struct gyre_wait {
   struct gyre_watch watch;
   unsigned ready; /* what the watch reported; 0 after a timeout */
   bool timed_out;
+  bool unblocked; /* wins over timed_out: whatever it was given is its own */
   bool selects; /* for the descriptors of a `struct selecting` (scheduler_select.c) */
 };
 

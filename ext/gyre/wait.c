@@ -44,7 +44,7 @@ void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait, V
   wait->watch.fd = -1;
   wait->watch.ready = descriptor_is_ready;
   wait->ready = 0;
-  wait->timed_out = wait->selects = false;
+  wait->timed_out = wait->unblocked = wait->selects = false;
   gyre_list_init(&wait->descriptor_node);
   gyre_park_begin(scheduler, &wait->parked, blocker);
 }

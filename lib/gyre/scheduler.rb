@@ -87,6 +87,7 @@ module Gyre
   end
 end
 
+require_relative "scheduler/condition_wait"
 require_relative "scheduler/mutex_sleep"
 require_relative "scheduler/positioned_write"
 require_relative "scheduler/tcp_socket"

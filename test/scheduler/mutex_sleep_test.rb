@@ -57,6 +57,23 @@ GyreTest::Engines.test_case("SchedulerMutexSleepTest") do
     assert_equal [%i[holder waiter], true, false], [order, @owned, @mutex.locked?]
   end
 
+  # A program that rescues the timeout would go on although it was stopped.
+  def test_a_timeout_does_not_replace_a_stop_that_was_first
+    Gyre.run do |task|
+      waiter = task.async do
+        Timeout.timeout(0.01) { wait_and_tell }
+      rescue Timeout::Error
+        sleep # would never end
+      end
+      @mutex.synchronize do
+        waiter.stop
+        sleep 0.03
+      end
+      waiter.wait
+    end
+    assert @owned
+  end
+
   def test_a_monitor
     monitor = Monitor.new
     Gyre.run do |task|

@@ -11,23 +11,41 @@ module Gyre
     # @api private
     module MutexSleep
       def sleep(*)
+        before = $!
         super
       ensure
-        MutexSleep.take_again(self) unless owned?
+        stop = MutexSleep.overtaken($!, before)
+        MutexSleep.take_again(self, stop) unless owned?
+        raise stop if stop
+      end
+
+      # A stop that was on its way when a timeout replaced it. A program that rescues the timeout would go on although it was
+      # stopped.
+      # @param error [Exception, nil]
+      # @param before [Exception, nil] what was on its way before
+      # @return [Stop, nil]
+      def self.overtaken(error, before)
+        until error.nil? || error.equal?(before)
+          return error if error.is_a?(Stop)
+
+          error = error.cause
+        end
       end
 
       # Whatever comes meanwhile has to wait for it, too.
       # @param mutex [Thread::Mutex]
-      def self.take_again(mutex)
+      # @param stop [Stop, nil] what is on its way, and nothing replaces
+      def self.take_again(mutex, stop = nil)
         later = nil
         begin
           mutex.lock
         rescue ThreadError
           raise
-        rescue Exception => later # rubocop:disable Lint/RescueException -- raised below
+        rescue Exception => error # rubocop:disable Lint/RescueException -- raised below
+          later = error unless later.is_a?(Stop)
           retry
         end
-        raise later if later
+        raise later if later && !stop
       end
     end
 

@@ -63,7 +63,7 @@ module Gyre
       # @return [Boolean] whether it was unblocked
       def block(blocker, timeout = nil)
         waiter = @fibers.waiter(blocks: true, blocker: blocker)
-        waiter.strand.take_early || park(waiter, timeout)
+        waiter.strand.take_early(blocker) || park(waiter, timeout)
       end
 
       # Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread; when the fiber is not parked, its next
@@ -75,16 +75,18 @@ module Gyre
       # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other ready fiber run first.
       # @param duration [Numeric, nil] seconds; nil: until it is unblocked
       def kernel_sleep(duration = nil)
-        if duration.nil?
-          block(:sleep)
-        elsif seconds(duration).zero?
+        if duration && seconds(duration).zero?
           @fibers.requeue
         else
-          Strand.known(Fiber.current)&.forget_early_but_signals
-          block(:sleep, seconds(duration))
+          waiter = @fibers.waiter(blocks: true, blocker: :sleep)
+          waiter.strand.take_early_signal || park(waiter, duration)
         end
         true
       end
+
+      # For ConditionVariable#wait (see condition_wait.rb).
+      # @api private
+      def_delegators :@fibers, :expect_signal, :signalled?
 
       # Has a fiber raise an exception at its present wait, or at its next one (Fiber::Scheduler#fiber_interrupt). From any thread.
       # @param exception [Exception, nil] nil ends the fiber, as Fiber#kill does

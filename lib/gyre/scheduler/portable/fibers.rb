@@ -51,8 +51,8 @@ module Gyre
           begin
             waiter.base.waiter = waiter.strand.waiter = waiter
             @parked[waiter] = true
-            unless waiter.binding
-              error = waiter.strand.take_deferred and raise_here(error, waiter.strand)
+            unless waiter.first
+              error = waiter.strand.take_deferred || waiter.base.take_deferred and raise_here(error, waiter.strand)
             end
             leave(waiter)
           ensure
@@ -61,7 +61,7 @@ module Gyre
             waiter.base.waiter = waiter.strand.waiter = nil
             @base = waiter.base
           end
-          raise_here(waiter.error, waiter.strand) if waiter.error
+          raise_here(waiter.error, waiter.target) if waiter.error
 
           waiter.value
         end
@@ -85,26 +85,40 @@ module Gyre
 
         # Wakes a fiber parked in block, or has its next block return at once. From any thread.
         def unblock(fiber, blocker)
-          waiter = Strand.known(fiber)&.block_of(fiber)
-          signalled = !waiter && blocker.is_a?(Thread::Mutex) # Ruby's hidden mutexes must not be asked: who waits for one is parked
-          return unblocked(fiber, waiter, signalled) if here?
+          return unblocked(fiber, blocker) if here?
 
-          @inbox.push(fiber, waiter, nil, signalled)
+          @inbox.push(:unblocked, fiber, blocker)
+        end
+
+        # ConditionVariable#wait begins in this fiber: from now on it is known whether a signal may have reached it.
+        def expect_signal
+          Strand.of(Fiber.current).signalled = false
+        end
+
+        # The end of that.
+        # @return [Boolean] whether a signal may have come
+        def signalled?
+          strand = Strand.of(Fiber.current)
+          strand.signalled.tap { strand.signalled = nil }
         end
 
         # Has a fiber raise an exception at its present wait, or at its next one. From any thread.
         def interrupt(fiber, error)
           return interrupted(fiber, error) if here?
 
-          @inbox.push(fiber, nil, error)
+          @inbox.push(:interrupted, fiber, error)
         end
 
-        # Has a waiter raise.
+        # Has a waiter raise. What it has been given by an unblock goes to another one that waits for the same; when there is
+        # none, it keeps it and goes on.
+        # @param target [Strand] of the fiber that it is meant for
         # @return [Boolean] false when it is too late for this wait
-        def raise_at(waiter, error)
-          return false if waiter.error || !(waiter.state == :parked || (waiter.state == :ready && !waiter.binding))
+        def raise_at(waiter, error, target = waiter.strand)
+          return false if waiter.error || waiter.first || !(waiter.state == :parked || waiter.state == :ready)
+          return false if waiter.binding && !hand_on(waiter.blocker)
 
           waiter.error = error
+          waiter.target = target
           wake(waiter, nil)
           true
         end
@@ -306,22 +320,54 @@ module Gyre
 
         # Takes what other threads sent.
         def receive
-          @inbox.each { |fiber, waiter, error, signalled| error ? interrupted(fiber, error) : unblocked(fiber, waiter, signalled) }
+          @inbox.each { |message, fiber, what| message == :unblocked ? unblocked(fiber, what) : interrupted(fiber, what) }
         end
 
-        # @param waiter [Waiter, nil] where the fiber was parked when it was unblocked
-        def unblocked(fiber, waiter, signalled)
+        # What another thread has given to a fiber may come too late: the fiber was stopped meanwhile, or its time was over. So if
+        # it does not wait for this, another one that does is woken, too; that is harmless, for it looks again.
+        def unblocked(fiber, blocker)
           strand = Strand.of(fiber)
-          waiter ||= strand.block_of(fiber)
-          return strand.early = signalled || strand.early == :signal ? :signal : true unless waiter
+          waiter = strand.block_of(fiber)
+          waiter = nil unless waiter && (waiter.state == :parked || waiter.state == :ready)
+          same = waiter && waiter.blocker.equal?(blocker)
+          signal = !same && blocker.is_a?(Thread::Mutex) # Ruby's hidden mutexes must not be asked: who waits for one is parked
+          strand.signalled = true if strand.signalled == false && (signal || blocker.is_a?(Thread::Mutex))
+          return give(waiter) if same || waiter&.ends_by?(blocker, signal)
 
-          case waiter.state
-          when :parked
-            waiter.binding = true
-            wake(waiter, true)
-          when :ready
-            waiter.value = waiter.binding = true unless waiter.error
+          strand.keep_early(blocker, signal)
+          hand_on(blocker)
+        end
+
+        # An unblock wins over the end of the time, and over an exception that has not been raised yet, unless another fiber can have
+        # what it gives.
+        def give(waiter)
+          return hand_on(waiter.blocker) if waiter.binding # in the place of another one, and it is still on its blocker's list
+
+          if waiter.error
+            return if hand_on(waiter.blocker)
+
+            waiter.target.defer(waiter.error)
+            waiter.error = nil
           end
+          waiter.binding = true
+          waiter.state == :parked ? wake(waiter, true) : waiter.value = true
+        end
+
+        # Wakes another fiber in the place of one that cannot take what it was given. Those who push and those who pop wait for
+        # the same queue, so of these all are woken.
+        # @return [Boolean] whether there is one
+        def hand_on(blocker)
+          return false if blocker.nil? || :sleep.equal?(blocker)
+
+          handed = false
+          @parked.each_key do |waiter|
+            next unless waiter.blocks && waiter.state == :parked && waiter.blocker.equal?(blocker)
+
+            handed = waiter.binding = true
+            wake(waiter, true)
+            break unless waiter.in_queue?
+          end
+          handed
         end
 
         def interrupted(fiber, error)
@@ -329,7 +375,7 @@ module Gyre
 
           strand = Strand.of(fiber)
           waiter = strand.waiter
-          strand.defer(error) unless waiter && raise_at(waiter, error)
+          strand.defer(error) unless waiter && raise_at(waiter, error, strand)
         end
       end
     end

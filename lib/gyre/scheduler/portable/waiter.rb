@@ -11,8 +11,6 @@ module Gyre
       class Strand
         # The wait of this fiber, or of an inner fiber that it is resuming (an Enumerator that sleeps, say).
         attr_accessor :waiter
-        # Whether unblock came when the fiber was not parked: its next block returns at once. :signal: for a mutex.
-        attr_accessor :early
         # @return [Fiber]
         attr_reader :fiber
 
@@ -43,19 +41,33 @@ module Gyre
           (@deferred ||= []).push(error)
         end
 
-        # For a block.
-        # @return [Boolean] whether an unblock came before it
-        def take_early
-          came = @early
-          @early = false
-          came ? true : false
+        # An unblock that came when the fiber was not parked: its next block returns at once if it is for the same. One that comes
+        # late, when the wait that it is for has ended by itself, so ends no other.
+        # @param blocker [Object] no method of it is called: it may be one of Ruby's hidden objects
+        # @param signal [Boolean] whether it is a mutex
+        def keep_early(blocker, signal)
+          (@early ||= {}.compare_by_identity)[blocker] = signal
         end
 
-        # For a sleep, which is not to be shortened by an unblock for some earlier wait. But ConditionVariable#wait is a sleep of
-        # its mutex, and the signal, an unblock for that mutex, may come between the unlock and the sleep.
-        def forget_early_but_signals
-          @early = false unless @early == :signal
+        # For a block.
+        # @return [Boolean] whether an unblock came before it
+        def take_early(blocker)
+          early = @early or return false
+          @early = nil
+          early.key?(blocker)
         end
+
+        # For a sleep. ConditionVariable#wait is a sleep of its mutex, and the signal, an unblock for that mutex, may come between the
+        # unlock and the sleep.
+        # @return [Boolean] whether it did
+        def take_early_signal
+          early = @early or return false
+          @early = nil
+          early.value?(true)
+        end
+
+        # Whether a signal has reached the fiber in ConditionVariable#wait; nil outside of one.
+        attr_accessor :signalled
 
         def withdraw(error)
           @deferred&.delete(error)
@@ -67,21 +79,25 @@ module Gyre
 
         # The fiber's job is over: what was meant for it must not reach the next one.
         def reset
-          @early = false
-          @deferred = nil
-          @waiter = nil
+          @early = @deferred = @waiter = @signalled = nil
         end
       end
 
       # One stay of a fiber in the scheduler: parked, then ready, then entered (the fiber has control again), then done.
       # It is itself the target of timers and watches.
       class Waiter
+        OWN_FOLDER = File.dirname(__dir__)
+        QUEUE_METHODS = %w[pop shift deq push enq <<].freeze
+        private_constant :OWN_FOLDER, :QUEUE_METHODS
+
         attr_reader :fiber, :strand
         # The strand that stood at the bottom of the chain of resumed fibers when the wait began.
         attr_reader :base
         # Whether unblock ends it.
         attr_reader :blocks
         attr_accessor :state, :value, :error
+        # The strand that the error is meant for: this one, or one that resumes it.
+        attr_accessor :target
         # Whether {#value} would be lost by raising instead: somebody else counts on this fiber having been unblocked.
         attr_accessor :binding
         # Whether it goes on before all others that are ready: it has just started one.
@@ -106,6 +122,19 @@ module Gyre
         # @return [Boolean] whether its fiber has not been entered yet
         def waiting?
           @state == :parked || @state == :ready
+        end
+
+        # Whether its fiber is in a method of Thread::Queue or Thread::SizedQueue. The blocker is not asked: it may be a hidden mutex.
+        def in_queue?
+          caller = @fiber.backtrace_locations.find { |place| !place.path.start_with?(OWN_FOLDER) }
+          QUEUE_METHODS.include?(caller&.base_label)
+        end
+
+        # A sleep ends for its own sake, or for a signal of its condition variable, and not for an unblock of some earlier wait.
+        # @param signal [Boolean] whether the blocker is a mutex
+        # @return [Boolean] whether an unblock with this blocker ends it
+        def ends_by?(blocker, signal)
+          !:sleep.equal?(@blocker) || :sleep.equal?(blocker) || signal
         end
 
         # @return [Array] the values of a Gyre::Scheduler::Wait

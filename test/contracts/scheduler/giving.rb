@@ -1,0 +1,113 @@
+# frozen_string_literal: true
+
+# What an unblock gives to a fiber (a lock, an element of a queue) when that fiber is interrupted, or out of time, in the same
+# turn: another one that waits for it gets it. test/stress/wake_ups_test.rb draws such cases.
+require "timeout"
+
+module SchedulerContract
+  # Wake-ups that would be lost.
+  module Giving
+    Interruption = Class.new(StandardError)
+
+    # Runs the block in a fiber, or in one that the fiber resumes, and expects the interruption there.
+    def interrupted(scheduler, inner)
+      scheduler.spawn do
+        assert_raises(Interruption) { inner ? Fiber.new { yield }.resume : yield }
+      end
+    end
+
+    [false, true].each do |inner|
+      where = inner ? "in_an_inner_fiber" : "in_a_fiber"
+
+      define_method(:"test_an_item_that_comes_with_an_interruption_#{where}_goes_to_the_next_one") do
+        queue = Thread::Queue.new
+        got = []
+        in_fiber do |scheduler|
+          first = interrupted(scheduler, inner) { queue.pop }
+          scheduler.spawn { got << queue.pop }
+          queue.push(:item)
+          scheduler.fiber_interrupt(first, Interruption.new)
+        end
+        assert_equal [:item], got
+      end
+
+      define_method(:"test_a_lock_that_comes_with_an_interruption_#{where}_goes_to_the_next_one") do
+        mutex = Thread::Mutex.new
+        got = []
+        in_fiber do |scheduler|
+          mutex.lock
+          first = interrupted(scheduler, inner) { mutex.synchronize { nil } }
+          scheduler.spawn { mutex.synchronize { got << :lock } }
+          mutex.unlock
+          scheduler.fiber_interrupt(first, Interruption.new)
+        end
+        assert_equal [:lock], got
+      end
+
+      define_method(:"test_room_that_comes_with_an_interruption_#{where}_goes_to_the_next_one") do
+        queue = Thread::SizedQueue.new(1).push(:first)
+        in_fiber do |scheduler|
+          first = interrupted(scheduler, inner) { queue.push(:lost) }
+          scheduler.spawn { queue.push(:second) }
+          assert_equal :first, queue.pop
+          scheduler.fiber_interrupt(first, Interruption.new)
+        end
+        assert_equal :second, queue.pop(true)
+      end
+
+      define_method(:"test_what_no_other_one_waits_for_is_taken_before_the_interruption_#{where}") do
+        queue = Thread::Queue.new
+        got = []
+        in_fiber do |scheduler|
+          first = interrupted(scheduler, inner) { got << queue.pop and sleep }
+          queue.push(:item)
+          scheduler.fiber_interrupt(first, Interruption.new)
+        end
+        assert_equal [:item], got
+      end
+    end
+
+    # The second fiber is woken in the place of the first, and is still the queue's next one.
+    def test_two_items_one_of_which_comes_with_an_interruption_go_to_two
+      queue = Thread::Queue.new
+      got = []
+      in_fiber do |scheduler|
+        first = interrupted(scheduler, false) { queue.pop }
+        2.times { scheduler.spawn { got << queue.pop } }
+        queue.push(1)
+        scheduler.fiber_interrupt(first, Interruption.new)
+        interrupted(scheduler, false) { queue.push(2).then { raise Interruption } } # before the second one runs
+      end
+      assert_equal [1, 2], got.sort
+    end
+
+    # --- late unblocks ---
+
+    def test_an_unblock_for_an_earlier_wait_does_not_end_a_sleep_without_end
+      in_fiber do |scheduler|
+        sleeper = scheduler.spawn do
+          scheduler.unblock(:earlier, Fiber.current)
+          assert_raises(Interruption) { sleep }
+        end
+        scheduler.unblock(:earlier, sleeper)
+        sleep 0.002
+        scheduler.fiber_interrupt(sleeper, Interruption.new)
+      end
+    end
+
+    def test_an_unblock_for_an_earlier_wait_does_not_end_a_block_for_something_else
+      in_fiber do |scheduler|
+        scheduler.unblock(:earlier, Fiber.current)
+        refute scheduler.block(:later, 0.001)
+      end
+    end
+
+    def test_of_several_unblocks_that_come_early_none_is_lost
+      in_fiber do |scheduler|
+        scheduler.unblock(:now, Fiber.current)
+        scheduler.unblock(:earlier, Fiber.current)
+        assert scheduler.block(:now, HANG_S)
+      end
+    end
+  end
+end
