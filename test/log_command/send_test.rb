@@ -48,9 +48,8 @@ class LogCommandSendTest < Minitest::Test
   def test_that_nobody_is_there_is_told_at_once_unless_it_is_said_how_long_to_wait
     port = GyreTest::LogPeers.free_port
     command = [ENVIRONMENT, *GYRE.server, "send", "-p", port.to_s]
-    ruby = duration_s { run_program(*command, "--help") }
     took = duration_s { assert_match(/nobody listens on tcp/, run_program(*command, "backup", "info", "x").err) }
-    assert_operator took, :<, ruby + 4 # of the ten seconds that it waits for a server that is there
+    assert_operator took, :<, 10 # seconds, for which it waits for a server that is there
     assert_operator duration_s { run_program(*command, "--within", "1", "backup", "info", "x") }, :>, 1
   end
 
@@ -98,7 +97,7 @@ class LogCommandSendTest < Minitest::Test
     server = log_server(GYRE, start: false)
     Dir.mktmpdir do |folder|
       input, lines = IO.pipe
-      command = [*GYRE.server, "send", "-p", server.port.to_s, "--within", "5", "--spool", "spool", "backup", "info"]
+      command = [*GYRE.server, "send", "-p", server.port.to_s, "--within", "60", "--spool", "spool", "backup", "info"]
       pid = Process.spawn(ENVIRONMENT, *command, chdir: folder, in: input, out: File::NULL, err: File.join(folder, "err"))
       input.close
       lines.write("one\n")
