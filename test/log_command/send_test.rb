@@ -97,7 +97,7 @@ class LogCommandSendTest < Minitest::Test
     server = log_server(GYRE, start: false)
     Dir.mktmpdir do |folder|
       input, lines = IO.pipe
-      command = [*GYRE.server, "send", "-p", server.port.to_s, "--within", "60", "--spool", "spool", "backup", "info"]
+      command = [*GYRE.server, "send", "-p", server.port.to_s, "--within", "5", "--spool", "spool", "backup", "info"]
       pid = Process.spawn(ENVIRONMENT, *command, chdir: folder, in: input, out: File::NULL, err: File.join(folder, "err"))
       input.close
       lines.write("one\n")
