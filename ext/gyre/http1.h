@@ -70,21 +70,24 @@ struct gyre_http1_connection {
   bool head_only : 1;
   bool chunked : 1; /* the request's body */
   bool body_over : 1;
+  bool reading_off : 1;     /* the rest of the body, which the app left */
   bool is_idle : 1;         /* counted in acceptor->idle */
   bool writing : 1;         /* a fiber waits in the middle of a message */
   bool requests_served : 1; /* next_request has given the present request to the app */
-  uint16_t status; /* to refuse the request with; 0: nothing is wrong */
+  uint16_t status;          /* to refuse the request with; 0: nothing is wrong */
   uint32_t requests;
   uint8_t address[16];
   const char *reason; /* constant text, with status */
 
   char *buffer; /* what was received and not used yet; NULL while there is none */
   uint32_t buffer_offset, buffer_length, buffer_capacity;
+  uint32_t head_bytes;  /* counted in acceptor->head_bytes */
   uint32_t head_length; /* of a complete head at the buffer's beginning; 0 when it lies elsewhere */
   struct gyre_http1_partial *partial;
 
   struct gyre_http1_chunked chunks;
   int64_t body_remaining, body_received; /* remaining: -1 for chunked */
+  int64_t body_waited_ns;                /* for the body, or for the rest that is read off */
   int64_t unread_from;                   /* how much of the body was received when the app had answered */
   uint64_t body_bytes_sent;
   struct gyre_wait *reader; /* the fiber that waits for the request's body */
@@ -94,8 +97,9 @@ struct gyre_http1_connection {
 struct gyre_http1_limits_table {
   struct gyre_http1_limits head;
   struct gyre_http1_limits trailers;
-  int64_t body_bytes, unread_body_bytes;
+  int64_t body_bytes, unread_body_bytes, head_bytes, body_rate;
   int64_t first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns; /* -1: none */
+  int64_t body_ns, body_grace_ns, unread_body_ns;
   uint32_t requests, connections;
 };
 
@@ -130,6 +134,7 @@ struct gyre_http1_acceptor {
 
   struct gyre_list connections, active;
   uint32_t open, idle, lingering_refused;
+  int64_t head_bytes; /* held by heads that have come in part */
   uint64_t running, accepted, requests, malformed, refused;
 
   struct gyre_http1_head head; /* for heads that come whole, and their fields */
@@ -151,6 +156,8 @@ void gyre_http1_connection_detach(struct gyre_http1_connection *connection); /* 
 void gyre_http1_connection_linger(struct gyre_http1_connection *connection);
 void gyre_http1_connection_idle(struct gyre_http1_connection *connection);
 void gyre_http1_connection_free(struct gyre_http1_connection *connection);
+/* It holds so much memory for a head that has come in part. False when all of them hold too much. */
+bool gyre_http1_connection_count_head(struct gyre_http1_connection *connection, size_t bytes);
 void gyre_http1_connection_deadline(struct gyre_http1_connection *connection, int64_t timeout_ns);
 VALUE gyre_http1_connection_address(struct gyre_http1_connection *connection);
 /* Receives into the connection's own buffer; bytes, 0 at the end, or -errno. */

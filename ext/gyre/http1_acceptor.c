@@ -190,6 +190,11 @@ static void read_limits(struct gyre_http1_acceptor *acceptor, VALUE limits) {
   table->trailers.header_bytes = limit_count(limits, "trailer_bytes_limit", 1 << 24);
   table->body_bytes = limit_bytes(limits, "body_bytes_limit");
   table->unread_body_bytes = limit_bytes(limits, "unread_body_bytes_limit");
+  table->head_bytes = limit_bytes(limits, "heads_bytes_limit");
+  table->body_rate = limit_bytes(limits, "body_rate_bytes_limit");
+  table->body_ns = gyre_duration_ns(limit(limits, "body_timeout_s"));
+  table->body_grace_ns = gyre_duration_ns(limit(limits, "body_grace_timeout_s"));
+  table->unread_body_ns = gyre_duration_ns(limit(limits, "unread_body_timeout_s"));
   table->first_byte_ns = gyre_duration_ns(limit(limits, "first_byte_timeout_s"));
   table->head_ns = gyre_duration_ns(limit(limits, "head_timeout_s"));
   table->read_ns = gyre_duration_ns(limit(limits, "read_timeout_s"));

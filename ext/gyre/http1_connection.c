@@ -117,6 +117,31 @@ const struct gyre_http1_head *gyre_http1_connection_parse(struct gyre_http1_conn
   return parsed(connection, head, gyre_http1_head_parse(head, bytes, available, limits));
 }
 
+bool gyre_http1_connection_count_head(struct gyre_http1_connection *connection, size_t bytes) {
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  acceptor->head_bytes += (int64_t)bytes - connection->head_bytes;
+  connection->head_bytes = (uint32_t)bytes;
+  return acceptor->head_bytes <= acceptor->limits.head_bytes;
+}
+
+/* The head has come in part. False: there is no memory for one more, and it is refused. */
+static bool head_fits(struct gyre_http1_connection *connection) {
+  const struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  size_t bytes = connection->buffer_capacity;
+  if (connection->partial)
+    bytes += sizeof(*connection->partial) + acceptor->limits.head.header_count * sizeof(struct gyre_http1_field);
+  return gyre_http1_connection_count_head(connection, bytes);
+}
+
+static bool keep_head(struct gyre_http1_connection *connection) {
+  if (head_fits(connection)) return true;
+  connection->acceptor->refused++;
+  connection->status = 503;
+  connection->reason = "too many requests have come in part";
+  gyre_http1_handler_start(connection, NULL, NULL);
+  return false;
+}
+
 static bool start_if_parsed(struct gyre_http1_connection *connection) {
   const struct gyre_http1_head *head = gyre_http1_connection_parse(connection);
   if (!head) return false;
@@ -171,7 +196,8 @@ static void read_first(struct gyre_http1_connection *connection) {
     acceptor->idle--;
   }
   gyre_http1_connection_deadline(connection, acceptor->limits.head_ns);
-  if (!start_if_parsed(connection)) read_more(connection); /* the end may have been reported with these bytes */
+  if (!start_if_parsed(connection) && keep_head(connection))
+    read_more(connection); /* the end may have been reported with these bytes */
 }
 
 static void read_more(struct gyre_http1_connection *connection) {
@@ -183,7 +209,7 @@ static void read_more(struct gyre_http1_connection *connection) {
       gyre_http1_connection_free(connection);
       return;
     }
-    if (start_if_parsed(connection)) return;
+    if (start_if_parsed(connection) || !keep_head(connection)) return;
   }
 }
 
@@ -294,6 +320,7 @@ void gyre_http1_connection_detach(struct gyre_http1_connection *connection) {
   gyre_loop_abandon(loop, connection->fd);
   gyre_timers_cancel(&loop->timers, &connection->timer);
   gyre_list_remove(&connection->node);
+  (void)gyre_http1_connection_count_head(connection, 0);
   if (connection->counted) acceptor->open--;
   if (connection->is_idle) acceptor->idle--;
   if (!connection->counted && connection->state == GYRE_HTTP1_LINGERING) acceptor->lingering_refused--;
@@ -342,6 +369,10 @@ void gyre_http1_connection_idle(struct gyre_http1_connection *connection) {
   }
   if (connection->buffer_length > connection->buffer_offset) {
     connection->state = GYRE_HTTP1_HEAD; /* a pipelined head has come in part */
+    if (!head_fits(connection)) {
+      gyre_http1_connection_close(connection, false);
+      return;
+    }
     gyre_http1_connection_deadline(connection, acceptor->limits.head_ns);
     return;
   }

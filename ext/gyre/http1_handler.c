@@ -113,6 +113,7 @@ void gyre_http1_handler_start(struct gyre_http1_connection *connection, const st
     acceptor->idle--;
   }
   connection->state = GYRE_HTTP1_SERVING;
+  (void)gyre_http1_connection_count_head(connection, 0);
   connection->deadline_ns = INT64_MAX;
   connection->handler = true;
   gyre_list_append(&acceptor->active, &connection->active);

@@ -39,7 +39,8 @@ void gyre_http1_request_begin(struct gyre_http1_connection *connection, const st
   connection->chunked = (head->flags & GYRE_HTTP1_CHUNKED) != 0;
   connection->body_remaining = connection->chunked ? -1 : head->content_length > 0 ? head->content_length : 0;
   connection->body_over = connection->body_remaining == 0;
-  connection->body_received = 0;
+  connection->body_received = connection->body_waited_ns = 0;
+  connection->reading_off = false;
   connection->head_sent = false;
   connection->framing = GYRE_HTTP1_NO_BODY;
   connection->body_bytes_sent = 0;
@@ -77,17 +78,43 @@ static VALUE input_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
+static int64_t least(int64_t one_ns, int64_t other_ns) { return one_ns < other_ns ? one_ns : other_ns; }
+
+/* How long the next piece of the body may be waited for: there is a time for each, one for all, and after a grace period a
+ * rate. Only the time of waiting counts, for the app may read as slowly as it likes. */
+static int64_t input_limit_ns(const struct gyre_http1_connection *connection, const char **reason) {
+  const struct gyre_http1_limits_table *limits = &connection->acceptor->limits;
+  int64_t limit_ns = limits->read_ns < 0 ? INT64_MAX : limits->read_ns;
+  int64_t whole_ns = connection->reading_off ? limits->unread_body_ns : limits->body_ns;
+  *reason = "the request's body did not come in time";
+  if (whole_ns >= 0) limit_ns = least(limit_ns, whole_ns - connection->body_waited_ns);
+  if (limits->body_rate > 0 && limits->body_grace_ns >= 0) {
+    int64_t earned_ns = connection->body_received > INT64_MAX / 1000000000
+                            ? INT64_MAX
+                            : connection->body_received * 1000000000 / limits->body_rate;
+    if (earned_ns < limits->body_grace_ns) earned_ns = limits->body_grace_ns;
+    if (earned_ns - connection->body_waited_ns < limit_ns) {
+      limit_ns = earned_ns - connection->body_waited_ns;
+      *reason = "the request's body comes too slowly";
+    }
+  }
+  if (limit_ns == INT64_MAX) return -1;
+  return limit_ns < 0 ? 0 : limit_ns;
+}
+
 /* Parks until there may be input. False when the time is over. */
-static bool wait_for_input(VALUE self) {
+static bool wait_for_input(VALUE self, const char **reason) {
   struct gyre_http1_connection *connection = serving(self);
   struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
   if (connection->reader) rb_raise(rb_eIOError, "another fiber is reading this request's body");
   struct input_wait input = {.self = self};
+  int64_t limit_ns = input_limit_ns(connection, reason), from_ns = gyre_loop_now(&scheduler->loop);
   gyre_wait_begin(scheduler, &input.wait, self);
-  gyre_wait_arm(&input.wait, connection->acceptor->limits.read_ns);
+  gyre_wait_arm(&input.wait, limit_ns);
   connection->reader = &input.wait;
   rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
   connection = gyre_http1_connection_get(self);
+  if (connection) connection->body_waited_ns += gyre_loop_now(&scheduler->loop) - from_ns;
   return !input.wait.timed_out || (connection && connection->readable);
 }
 
@@ -118,10 +145,11 @@ static struct gyre_http1_connection *more_input(VALUE self) {
       if (count > 0) return connection;
       if (count != -EAGAIN && count != -EWOULDBLOCK) cut_off(self);
     }
-    if (!wait_for_input(self)) {
+    const char *reason;
+    if (!wait_for_input(self, &reason)) {
       connection = serving(self);
       if (!connection) cut_off(self);
-      fail_request(connection, 408, "the request's body did not come in time");
+      fail_request(connection, 408, reason);
     }
   }
 }
@@ -285,6 +313,8 @@ static VALUE connection_next_request(VALUE self) {
 
   if (!connection->body_over && connection->keep_alive) {
     connection->unread_from = connection->body_received;
+    connection->body_waited_ns = 0;
+    connection->reading_off = true;
     rb_rescue2(drain_body, self, drain_failed, self, rb_eStandardError, (VALUE)0);
     connection = serving(self);
     if (!connection) return Qnil;

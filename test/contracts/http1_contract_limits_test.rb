@@ -155,6 +155,88 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
     end
   end
 
+  # Sends a byte now and then until something comes back.
+  define_method(:trickle) do |client|
+    until client.socket.wait_readable(0.005)
+      begin
+        client.write("x")
+      rescue SystemCallError
+        break
+      end
+    end
+    client
+  end
+
+  define_method(:test_a_body_that_goes_on_for_too_long_gets_408) do
+    serve(echo, limits: { body_timeout_s: 0.1 }) do |served|
+      client = trickle(connect(served).request("POST / HTTP/1.1", content_length: 100_000))
+      assert_refused(client, 408, /did not come in time/)
+    end
+  end
+
+  define_method(:test_a_body_that_is_too_slow_on_average_gets_408) do
+    serve(echo, limits: { body_grace_timeout_s: 0.05, body_rate_bytes_limit: 10_000 }) do |served|
+      client = trickle(connect(served).request("POST / HTTP/1.1", content_length: 100_000))
+      assert_refused(client, 408, /comes too slowly/)
+    end
+  end
+
+  define_method(:test_a_body_has_earned_its_time_by_what_came_before) do
+    serve(echo, limits: { body_grace_timeout_s: 0.001, body_rate_bytes_limit: 1000 }) do |served|
+      client = connect(served).request("POST / HTTP/1.1", "x" * 99_999, content_length: 100_000) # 100 s worth
+      sleep 0.05
+      assert_equal 100_000, client.write("x").answer.body.bytesize
+    end
+  end
+
+  define_method(:test_an_app_may_take_its_time_with_a_body) do
+    app = lambda do |env|
+      body = +""
+      while (piece = env["rack.input"].read(1))
+        sleep 0.05
+        body << piece
+      end
+      [200, {}, [body]]
+    end
+    limits = { body_timeout_s: 0.1, body_grace_timeout_s: 0.1, body_rate_bytes_limit: 1_000_000 }
+    serve(app, limits: limits) { |served| assert_equal "hello", get(served, "POST / HTTP/1.1", "hello", content_length: 5).body }
+  end
+
+  define_method(:test_without_a_rate_and_a_time_a_body_may_trickle) do
+    serve(echo, limits: { body_grace_timeout_s: 0.001, body_rate_bytes_limit: 0, body_timeout_s: nil }) do |served|
+      client = connect(served).request("POST / HTTP/1.1", content_length: 5)
+      "hello".each_char { |byte| client.write(byte).silent?(0.01) }
+      assert_equal "hello", client.answer.body
+    end
+  end
+
+  define_method(:test_what_an_app_left_unread_is_waited_for_for_a_while_only) do
+    serve(hello, limits: { unread_body_timeout_s: 0.1, linger_timeout_s: 0.05 }) do |served|
+      client = connect(served).request("POST / HTTP/1.1", content_length: 50_000)
+      assert_equal 200, client.answer.status
+      trickle(client) # which ends with the connection
+      assert_predicate client, :ended?
+      eventually { served.stats[:connections].zero? }
+    end
+  end
+
+  define_method(:test_heads_that_come_in_part_have_so_much_memory_in_all) do
+    part = "GET / HTTP/1.1\r\nhost: a\r\n"
+    serve(hello, limits: { heads_bytes_limit: 40_000 }) do |served|
+      2.times do # what ended is not counted any more
+        clients = Array.new(20) { connect(served).write(part).tap { |client| get(served) || client } } # one after the other
+        refused, kept = clients.partition { |client| client.socket.wait_readable(0) }
+        assert_operator kept.size, :>, 2
+        assert_operator refused.size, :>, 2
+        refused.each { |client| assert_equal 503, client.answer.status }
+        kept.first(2).each { |client| assert_equal 200, client.write("\r\n").answer.status }
+        assert_equal 200, get(served).status
+        clients.each(&:close)
+        eventually { served.stats[:connections].zero? }
+      end
+    end
+  end
+
   define_method(:test_a_client_that_takes_nothing_is_dropped) do
     closed = Thread::Queue.new
     body = Enumerator.new { |parts| loop { parts << ("x" * 100_000) } }

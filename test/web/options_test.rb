@@ -46,7 +46,7 @@ class WebOptionsTest < Minitest::Test
   def test_no_flag_is_completed_to_a_limit
     assert_equal "-w: there is no such flag; leave it out: a server is one process so far", refusal("-w", "4")
     assert_equal "-t: there is no such flag; leave it out: every request has a fiber of its own, there is no pool to size", refusal("-t", "5")
-    assert_equal "--body: there is no such flag; did you mean --body-bytes-limit?", refusal("--body", "5")
+    assert_equal "--body-b: there is no such flag; did you mean --body-bytes-limit?", refusal("--body-b", "5")
     assert_equal "--persistent-timeout: there is no such flag; write --keep-alive-timeout", refusal("--persistent-timeout", "5")
   end
 
