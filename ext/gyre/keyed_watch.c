@@ -118,6 +118,7 @@ static void stop_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *wat
 
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   VALUE key = watch->key, helper = watch->helper;
+  if (watch->state == GYRE_KEYED_FREE) return; /* the key's own methods came here first */
   stop_watching(keyed, watch);
   gyre_list_remove(&watch->node);
   watch->state = GYRE_KEYED_FREE;
@@ -275,11 +276,12 @@ static void sweep(struct gyre_keyed *keyed) {
 
 static void raise_failure(struct gyre_keyed *keyed) {
   struct gyre_keyed_watch *watch = of_node(keyed->failed.next);
-  VALUE text = rb_sprintf("watch %+" PRIsVALUE ": its %s was closed; unwatch it before", watch->key,
-                          NIL_P(watch->io) ? "descriptor" : "io");
+  VALUE key = watch->key;
+  const char *closed = NIL_P(watch->io) ? "descriptor" : "io";
   gyre_keyed_release(keyed, watch);
   if (keyed->loop) gyre_loop_hand_over(keyed->loop); /* its peer is to see the close, whenever the loop goes on */
-  rb_exc_raise(rb_exc_new_str(rb_eIOError, text));
+  /* At last, for the key's inspect may do anything, also unwatch it. */
+  rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its %s was closed; unwatch it before", key, closed);
 }
 
 void gyre_keyed_prepare(struct gyre_keyed *keyed) {

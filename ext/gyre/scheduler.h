@@ -109,6 +109,7 @@ struct gyre_scheduler {
   uint64_t random;                   /* the state of what draws the next ready fiber; 0: they go in their order */
   unsigned budget;                   /* switches until the kernel is asked */
   int64_t slice_ns;                  /* the coarse time when the budget was filled */
+  unsigned unwaited;                 /* calls that went on without a wait */
   struct gyre_blocked_table blocked; /* blocks by their fiber, for unblock */
   st_table *early;   /* fibers whose unblock came before they had parked => its blocker; nearly always empty */
   st_table *signals; /* fibers in ConditionVariable#wait => whether an unblock for a mutex has reached them */
@@ -207,6 +208,13 @@ void gyre_yield(struct gyre_scheduler *scheduler);
 /* The same if the fiber has run for some milliseconds since the kernel was asked, which then happens: for loops that can go on
  * without ever waiting. */
 void gyre_give_way(struct gyre_scheduler *scheduler);
+
+/* Asked before a short call that may succeed for ever without a wait, such as a read: whether it is time for gyre_give_way.
+ * Before the call, for a yield may raise. */
+static inline bool gyre_slice_is_over(struct gyre_scheduler *scheduler) {
+  return ++scheduler->unwaited % GYRE_CLOCK_INTERVAL == 0 && !scheduler->random && !scheduler->loop.virtual_ns &&
+         gyre_timers_coarse_now() != scheduler->slice_ns;
+}
 
 /* Runs function(argument) in a pooled fiber, at once up to its first wait. The caller goes on after
  * that. `storage` is the fiber storage that it begins with: a Hash or nil. Returns the fiber. */

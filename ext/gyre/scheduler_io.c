@@ -14,6 +14,18 @@
 #include <ruby/version.h>
 #include <unistd.h>
 
+/*
+ * Lets others run first when the present slice of time is over: called before what may go on for ever without a wait, and
+ * asks no other hook (accept, recv and the like; lib/gyre/scheduler/pacing.rb).
+ *
+ * @return [nil]
+ */
+static VALUE scheduler_pace(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (!scheduler->closed && gyre_slice_is_over(scheduler)) gyre_give_way(scheduler);
+  return Qnil;
+}
+
 /* Waits for as long as `timeout` says, or, without one, the IO's own (IO#timeout, Ruby 3.2 and later), whose end raises
  * IO::TimeoutError. What is ready, 0 after the timeout, or -errno. */
 static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int fd, unsigned events, VALUE timeout) {
@@ -38,7 +50,8 @@ static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int f
  * @return [Integer, false] the events that are ready; false when the time is over
  */
 static VALUE scheduler_io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout) {
-  int ready = wait_within_timeout(gyre_scheduler_opened(self), io, rb_io_descriptor(io), NUM2UINT(events), timeout);
+  unsigned asked = NUM2UINT(events) & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE);
+  int ready = wait_within_timeout(gyre_scheduler_opened(self), io, rb_io_descriptor(io), asked, timeout);
   if (ready < 0) rb_syserr_fail(-ready, "wait for a descriptor");
   return ready ? INT2NUM(ready) : Qfalse;
 }
@@ -305,6 +318,10 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
                               .positioned = positioned};
   transfer_arguments(&transfer, argc - 2, argv + 2, transfer_open(&transfer));
   if (positioned && transfer.from < 0) return INT2FIX(-EINVAL); /* pread(2); -1 means something else further down */
+  if (gyre_slice_is_over(transfer.scheduler) && may_wait(&transfer)) {
+    gyre_give_way(transfer.scheduler);
+    if (transfer_open(&transfer) < transfer.offset + transfer.most) return INT2FIX(-EFAULT);
+  }
   VALUE result = transfer_result(transfer_run(&transfer));
   RB_GC_GUARD(transfer.buffer);
   return result;
@@ -365,6 +382,7 @@ static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
 
 void gyre_init_scheduler_io(bool reads, bool writes, bool positioned_writes) {
   VALUE class = gyre_cNativeScheduler;
+  rb_define_method(class, "pace", scheduler_pace, 0);
   rb_define_method(class, "io_wait", scheduler_io_wait, 3);
   rb_define_method(class, "io_close", scheduler_io_close, 1);
   if (reads) {

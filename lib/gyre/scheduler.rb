@@ -89,6 +89,7 @@ end
 
 require_relative "scheduler/condition_wait"
 require_relative "scheduler/mutex_sleep"
+require_relative "scheduler/pacing"
 require_relative "scheduler/positioned_write"
 require_relative "scheduler/tcp_socket"
 require_relative "scheduler/portable"

@@ -109,6 +109,11 @@ module Gyre
         @timers.fire
       end
 
+      # @return [Float] seconds since the backend was last asked
+      def since_poll_s
+        Timers.now - @polled
+      end
+
       # @return [Hash{Symbol => Integer, Float}] for Scheduler#stats, which has figures for the fibers
       def stats
         { :turns => @turns, :waits => @waits, :wakeups => @wakeups, :events => @events, :tasks => 0, :idle_fibers => 0, :parked => 0,

@@ -349,6 +349,21 @@ module LoopContract
       assert_nil reader.read_nonblock(1, exception: false)
     end
 
+    def test_a_key_may_unwatch_itself_when_it_is_asked_for_its_text
+      loop = new_loop
+      kind = Class.new { define_method(:inspect) { loop.unwatch(self).then { "text" } } }
+      20.times do
+        reader, writer = new_pipe
+        loop.watch_io(kind.new, reader)
+        writer.close
+        reader.close
+        assert_raises(IOError) { loop.next_event }
+      end
+      assert_equal 0, loop.stats[:descriptors]
+      50.times { |number| new_pipe.then { |reader, writer| loop.watch_io([number], reader).then { writer.write "x" } } }
+      assert_equal 50, Array.new(50) { loop.next_event.tap { |key| loop.unwatch(key) } }.uniq.size
+    end
+
     def test_a_half_close_is_no_room_to_write
       near, far = UNIXSocket.pair
       @ios.push(near, far)

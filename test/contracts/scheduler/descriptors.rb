@@ -217,6 +217,18 @@ module SchedulerContract
       end
     end
 
+    def test_io_wait_knows_no_other_events_than_rubys
+      with_pipe do |reader, writer|
+        in_fiber do
+          assert_nil reader.wait(256, 0.001)
+          assert_nil reader.wait(8, 0.001)
+          writer.write "x"
+          assert_includes [IO::READABLE, reader], reader.wait(IO::READABLE | 16 | 32 | 128, HANG_S) # Ruby 3.1 gives the IO
+          assert_includes [IO::WRITABLE, writer], writer.wait(IO::WRITABLE | 256, HANG_S)
+        end
+      end
+    end
+
     def test_io_wait_gives_up_when_the_time_is_over
       with_pipe do |reader, _|
         in_fiber do |scheduler|

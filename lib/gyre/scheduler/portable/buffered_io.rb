@@ -24,6 +24,7 @@ module Gyre
           # @param length [Integer] the least number of bytes to wait for; 0: try once
           # @return [Integer] bytes read, 0 at the end; or -errno
           def io_read(io, buffer, length, offset = 0)
+            pace_before(caller_locations(1, 1)) if @fibers.slice_over?
             count = transfer_bytes(io, IO::READABLE, length, offset) { |start, _| read_once(io, buffer, start) }
             return count unless count == AGAIN && caller_locations(1, 1).first.label.end_with?("sysread")
 
@@ -37,6 +38,7 @@ module Gyre
           # @param length [Integer] the least number of bytes to write; 0: try once
           # @return [Integer] bytes written; or -errno
           def io_write(io, buffer, length, offset = 0)
+            pace_before(caller_locations(1, 1)) if @fibers.slice_over?
             transfer_bytes(io, IO::WRITABLE, length, offset) { |start, waits| write_once(io, buffer, start, waits) }
           end
         end
@@ -58,6 +60,11 @@ module Gyre
               return total.positive? ? total : count
             end
           end
+        end
+
+        # A call that must not wait lets nothing else run.
+        def pace_before(callers)
+          @fibers.end_turn unless callers.first.label.end_with?("_nonblock")
         end
 
         # A descriptor in blocking mode must not be touched before it is ready.

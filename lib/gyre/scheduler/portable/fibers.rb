@@ -21,6 +21,9 @@ module Gyre
 
         # How many fibers run between two questions to the kernel.
         BUDGET = 256
+        # How long calls that succeed at once may go on until others run, and how many pass between two looks at the clock.
+        SLICE_S = 0.004
+        CLOCK_INTERVAL = 4
         # In place of an exception: the fiber ends.
         KILL = Object.new.freeze
 
@@ -29,6 +32,7 @@ module Gyre
         def initialize(scheduler, loop)
           @scheduler = scheduler
           @loop = loop
+          @unwaited = 0
           forget
           @thread = nil # that of the first wait
         end
@@ -81,6 +85,23 @@ module Gyre
           waiter = self.waiter
           wake(waiter, true)
           park(waiter)
+        end
+
+        # The same, and the kernel is asked before this one goes on.
+        def end_turn
+          @budget = 0
+          requeue
+        end
+
+        # The same when the present slice of time is over.
+        def pace
+          end_turn if slice_over?
+        end
+
+        # @return [Boolean] whether calls that succeed at once have gone on for long enough
+        def slice_over?
+          @unwaited += 1
+          (@unwaited % CLOCK_INTERVAL).zero? && @loop.since_poll_s > SLICE_S
         end
 
         # Wakes a fiber parked in block, or has its next block return at once. From any thread.
