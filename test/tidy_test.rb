@@ -26,6 +26,7 @@ class TidyTest < Minitest::Test
   COVERED_BY = {
     "lib/gyre/http1/handovers.rb" => "test/contracts/http1_contract_threads_test.rb",
     "lib/gyre/version.rb" => "test/gem_test.rb",
+    "lib/gyre/scheduler/async_guests.rb" => "test/async/guests_test.rb",
     "lib/gyre/selection/cases.rb" => "test/selection_test.rb",
     "lib/gyre/task/context.rb" => "test/task/inheritance_test.rb",
     **%w[portable simulation].to_h { |name| ["lib/gyre/testing/#{name}.rb", "test/testing_test.rb"] },

@@ -5,7 +5,9 @@
 # Gyre::Scheduler::Native (ext/gyre) and Gyre::Scheduler::Portable.
 require_relative "errors"
 require_relative "loop"
+require_relative "clock"
 require_relative "offload"
+require_relative "scheduler/async_guests"
 require_relative "scheduler/fiber_raise"
 require_relative "scheduler/fork"
 require_relative "scheduler/sight"
@@ -13,6 +15,7 @@ require_relative "scheduler/sight"
 module Gyre
   # What a thread's fibers wait on.
   class Scheduler
+    include AsyncGuests
     include Sight
 
     # Makes a scheduler of the engine that has the backend. A subclass of Native or Portable makes itself.

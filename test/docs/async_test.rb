@@ -11,13 +11,14 @@ class DocsAsyncTest < Minitest::Test
 
   GUIDE = File.read(File.join(ROOT, "docs", "async.md"))
 
-  def test_the_program_prints_what_the_guide_says
+  def test_the_programs_print_what_the_guide_says
     need_async
     programs = GUIDE.scan(/^```ruby\n(.*?)^```\n\n```text\n(.*?)^```$/m)
-    assert_equal [1, 1], [programs.size, GUIDE.scan(/^```ruby$/).size]
-    code, expected = programs.first
-    run = async_ruby("-e", code)
-    assert_equal [expected, ""], [run.out, run.err]
+    assert_equal [2, 2], [programs.size, GUIDE.scan(/^```ruby$/).size]
+    programs.each do |code, expected|
+      run = async_ruby("-e", code)
+      assert_equal [expected, ""], [run.out, run.err]
+    end
   end
 
   def test_a_backend_can_be_named_in_code
