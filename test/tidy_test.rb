@@ -54,6 +54,7 @@ class TidyTest < Minitest::Test
     "lib/gyre/log/committer/lane.rb" => "test/log/committer_test.rb",
     "lib/gyre/command_errors.rb" => "test/flags_test.rb",
     "lib/gyre/offload/job.rb" => "test/offload_test.rb",
+    "lib/gyre/scheduler/file_lock.rb" => "test/contracts/scheduler/locks.rb",
     "lib/gyre/scheduler/pacing.rb" => "test/contracts/scheduler/pacing.rb",
     # Parts of the keyed loop: it is held to its contract.
     **%w[closing file_watch keyed_home keyed_watch portable_keyed process_watch signal_watch traps].to_h do |name|

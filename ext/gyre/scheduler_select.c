@@ -126,22 +126,23 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   rb_scan_args(argc, argv, "13", &selecting.arrays[0], &selecting.arrays[1], &selecting.arrays[2], &timeout);
   int64_t timeout_ns = gyre_duration_ns(timeout);
 
-  VALUE keep[3];
+  VALUE keep[3], ios = rb_ary_new();
   for (int kind = 0; kind < 3; kind++) {
     keep[kind] = selecting.arrays[kind];
     if (NIL_P(keep[kind])) continue;
     keep[kind] = selecting.arrays[kind] = rb_ary_dup(rb_Array(keep[kind]));
     selecting.count += RARRAY_LEN(keep[kind]);
-    for (long i = 0; i < RARRAY_LEN(keep[kind]); i++)
-      rb_io_descriptor(rb_io_get_io(RARRAY_AREF(keep[kind], i))); /* raises here */
+    for (long i = 0; i < RARRAY_LEN(keep[kind]); i++) rb_ary_push(ios, rb_io_get_io(RARRAY_AREF(keep[kind], i)));
   }
+  /* What raises does it here, before anything is allocated: an io that is closed, perhaps by the to_io of another. */
+  for (long i = 0; i < selecting.count; i++) rb_io_descriptor(RARRAY_AREF(ios, i));
 
   selecting.descriptors = ALLOC_N(struct pollfd, selecting.count + 1);
   selecting.watches = ALLOC_N(struct selected_watch, selecting.count + 1);
   for (long index = 0, kind = 0; kind < 3; kind++) {
     if (NIL_P(keep[kind])) continue;
     for (long i = 0; i < RARRAY_LEN(keep[kind]); i++, index++) {
-      VALUE io = rb_io_get_io(RARRAY_AREF(keep[kind], i));
+      VALUE io = RARRAY_AREF(ios, index);
       selecting.descriptors[index] = (struct pollfd){.fd = rb_io_descriptor(io), .events = poll_events[kind]};
       selecting.watches[index].watch.fd = -1;
       selecting.watches[index].watch.ready = selected;
@@ -158,6 +159,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   RB_GC_GUARD(keep[0]);
   RB_GC_GUARD(keep[1]);
   RB_GC_GUARD(keep[2]);
+  RB_GC_GUARD(ios);
   return result;
 }
 

@@ -91,6 +91,7 @@ module Gyre
 end
 
 require_relative "scheduler/condition_wait"
+require_relative "scheduler/file_lock"
 require_relative "scheduler/mutex_sleep"
 require_relative "scheduler/pacing"
 require_relative "scheduler/positioned_write"
