@@ -41,7 +41,7 @@ module Bench
     # What was promised, see the table at the end of a report.
     TARGETS = [
       *%w[ping-pong timeout].map { |benchmark| against_best(benchmark, 0.9) },
-      *%w[pipes timers spawn queue].map { |benchmark| against_best(benchmark, 0.75) },
+      *%w[pipes timers task queue].map { |benchmark| against_best(benchmark, 0.75) },
       against("async", "sleep0", 0.4), against_best("raw-64", 1.0), against_best("raw-1024", 1.0),
       against("nginx", "raw-64", 1.15), keeps_rate("raw-8192", "raw-64", 0.5)
     ].freeze

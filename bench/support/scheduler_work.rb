@@ -15,7 +15,8 @@ module Bench
       "pipes" => [:pipes, 200_000, "64 bytes written by one fiber and read by another over a pipe"],
       "sleep0" => [:sleep_zero, 400_000, "a sleep(0) among 100 fibers"],
       "timers" => [:timers, 20_000, "a fiber that sleeps 1 to 100 ms, 20,000 of them"],
-      "spawn" => [:spawn_empty, 200_000, "Fiber.schedule of an empty block, until it has run"],
+      "spawn" => [:spawn_empty, 200_000, "Fiber.schedule of an empty block, until it has run: a fiber that ends with it"],
+      "task" => [:task_empty, 200_000, "the same by the scheduler's own method, which may use a fiber again: spawn or async, else Fiber.schedule"],
       "queue" => [:queue, 200_000, "a Queue hand-off from one fiber to another that waits for it"],
       "timeout" => [:timeout, 30_000, "ping-pong with Timeout.timeout around the read"]
     }.freeze
@@ -78,14 +79,26 @@ module Bench
       expect(0, early)
     end
 
-    # In batches, since some schedulers make the fiber at once and run it later, and fibers are limited by memory maps.
-    # The last one of a batch tells by a Queue: waiting with sleep(0) takes carbon_fiber 0.2 exponentially longer each time.
     def spawn_empty(count)
+      in_batches(count) { |job| Fiber.schedule(&job) }
+    end
+
+    def task_empty(count)
+      scheduler = Fiber.scheduler
+      method = %i[spawn async].find { |name| scheduler.respond_to?(name) } or return spawn_empty(count)
+      in_batches(count) { |job| scheduler.public_send(method, &job) }
+    end
+
+    # Since some schedulers make the fiber at once and run it later, and fibers are limited by memory maps.
+    # The last one of a batch tells by a Queue: waiting with sleep(0) takes carbon_fiber 0.2 exponentially longer each time.
+    def in_batches(count)
       ran = 0
       done = Thread::Queue.new
+      job = proc { ran += 1 }
+      last = proc { done << (ran += 1) }
       (count / 100).times do
-        99.times { Fiber.schedule { ran += 1 } }
-        Fiber.schedule { done << (ran += 1) }
+        99.times { yield job }
+        yield last
         done.pop
       end
       expect(count, ran)

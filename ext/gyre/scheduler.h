@@ -96,8 +96,6 @@ struct gyre_scheduler {
   size_t busy_count, idle_count;
   size_t idle_least; /* since the pool was trimmed */
   struct gyre_timer trim;
-  unsigned fresh_count;              /* fibers of one job that were made since the last look at the collector */
-  size_t collections;                /* of the collector, then */
   VALUE worker_block;                /* the body of every worker's fiber, made once; nil before */
   struct gyre_worker *starting;      /* its fiber is entered for the first time */
   struct gyre_driving *driving;      /* the newest */

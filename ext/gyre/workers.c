@@ -14,7 +14,9 @@
 
 #define IDLE_KEPT 16               /* idle workers that are kept however long they have had nothing to do */
 #define TRIM_NS INT64_C(500000000) /* the others: who had nothing to do for so long goes */
-#define FRESH_LIMIT 4096           /* fibers of one job each that may end before their stacks are collected */
+/* What a fiber of one job has touched of its stack. Ruby keeps the stack until it collects the fiber, and does not count it; some
+ * 30,000 stacks fit in a process. */
+#define FRESH_BYTES 8192
 
 static ID id_report, id_keys, id_new, id_storage, id_aset;
 static VALUE pooled_options, fiber_class;
@@ -210,6 +212,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     if (!state && stays) rb_protect(forget_job, (VALUE)scheduler, &state);
 
     release(scheduler, worker);
+    if (worker->once) rb_gc_adjust_memory_usage(FRESH_BYTES);
     if (state || !stays) {
       free_worker(scheduler, worker);
       if (state) rb_jump_tag(state);
@@ -234,16 +237,6 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
       return Qnil;
     }
   }
-}
-
-/* Ruby keeps the stack of a fiber that has ended until it is collected, and some 30,000 stacks fit in a process; nothing
- * else makes it collect in time. */
-static void collect_stacks(struct gyre_scheduler *scheduler) {
-  if (++scheduler->fresh_count < FRESH_LIMIT) return;
-  scheduler->fresh_count = 0;
-  size_t collections = rb_gc_count();
-  if (collections == scheduler->collections) rb_gc_start();
-  scheduler->collections = rb_gc_count();
 }
 
 static struct gyre_worker *new_worker(struct gyre_scheduler *scheduler, VALUE options, bool once) {
@@ -360,7 +353,6 @@ VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VAL
 
 VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE options) {
   gyre_thread_check(scheduler);
-  collect_stacks(scheduler);
   return start(scheduler, new_worker(scheduler, options, true), function, argument);
 }
 
