@@ -393,7 +393,7 @@ static VALUE connection_hijack(VALUE self) {
   connection->state = GYRE_HTTP1_HIJACKED;
   connection->keep_alive = false;
   gyre_http1_connection_release_buffer(connection);
-  rb_check_funcall(handler, rb_intern("hijacked"), 1, &socket); /* a handler of tests may not want to know */
+  rb_check_funcall(handler, rb_intern("hijacked"), 1, &socket); /* handlers of tests may lack it */
   return socket;
 }
 

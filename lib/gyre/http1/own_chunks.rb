@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A body that comes in chunks of the app's own, under its own transfer-encoding (Rack 2's way: Rack::Chunked). Response asks here
-# whether an answer is one, and sends what comes out as it is. It refuses, in words and before anything is sent, what would leave
+# A body that comes in chunks of the app's own, under its own transfer-encoding (Rack 2's way: Rack::Chunked). Response calls
+# this and sends the parts as they are. It refuses, in words and before anything is sent, what would leave
 # the client with a body that it cannot read. It writes nothing.
 
 module Gyre

@@ -2,7 +2,7 @@
 
 # Active Support keeps the state of a request (Active Record's connection and transaction, I18n, current attributes) by thread unless
 # it is told to keep it by fiber. Requests of a Gyre server share a thread, so by thread they would get into each other's
-# transactions. Gyre::Web::Server asks here before it listens. Nothing is loaded for it: an app that has no Active Support has none here.
+# transactions. Gyre::Web::Server calls this before it listens. Nothing is loaded for it: without Active Support nothing is done.
 
 require "gyre/command_errors"
 
@@ -14,7 +14,7 @@ module Gyre
 
       # @param log [#info]
       # @return [void]
-      # @raise [StartError] the app has asked for :thread, or its Active Record knows nothing else
+      # @raise [StartError] the configuration says :thread, or Active Record supports nothing else
       def apply(log)
         return refuse_old unless defined?(::ActiveSupport::IsolatedExecutionState)
 

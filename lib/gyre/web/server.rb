@@ -217,8 +217,8 @@ module Gyre
         Signals.handle(%w[INT TERM], on_signal) { heed_hang_up(&block) }
       end
 
-      # HUP means restart or "open your logs again" to those who send it, and the end of a terminal to the kernel. A handler of
-      # the program's own stays.
+      # A person or logrotate sends HUP for a restart or for log files to be opened again; the kernel sends it at a terminal's end. A
+      # handler of the program's own stays.
       def heed_hang_up(&block)
         former = Signal.trap("HUP", "DEFAULT")
         Signal.trap("HUP", former || "SYSTEM_DEFAULT")
