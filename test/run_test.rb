@@ -469,6 +469,59 @@ GyreTest::Engines.test_case("RunTest") do
     RUBY
   end
 
+  def test_an_exception_out_of_what_is_left_leaves_no_scheduler_behind
+    assert_raises(SystemExit) { Gyre.run { Fiber.schedule { sleep(0.001).then { exit 3 } } } }
+    assert_nil Fiber.scheduler
+    assert_equal 5, Gyre.run { 5 }
+  end
+
+  def test_an_exception_of_another_thread_reaches_the_task_that_computes
+    rescued = nil
+    Gyre.run do |task|
+      thread = Thread.current
+      task.async do
+        computing = false
+        Thread.new do
+          Thread.pass until computing
+          thread.raise(IOError, "for the one that computes")
+        end
+        begin
+          computing = true
+          nil while true
+        rescue IOError => rescued
+          nil
+        end
+      end
+      assert_equal "for the one that computes", rescued&.message
+    end
+  end
+
+  def test_an_exception_of_another_thread_ends_the_run_in_order_while_all_wait
+    ended = []
+    error = assert_raises(IOError) do
+      Gyre.run do |task|
+        thread = Thread.current
+        task.async do
+          sleep
+        ensure
+          sleep 0.001
+          ended << :child
+        end
+        Thread.new do
+          Thread.pass until thread.stop?
+          thread.raise(IOError, "for the thread")
+        end
+        begin
+          sleep
+        ensure
+          ended << :root
+        end
+      end
+    end
+    assert_equal ["for the thread", %i[child root]], [error.message, ended.sort]
+    assert_nil Fiber.scheduler
+  end
+
   def test_uncaught_exit_ends_the_program_with_its_status
     run = ruby("-e", 'require "gyre"; Gyre.run { |task| task.async { sleep 0.01; exit 9 }; sleep }', env: { "GYRE_BACKEND" => backend })
     assert_equal 9, run.status.exitstatus

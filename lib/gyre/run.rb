@@ -51,7 +51,7 @@ module Gyre
       begin
         Watchdog.guard(scheduler, watchdog) { new(scheduler, drives: true).call(name, block) }
       ensure
-        Fiber.set_scheduler(nil) # which first runs what is left on it
+        Scheduler.leave
       end
     end
 

@@ -29,6 +29,14 @@ module Gyre
       Loop.on_backend(backend) { |engine, name| engine == :native ? Native.new(name) : Portable.new(name) }
     end
 
+    # Takes the scheduler from this thread, which first runs what is left on it.
+    # @api private
+    def self.leave
+      Fiber.set_scheduler(nil)
+    ensure
+      Fiber.set_scheduler(nil) if Fiber.scheduler # when an exception came out of that, Ruby 3.1 has kept the closed one
+    end
+
     # The backends that can be asked for on this machine.
     # @return [Array<String>] the best first, such as ["epoll", "uring", "select"]
     def self.availables

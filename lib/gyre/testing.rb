@@ -80,7 +80,7 @@ module Gyre
         yield
       ensure
         begin
-          Fiber.set_scheduler(nil) # which first runs what is left on it
+          Scheduler.leave
         ensure
           Simulation.current = nil
         end

@@ -19,7 +19,7 @@ GyreTest::Engines.test_case("WakeUpsTest", backends: [GyreTest::Engines::ALL.fir
       first = GyreTest::Stress::FACTOR > 1 ? Minitest.seed * 100_000 : 0
       seeds = first...(first + amount(150))
       complaints = seeds.filter_map do |seed|
-        GC.start if (seed % 500).zero? # each story leaves a scheduler and its fibers, and a process has room for some 30,000
+        GC.start if (seed % 200).zero? # each story leaves a scheduler and its fibers, and a process has room for some 30,000
         complaint = GyreTest::WakeUps.complaint(subject, seed)
         "seed #{seed}: #{complaint}" if complaint
       end
