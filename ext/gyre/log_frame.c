@@ -11,6 +11,7 @@ const char *gyre_log_wrong_text(int wrong) {
   case GYRE_LOG_TOO_LONG: return "max length exceeded";
   case GYRE_LOG_MALFORMED_FRAME: return "malformed frame";
   case GYRE_LOG_MALFORMED_RECORD: return "malformed record";
+  case GYRE_LOG_NO_ROOM: return "an output cannot take it at present; send it again";
   case GYRE_LOG_WRONG_SEQUENCE: return "sequence number 0";
   case GYRE_LOG_SEQUENCE_JUMP: return "sequence number too far ahead";
   default: return "frame cut off";

@@ -22,7 +22,8 @@ enum gyre_log_wrong {
   GYRE_LOG_MALFORMED_RECORD,
   GYRE_LOG_WRONG_SEQUENCE,
   GYRE_LOG_SEQUENCE_JUMP,
-  GYRE_LOG_CUT_OFF
+  GYRE_LOG_CUT_OFF,
+  GYRE_LOG_NO_ROOM /* not the peer's fault: an output can take no more, or does not know yet what it has */
 };
 
 struct gyre_log_message {

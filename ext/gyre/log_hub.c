@@ -143,14 +143,55 @@ size_t gyre_log_hub_counter(struct gyre_log_hub *hub, struct gyre_log_text servi
   return hub->counters_count++;
 }
 
+static bool is_full(const struct gyre_log_sink *sink) { return sink->bytes.length + sink->pending > sink->bound; }
+
+/* What many connections may bring with one read each, before they are told to wait. */
+#define SLACK ((size_t)16 << 20)
+
+static bool is_overfull(const struct gyre_log_sink *sink) {
+  const size_t bytes = sink->bytes.length + sink->pending;
+  return is_full(sink) && bytes / 2 > sink->bound && bytes - 2 * sink->bound > SLACK;
+}
+
+/* Whether a message has to be dropped; else who sends it is told when the sink is full. */
+static bool drops(struct gyre_log_sink *sink, bool anyway) {
+  if (!is_full(sink)) return false;
+  if (sink->drops || anyway) {
+    sink->dropped++;
+    return true;
+  }
+  sink->hit = sink->hub->crowded = true;
+  return false;
+}
+
+/* A record that one of the sinks cannot take is given to none: it comes again. 0, -EAGAIN or -ENOMEM. */
+static int check_record(const struct gyre_log_channel *channel, uint64_t sequence, struct gyre_log_session *session) {
+  for (size_t i = 0; i < channel->routed; i++) {
+    const struct gyre_log_sink *const sink = channel->sinks[i];
+    const bool no_room = !sink->drops && is_overfull(sink);
+    if (session->unknown == 0 && !no_room) continue;
+    const struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink->number);
+    if (!mark) return -ENOMEM;
+    session->refused |= mark->unknown;
+    if (mark->unknown || (no_room && sequence > mark->last)) return -EAGAIN;
+  }
+  return 0;
+}
+
 /* A record that the sink has had is not given to it again. Returns whether it was new, or -ENOMEM. */
 static int give(struct gyre_log_sink *sink, struct gyre_log_channel *channel, const struct gyre_log_message *message,
                 const struct gyre_log_time *logged_at, struct gyre_log_session *session) {
   struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink->number);
   if (!mark) return -ENOMEM;
   if (message->sequence <= mark->last) return 0;
+  if (sink->drops) mark->stored = message->sequence;
+  if (drops(sink, false)) {
+    mark->last = message->sequence;
+    return 1;
+  }
   if (gyre_log_sink_add(sink, channel, message->text, logged_at) < 0) return -ENOMEM;
   mark->last = message->sequence;
+  if (sink->drops) return 1;
   return gyre_log_sink_note(sink, session, mark) < 0 ? -ENOMEM : 1;
 }
 
@@ -165,6 +206,8 @@ static int give_all(struct gyre_log_channel *channel, const struct gyre_log_mess
     fresh |= result > 0;
   }
   for (; fresh && i < channel->sinks_count; i++) {
+    struct gyre_log_sink *const sink = channel->sinks[i];
+    if (drops(sink, sink->hub->held_by_none || is_overfull(sink))) continue;
     if (gyre_log_sink_add(channel->sinks[i], channel, message->text, logged_at) < 0) return -ENOMEM;
   }
   return 0;
@@ -174,6 +217,10 @@ int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message
                          struct gyre_log_session *session) {
   struct gyre_log_channel *const channel = gyre_log_channel_of(hub, message->service, message->severity);
   if (!channel) return -ENOMEM;
+  if (session && channel->wanted) {
+    const int result = check_record(channel, message->sequence, session);
+    if (result < 0) return result;
+  }
   hub->messages++;
   hub->counters[channel->counter].count++;
   if (channel->wanted) {

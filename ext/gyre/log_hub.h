@@ -30,6 +30,7 @@ struct gyre_log_mark {
   uint64_t stored; /* of these, what its output has stored */
   uint64_t turn;   /* of the sink, when it last got one */
   size_t client;   /* where the client stands in the sink's list in that turn */
+  bool unknown;    /* what the output has of the client could not be asked: it gets nothing */
 };
 
 struct gyre_log_session {
@@ -38,6 +39,8 @@ struct gyre_log_session {
   uint64_t received;
   struct gyre_log_mark *marks;
   size_t marks_count;
+  size_t unknown; /* how many of them are */
+  bool refused;   /* a record was refused because of one */
 };
 
 struct gyre_log_session *gyre_log_session_open(const char *client_id);
@@ -74,6 +77,12 @@ struct gyre_log_sink {
   enum gyre_log_format format;
   bool cull, raw;
   size_t limit; /* bytes; SIZE_MAX: none */
+  /* The queue of its output: with more bytes than the bound in it, the sink is full. Who sends is then told to wait; what nobody can
+   * hold back, what comes beyond twice the bound and 16 MB, and all where the sink drops, is dropped and counted. */
+  size_t bound;   /* SIZE_MAX: none */
+  size_t pending; /* taken and not yet written */
+  bool drops;     /* no client waits for what is in it */
+  bool hit;       /* a stream's message came while it was full */
   struct gyre_log_buffer command;
   struct gyre_log_buffer bytes;
   uint64_t lines, dropped;
@@ -154,6 +163,8 @@ struct gyre_log_hub {
   size_t bytes;      /* in incomplete messages and in sinks without a limit: those with one bound themselves */
   size_t incomplete; /* of these, the former */
   uint64_t sinks_opened;
+  bool crowded;      /* a sink was hit */
+  bool held_by_none; /* nobody can hold back who sends what is delivered now */
   struct gyre_log_time time, logged_at;
   struct gyre_log_buffer scratch;
   struct gyre_log_route *routes;
@@ -179,7 +190,7 @@ void gyre_log_route_free(struct gyre_log_route *route);
 /* `service` NULL: all of them. 0 or -ENOMEM. */
 int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const struct gyre_log_text *service);
 void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink);
-/* A message has come, at hub->time. 0 or -ENOMEM. */
+/* A message has come, at hub->time. 0, -ENOMEM, or -EAGAIN: a sink cannot take the record now, and none has got it. */
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
                          struct gyre_log_session *session);
 /* The number of a service's counter; SIZE_MAX for want of memory. */

@@ -127,7 +127,16 @@ static VALUE ingest_untap(VALUE self, VALUE sink) {
 
 /* --- messages without a stream --- */
 
-static VALUE ingest_log(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
+/* What nobody can hold back. Returns what the hub says. */
+static int deliver_held_by_none(struct gyre_log_hub *hub, const struct gyre_log_message *message) {
+  hub->held_by_none = true;
+  const int result = gyre_log_hub_deliver(hub, message, NULL);
+  hub->held_by_none = false;
+  return result;
+}
+
+static VALUE log_message(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns,
+                         int (*deliver)(struct gyre_log_hub *, const struct gyre_log_message *)) {
   struct gyre_log_hub *const hub = gyre_log_hub_of(self);
   const int64_t time = NUM2LL(time_ns);
   struct gyre_log_message message = {.present = true};
@@ -138,11 +147,23 @@ static VALUE ingest_log(VALUE self, VALUE service, VALUE severity, VALUE text, V
   message.severity = gyre_log_text_of_string(&severity);
   message.text = gyre_log_text_of_string(&text);
   gyre_log_time_at(&hub->time, time);
-  gyre_log_check(gyre_log_hub_deliver(hub, &message, NULL));
+  gyre_log_check(deliver(hub, &message));
   RB_GC_GUARD(service);
   RB_GC_GUARD(severity);
   RB_GC_GUARD(text);
   return Qnil;
+}
+
+static VALUE ingest_log(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
+  return log_message(self, service, severity, text, time_ns, deliver_held_by_none);
+}
+
+static int deliver_of_stream(struct gyre_log_hub *hub, const struct gyre_log_message *message) {
+  return gyre_log_hub_deliver(hub, message, NULL);
+}
+
+static VALUE ingest_deliver(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
+  return log_message(self, service, severity, text, time_ns, deliver_of_stream);
 }
 
 static VALUE ingest_syslog_datagram(VALUE self, VALUE bytes, VALUE time_ns) {
@@ -152,7 +173,7 @@ static VALUE ingest_syslog_datagram(VALUE self, VALUE bytes, VALUE time_ns) {
   const struct gyre_log_text text = gyre_log_text_of_string(&bytes);
   gyre_log_time_at(&hub->time, time);
   if (gyre_log_syslog_parse(text.bytes, text.length, &hub->scratch, &message) < 0) gyre_log_check(-ENOMEM);
-  if (message.present) gyre_log_check(gyre_log_hub_deliver(hub, &message, NULL));
+  if (message.present) gyre_log_check(deliver_held_by_none(hub, &message));
   RB_GC_GUARD(bytes);
   return Qnil;
 }
@@ -166,6 +187,14 @@ static VALUE ingest_incomplete(VALUE self) { return SIZET2NUM(gyre_log_hub_of(se
 static VALUE ingest_messages(VALUE self) { return ULL2NUM(gyre_log_hub_of(self)->messages); }
 
 static VALUE ingest_filtered(VALUE self) { return ULL2NUM(gyre_log_hub_of(self)->filtered); }
+
+/* Whether a stream's message came for a sink that is full; asked once. */
+static VALUE ingest_is_crowded(VALUE self) {
+  struct gyre_log_hub *const hub = gyre_log_hub_of(self);
+  const bool crowded = hub->crowded;
+  hub->crowded = false;
+  return crowded ? Qtrue : Qfalse;
+}
 
 static VALUE ingest_services(VALUE self) {
   const struct gyre_log_hub *const hub = gyre_log_hub_of(self);
@@ -203,7 +232,7 @@ void gyre_init_log_ingest(void) {
   rb_define_alloc_func(class, ingest_allocate);
   rb_define_singleton_method(class, "crc32", ingest_crc32, 1);
   rb_define_private_method(class, "setup", ingest_setup, 1);
-  rb_define_private_method(class, "open_sink", gyre_log_open_sink, 5);
+  rb_define_private_method(class, "open_sink", gyre_log_open_sink, 7);
   rb_define_private_method(class, "open_session", gyre_log_open_session, 2);
   rb_define_private_method(class, "open_stream", gyre_log_open_stream, 4);
   rb_define_private_method(class, "syslog_datagram", ingest_syslog_datagram, 2);
@@ -211,6 +240,8 @@ void gyre_init_log_ingest(void) {
   rb_define_method(class, "tap", ingest_tap, -1);
   rb_define_method(class, "untap", ingest_untap, 1);
   rb_define_method(class, "log", ingest_log, 4);
+  rb_define_method(class, "deliver", ingest_deliver, 4);
+  rb_define_method(class, "crowded?", ingest_is_crowded, 0);
   rb_define_method(class, "bytesize", ingest_bytesize, 0);
   rb_define_method(class, "incomplete", ingest_incomplete, 0);
   rb_define_method(class, "messages", ingest_messages, 0);

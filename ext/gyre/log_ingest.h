@@ -20,7 +20,8 @@ struct gyre_log_sink *gyre_log_sink_of(VALUE sink);
 struct gyre_log_session *gyre_log_session_of(VALUE session);
 
 /* The methods of an ingest that make the others. */
-VALUE gyre_log_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE limit, VALUE key);
+VALUE gyre_log_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE limit, VALUE bound, VALUE drops,
+                         VALUE key);
 VALUE gyre_log_open_session(VALUE self, VALUE client_id, VALUE last);
 VALUE gyre_log_open_stream(VALUE self, VALUE kind, VALUE framing, VALUE session, VALUE limit);
 

@@ -37,10 +37,11 @@ static enum gyre_log_format format_of(VALUE name) {
   rb_raise(rb_eArgError, "format: one of text, json, redis, not %+" PRIsVALUE, name);
 }
 
-VALUE gyre_log_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE limit, VALUE key) {
+VALUE gyre_log_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE limit, VALUE bound, VALUE drops,
+                         VALUE key) {
   struct gyre_log_hub *const hub = gyre_log_hub_of(self);
   const enum gyre_log_format chosen = format_of(format);
-  const size_t bytes = NIL_P(limit) ? SIZE_MAX : NUM2SIZET(limit);
+  const size_t bytes = NIL_P(limit) ? SIZE_MAX : NUM2SIZET(limit), queue = NIL_P(bound) ? SIZE_MAX : NUM2SIZET(bound);
   const struct gyre_log_text key_text = gyre_log_text_of_string(&key);
   VALUE object = TypedData_Wrap_Struct(class_sink, &sink_type, NULL);
   struct gyre_log_sink *const sink = gyre_log_sink_open(hub, chosen, key_text);
@@ -49,6 +50,8 @@ VALUE gyre_log_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE 
   sink->cull = RTEST(cull);
   sink->raw = RTEST(raw);
   sink->limit = bytes;
+  sink->bound = queue;
+  sink->drops = RTEST(drops);
   RTYPEDDATA_DATA(object) = sink;
   RB_GC_GUARD(key);
   return object;
@@ -95,6 +98,33 @@ static VALUE sink_lines(VALUE self) { return ULL2NUM(gyre_log_sink_of(self)->lin
 
 static VALUE sink_dropped(VALUE self) { return ULL2NUM(gyre_log_sink_of(self)->dropped); }
 
+static bool has_more_than(VALUE self, size_t parts) {
+  const struct gyre_log_sink *const sink = gyre_log_sink_of(self);
+  return sink->bytes.length + sink->pending > sink->bound / parts;
+}
+
+static VALUE sink_is_full(VALUE self) { return has_more_than(self, 1) ? Qtrue : Qfalse; }
+
+/* Whether who brings messages for it has to wait. */
+static VALUE sink_is_blocked(VALUE self) {
+  return has_more_than(self, 1) && !gyre_log_sink_of(self)->drops ? Qtrue : Qfalse;
+}
+
+static VALUE sink_has_room(VALUE self) { return has_more_than(self, 2) ? Qfalse : Qtrue; }
+
+/* Whether a message came while it was full; asked once. */
+static VALUE sink_was_hit(VALUE self) {
+  struct gyre_log_sink *const sink = gyre_log_sink_of(self);
+  const bool hit = sink->hit;
+  sink->hit = false;
+  return hit ? Qtrue : Qfalse;
+}
+
+static VALUE sink_written(VALUE self) {
+  gyre_log_sink_of(self)->pending = 0;
+  return Qnil;
+}
+
 static VALUE sink_format(VALUE self) {
   static const char *const names[] = {"text", "json", "redis"};
   return ID2SYM(rb_intern(names[gyre_log_sink_of(self)->format]));
@@ -124,13 +154,38 @@ static bool is_client_id(const char *bytes, long length) {
   return true;
 }
 
-static int set_mark(VALUE sink, VALUE sequence, VALUE session) {
-  const uint64_t last = NUM2ULL(sequence), number = gyre_log_sink_of(sink)->number;
-  struct gyre_log_mark *const mark = gyre_log_session_mark(gyre_log_session_of(session), number);
+static int set_mark(VALUE sink, VALUE sequence, VALUE object) {
+  const uint64_t last = NIL_P(sequence) ? 0 : NUM2ULL(sequence), number = gyre_log_sink_of(sink)->number;
+  struct gyre_log_session *const session = gyre_log_session_of(object);
+  struct gyre_log_mark *const mark = gyre_log_session_mark(session, number);
   if (!mark) gyre_log_check(-ENOMEM);
   mark->last = mark->stored = last;
+  mark->unknown = NIL_P(sequence);
+  session->unknown += mark->unknown;
   return ST_CONTINUE;
 }
+
+/* What was unknown is known now; what was known stands. */
+static int learn_mark(VALUE sink, VALUE sequence, VALUE object) {
+  struct gyre_log_session *const session = gyre_log_session_of(object);
+  const uint64_t last = NIL_P(sequence) ? 0 : NUM2ULL(sequence), number = gyre_log_sink_of(sink)->number;
+  struct gyre_log_mark *const mark = gyre_log_session_mark(session, number);
+  if (!mark) gyre_log_check(-ENOMEM);
+  if (!mark->unknown || NIL_P(sequence)) return ST_CONTINUE;
+  mark->last = mark->stored = last;
+  mark->unknown = false;
+  session->unknown--;
+  return ST_CONTINUE;
+}
+
+static VALUE session_learn(VALUE self, VALUE last) {
+  Check_Type(last, T_HASH);
+  gyre_log_session_of(self)->refused = false;
+  rb_hash_foreach(last, learn_mark, self);
+  return Qnil;
+}
+
+static VALUE session_was_refused(VALUE self) { return gyre_log_session_of(self)->refused ? Qtrue : Qfalse; }
 
 VALUE gyre_log_open_session(VALUE self, VALUE client_id, VALUE last) {
   StringValue(client_id);
@@ -172,6 +227,11 @@ void gyre_init_log_sink(VALUE log) {
   rb_define_method(class_sink, "bytesize", sink_bytesize, 0);
   rb_define_method(class_sink, "lines", sink_lines, 0);
   rb_define_method(class_sink, "dropped", sink_dropped, 0);
+  rb_define_method(class_sink, "full?", sink_is_full, 0);
+  rb_define_method(class_sink, "blocked?", sink_is_blocked, 0);
+  rb_define_method(class_sink, "room?", sink_has_room, 0);
+  rb_define_method(class_sink, "hit?", sink_was_hit, 0);
+  rb_define_method(class_sink, "written", sink_written, 0);
   rb_define_method(class_sink, "format", sink_format, 0);
   class_session = rb_define_class_under(log, "NativeSession", rb_cObject);
   rb_undef_alloc_func(class_session);
@@ -179,6 +239,8 @@ void gyre_init_log_sink(VALUE log) {
   rb_define_method(class_session, "received", session_received, 0);
   rb_define_method(class_session, "stored", session_stored, 2);
   rb_define_method(class_session, "durable", session_durable, 0);
+  rb_define_method(class_session, "learn", session_learn, 1);
+  rb_define_method(class_session, "refused?", session_was_refused, 0);
   rb_gc_register_mark_object(class_sink);
   rb_gc_register_mark_object(class_session);
 }

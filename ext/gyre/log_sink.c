@@ -18,7 +18,7 @@ struct gyre_log_sink *gyre_log_sink_open(struct gyre_log_hub *hub, enum gyre_log
   sink->hub = hub;
   sink->number = ++hub->sinks_opened;
   sink->format = format;
-  sink->limit = SIZE_MAX;
+  sink->limit = sink->bound = SIZE_MAX;
   return sink;
 }
 
@@ -159,6 +159,7 @@ int gyre_log_sink_finish(struct gyre_log_sink *sink) { return write_repeated(sin
 
 void gyre_log_sink_clear(struct gyre_log_sink *sink) {
   count(sink, sink->bytes.length, 0);
+  sink->pending += sink->bytes.length;
   if (gyre_log_is_waste(sink->bytes.capacity, sink->bytes.length)) gyre_log_buffer_free(&sink->bytes);
   sink->bytes.length = 0;
   sink->lines = sink->repeats = 0;

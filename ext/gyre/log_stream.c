@@ -45,6 +45,10 @@ static int fail(struct gyre_log_stream *stream, long wrong) {
   return stream->wrong = (int)-wrong;
 }
 
+static int refuse(struct gyre_log_stream *stream, int result) {
+  return result == -EAGAIN ? fail(stream, -GYRE_LOG_NO_ROOM) : result;
+}
+
 /* A line of JSON says in Ruby what it is. */
 static int collect(struct gyre_log_stream *stream, struct gyre_log_text line) {
   if (gyre_log_buffer_reserve(&stream->lines, line.length + 1) < 0) return -ENOMEM;
@@ -85,7 +89,7 @@ static int complete(struct gyre_log_stream *stream, const char **bytes, size_t *
     if (taken == 0) continue;
     const int result = deliver(stream, &message);
     drop_rest(stream);
-    if (result != 0) return result;
+    if (result != 0) return refuse(stream, result);
   }
   return 0;
 }
@@ -101,7 +105,7 @@ int gyre_log_stream_feed(struct gyre_log_stream *stream, const char *bytes, size
     if (taken < 0) return fail(stream, taken);
     if (taken == 0) return keep(stream, bytes, length);
     const int delivered = deliver(stream, &message);
-    if (delivered != 0) return delivered;
+    if (delivered != 0) return refuse(stream, delivered);
     bytes += taken;
     length -= (size_t)taken;
   }
@@ -116,5 +120,5 @@ int gyre_log_stream_finish(struct gyre_log_stream *stream, int64_t time_ns) {
   if (wrong < 0) return fail(stream, wrong);
   const int result = deliver(stream, &message);
   drop_rest(stream);
-  return result;
+  return result != 0 ? refuse(stream, result) : 0;
 }

@@ -228,6 +228,69 @@ class LogIngestContractTest < Minitest::Test
     assert_equal [7, 1], [session.received, ingest.filtered]
   end
 
+  def test_a_full_sink_takes_what_streams_bring_and_drops_what_nobody_can_hold_back
+    full = ingest.sink(bound: 100)
+    ingest.route(nil, nil, [full])
+    feed(frame("x" * 100))
+    assert_equal [true, true, false, false], [full.full?, full.blocked?, full.room?, ingest.crowded?]
+    feed(frame("behind"))
+    assert_equal [true, true, false, false], [ingest.crowded?, full.hit?, ingest.crowded?, full.hit?]
+    ingest.log("web", "info", "own", LogIngests::TIME_NS)
+    ingest.datagram(:syslog, "<14>web: gram", LogIngests::TIME_NS)
+    ingest.deliver("web", "info", "json", LogIngests::TIME_NS)
+    assert_equal [2, 3, true], [full.dropped, full.lines, ingest.crowded?]
+    full.take
+    assert_equal [true, 0], [full.full?, full.bytesize], "what is taken and not written counts"
+    full.written
+    assert_equal [false, true], [full.full?, full.room?]
+  end
+
+  def test_a_sink_that_drops_holds_up_no_client
+    full, other = ingest.sink(bound: 100, drops: true), ingest.sink
+    ingest.route(nil, nil, [full, other])
+    session = ingest.session("a" * 32)
+    feed((1..10).map { |number| record(number, "x" * 50) }.join, kind: :records, session: session)
+    assert_equal [2, 8, 10, false, false], [full.lines, full.dropped, other.lines, full.blocked?, ingest.crowded?]
+    assert_equal [0, {}], [session.durable, full.take.last]
+    session.stored(other, 10)
+    assert_equal 10, session.durable
+  end
+
+  def test_a_record_for_which_there_is_no_room_at_all_is_refused_and_given_to_no_sink
+    full, other = ingest.sink(bound: 100), ingest.sink
+    ingest.route(nil, nil, [other, full])
+    session = ingest.session("a" * 32)
+    feed(record(1, "x" * 1_000_000), kind: :records, session: session)
+    feed((2..17).map { |number| record(number, "x" * 1_000_000) }.join, kind: :records, session: session)
+    stream = ingest.stream(:records, session: session)
+    before = [other.lines, session.received, ingest.messages]
+    assert_match(/send it again/, stream.feed(record(18) + record(19), LogIngests::TIME_NS))
+    assert_equal before, [other.lines, session.received, ingest.messages]
+    assert_nil feed(record(17), kind: :records, session: session), "it has that"
+    feed(frame("dropped"))
+    assert_equal 1, full.dropped
+    full.take
+    full.written
+    assert_nil feed(record(18), kind: :records, session: session)
+    assert_equal 18, session.received
+  end
+
+  def test_of_whom_it_is_not_known_what_a_sink_has_it_gets_nothing
+    known, unknown = ingest.sink, ingest.sink
+    ingest.route("web", nil, [known])
+    ingest.route(nil, nil, [unknown])
+    session = ingest.session("a" * 32, { known => 2, unknown => nil })
+    assert_nil feed(record(2) + record(3), kind: :records, session: session)
+    refute_predicate session, :refused?
+    assert_match(/send it again/, feed(record(4, service: "other") + record(5), kind: :records, session: session))
+    assert_equal [true, 3, 0], [session.refused?, session.received, unknown.lines]
+    session.learn({ known => 9, unknown => 3 })
+    assert_nil feed(record(3, service: "other") + record(4, service: "other") + record(5), kind: :records, session: session)
+    assert_equal [false, 1, 2], [session.refused?, unknown.lines, known.lines]
+    session.stored(known, 5)
+    assert_equal 3, session.durable
+  end
+
   def test_wrong_arguments_are_refused
     assert_raises(ArgumentError) { ingest.sink(format: :xml) }
     assert_raises(ArgumentError) { ingest.stream(:nothing) }

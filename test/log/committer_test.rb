@@ -31,6 +31,16 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
       @data.bytesize
     end
 
+    def written; end
+
+    def full?
+      false
+    end
+
+    def dropped
+      0
+    end
+
     def take(into)
       return if @data.empty? && @clients.empty?
 
@@ -57,6 +67,8 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
       @data << data
       @calls << [:write, String.new(data), clients]
     end
+
+    def prepare; end
 
     %i[sync reopen].each { |name| define_method(name) { @calls << name } }
 

@@ -8,6 +8,10 @@ require "gyre/log/session"
 
 class LogSessionTest < Minitest::Test
   Intake = Struct.new(:client_id, :received, :durable) do
+    def refused?
+      false
+    end
+
     def stored(_sink, sequence)
       self.durable = sequence
     end
@@ -66,7 +70,7 @@ class LogSessionTest < Minitest::Test
   # Another server may have stored something for it meanwhile.
   def test_where_the_output_is_shared_a_client_that_comes_again_is_asked_about_anew
     Gyre.run do
-      table = sessions(shared: true)
+      table = sessions(shared: ->(_) { true })
       assert_nil table.find("a", connection = Listening.new(0))
       first = connection.answer
       assert_same connection, first.connection
@@ -82,7 +86,7 @@ class LogSessionTest < Minitest::Test
   def test_while_one_is_asked_about_others_come_and_go
     answers = { "a" => Gyre::Queue.new, "b" => Gyre::Queue.new }
     Gyre.run do
-      table = Gyre::Log::Sessions.new(10, shared: true) { |id| answers.fetch(id).pop.call(id) }
+      table = Gyre::Log::Sessions.new(10, shared: ->(_) { true }) { |id| answers.fetch(id).pop.call(id) }
       connections = Array.new(3) { Listening.new(0) }
       connections.zip(%w[a a b]) { |connection, id| table.find(id, connection) }
       assert_equal [1, nil, nil], connections.map(&:replacements), "of a client that comes twice only the last connection waits"
@@ -97,7 +101,7 @@ class LogSessionTest < Minitest::Test
 
   def test_what_is_being_asked_can_be_given_up
     Gyre.run do |task|
-      table = Gyre::Log::Sessions.new(10, shared: true) { sleep }
+      table = Gyre::Log::Sessions.new(10, shared: ->(_) { true }) { sleep }
       table.find("a", connection = Listening.new(0))
       assert_equal 1, task.children.count
       table.stop
@@ -108,7 +112,7 @@ class LogSessionTest < Minitest::Test
 
   def test_who_has_left_before_the_answer_has_no_session
     Gyre.run do
-      table = sessions(shared: true)
+      table = sessions(shared: ->(_) { true })
       table.find("a", connection = Listening.new(nil))
       assert_nil connection.answer.connection
     end

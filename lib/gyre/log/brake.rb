@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Back-pressure: when too much is in memory, or an output is in trouble, who brings messages waits until half of the memory is free.
-# The hub asks it after each read and lets go when its timer comes. It knows neither sockets nor outputs.
+# Back-pressure: when too much is in memory, who brings messages waits until half of the memory is free. What outputs that stand still
+# have in their queues does not count: these have a bound of their own (queues.rb). The hub asks it after each read and lets go when its
+# timer comes. It knows neither sockets nor outputs.
 
 module Gyre
   module Log
@@ -15,9 +16,10 @@ module Gyre
 
       # @param loop [Gyre::Loop] gets the key :brake while it is on
       # @param limit [Integer] bytes
-      # @yieldreturn [Integer, nil] bytes in memory; nil: an output is in trouble
-      def initialize(loop, limit, &bytes)
-        @loop, @limit, @bytes = loop, limit, bytes
+      # @param stuck [#call] bytes in memory that do not count
+      # @yieldreturn [Integer] bytes in memory
+      def initialize(loop, limit, stuck, &bytes)
+        @loop, @limit, @stuck, @bytes = loop, limit, stuck, bytes
         @on = @held = false
         @count = 0
         @parked = {}.compare_by_identity
@@ -60,7 +62,7 @@ module Gyre
       # @return [Boolean]
       def crowded?(limit = @limit)
         bytes = @bytes.call
-        bytes.nil? || bytes > limit
+        bytes > limit && bytes - @stuck.call > limit
       end
 
       # @param who [#resume] waits

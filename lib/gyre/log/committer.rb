@@ -25,7 +25,7 @@ module Gyre
       # @param sync_interval [Numeric, nil] between two syncs of what no acknowledged client waits for; nil or 0: never
       # @param commit_interval [Numeric] how long after {#commit_soon} a pass is made
       def initialize(pairs, interval: 1.0, sync_interval: 60.0, commit_interval: 0.01)
-        @lanes = pairs.map { |sink, output| Lane.new(sink, output, method(:stored)) }
+        @lanes = pairs.map { |sink, output| Lane.new(sink, output, method(:stored)) { @written&.call } }
         @interval = [interval, SHORTEST_S].max
         @sync_interval = sync_interval if sync_interval&.positive?
         @commit_interval = commit_interval
@@ -34,6 +34,7 @@ module Gyre
         @pending = {} # by client id: not all of whose records are durable
         @commit_at = nil
         @stopping = @haste = false
+        @written = nil
       end
 
       # Works until {#stop}. What an output raises (none raises for a full disk or the like) ends it.
@@ -82,6 +83,21 @@ module Gyre
         deadline ? tickets.zip(@lanes).all? { |ticket, lane| lane.await_reopened(ticket, deadline) } : false
       end
 
+      # @yield when an output has written, in a task of its own
+      def on_written(&block)
+        @written = block
+      end
+
+      # @return [Integer] bytes that wait for outputs which stand still
+      def stuck_bytes
+        @lanes.sum(&:stuck_bytes)
+      end
+
+      # @return [Array<String>] the outputs that cannot write what they have at present, and why
+      def troubles
+        @lanes.filter_map(&:trouble)
+      end
+
       # Ends {#run}, without a flush.
       def stop
         @stopping = true
@@ -104,7 +120,7 @@ module Gyre
         @lanes.map { |lane| lane.unsynced_s(now) }.max || 0.0
       end
 
-      # @return [Array<Hash>] for the status: output, bytes, written, trouble, unwritten_s, unsynced_s
+      # @return [Array<Hash>] for the status: output, bytes, written, dropped, trouble, unwritten_s, unsynced_s
       def status(now = Clock.now)
         @lanes.map { |lane| lane.status(now) }
       end

@@ -174,7 +174,7 @@ module Gyre
         { services: log[:service], levels: log[:levels], logfile: log[:logfile] || log[:type].upcase, type: log[:type],
           options: log[:options], cull: log.fetch(:cull, false), raw: log.fetch(:raw, values.fetch(:raw, false)),
           format: log[:format] || values.fetch(:format, "text"), rotate: log[:rotate] || values[:rotate],
-          mode: log[:mode] || values[:mode], owner: log[:owner] || values[:owner] }
+          queue: log[:queue], when_full: log[:when_full], mode: log[:mode] || values[:mode], owner: log[:owner] || values[:owner] }
       end
     end
   end

@@ -48,7 +48,7 @@ module Gyre
         @heard_s = nil # the last tick before which something had come; nil: something came since
         @deadline_s = after(hub.limits.authentication_timeout_s)
         @state = :handshake
-        @parked = @word = @answer = false
+        @parked = @held_up = @word = @answer = false
       end
 
       # Begins, or goes on where a former process left off.
@@ -75,11 +75,15 @@ module Gyre
         end
       end
 
-      # Goes on after a pause of all reading.
-      #
-      # @return [void]
+      # An output that it brings messages for takes no more at present: it is not read until it is resumed.
+      def hold
+        @parked = @held_up = true
+      end
+
+      # Goes on after a pause.
       def resume
         @heard_s = nil
+        @held_up = false
         act do
           @parked = false
           answered if @answer
@@ -124,8 +128,6 @@ module Gyre
       end
 
       # The same client came again.
-      #
-      # @return [void]
       def replaced
         @answer = false
         @work&.give_up_session
@@ -148,7 +150,7 @@ module Gyre
       #
       # @return [Boolean] whether there may be more
       def drain
-        return false unless %i[greeting serving].include?(@state)
+        return false if @held_up || !%i[greeting serving].include?(@state)
 
         @more = false
         act { read_on }
@@ -269,7 +271,7 @@ module Gyre
       def read_on
         (@input.plain? ? 1 : SECURE_READS).times do
           read
-          break unless @more
+          break unless @more && !@parked
         end
       end
 
@@ -290,7 +292,7 @@ module Gyre
 
       def work_on(bytes)
         wrong = @work.receive(bytes, @hub.time_ns)
-        @hub.fed(@work.session, bytes.bytesize)
+        @hub.fed(@work.session, bytes.bytesize, self)
         refuse(wrong) if wrong
       end
     end

@@ -41,6 +41,7 @@ module Gyre
             @link.write(wish.answer)
             tell
             work_on(wish.rest) unless wish.rest.empty?
+            @hub.queues.greet(self, @service) unless closed?
           end
         end
       end
@@ -60,7 +61,7 @@ module Gyre
         @state = :asking
         @deadline_s = nil
         @entering = work
-        session = @hub.sessions.find(client_id, self)
+        session = @hub.sessions.find(client_id, self, @service)
         work.call(session) if session
       end
 

@@ -132,6 +132,7 @@ module Gyre
         return unless @open
         return @hub.brake.park(tap { shut }) if @hub.paused?
 
+        # What comes for an output that is full is dropped and counted: the others' shall not wait in the kernel with it.
         @hub.fed(nil, take)
       end
 

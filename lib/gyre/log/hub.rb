@@ -3,13 +3,14 @@
 # The one fiber that reads and answers everything: a keyed Gyre::Loop whose keys are doors and connections, the table of connections,
 # the clock, and the brake. Gyre::Log::Server makes it and drives it. It writes no file and waits for nothing but the loop.
 #
-# With the brake on, who brings messages is parked as soon as its socket is ready. Clients may still connect, authenticate, follow the
-# log and ask for the status.
+# With the brake on, who brings messages is parked as soon as its socket is ready; with an output's queue full (queues.rb), who brings them
+# for that. Clients may still connect, authenticate, follow the log and ask for the status.
 
 require "gyre/log/brake"
 require "gyre/log/complaints"
 require "gyre/log/connection"
 require "gyre/log/greeting"
+require "gyre/log/queues"
 require "gyre/log/rates"
 require "gyre/log/records"
 require "gyre/log/tail"
@@ -47,10 +48,12 @@ module Gyre
       attr_reader :now_s
       # @return [Brake]
       attr_reader :brake
+      # @return [Queues]
+      attr_reader :queues
       # @return [Hash{Connection => true}] all open connections
       attr_reader :connections
 
-      # @param server [Server] answers ingest, committer, sessions, limits, status_line, trouble?, report
+      # @param server [Server] answers ingest, committer, sessions, limits, routing, status_line, report
       # @param key [String, nil]
       def initialize(server, key)
         @server = server
@@ -61,7 +64,8 @@ module Gyre
         @connections, @tails = {}.compare_by_identity, {}.compare_by_identity
         @speakers, @resting = [], []
         @read = 0
-        @brake = Brake.new(@loop, @limits.memory_bytes_limit) { bytes unless server.trouble? }
+        @queues = Queues.new(@loop, server)
+        @brake = Brake.new(@loop, @limits.memory_bytes_limit, -> { @committer.stuck_bytes }) { bytes }
         room = -> { bytes < @limits.memory_bytes_limit * 2 }
         @complaints = Complaints.new(@limits.complaints_limit, room: room) { |severity, message| log(severity, message) }
         look_at_clock
@@ -100,24 +104,18 @@ module Gyre
       end
 
       # A line of the server's own.
-      #
-      # @return [void]
       def log(severity, message)
         @ingest.log("gyre", severity, message, time_ns)
       end
 
       # What is wrong with the server itself.
-      #
-      # @return [void]
       def report(message)
         @server.report(message)
       end
 
       # A fault of the server's own. To describe it in full Ruby may want to load files, and that fails without descriptors.
       #
-      # @param error [Exception]
       # @param about [String]
-      # @return [void]
       def report_fault(error, about = "")
         report("#{about}#{error.full_message(highlight: false)}")
       rescue StandardError, ScriptError
@@ -142,6 +140,7 @@ module Gyre
       def closed(connection)
         @connections.delete(connection)
         @brake.forget(connection)
+        @queues.forget(connection)
         return unless @tails.delete(connection)
 
         @loop.unwatch(:tails) if @tails.empty?
@@ -179,12 +178,13 @@ module Gyre
       # Messages have come.
       #
       # @param session [Session, nil] of an acknowledged client
-      # @param bytes [Integer]
-      # @return [void]
-      def fed(session, bytes = 0)
+      # @param who [Connection, nil] can be held back
+      def fed(session, bytes = 0, who = nil)
         session ? @committer.commit_soon(session) : @fresh = true
         @read += bytes
-        @committer.commit_now if @brake.press
+        crowded = @ingest.crowded?
+        @queues.park(who) if crowded && who
+        @committer.commit_now if @brake.press || crowded
       end
 
       # @return [Boolean] whether nobody may bring messages
@@ -252,6 +252,7 @@ module Gyre
         when :speak  then speak
         when :tails  then @tails.each_key(&:speak)
         when :brake  then @brake.look || make_room
+        when :room   then @queues.look
         else block.call(key)
         end
         make_way if @read > HASTE_BYTES
@@ -284,6 +285,7 @@ module Gyre
         look_at_clock
         @complaints.tick(@now_s)
         @rates.sample(@now_s, @ingest.messages)
+        @queues.tick(@now_s)
         @connections.keys.each(&:tick) unless held?
         due, @resting = @resting.partition { |at, _| at <= @now_s }
         due.each { |_, who| who.resume }

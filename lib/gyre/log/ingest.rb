@@ -6,11 +6,13 @@
 # (ext/gyre/log_ingest.c); test/oracle/log has the same in Ruby, for comparison only.
 #
 #   Ingest.new(services_limit: 1000)
-#   sink(format: :text, cull: false, raw: false, limit: nil, key: "gyre") → sink
+#   sink(format: :text, cull: false, raw: false, limit: nil, bound: nil, drops: false, key: "gyre") → sink
 #       format  :text, :json or :redis (see ext/gyre/log_line.h); key: the stream's name for :redis
 #       cull    a message that equals the one before becomes "Last message repeated N times"
 #       raw     a text line has the message's bytes as they came, also a line's end
 #       limit   bytes; a line that would go beyond it is dropped and counted. For a tap: no client waits for what is in it
+#       bound   bytes in it, with those taken and not written; with more it is full, and see "full" below
+#       drops   what comes while it is full is dropped and counted, and no client waits for what is in it
 #   route(service, severities, sinks)   nil for service: all that have no route of their own; nil for severities: all of them.
 #       What no route wants is counted as filtered. A second call for a service replaces the first
 #   tap(sink, service = nil), untap(sink)   the sink also gets what is routed, of one service or of all, and names no clients
@@ -20,7 +22,10 @@
 #       framing  for :syslog :octet_counting, :lines, or :auto, which looks at each message's first bytes (RFC 6587)
 #   datagram(kind, bytes, time_ns)      a message of :syslog or :json without a stream
 #   log(service, severity, message, time_ns)
-#   session(client_id, {sink => sequence}) → session     what each sink's output has stored of a client's records
+#   deliver(service, severity, message, time_ns)    the same for one that came by a stream: see "full"
+#   crowded?    whether a stream's message came for a sink that was full, since it was asked last
+#   session(client_id, {sink => sequence}) → session     what each sink's output has stored of a client's records; nil: that could not be
+#       asked, so the sink gets none of them
 #   bytesize    in incomplete messages, and in sinks without a limit, which bound nothing themselves
 #   incomplete  of these, in incomplete messages            messages, filtered    counts since the beginning
 #   services    {name => count}; beyond services_limit names, messages are counted under "(others)"
@@ -28,11 +33,18 @@
 #   sink:    bytesize, lines: what take would give; dropped: since the beginning
 #            take(into = String.new) → [into, {client_id => sequence}], or nil when there is nothing. The sink is empty then. The
 #            String given has the lines afterwards and nothing else; a large one that is given again need not be made again
+#            written: what was taken is written;  full?;  blocked?: full, and does not drop;  room?: half of the bound is free
+#            hit?: as crowded?, of this sink
 #   stream:  feed(bytes, time_ns), finish(time_ns) → nil, or a String that says what is wrong; it stays wrong
 #            rest: the incomplete message, for a stream that takes this one's place; bytesize: its size; messages: count
 #   session: client_id; received: the highest sequence number that has come, 0 before the first
 #            stored(sink, sequence): the sink's output has stored its records up to there
 #            durable: everything up to this number is stored wherever a route wants it
+#            learn({sink => sequence}): what could not be asked before;  refused?: a record came that would have needed it
+#
+# Full: a stream's messages go in all the same, up to twice the bound and 16 MB, but its reader is told by `crowded?` and reads no more
+# from it. Beyond that a record is refused (feed says so, and no sink has got it: the client sends it again), and what has no number is dropped
+# and counted; so is what nobody can hold back (datagrams, log) as soon as the sink is full.
 #
 # A record whose sequence is not above a sink's last one is not given to that sink again.
 

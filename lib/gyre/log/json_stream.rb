@@ -55,7 +55,7 @@ module Gyre
           next unless service
 
           @messages += 1
-          @ingest.log(service, severity, message, time_ns)
+          @ingest.deliver(service, severity, message, time_ns)
         end
       end
     end

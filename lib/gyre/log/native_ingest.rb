@@ -19,8 +19,8 @@ module Gyre
       end
 
       # @return [NativeSink]
-      def sink(format: :text, cull: false, raw: false, limit: nil, key: "gyre")
-        open_sink(format, cull, raw, limit, key)
+      def sink(format: :text, cull: false, raw: false, limit: nil, bound: nil, drops: false, key: "gyre")
+        open_sink(format, cull, raw, limit, bound, drops, key)
       end
 
       # @return [NativeStream, JSONStream]

@@ -5,6 +5,7 @@
 
 require "gyre/log/output/access"
 require "gyre/log/output/file"
+require "gyre/log/output/late"
 require "gyre/log/output/redis"
 require "gyre/log/output/socket"
 require "gyre/log/output/stream"
@@ -14,6 +15,7 @@ module Gyre
   module Log
     # What each output does:
     #
+    #   prepare               gets ready to write, however long that takes
     #   write(data, clients)  writes all of it, however long that takes; clients: {client id => last sequence number in data}.
     #                         Afterwards, with clients after sync, data gets other bytes: it must not be kept
     #   sync                  returns when all that was written is durable; never holds up the loop
@@ -38,7 +40,7 @@ module Gyre
         #   options (for socket: [port], as Analogger has it; for redis: stream, max_length)
         # @param key [String] the configuration's word for it, for messages
         # @param report [#call, nil] is given messages about the output's troubles
-        # @return [File, Stream, Socket, Redis]
+        # @return [File, Late, Stream, Socket, Redis]
         # @raise [ArgumentError] when the settings are wrong or the file cannot be opened; names the key
         def open(settings, key: "logfile", report: nil)
           settings = settings.to_h { |name, value| [name.to_sym, value] }
@@ -120,9 +122,18 @@ module Gyre
           # A link stays one: what rotates is the file that it leads to.
           path = ::File.realdirpath(path) if settings[:rotate] && ::File.symlink?(path)
           access = Access.new(mode: settings[:mode], owner: settings[:owner])
-          File.new(path, access: access, rotation: Rotation.from(settings[:rotate], path, key: key, report: common[:report]), **common)
+          open_file = lambda do
+            File.new(path, access: access, rotation: Rotation.from(settings[:rotate], path, key: key, report: common[:report]), **common)
+          end
+          file_or_late(path, common, open_file)
         rescue SystemCallError => error
           raise ArgumentError, "#{key}: cannot write to #{path}: #{SystemCallError.new(nil, error.errno).message}"
+        end
+
+        def file_or_late(path, common, open_file)
+          open_file.call
+        rescue *Late::ERRORS => error
+          Late.new(path, error, **common, &open_file)
         end
       end
     end

@@ -11,6 +11,8 @@ module Gyre
     # Outputs with their sinks, from `logs` and `default_log`.
     class Routing
       ABANDON_S = 1.0
+      # What becomes of messages for an output whose queue is full.
+      WHEN_FULL = %w[block drop].freeze
       # What decides which output it is, beside the file.
       OUTPUT_KEYS = %i[logfile type options format rotate mode owner].freeze
 
@@ -19,20 +21,22 @@ module Gyre
 
       # @param ingest [NativeIngest]
       # @param logs [Array<Hash>] services: Array or nil (all that no other one names), levels: Array or nil (all), logfile:, type:,
-      #   options:, cull:, raw:, format:, rotate:
+      #   options:, cull:, raw:, format:, rotate:, when_full:, queue:
       # @param default_log [String, Hash] where services without a log go: a path, or settings as in logs
       # @param levels [Array<String>, nil] for logs that name none
       # @param raw [Boolean] for logs that do not say
+      # @param queue_bytes_limit [Integer] for logs that do not say
       # @param report [#call] told of troubles of the outputs
       # @raise [ArgumentError] names what is wrong
-      def initialize(ingest, logs:, default_log:, levels: nil, raw: false, report: nil)
-        @levels, @raw, @report = levels, raw, report
+      def initialize(ingest, logs:, default_log:, levels: nil, raw: false, queue_bytes_limit: nil, report: nil)
+        @levels, @raw, @report, @queue_bytes_limit = levels, raw, report, queue_bytes_limit
         @pairs = []
+        @sinks_of = Hash.new { |sinks, service| service ? sinks[nil] : [] }
         logs = logs.map { |log| complete(log) }
         default_log = { logfile: default_log } unless default_log.is_a?(Hash)
         logs.push(complete(default_log)) unless logs.any? { |log| log[:services].nil? }
-        sinks = sinks(ingest, logs)
-        logs.zip(sinks) { |log, sink| (log[:services] || [nil]).each { |service| ingest.route(service, log[:levels], [sink]) } }
+        sinks = make_sinks(ingest, logs)
+        logs.zip(sinks) { |log, sink| (log[:services] || [nil]).each { |service| route(ingest, service, log[:levels], sink) } }
       rescue StandardError
         close
         raise
@@ -43,23 +47,33 @@ module Gyre
         @pairs.map(&:last)
       end
 
+      # @return [Array<Sink>]
+      def sinks
+        @pairs.map(&:first)
+      end
+
+      # @param service [String, nil] nil: any
+      # @return [Array<Sink>] where its messages go
+      def sinks_of(service)
+        service ? @sinks_of[service.b] : sinks
+      end
+
       # What each output has stored of a client, by sinks.
       #
       # @param client_id [String]
-      # @return [Hash{Sink => Integer}]
-      # @raise [Output::Unavailable]
-      def stored(client_id)
-        @pairs.to_h { |sink, output| [sink, output.stored_by(client_id)] }
+      # @param service [String, nil] only the outputs of this one have to be asked
+      # @return [Hash{Sink => Integer, nil}] nil: was not asked, or could not be
+      # @raise [Output::Unavailable] one that has to be asked cannot be
+      def stored(client_id, service = nil)
+        needed = sinks_of(service)
+        @pairs.to_h { |sink, output| [sink, stored_in(output, client_id, needed.include?(sink))] }
       end
 
-      # @return [Boolean] whether other servers write to one as well
-      def shared?
-        @pairs.any? { |_, output| output.shared? }
-      end
-
-      # @return [Boolean] whether one cannot write at present
-      def trouble?
-        @pairs.any? { |_, output| output.trouble }
+      # @param service [String, nil]
+      # @return [Boolean] whether other servers write to an output of this one as well
+      def shared?(service = nil)
+        needed = sinks_of(service)
+        @pairs.any? { |sink, output| output.shared? && needed.include?(sink) }
       end
 
       # @param abandon [Boolean] when one cannot write: its close would wait as well, in a thread that ends with the process
@@ -72,6 +86,17 @@ module Gyre
 
       private
 
+      def route(ingest, service, levels, sink)
+        @sinks_of[service&.b] = [sink]
+        ingest.route(service, levels, [sink])
+      end
+
+      def stored_in(output, client_id, needed)
+        output.stored_by(client_id) if needed || !output.shared?
+      rescue Output::Unavailable
+        raise if needed
+      end
+
       def complete(log)
         services = log[:services] && Array(log[:services]).map(&:to_s)
         { type: nil, options: nil, format: :text, cull: false, rotate: nil }
@@ -80,14 +105,21 @@ module Gyre
 
       # One for each output: what several logs write into one file is in order, and a client's records are counted together.
       # Culled or raw it is only if all of them say so.
-      def sinks(ingest, logs)
+      def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           output = Output.open(group.first.slice(*OUTPUT_KEYS), report: @report)
-          sink = ingest.sink(**output.sink_options, cull: group.all? { |log| log[:cull] }, raw: group.all? { |log| log[:raw] })
+          sink = ingest.sink(**output.sink_options, **queue(group), cull: group.all? { |log| log[:cull] }, raw: group.all? { |log| log[:raw] })
           @pairs.push([sink, output])
           sink
         end
         logs.map { |log| made.fetch(destination(log)) }
+      end
+
+      def queue(group)
+        wrong = group.filter_map { |log| log[:when_full] }.find { |word| !WHEN_FULL.include?(word.to_s) }
+        raise ArgumentError, "when_full: #{WHEN_FULL.join(" or ")}, not #{wrong}" if wrong
+
+        { bound: group.filter_map { |log| log[:queue] }.max || @queue_bytes_limit, drops: group.all? { |log| log[:when_full].to_s == "drop" } }
       end
 
       def destination(log)

@@ -37,6 +37,8 @@ module Gyre
       attr_reader :limits
       # @return [Sessions]
       attr_reader :sessions
+      # @return [Routing]
+      attr_reader :routing
 
       # @param bind [String, Integer, Gyre::Endpoint, Array] the main port, for Analogger's clients and ours
       # @param key [String, nil] what clients must know
@@ -60,9 +62,12 @@ module Gyre
         @report, @restart, @signals = report, restart, signals
         @inputs = Input.all(bind, inputs, tls)
         @ingest = Ingest.new(services_limit: @limits.services_limit)
-        @routing = Routing.new(@ingest, logs: logs, default_log: default_log, levels: levels, raw: raw, report: method(:report))
+        @routing = Routing.new(@ingest, logs: logs, default_log: default_log, levels: levels, raw: raw, report: method(:report),
+                                        queue_bytes_limit: [@limits.queue_bytes_limit, @limits.memory_bytes_limit].min)
         @committer = Committer.new(@routing.pairs, interval: interval, sync_interval: sync_interval)
-        @sessions = Sessions.new(@limits.sessions_limit, shared: @routing.shared?) { |id| @ingest.session(id, @routing.stored(id)) }
+        @sessions = Sessions.new(@limits.sessions_limit, shared: @routing.method(:shared?), stored: @routing.method(:stored)) do |id, stored|
+          @ingest.session(id, stored)
+        end
         @hub = Hub.new(self, key)
         @doors = []
         @reopenings = []
@@ -150,11 +155,6 @@ module Gyre
       # @return [String] JSON
       def status_line
         Status.new(self, @hub, @started_s).to_json
-      end
-
-      # @return [Boolean] whether something waits for an output that cannot write at present
-      def trouble?
-        @routing.trouble? && @committer.bytes.positive?
       end
 
       # What the server says of itself.
@@ -252,6 +252,9 @@ module Gyre
       # --- a fresh process in this one's place ---
 
       def start_anew
+        troubles = @committer.troubles
+        return report("not started anew: not everything could be written: #{troubles.join("; ")}") if troubles.any?
+
         command = @restart ? @restart.call(@doors.map { |door| door.input.to_s }.uniq) : "this server was not told how to start anew"
         return report("not started anew: #{command}") unless command.is_a?(Array)
 

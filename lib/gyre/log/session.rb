@@ -56,6 +56,11 @@ module Gyre
         @connection&.acknowledged
       end
 
+      # @return [Boolean] whether a record came for an output of which nobody knew what it has
+      def refused?
+        @intake.refused?
+      end
+
       # @return [Boolean] whether something has come that is not durable yet
       def pending?
         received > @acknowledged
@@ -67,17 +72,20 @@ module Gyre
       include Enumerable
 
       # What is being asked of the outputs: for whom, and by whom.
-      Question = Struct.new(:connection, :task)
+      Question = Struct.new(:connection, :service, :task)
       private_constant :Question
 
       # @param limit [Integer] how many without a connection are remembered; the outputs know them all the same
-      # @param shared [Boolean] clients may have been at other servers between two connections: what is known of one is asked for
-      #   again each time, in a task of its own, for the answer may be long in coming
+      # @param shared [#call] whether clients of a service may have been at other servers between two connections: what is known of one
+      #   is asked for again each time, in a task of its own, for the answer may be long in coming
+      # @param stored [#call] given a client's id and its service (nil: any), what each sink's output has stored of it
       # @yieldparam client_id [String]
-      # @yieldreturn [#received, #client_id] a session of the ingest, with what the outputs have stored
-      def initialize(limit, shared: false, &open)
+      # @yieldparam stored [Hash{Sink => Integer, nil}]
+      # @yieldreturn [#received, #client_id] a session of the ingest
+      def initialize(limit, shared: ->(_) { false }, stored: ->(*) {}, &open)
         @limit = limit
         @shared = shared
+        @stored = stored
         @open = open
         @sessions = {}
         @questions = {} # by client id
@@ -87,14 +95,17 @@ module Gyre
       #
       # @param client_id [String]
       # @param connection [#found, #replaced] the session's from now on
+      # @param service [String, nil] that its records have, as far as that is known
       # @return [Session, nil] nil: `found` is called with it later, or with the exception that came instead
-      def find(client_id, connection)
+      # @raise [Output::Unavailable]
+      def find(client_id, connection, service = nil)
         session = @sessions[client_id]
         former, session.connection = session.connection, nil if session
         former&.replaced
-        return ask(client_id, connection) if @shared && !session&.pending?
+        return ask(client_id, connection, nil) if session&.refused?
+        return ask(client_id, connection, service) if @shared.call(service) && !session&.pending?
 
-        keep(session || Session.new(@open.call(client_id)), connection)
+        keep(session || fresh(client_id, service), connection)
       end
 
       # Gives up what is being asked.
@@ -117,25 +128,35 @@ module Gyre
       private
 
       # Nobody else waits for it. Of a client that comes twice meanwhile the last connection gets the answer.
-      def ask(client_id, connection)
+      def ask(client_id, connection, service)
         question = @questions[client_id]
         former, question.connection = question.connection, connection if question
         former&.replaced
         return if former
 
-        @questions[client_id] = question = Question.new(connection)
+        @questions[client_id] = question = Question.new(connection, service)
         question.task = Task.current.async("log client #{client_id}", transient: true) { answer(client_id, question) }
         nil
       end
 
       def answer(client_id, question)
-        session = Session.new(@open.call(client_id))
+        session = learn(client_id) || fresh(client_id, question.service)
       rescue StandardError => error
         question.connection.found(error)
       else
         question.connection.found(keep(session, question.connection))
       ensure
         @questions.delete(client_id)
+      end
+
+      # Of one that has records under way only that is asked which was not known.
+      def learn(client_id)
+        session = @sessions[client_id]
+        session.intake.learn(@stored.call(client_id, nil)) || session if session&.refused? && session.pending?
+      end
+
+      def fresh(client_id, service)
+        Session.new(@open.call(client_id, @stored.call(client_id, service)))
       end
 
       def keep(session, connection)

@@ -23,7 +23,7 @@ module Gyre
       def to_h
         { version: VERSION, pid: Process.pid, uptime_s: (Process.clock_gettime(Process::CLOCK_MONOTONIC) - @started_s).round(1),
           **messages, **memory, connections: @hub.connections.size, clients: clients, sessions: @server.sessions.size,
-          outputs: @server.committer.status, services: services, **lag }
+          outputs: outputs, services: services, **lag }
       end
 
       # @return [String] one line
@@ -32,6 +32,10 @@ module Gyre
       end
 
       private
+
+      def outputs
+        @server.committer.status.zip(@server.routing.sinks).map { |output, sink| output.merge(waiting: @hub.queues.parked(sink)) }
+      end
 
       def messages
         ingest = @server.ingest

@@ -52,8 +52,14 @@ module Gyre
         rows = @status.fetch("outputs", []).map do |output|
           [output["output"], bytes(output["bytes"]), bytes(output["written"]), seconds(output["unwritten_s"]), seconds(output["unsynced_s"])]
         end
-        trouble = @status.fetch("outputs", []).filter_map { |output| output["trouble"] && "#{output["output"]}: #{output["trouble"]}" }
+        trouble = @status.fetch("outputs", []).flat_map { |output| troubles(output).map { |text| "#{output["output"]}: #{text}" } }
         [*table(%w[OUTPUT QUEUE WRITTEN UNWRITTEN UNSYNCED], rows), *trouble.map { |text| @paint.call("  ! #{fit(text, @columns - 4)}", :red) }]
+      end
+
+      def troubles(output)
+        waiting, dropped = output.values_at("waiting", "dropped").map(&:to_i)
+        [output["trouble"], ("its queue is full, #{count(waiting)} connections wait" if waiting.positive?),
+         ("#{count(dropped)} messages were dropped, for its queue was full" if dropped.positive?)].compact
       end
 
       def clients

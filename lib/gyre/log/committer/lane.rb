@@ -18,10 +18,12 @@ module Gyre
         # @param sink [NativeSink]
         # @param output [Output]
         # @param stored [#call] is given the sink and {client id => sequence number} of what is stored
-        def initialize(sink, output, stored)
+        # @yield when a batch was written
+        def initialize(sink, output, stored, &written)
           @sink = sink
           @output = output
           @stored = stored
+          @when_written = written
           @data = String.new(encoding: Encoding::BINARY) # one batch after the other, in the same memory
           @bytes = @written = 0
           @empty_at = Clock.now # when the sink was seen empty last
@@ -52,9 +54,9 @@ module Gyre
 
         # @param ticket [Integer]
         # @param deadline [Float, nil]
-        # @return [Boolean] whether it is done
+        # @return [Boolean] whether it is done, or nothing waits for an output that stands still
         def await(ticket, deadline)
-          wait_until(deadline) { @synced >= ticket }
+          wait_until(deadline) { @synced >= ticket || idle? }
         end
 
         # Has the output opened anew after what the passes until now were to write.
@@ -76,6 +78,7 @@ module Gyre
 
         # The lane's task.
         def run
+          @output.prepare
           until @stopping
             if due?(@sync_at) then sync
             elsif due?(@reopen_after) then reopen
@@ -105,8 +108,19 @@ module Gyre
           [unwritten_s(now), @unsynced_since ? now - @unsynced_since : 0.0].max
         end
 
+        # @return [Integer] bytes that wait while the output stands still
+        def stuck_bytes
+          @output.trouble || @sink.full? ? @bytes + @sink.bytesize : 0
+        end
+
+        # @return [String, nil] why it cannot write what it has
+        def trouble
+          "#{self}: #{@output.trouble}" if @output.trouble && !idle?
+        end
+
+        # @return [Hash{Symbol => Object}]
         def status(now)
-          { output: to_s, bytes: @bytes + @sink.bytesize, written: @written, trouble: @output.trouble,
+          { output: to_s, bytes: @bytes + @sink.bytesize, written: @written, dropped: @sink.dropped, trouble: @output.trouble,
             unwritten_s: unwritten_s(now).round(3), unsynced_s: unsynced_s(now).round(3) }
         end
 
@@ -131,6 +145,8 @@ module Gyre
           @writing = nil
           @written += @bytes
           @bytes = 0
+          @sink.written
+          @when_written&.call
         end
 
         def sync
@@ -140,6 +156,11 @@ module Gyre
           @unsynced_since = nil
           @synced = put
           @finished.signal
+        end
+
+        # Nothing waits, but the output is not ready.
+        def idle?
+          @output.trouble && @bytes.zero? && @sink.bytesize.zero? && @unsynced_since.nil?
         end
 
         def reopen

@@ -33,6 +33,7 @@ module Gyre
         ].freeze
 
         FORMATS = %w[text json].freeze
+        WHEN_FULL = %w[block drop].freeze
         TYPES = %w[file socket redis stdout stderr].freeze
         INPUTS = %w[syslog json].freeze
 
@@ -47,6 +48,8 @@ module Gyre
           row("format", FORMATS, "text or json"),
           row("raw", :flag, "true: line ends and separators inside messages are written as they are"),
           row("rotate", :section, "new files by size or time", table: ROTATE),
+          row("queue", :bytes, "messages for it in memory, like 16M; 32M, see limits"),
+          row("when_full", WHEN_FULL, "its queue: block: who brings more waits; drop: it is dropped and counted"),
           row("mode", :mode, "of the file, like 0640"),
           row("owner", :owner, "of the file: user, user:group or :group")
         ].freeze

@@ -8,6 +8,9 @@ module Gyre
     module Output
       # See Output for what each of them is for.
       module Defaults
+        # Called first, in the task that writes.
+        def prepare; end
+
         # Written is durable.
         def sync; end
 

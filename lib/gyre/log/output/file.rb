@@ -54,7 +54,7 @@ module Gyre
           @access = access
           @trouble = Trouble.new(path, report: report, longest_pause_s: longest_pause_s)
           @lock = Lock.new(path, @trouble, lock_patience_s)
-          open_and_recover
+          @trouble.impatient { open_and_recover }
           @rotation&.clean
         rescue SystemCallError, ArgumentError
           [@io, @journal].compact.each(&:close)

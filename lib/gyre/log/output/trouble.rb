@@ -28,6 +28,16 @@ module Gyre
           @longest_pause_s = longest_pause_s
           @text = nil
           @depth = 0
+          @impatient = false
+        end
+
+        # During the block errors are raised at once: somebody waits who can do without.
+        # @return the block's value
+        def impatient
+          @impatient = true
+          yield
+        ensure
+          @impatient = false
         end
 
         # Runs the block again and again until it raises none of these errors. Blocks may be nested: it works again when the outermost
@@ -45,6 +55,8 @@ module Gyre
           rescue Errno::EINTR
             retry
           rescue *errors => error
+            raise if @impatient
+
             meet(doing, error, meanwhile)
             sleep([pause_s, @longest_pause_s].min)
             pause_s *= 2

@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+# An output to a file that could not be opened at the start: its disk is full, or fails. It stands in the file's place and opens it as soon
+# as that can be done; until then nothing is written, and nobody knows what acknowledged clients have stored there. Made by Output.open.
+
+require "gyre/log/output/defaults"
+require "gyre/log/output/link"
+require "gyre/log/output/trouble"
+
+module Gyre
+  module Log
+    module Output
+      # The same methods as the file has.
+      class Late
+        include Defaults
+
+        # What may be over by itself. All else is a mistake in the settings.
+        ERRORS = [Errno::ENOSPC, Errno::EDQUOT, Errno::EFBIG, Errno::EIO, Errno::EROFS, Errno::ESTALE, Errno::ETIMEDOUT].freeze
+
+        # @param name [String]
+        # @param error [SystemCallError] that came when it was opened
+        # @param format [Symbol]
+        # @param report [#call, nil]
+        # @yieldreturn [File]
+        # @yieldraise [SystemCallError, ArgumentError]
+        def initialize(name, error, format: :text, report: nil, longest_pause_s: Trouble::LONGEST_PAUSE_S, &open)
+          @name = name
+          @format = format
+          @open = open
+          @trouble = Trouble.new(name, report: report, longest_pause_s: longest_pause_s)
+          @trouble.meet("open it", error, Trouble::KEPT)
+          @file = nil
+        end
+
+        # Opens it.
+        # @return [void]
+        def prepare
+          @file ||= @trouble.overcome("open it", SystemCallError, ArgumentError) { @open.call }
+        end
+
+        # @return [void]
+        def write(data, clients = nil)
+          prepare.write(data, clients)
+        end
+
+        # @return [void]
+        def sync
+          @file&.sync
+        end
+
+        # @return [void]
+        def reopen
+          @file&.reopen
+        end
+
+        # @return [void]
+        def reopen_soon
+          @file&.reopen_soon
+        end
+
+        # @return [void]
+        def close
+          @file&.close
+        end
+
+        # @param client_id [String]
+        # @return [Integer]
+        # @raise [Unavailable] until it is open
+        def stored_by(client_id)
+          raise Unavailable, "#{self}: #{trouble}" unless @file
+
+          @file.stored_by(client_id)
+        end
+
+        # @return [String, nil]
+        def trouble
+          @file ? @file.trouble : @trouble.text
+        end
+      end
+    end
+  end
+end

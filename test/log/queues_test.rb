@@ -1,0 +1,226 @@
+# frozen_string_literal: true
+
+# An output that stands still: its own clients wait, or its messages are dropped and counted; everything else goes on. The server is asked
+# over sockets; an output stands still because nothing listens where it leads to, or because a pipe is full.
+
+require "test_helper"
+require "json"
+require "support/engines"
+require "support/log_server"
+require "support/redis_server"
+require "gyre/log/records"
+
+GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE.first(1)) do
+  # Nothing listens on a port that was bound and is closed.
+  define_method(:nowhere) { @nowhere ||= TCPServer.open("127.0.0.1", 0) { |server| "127.0.0.1:#{server.local_address.ip_port}" } }
+
+  def test_one_dead_output_stops_nothing_else
+    Dir.mktmpdir do |folder|
+      devlog = File.join(folder, "devlog")
+      inputs = [{ type: "syslog", bind: ["udp://127.0.0.1:0", "unixgram://#{devlog}"] }]
+      serve(logs: [{ services: ["dead"], logfile: "tcp://#{nowhere}" }], inputs: inputs, limits: { stop_timeout_s: 0.1 }) do |server|
+        dead = acknowledged(server, "dead")
+        dead.write(record(1, service: "dead"))
+        eventually { output(server, nowhere)[:trouble] && output(server, nowhere)[:bytes].positive? }
+        shop = acknowledged(server, "shop", id: "b")
+        shop.write(record(1, service: "shop"))
+        assert_equal "ack 1\n", shop.gets
+        [Addrinfo.udp("127.0.0.1", server.server.endpoints[1].port), Addrinfo.unix(devlog, Socket::SOCK_DGRAM)].each do |address|
+          address.connect { |socket| 3.times { |number| socket.send("<14>gram: #{number}", 0) } }
+        end
+        eventually { server.lines.grep(/gram\|/).size == 6 }
+        assert_equal false, server.server.status[:paused]
+        [dead, shop].each(&:close)
+      end
+    end
+  end
+
+  # A connection with several services waits as a whole; one with others does not.
+  def test_a_full_queue_stops_who_brings_more_for_it
+    reader, writer = full_pipe
+    serve(logs: [stuck(writer, queue: 50_000)]) do |server|
+      mixed = server.client("mixed")
+      mixed.write(frame("stuck", "x" * 1000) * 60)
+      eventually { output(server, "/dev/fd")[:waiting] == 1 }
+      mixed.write(frame("mixed", "behind it"))
+      other = server.client("other")
+      other.write(frame("other", "goes on"))
+      eventually { server.lines == ["other|info|goes on"] }
+      late = server.client("stuck")
+      late.write(frame("stuck", "waits from the beginning"))
+      eventually { output(server, "/dev/fd")[:waiting] == 2 }
+      lines = Thread.new { reader.each_line.lazy.grep(/stuck/).first(61) }
+      assert_match(/waits from the beginning/, lines.value.last)
+      eventually { server.lines == ["other|info|goes on", "mixed|info|behind it"] }
+      assert_equal [0, 0], output(server, "/dev/fd").values_at(:waiting, :dropped)
+      [mixed, other, late].each(&:close)
+    end
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  def test_where_it_drops_nobody_waits_and_it_is_counted_and_told
+    reader, writer = full_pipe
+    serve(logs: [stuck(writer, queue: 20_000, when_full: "drop")]) do |server|
+      client = acknowledged(server, "stuck")
+      1.upto(100) { |number| client.write(record(number, "x" * 1000, service: "stuck")) }
+      client.write(record(101, service: "shop"))
+      client.gets until server.lines == ["shop|info|m101"]
+      assert_operator output(server, "/dev/fd")[:dropped], :>=, 80
+      assert_equal 0, output(server, "/dev/fd")[:waiting]
+      eventually { server.report.match?(/\d+ messages were dropped, for its queue is full/) }
+      reading = Thread.new { loop { reader.readpartial(100_000) } }
+      client.close
+      server.stop
+      reading.kill.join
+    end
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  # Who sends them cannot be held back.
+  def test_datagrams_for_a_full_queue_are_dropped_and_counted
+    reader, writer = full_pipe
+    serve(logs: [stuck(writer, queue: 5_000)], inputs: [{ type: "syslog", bind: ["udp://127.0.0.1:0"] }]) do |server|
+      socket = UDPSocket.new
+      socket.connect("127.0.0.1", server.server.endpoints[1].port)
+      20.times do |number|
+        socket.send("<14>stuck: #{"x" * 1000}", 0)
+        socket.send("<14>free: #{number}", 0)
+      end
+      eventually { server.lines.size == 20 }
+      assert_operator output(server, "/dev/fd")[:dropped], :>=, 14
+      reading = Thread.new { loop { reader.readpartial(100_000) } }
+      socket.close
+      server.stop
+      reading.kill.join
+    end
+  ensure
+    [reader, writer].each(&:close)
+  end
+
+  def test_redis_away_stops_only_its_own_clients
+    redis = GyreTest::RedisServer.new(need_program("redis-server"))
+    redis.kill
+    serve(logs: [{ services: ["clicks"], logfile: redis.url }]) do |server|
+      shop = acknowledged(server, "shop")
+      shop.write(record(1, service: "shop"))
+      assert_equal "ack 1\n", shop.gets
+      # Not known to need Redis by its first frame.
+      shop.write(record(2, service: "clicks"))
+      assert_match(/\Aerror: .*send it again\n\z/, shop.gets)
+      clicks = server.connect
+      clicks.write(frame("clicks", "", severity: "authentication/2 client=#{"b" * 32}"))
+      assert_nil clicks.gets, "closed; the client tries again"
+      redis.start
+      again = eventually { let_in(server, "shop") }
+      again.write(record(2, service: "clicks") + record(3, service: "shop"))
+      nil until again.gets == "ack 3\n"
+      assert_equal ["m2"], redis.entries("gyre").map { |fields| fields["message"] }
+      assert_equal ["shop|info|m1", "shop|info|m3"], server.lines.grep(/shop/)
+      [shop, clicks, again].each(&:close)
+    end
+  ensure
+    redis&.close
+  end
+
+  def test_usr2_is_refused_at_once_while_an_output_stands_still
+    serve(logs: [{ services: ["dead"], logfile: "tcp://#{nowhere}" }], restart: ->(_) { flunk }, limits: { stop_timeout_s: 0.1 }) do |server|
+      client = server.client("dead")
+      client.write(frame("dead", "hello"))
+      eventually { output(server, nowhere)[:trouble] && output(server, nowhere)[:bytes].positive? }
+      server.server.restart
+      eventually { server.report.match?(/not started anew: not everything could be written: tcp:.*refused/) }
+      client.close
+    end
+  end
+
+  # A limit on the size of files stands for the disk: the journal that the first server left cannot be written anew.
+  def test_a_server_whose_disk_is_full_at_the_start_listens_and_goes_on_when_there_is_room
+    prlimit = need_program("prlimit")
+    Dir.mktmpdir do |folder|
+      config = File.join(folder, "log.yml")
+      File.write(config, JSON.generate(port: 0, interval: 0.01, default_log: "STDOUT", logs: [{ service: "small", logfile: "#{folder}/small" }]))
+      with_program(config) { |port| store(port, "small", 1) }
+      with_program(config, rlimit_fsize: [10, Process.getrlimit(:FSIZE).last]) do |port, pid, out, err|
+        store(port, "other", 1)
+        assert_match(/\|other\|info\|m1/, out.gets)
+        assert_match(/disk full, cannot open it: File too large/, JSON.parse(status(port))["outputs"][0]["trouble"])
+        small = TCPSocket.new("127.0.0.1", port)
+        small.write(frame("small", "", severity: "authentication/2 client=#{"b" * 32}"))
+        assert_nil small.gets
+        small.close
+        assert system(prlimit, "--pid", pid.to_s, "--fsize=unlimited")
+        nil until err.gets.include?("there is room again")
+        store(port, "small", 2, id: "c")
+      end
+      assert_equal %w[m1 m2], File.read("#{folder}/small").scan(/m\d$/)
+      with_program(config, rlimit_fsize: [10, Process.getrlimit(:FSIZE).last]) do |port, pid, _, _, waiting|
+        status(port)
+        Process.kill(:TERM, pid)
+        assert_predicate waiting.call, :success?, "TERM"
+      end
+    end
+  end
+
+  private
+
+  def serve(**settings, &block)
+    GyreTest::LogServer.open(**settings, &block)
+  end
+
+  def full_pipe
+    IO.pipe.tap { |_, writer| nil while writer.write_nonblock("-" * 4096, exception: false) != :wait_writable }
+  end
+
+  def stuck(writer, **settings)
+    { services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}", **settings }
+  end
+
+  def output(server, name)
+    server.server.status[:outputs].find { |output| output[:output].include?(name) }
+  end
+
+  def frame(service, message, severity: "info")
+    Gyre::Log::Wire.frame(service, severity, message)
+  end
+
+  def record(number, message = "m#{number}", service: "web")
+    Gyre::Log::Records.encode(seq: number, time_us: 1, service: service, severity: "info", message: message)
+  end
+
+  def acknowledged(server, service, id: "a")
+    server.client(service, words: "authentication/2 client=#{id * 32}")
+  end
+
+  # As a client does: again, when it is sent away.
+  def let_in(server, service)
+    acknowledged(server, service)
+  rescue RuntimeError
+    nil
+  end
+
+  def with_program(config, **options)
+    with_subprocess(*ruby_command(GyreTest::Helpers::EXE, "log", "-c", config), **options) do |pid, out, err|
+      port = nil
+      port = err.gets[/listens on \S+:(\d+)/, 1] until port
+      yield port.to_i, pid, out, err, -> { Process.wait2(pid).last }
+    end
+  end
+
+  def store(port, service, number, id: "a")
+    client = TCPSocket.new("127.0.0.1", port)
+    client.write(frame(service, "", severity: "authentication/2 client=#{id * 32}") + record(number, service: service))
+    assert_equal ["accepted 2\n", "ack #{number}\n"], [client.gets, client.gets]
+  ensure
+    client&.close
+  end
+
+  def status(port)
+    client = TCPSocket.new("127.0.0.1", port)
+    client.write(frame("", "", severity: "authentication/2 status"))
+    client.read.lines.last
+  ensure
+    client&.close
+  end
+end
