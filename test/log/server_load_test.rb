@@ -259,7 +259,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
     server = GyreTest::LogServer.new(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }], limits: limits)
     clients = Array.new(3) { server.client("stuck") }
     clients.each { |client| client.write(frame("stuck", "info", "x" * 1000) * 150) }
-    eventually { server.server.status[:paused] }
+    eventually { waiting(server) == 3 }
     given = []
     committer = server.server.instance_variable_get(:@committer)
     committer.define_singleton_method(:flush) { |timeout_s| given << timeout_s && super(timeout_s) }

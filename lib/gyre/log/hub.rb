@@ -75,7 +75,6 @@ module Gyre
       # Serves until {#stop}.
       #
       # @yieldparam event [Object] one that is not the hub's own
-      # @return [void]
       def run(&block)
         @loop.watch_timer(:tick, tick_s, tick_s)
         begin

@@ -98,10 +98,12 @@ class LogOutputFailingDiskTest < Minitest::Test
       log.write("before\n", { ID => 1 })
       log.sync
       log.close
-      DISK.break
       reader, writer = IO.pipe
+      start, starter = IO.pipe
       child = fork do
         log = output
+        writer.write("open")
+        start.read(1)
         Thread.new do
           await("cannot sync")
           writer.write("x")
@@ -109,6 +111,9 @@ class LogOutputFailingDiskTest < Minitest::Test
         log.write(lines(2), { ID => 2 })
         log.sync
       end
+      reader.read(4)
+      DISK.break
+      starter.write("x")
       reader.read(1)
       Process.kill(:KILL, child)
       Process.wait(child)
