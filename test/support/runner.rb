@@ -66,6 +66,7 @@ module GyreTest
       @notes.concat(left, worker.printed.lines(chomp: true).grep(/\Atests: /))
       outcome = summary.failed.zero? ? "" : "  #{summary.failed} FAILED"
       puts format("%7.1f s %4d tests  %s%s", worker.seconds, summary.tests, worker.path, outcome)
+      summary.print_failures($stdout)
       puts worker.printed if @verbose || summary.failed.positive?
     end
 
