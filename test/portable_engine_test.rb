@@ -111,7 +111,7 @@ class PortableEngineTest < Minitest::Test
       told = []
       fibers = Object.new
       fibers.define_singleton_method(:interrupt) { |_fiber, error| (told << error).one? && raise(Interrupt) }
-      expiry = Gyre::Scheduler::Portable::Expiry.new(fibers, Fiber.current, IOError, "late")
+      expiry = Gyre::Scheduler::Portable::Expiry.new(fibers, Fiber.current, [IOError, "late"])
       assert_raises(Interrupt) { expiry.call }
       2.times { expiry.call }
       assert_equal %w[late late], told.map(&:message)
