@@ -260,7 +260,7 @@ module GyreTest
       end
 
       # Without its own timeout: in Ruby a push whose time is over as it is woken leaves the room that it was woken for to none
-      # (docs/ruby.md).
+      # (docs/tasks.md).
       def push(_limit_s = nil, _hold = nil)
         item = number
         @queue.push(item)
