@@ -69,7 +69,7 @@ module Gyre
           return if @told
 
           Thread.handle_interrupt(Object => :never) do
-            @fibers.interrupt(@fiber, @error = make_error)
+            @fibers.interrupt(@fiber, @error ||= make_error)
             @told = true
           end
         end
