@@ -24,9 +24,14 @@ module GyreTest
         folder = settings.fetch("folder")
         report = File.open(File.join(folder, "server.err"), "a").tap { |file| file.sync = true }
         server = Gyre::Log::Server.new(bind: settings.fetch("bind"), report: report, interval: settings.fetch("interval"), sync_interval: 1,
-                                       logs: logs(settings), default_log: { logfile: File.join(folder, "all.log"), rotate: rotation(settings) },
+                                       logs: logs(settings), default_log: default_log(settings),
                                        restart: ->(_inputs) { fresh_program(settings) })
         server.run { ready&.write("!") } ? 0 : 1
+      end
+
+      # "trace" is not among its levels: what has it is acknowledged and dropped.
+      def default_log(settings)
+        { logfile: File.join(settings.fetch("folder"), "all.log"), rotate: rotation(settings), levels: %w[debug info warn error fatal] }
       end
 
       # A service of its own file, beside the one that takes all others.
