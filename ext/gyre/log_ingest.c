@@ -250,4 +250,5 @@ void gyre_init_log_ingest(void) {
   rb_define_method(class, "keep", ingest_keep, 1);
   gyre_init_log_sink(log);
   gyre_init_log_stream(log);
+  gyre_init_log_signals(log);
 }

@@ -11,6 +11,7 @@
 void gyre_init_log_ingest(void);
 void gyre_init_log_sink(VALUE log);
 void gyre_init_log_stream(VALUE log);
+void gyre_init_log_signals(VALUE log);
 
 extern const rb_data_type_t gyre_log_ingest_type;
 

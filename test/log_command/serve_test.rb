@@ -124,6 +124,25 @@ class LogCommandServeTest < Minitest::Test
     assert_equal "", server.read("log.pid")
   end
 
+  # In the old program, when nothing looks for signals any more; in the fresh one, before it heeds them by itself.
+  def test_term_in_the_middle_of_a_restart_ends_it_with_status_0
+    { "exec" => "Process.singleton_class.prepend(Module.new { def exec(*) = Process.kill(:TERM, Process.pid) && super })",
+      "load" => "Kernel.prepend(Module.new { def require(name) = (Process.kill(:TERM, Process.pid) && nil if name == 'gyre/log/server') || super })" \
+                " if ENV.key?('GYRE_LOG_HANDOVER')" }.each do |moment, code|
+      server = log_server(GYRE, start: false)
+      File.write(server.path("#{moment}.rb"), code)
+      server.start(env: { "RUBYOPT" => "-r#{server.path("#{moment}.rb")}" })
+      socket = TCPSocket.new("127.0.0.1", server.port)
+      socket.write(Gyre::Log::Wire.frame("a", "authentication", ""))
+      assert_equal "accepted\n", socket.gets
+      Process.kill(:USR2, server.pid)
+      eventually(what: "the end at #{moment}: #{server.read("err")}") { server.gone? }
+      assert_equal 0, server.stop.exitstatus, server.read("err")
+      assert_nil socket.gets
+      socket.close
+    end
+  end
+
   def test_usr2_with_a_mistake_in_the_configuration_changes_nothing
     server = start_server
     Dir.mkdir(server.path("folder"))

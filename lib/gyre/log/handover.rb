@@ -4,6 +4,9 @@
 # what it was about. The descriptors stay open across exec; the rest is JSON in a file without a name, whose descriptor stands in
 # an environment variable. Called by Gyre::Log::Server on both sides. Nothing may be in memory when it is given: it carries no messages
 # but incomplete ones.
+#
+# INT and TERM that come just before the exec stand behind the JSON in that file (ext/gyre/log_signals.c); exe/gyre traps those that come
+# while the fresh program is being loaded. One that comes while Ruby itself starts ends the process as it ends any Ruby program.
 
 require "fcntl"
 require "json"
@@ -32,7 +35,8 @@ module Gyre
 
           file = IO.for_fd(Integer(ENV.delete(VARIABLE).split.first), "rb")
           file.rewind
-          new(JSON.parse(file.read))
+          left, signals = file.read.split("\0", 2)
+          new(JSON.parse(left), signals: signals.bytes)
         ensure
           file&.close
         end
@@ -48,7 +52,7 @@ module Gyre
           ios = doors.map { |door| door.listener.socket } + staying.keys.map(&:to_io)
           file = file(JSON.generate(listeners: doors.map { |door| listener(door) }, connections: staying.values))
           (connections - staying.keys).each(&:leave)
-          keep_open([*ios, file]) { ignoring_signals { exec(file, command) } }
+          holding_signals(file) { keep_open([*ios, file]) { ignoring_signals { exec(file, command) } } }
         ensure
           file&.close
         end
@@ -77,7 +81,7 @@ module Gyre
           Tempfile.create("gyre-log").tap do |file|
             File.unlink(file.path)
             file.binmode
-            file.write(text)
+            file.write(text, "\0")
             file.flush
           end
         end
@@ -87,6 +91,16 @@ module Gyre
           yield
         ensure
           ios.each { |io| io.close_on_exec = true }
+        end
+
+        # One that came before is with the loop by now, which gets its turn: then this task is stopped there.
+        def holding_signals(file)
+          HeldSignals.hold(file.fileno)
+          2.times { sleep 0 }
+          yield
+        ensure
+          signal = HeldSignals.release
+          Process.kill(signal, Process.pid) if signal
         end
 
         def ignoring_signals
@@ -102,8 +116,17 @@ module Gyre
         end
       end
 
+      # Asked once the server heeds signals by itself.
+      #
+      # @return [Boolean] whether it was asked to end before
+      def signalled?
+        @signals.any?
+      end
+
       # @param left [Hash{String => Array}]
-      def initialize(left)
+      # @param signals [Array<Integer>] that came before the exec
+      def initialize(left, signals: [])
+        @signals = defined?(::GYRE_EARLY_SIGNALS) ? ::GYRE_EARLY_SIGNALS.concat(signals) : signals
         @listeners = left.fetch("listeners").group_by { |listener| listener.fetch("input") }
         @connections = left.fetch("connections")
       end

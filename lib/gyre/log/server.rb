@@ -183,6 +183,7 @@ module Gyre
         @task = task
         committing = task.async("committer") { commit }
         SIGNALS.each_key { |name| @hub.loop.watch_signal(name, name) } if @signals
+        stop if @handover.signalled?
         @doors.each(&:open)
         @handover.connections(@hub, @inputs)
         yield self if block_given?

@@ -57,8 +57,8 @@ module Gyre
 
         private
 
-# The thread was killed, or had ended: what it left is in its spool, and first to be sent. Where another process has adopted that, a
-        # fresh id begins.
+        # The thread was killed, or had ended: what it left is in its spool, and first to be sent. Where another process has
+        # adopted that, a fresh id begins.
         def set_up_again
           @spooled += @backlog.spooled
           @dropped += @backlog.dropped
