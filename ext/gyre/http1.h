@@ -119,6 +119,13 @@ struct gyre_http1_usual {
   char authority[256];
 };
 
+/* Where the entries that each env sets stand in the template; see http1_env.c. */
+#define GYRE_HTTP1_ENV_PLACES 64
+struct gyre_http1_env_places {
+  int8_t values[GYRE_HTTP1_ENV_PLACES]; /* which value an entry gets, or -1 */
+  uint16_t missing;                     /* a bit for each value that has no entry there */
+};
+
 struct gyre_http1_acceptor {
   struct gyre_client client;
   struct gyre_list keeper;
@@ -142,6 +149,7 @@ struct gyre_http1_acceptor {
   struct gyre_http1_buffer output; /* for heads of answers, until the fiber parks */
   struct gyre_http1_date date;
   struct gyre_http1_usual usual;
+  struct gyre_http1_env_places places;
   uint8_t last_family, last_address[16]; /* the peer that was put into words last */
   char last_text[INET6_ADDRSTRLEN];
 };
@@ -180,7 +188,7 @@ void gyre_init_http1_handler(void);
 VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes);
 VALUE gyre_http1_field_hash(const struct gyre_http1_head *head, const char *bytes);
 void gyre_init_http1_env(void);
-void gyre_http1_env_prepare(void); /* before the first env */
+void gyre_http1_env_prepare(struct gyre_http1_acceptor *acceptor); /* before the first env */
 
 /* http1_acceptor.c: whether the present thread must not touch the connection; then the method is called in a fiber of the
  * loop's thread, and the present one waits for what it returns or raises. */

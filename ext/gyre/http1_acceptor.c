@@ -327,11 +327,11 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   Check_Type(sockets, T_ARRAY);
   Check_Type(template, T_HASH);
   if (acceptor->listeners) rb_raise(rb_eRuntimeError, "initialized twice");
-  gyre_http1_env_prepare();
   read_limits(acceptor, limits);
   acceptor->sockets = rb_ary_dup(sockets);
   acceptor->handler = handler;
   acceptor->template = template;
+  gyre_http1_env_prepare(acceptor);
   VALUE scheme = rb_hash_lookup(template, rb_str_new_cstr("rack.url_scheme"));
   acceptor->https = RB_TYPE_P(scheme, T_STRING) && strcmp(StringValueCStr(scheme), "https") == 0;
 

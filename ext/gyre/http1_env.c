@@ -233,35 +233,109 @@ static void learn_usual(struct gyre_http1_usual *usual, struct gyre_http1_connec
   memcpy(usual->address, connection->address, sizeof(usual->address));
 }
 
+/* --- what each env sets ---
+ *
+ * A copy of the template has its entries in the template's order, so their values are put in place in one pass: to look up a
+ * dozen keys would cost as much as all the rest of an env. */
+
+enum env_value {
+  ENV_METHOD,
+  ENV_SCRIPT,
+  ENV_PROTOCOL,
+  ENV_QUERY,
+  ENV_PATH,
+  ENV_URI,
+  ENV_SERVER_NAME,
+  ENV_SERVER_PORT,
+  ENV_REMOTE,
+  ENV_HIJACK,
+  ENV_EARLY_HINTS,
+  ENV_FINISHED,
+  ENV_VALUES
+};
+
+static VALUE env_keys[ENV_VALUES];
+
+struct filling {
+  VALUE env;
+  const struct gyre_http1_env_places *places;
+  const VALUE *values; /* Qundef: left as it is */
+  unsigned entry;
+};
+
+static int fill_choose(st_data_t key, st_data_t value, st_data_t argument, int error) {
+  struct filling *filling = (struct filling *)argument;
+  (void)key;
+  (void)value;
+  (void)error;
+  if (filling->entry >= GYRE_HTTP1_ENV_PLACES) return ST_STOP;
+  int place = filling->places->values[filling->entry++];
+  return place >= 0 && filling->values[place] != Qundef ? ST_REPLACE : ST_CONTINUE;
+}
+
+static int fill_replace(st_data_t *key, st_data_t *value, st_data_t argument, int existing) {
+  struct filling *filling = (struct filling *)argument;
+  (void)key;
+  (void)existing;
+  VALUE new = filling->values[filling->places->values[filling->entry - 1]];
+  *value = (st_data_t) new;
+  RB_OBJ_WRITTEN(filling->env, Qundef, new);
+  return ST_CONTINUE;
+}
+
+static void fill(VALUE env, const struct gyre_http1_env_places *places, const VALUE *values) {
+  struct filling filling = {env, places, values, 0};
+  st_foreach_with_replace(RHASH_TBL(env), fill_choose, fill_replace, (st_data_t)&filling);
+  for (int i = 0; places->missing && i < ENV_VALUES; i++) {
+    if (places->missing & (1u << i) && values[i] != Qundef) rb_hash_aset(env, env_keys[i], values[i]);
+  }
+}
+
+static int find_place(VALUE key, VALUE value, VALUE argument) {
+  struct filling *filling = (struct filling *)argument;
+  struct gyre_http1_env_places *places = (struct gyre_http1_env_places *)filling->places;
+  (void)value;
+  if (filling->entry >= GYRE_HTTP1_ENV_PLACES) return ST_STOP;
+  for (int i = 0; i < ENV_VALUES; i++) {
+    if (!RTEST(rb_equal(key, env_keys[i]))) continue;
+    places->values[filling->entry] = (int8_t)i;
+    places->missing &= (uint16_t) ~(1u << i);
+  }
+  filling->entry++;
+  return ST_CONTINUE;
+}
+
 VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
   struct gyre_http1_usual *usual = &connection->acceptor->usual;
   bool known = is_usual(usual, connection, head, bytes);
-  VALUE env = rb_hash_dup(connection->acceptor->template);
   VALUE self = connection->handle;
 
   /* Values are the app's to change, so none is shared between requests. */
-  rb_hash_aset(env, key_method, slice(bytes, head->method));
-  rb_hash_aset(env, key_script, rb_str_new(NULL, 0));
-  rb_hash_aset(env, key_protocol, rb_str_new(head->minor_version == 0 ? "HTTP/1.0" : "HTTP/1.1", 8));
-  rb_hash_aset(env, key_query, head->has_query ? slice(bytes, head->query) : rb_str_new(NULL, 0));
-  rb_hash_aset(env, key_path, slice(bytes, head->path));
-  rb_hash_aset(env, key_uri, slice(bytes, head->target));
+  VALUE values[ENV_VALUES] = {
+      [ENV_METHOD] = slice(bytes, head->method),
+      [ENV_SCRIPT] = rb_str_new(NULL, 0),
+      [ENV_PROTOCOL] = rb_str_new(head->minor_version == 0 ? "HTTP/1.0" : "HTTP/1.1", 8),
+      [ENV_QUERY] = head->has_query ? slice(bytes, head->query) : rb_str_new(NULL, 0),
+      [ENV_PATH] = slice(bytes, head->path),
+      [ENV_URI] = slice(bytes, head->target),
+      [ENV_SERVER_NAME] = known ? copy(usual->server_name) : Qundef,
+      [ENV_SERVER_PORT] = known ? copy(usual->server_port) : Qundef,
+      [ENV_REMOTE] = known ? copy(usual->remote) : gyre_http1_connection_address(connection),
+      [ENV_HIJACK] = self,
+      [ENV_EARLY_HINTS] = self,
+      [ENV_FINISHED] = rb_ary_new(),
+  };
+  VALUE env = rb_hash_dup(connection->acceptor->template);
+  fill(env, &connection->acceptor->places, values);
   set_fields(env, head, bytes);
   if (known) {
     usual->misses = 0;
-    rb_hash_aset(env, key_server_name, copy(usual->server_name));
-    rb_hash_aset(env, key_server_port, copy(usual->server_port));
-    rb_hash_aset(env, key_remote, copy(usual->remote));
     if (head->target_form == GYRE_HTTP1_TARGET_ABSOLUTE) rb_hash_aset(env, key_host, slice(bytes, head->authority));
   } else {
-    rb_hash_aset(env, key_remote, gyre_http1_connection_address(connection));
     set_server(env, connection, head, bytes);
     learn_usual(usual, connection, head, bytes, env);
   }
 
-  rb_hash_aset(env, key_hijack, self);
-  rb_hash_aset(env, key_early_hints, self);
-  rb_hash_aset(env, key_finished, rb_ary_new());
   if (head->flags & GYRE_HTTP1_CHUNKED || head->content_length > 0) {
     rb_hash_aset(env, key_input, rb_funcall(input_class, id_new, 1, self));
   }
@@ -311,6 +385,22 @@ void gyre_init_http1_env(void) {
   key_rack_protocol = constant("rack.protocol");
   key_trailers = constant("gyre.trailers");
 
+  const VALUE keys[ENV_VALUES] = {
+      [ENV_METHOD] = key_method,
+      [ENV_SCRIPT] = key_script,
+      [ENV_PROTOCOL] = key_protocol,
+      [ENV_QUERY] = key_query,
+      [ENV_PATH] = key_path,
+      [ENV_URI] = key_uri,
+      [ENV_SERVER_NAME] = key_server_name,
+      [ENV_SERVER_PORT] = key_server_port,
+      [ENV_REMOTE] = key_remote,
+      [ENV_HIJACK] = key_hijack,
+      [ENV_EARLY_HINTS] = key_early_hints,
+      [ENV_FINISHED] = key_finished,
+  };
+  memcpy(env_keys, keys, sizeof(keys));
+
   for (size_t i = 0; i < KNOWN_COUNT; i++) {
     size_t length = strlen(known_names[i]);
     unsigned slot = slot_of(known_names[i], length);
@@ -323,7 +413,11 @@ void gyre_init_http1_env(void) {
 }
 
 /* The Ruby classes are there only when a server is made. */
-void gyre_http1_env_prepare(void) {
+void gyre_http1_env_prepare(struct gyre_http1_acceptor *acceptor) {
+  struct filling filling = {Qnil, &acceptor->places, NULL, 0};
+  memset(acceptor->places.values, -1, sizeof(acceptor->places.values));
+  acceptor->places.missing = (1u << ENV_VALUES) - 1;
+  rb_hash_foreach(acceptor->template, find_place, (VALUE)&filling);
   if (input_class) return;
   input_class = rb_path2class("Gyre::HTTP1::Input");
   rb_gc_register_mark_object(input_class);
