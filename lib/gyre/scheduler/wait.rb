@@ -84,7 +84,9 @@ module Gyre
 
       # ConditionVariable#wait sleeps, and tells no scheduler what for.
       def condition_variable?
-        Place.without_own(fiber.backtrace).first(4).any? { |frame| frame.match?(/[`'](?:Thread::ConditionVariable#)?wait'/) }
+        frames = fiber.backtrace
+        frames.first(6).any? { |frame| frame.include?("/gyre/scheduler/condition_wait.rb:") } ||
+          Place.without_own(frames).first(4).any? { |frame| frame.match?(/[`'](?:Thread::ConditionVariable#)?wait'/) }
       end
     end
   end
