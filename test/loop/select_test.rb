@@ -31,6 +31,16 @@ class PortableSelectTest < Minitest::Test
     assert_empty @select.wait(0)
   end
 
+  def test_many_wake_ups_cost_one_write
+    reader = @select.instance_variable_get(:@wakeup_reader)
+    2.times do
+      1_000.times { @select.wake }
+      assert_equal ".", reader.read_nonblock(10)
+      @select.instance_variable_get(:@wakeup_writer).write(".") # what was read above
+      @select.wait(1)
+    end
+  end
+
   def test_a_descriptor_may_be_given_by_its_number
     @select.watch(@one.fileno, WRITABLE)
     assert_equal({ @one.fileno => WRITABLE }, @select.wait(1))

@@ -7,6 +7,23 @@ require "timeout"
 module SchedulerContract
   # process_wait, address_resolve, blocking_operation_wait.
   module Outside
+    # Each is a system call, and one is enough until the loop has woken up.
+    def test_many_wake_ups_cost_one_write
+      skip "test/loop/select_test.rb asks the pipe" if backend == "select"
+      skip "only Linux tells what was written" if eventfd_counts.nil?
+      with_scheduler do |scheduler|
+        before = eventfd_counts
+        1_000.times { scheduler.wakeup }
+        assert_operator eventfd_counts - before, :<=, 1 # none, where an earlier one has not been taken yet
+      end
+    end
+
+    # @return [Integer, nil] what stands in all event descriptors of this process
+    def eventfd_counts
+      files = Dir["/proc/self/fdinfo/*"].map { |path| File.read(path) rescue "" } # rubocop:disable Style/RescueModifier -- closed meanwhile
+      files.join[/eventfd-count/] && files.join.scan(/^eventfd-count:\s+(\h+)/).sum { |(count)| count.hex }
+    end
+
     def test_child_processes_run_at_once
       with_pipe do |gate, holder| # each child runs until the gate is opened, and that happens when all of them run
         started = ended = 0
