@@ -48,22 +48,33 @@ static void tell_later(struct gyre_loop *loop, struct gyre_descriptor *descripto
   }
 }
 
-/* A new backend, which is told everything. */
-static int open_anew(struct gyre_loop *loop) {
-  int error = loop->backend->open(&loop->backend_state);
-  if (error < 0) return error;
+/* A new backend is told everything. */
+static void tell_all_later(struct gyre_loop *loop) {
   for (int fd = 0; fd < loop->descriptor_capacity; fd++) {
     struct gyre_descriptor *state = &loop->descriptors[fd];
-    state->registered = state->drained = 0;
+    state->registered = state->drained = state->ended = 0;
     tell_later(loop, state);
   }
+}
+
+/* The backend reports what has ended. Without descriptors for a new one it stays. */
+static int replace(struct gyre_loop *loop) {
+  void *fresh = NULL;
+  int error = loop->backend->open(&fresh);
+  if (error < 0) return error;
+  close_backend(loop);
+  loop->backend_state = fresh;
+  tell_all_later(loop);
   return 0;
 }
 
-/* The backend cannot be used from this thread. */
+/* The backend cannot be used from this thread: at the limit of descriptors the new one takes the place of the old. */
 static int renew(struct gyre_loop *loop) {
+  if (replace(loop) == 0) return 0;
   close_backend(loop);
-  return open_anew(loop);
+  int error = loop->backend->open(&loop->backend_state);
+  if (error == 0) tell_all_later(loop);
+  return error;
 }
 
 int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation) {
@@ -109,7 +120,9 @@ int gyre_loop_move(struct gyre_loop *loop) {
   loop->event_next = loop->event_count = 0;
   loop->backend->close(loop->backend_state);
   loop->backend_state = NULL;
-  return open_anew(loop);
+  int error = loop->backend->open(&loop->backend_state);
+  if (error == 0) tell_all_later(loop);
+  return error;
 }
 
 /* --- watches --- */
@@ -323,7 +336,7 @@ static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *eve
     return; /* one of several: it waits for the first to come again */
   loop->stale = *event;
   loop->stale_turn = loop->statistics.turns;
-  if (same && age > 0 && loop->backend->capabilities & GYRE_BACKEND_EDGE) (void)renew(loop);
+  if (same && age > 0 && loop->backend->capabilities & GYRE_BACKEND_EDGE) (void)replace(loop);
 }
 
 static void deliver(struct gyre_loop *loop) {

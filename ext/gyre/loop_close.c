@@ -67,7 +67,9 @@ static VALUE tell(VALUE argument) {
   struct gyre_list *all = loops();
   for (struct gyre_list *node = all ? all->next : NULL; node && node != all; node = node->next) {
     struct gyre_loop *loop = GYRE_CONTAINER(node, struct gyre_loop, open_node);
-    if (loop->forks == forks && closing->fd < loop->descriptor_capacity) tell_watches(loop, closing->fd, closing->io);
+    if (loop->forks != forks || closing->fd >= loop->descriptor_capacity) continue;
+    if (loop->descriptors[closing->fd].holder == (uintptr_t)closing->io) loop->descriptors[closing->fd].holder = 0;
+    tell_watches(loop, closing->fd, closing->io);
   }
   return Qnil;
 }

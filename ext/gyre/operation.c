@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define END_NS INT64_C(1000000000) /* for operations in flight to end when the loop closes */
+/* For operations in flight to end when the loop closes: those that are waited for, and those that are not. The GVL is held, and
+ * the collector may be at work. */
+#define END_NS INT64_C(1000000000)
+#define UNAWAITED_END_NS INT64_C(10000000)
 
 struct gyre_operation *gyre_operation_new(enum gyre_operation_kind kind, size_t length) {
   struct gyre_operation *operation = malloc(sizeof(*operation) + length);
@@ -45,10 +48,13 @@ void gyre_loop_orphan(struct gyre_loop *loop) {
 }
 
 void gyre_loop_end_operations(struct gyre_loop *loop) {
+  int64_t limit_ns = UNAWAITED_END_NS;
   for (struct gyre_list *node = loop->operations.next; node != &loop->operations; node = node->next) {
-    loop->backend->cancel(loop->backend_state, GYRE_CONTAINER(node, struct gyre_operation, node));
+    struct gyre_operation *operation = GYRE_CONTAINER(node, struct gyre_operation, node);
+    if (operation->complete) limit_ns = END_NS;
+    loop->backend->cancel(loop->backend_state, operation);
   }
-  int64_t now_ns = gyre_timers_now(), deadline_ns = now_ns + END_NS;
+  int64_t now_ns = gyre_timers_now(), deadline_ns = now_ns + limit_ns;
   while (!gyre_list_empty(&loop->operations) && now_ns < deadline_ns) {
     struct gyre_event events[16];
     int count = loop->backend->wait(loop->backend_state, events, 16, deadline_ns - now_ns);

@@ -13,11 +13,17 @@
 #include "selector.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #define ROUNDS_LIMIT 32 /* of ready fibers, until the kernel is asked */
 #define SWEEP_NS INT64_C(100000000)
 #define SWEEP_BATCH 64
+
+/* How many forks lie between this process and the one that loaded the extension. */
+static unsigned forks;
+
+static void count_fork(void) { forks++; }
 
 static ID id_alive_p, id_transfer, id_raise, id_pending_interrupt_p;
 
@@ -92,6 +98,9 @@ struct gyre_selector *gyre_selector_get(VALUE self) {
 struct gyre_selector *gyre_selector_opened(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   if (selector->closed) rb_raise(rb_eRuntimeError, "the selector is closed");
+  /* What the kernel reports in a child would be lost to the parent. */
+  if (selector->forks != forks)
+    rb_raise(rb_eRuntimeError, "the selector belongs to the process that this one was forked from");
   return selector;
 }
 
@@ -129,6 +138,7 @@ static VALUE selector_initialize(int argc, VALUE *argv, VALUE self) {
   selector->limit.fire = time_is_over;
   selector->sweep.fire = sweep;
   selector->owner = getpid();
+  selector->forks = forks;
   selector->closed = false;
   return self;
 }
@@ -428,6 +438,7 @@ static VALUE selector_wakeup(VALUE self) {
 }
 
 void gyre_init_selector(void) {
+  pthread_atfork(NULL, NULL, count_fork);
   id_alive_p = rb_intern("alive?");
   id_transfer = rb_intern("transfer");
   id_raise = rb_intern("raise");

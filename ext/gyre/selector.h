@@ -36,6 +36,7 @@ struct gyre_selector {
   int64_t idle_ns;  /* of the last select */
   bool swept;       /* nothing ran since the descriptors were looked at */
   pid_t owner;
+  unsigned forks; /* in the owner */
   bool closed;
 };
 

@@ -543,6 +543,23 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert_equal false, @selector.wakeup
   end
 
+  def test_a_forked_child_takes_no_report_from_its_parent
+    start { @steps << wait_for(@near) }
+    @selector.select(0)
+    @far.write("x")
+    pid = fork do
+      errors = [-> { @selector.select(0) }, -> { wait_for(@near) }, -> { @selector.yield }].map do |call|
+        call.call.then { nil }
+      rescue RuntimeError => error
+        error.message[/belongs to the process/]
+      end
+      exit! errors.all? ? 0 : 1
+    end
+    assert_predicate Process.wait2(pid).last, :success?
+    @selector.select(60) while @steps.empty?
+    assert_equal [IO::READABLE], @steps
+  end
+
   def test_a_forked_child_sees_it_closed_and_leaves_the_parents_alone
     start { @steps << wait_for(@near) }
     pid = fork do
