@@ -103,8 +103,8 @@ module Gyre
       def timeout_after(duration, *exception)
         return yield(duration) if duration.nil?
 
-        require "timeout" unless exception.first || defined?(Timeout::Error)
-        exception = [Timeout::Error, *(exception[1..] || "execution expired")] unless exception.first
+        require "timeout" unless exception.first || defined?(::Timeout::Error)
+        exception = [::Timeout::Error, *(exception[1..] || "execution expired")] unless exception.first
         expiry = Expiry.new(@fibers, Fiber.current, exception)
         timer = @loop.timers.after(duration, expiry)
         begin
