@@ -16,12 +16,14 @@ struct timeout {
   VALUE fiber; /* a pooled one, or Qundef */
   VALUE id;    /* of any other one, else nil */
   VALUE duration;
+  VALUE exception; /* once it has fired; else nil */
+  bool returned;   /* the block has ended by itself */
   int count;
   VALUE arguments[3]; /* for the exception, as Kernel#raise takes them */
 };
 
 static VALUE timeout_class, never;
-static ID id_handle_interrupt;
+static ID id_handle_interrupt, id_cancellation_in;
 
 /* --- on the heap --- */
 
@@ -30,7 +32,7 @@ static void timeout_mark(void *opaque) {
   for (int i = 0; i < timeout->count; i++) rb_gc_mark(timeout->arguments[i]);
   rb_gc_mark(timeout->id);
   rb_gc_mark(timeout->duration);
-  if (timeout->scheduler && timeout->interrupt) rb_gc_mark(timeout->interrupt->exception);
+  rb_gc_mark(timeout->exception);
 }
 
 static void end_timeout(struct timeout *timeout) {
@@ -107,15 +109,34 @@ static void timeout_fire(struct gyre_timer *timer, void *context) {
   rb_protect(make_undisturbed, (VALUE)&making, &state);
   timeout->interrupt = gyre_interrupt_weakly(scheduler, fiber, timeout->id, making.exception);
   if (timeout->interrupt) timeout->interrupt->owner = &timeout->interrupt;
+  timeout->exception = making.exception;
   if (state) rb_jump_tag(state);
 }
 
 /* --- the hook --- */
 
-static VALUE timeout_body(VALUE argument) { return rb_yield(((struct timeout *)argument)->duration); }
+static VALUE timeout_body(VALUE argument) {
+  struct timeout *timeout = (struct timeout *)argument;
+  VALUE result = rb_yield(timeout->duration);
+  timeout->returned = true;
+  return result;
+}
+
+/* The timeout's exception leaves the block. What it replaced there, and must not, is raised instead: see scheduler/cancellation.rb. */
+static void prefer_cancellation(VALUE self, VALUE exception) {
+  rb_set_errinfo(Qnil);
+  VALUE before = rb_gv_get("$!");
+  VALUE cancellation = rb_funcall(self, id_cancellation_in, 2, exception, before);
+  if (!NIL_P(cancellation)) rb_exc_raise(cancellation);
+  rb_set_errinfo(exception);
+}
 
 static VALUE timeout_ensure(VALUE argument) {
-  end_timeout((struct timeout *)argument);
+  struct timeout *timeout = (struct timeout *)argument;
+  struct gyre_scheduler *scheduler = timeout->scheduler;
+  end_timeout(timeout);
+  if (!NIL_P(timeout->exception) && !timeout->returned && scheduler && rb_errinfo() == timeout->exception)
+    prefer_cancellation(scheduler->self, timeout->exception);
   return Qnil;
 }
 
@@ -152,7 +173,7 @@ static VALUE scheduler_timeout_after(int argc, VALUE *argv, VALUE self) {
   if (duration_ns < 0) return rb_yield(argv[0]);
 
   if (gyre_fiber_is_pooled(scheduler)) {
-    struct timeout timeout = {.fiber = rb_fiber_current(), .id = Qnil};
+    struct timeout timeout = {.fiber = rb_fiber_current(), .id = Qnil, .exception = Qnil};
     arm(&timeout, scheduler, duration_ns, argc, argv);
     return rb_ensure(timeout_body, (VALUE)&timeout, timeout_ensure, (VALUE)&timeout);
   }
@@ -161,6 +182,7 @@ static VALUE scheduler_timeout_after(int argc, VALUE *argv, VALUE self) {
   VALUE owner = TypedData_Make_Struct(timeout_class, struct timeout, &timeout_type, timeout);
   gyre_list_init(&timeout->node);
   timeout->fiber = Qundef;
+  timeout->exception = Qnil;
   timeout->id = gyre_fiber_id(scheduler, rb_fiber_current());
   arm(timeout, scheduler, duration_ns, argc, argv);
   gyre_list_append(&scheduler->timeouts, &timeout->node);
@@ -177,5 +199,6 @@ void gyre_init_scheduler_timeout(void) {
   rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
   rb_gc_register_mark_object(rb_obj_freeze(never));
   id_handle_interrupt = rb_intern("handle_interrupt");
+  id_cancellation_in = rb_intern("cancellation_in");
   rb_define_method(gyre_cNativeScheduler, "timeout_after", scheduler_timeout_after, -1);
 }

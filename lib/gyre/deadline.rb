@@ -133,6 +133,12 @@ module Gyre
       !@passed && (!@over || @lasting)
     end
 
+    # Whether its block has ended.
+    # @api private
+    def over?
+      @over
+    end
+
     # Whether it has passed, and its block does not tell the caller.
     # @api private
     def unheard?

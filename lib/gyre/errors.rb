@@ -52,5 +52,11 @@ module Gyre
       super(message)
       @deadline = deadline
     end
+
+    # Whether it still has to leave the block in which it was raised.
+    # @api private
+    def cancels?
+      true
+    end
   end
 end

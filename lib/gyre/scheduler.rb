@@ -8,6 +8,7 @@ require_relative "loop"
 require_relative "clock"
 require_relative "offload"
 require_relative "scheduler/async_guests"
+require_relative "scheduler/cancellation"
 require_relative "scheduler/fiber_raise"
 require_relative "scheduler/fork"
 require_relative "scheduler/sight"
@@ -16,6 +17,7 @@ module Gyre
   # What a thread's fibers wait on.
   class Scheduler
     include AsyncGuests
+    include Cancellation
     include Sight
 
     # Makes a scheduler of the engine that has the backend. A subclass of Native or Portable makes itself.

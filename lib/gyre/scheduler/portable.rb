@@ -108,7 +108,7 @@ module Gyre
         expiry = Expiry.new(@fibers, Fiber.current, exception)
         timer = @loop.timers.after(duration, expiry)
         begin
-          yield duration
+          keep_cancellation(expiry) { yield duration }
         ensure
           timer.cancel
           expiry.withdraw

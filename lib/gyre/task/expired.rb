@@ -20,6 +20,11 @@ module Gyre
         deadline.expire
       end
 
+      # @return [Boolean] whether it still has to leave the deadline's block
+      def cancels?
+        !deadline.over?
+      end
+
       # Another cancellation that was on its way through the block when this one came, and which goes first: a stop, or
       # the end of an outer deadline. One that was there before the block began, as in an ensure, does not count.
       # @param before [Exception, nil] what was on its way when the block began

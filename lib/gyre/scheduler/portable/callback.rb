@@ -57,6 +57,9 @@ module Gyre
 
       # The end of a timeout_after.
       class Expiry
+        # @return [Exception, nil] what is raised, once the time is over
+        attr_reader :error
+
         # @param exception [Array] as for Kernel#raise
         def initialize(fibers, fiber, exception)
           @fibers = fibers
