@@ -397,11 +397,18 @@ static VALUE acceptor_stop(VALUE self) {
   return self;
 }
 
+/* Bytes of a request that the loop has not read yet. An error or the peer's end is no input: such a connection may close. */
+static bool input_waits(const struct gyre_http1_connection *connection) {
+  char byte;
+  return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_idle) {
   for (struct gyre_list *node = acceptor->connections.next, *next; node != &acceptor->connections; node = next) {
     next = node->next;
     struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, node);
-    if (only_idle && (connection->handler || !connection->is_idle)) continue;
+    /* A request that has arrived is answered: its client cannot know whether it may send it again. */
+    if (only_idle && (connection->handler || !connection->is_idle || input_waits(connection))) continue;
     gyre_http1_connection_close(connection, false);
     gyre_http1_connection_free(connection);
   }

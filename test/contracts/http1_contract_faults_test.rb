@@ -424,6 +424,27 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     end
   end
 
+  # Over a Unix socket what is written has arrived when the write returns.
+  define_method(:test_draining_answers_requests_that_have_arrived_and_not_been_read) do
+    Dir.mktmpdir do |folder|
+      serve(hello, unix: File.join(folder, "s")) do |served|
+        used, fresh, idle = Array.new(3) { connect(served) }
+        [used, idle].each(&:get)
+        eventually { served.stats.values_at(:connections, :idle) == [3, 3] }
+        served.on_loop do
+          [used, fresh].each(&:request)
+          served.server.drain
+        end
+        assert idle.ended?
+        [used, fresh].each do |client|
+          assert_equal %w[hello close], client.answer.then { |answer| [answer.body, answer["connection"]] }
+          client.close
+        end
+        eventually { served.stats.values_at(:connections, :running) == [0, 0] }
+      end
+    end
+  end
+
   define_method(:test_a_shutdown_waits_for_requests_and_then_cancels_them) do
     events = Thread::Queue.new
     app = lambda do |env|

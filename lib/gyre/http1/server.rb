@@ -14,8 +14,9 @@
 #       template   frozen Hash of env entries that are the same for each request (Gyre::HTTP1::Env.template)
 #   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
 #   stop             accepts no more; may be called again. Connections go on. The sockets may be closed afterwards
-#   drain            stop, and: idle connections (also those that never sent a byte) close at once, heads that are under way
-#                    may be completed, and from now on no answer keeps its connection
+#   drain            stop, and: idle connections (also those that never sent a byte) close at once, unless bytes have arrived
+#                    that are not read yet; heads that are under way may be completed, and from now on no answer keeps its
+#                    connection
 #   interrupt(exception) → Integer   scheduler.fiber_interrupt for each fiber that runs the handler now; how many they were
 #   close            stop, and all connections close at once, whatever they do
 #   stats → Hash     of Integers: connections: (open, without hijacked ones), idle: (those without a request under way),
