@@ -76,6 +76,7 @@ struct gyre_log_sink {
   uint64_t number;
   enum gyre_log_format format;
   bool cull, raw;
+  bool origin;  /* lines say where their message comes from */
   size_t limit; /* bytes; SIZE_MAX: none */
   /* The queue of its output: with more bytes than the bound in it, the sink is full. Who sends is then told to wait; what nobody can
    * hold back, what comes beyond twice the bound and 16 MB, and all where the sink drops, is dropped and counted. */
@@ -89,9 +90,10 @@ struct gyre_log_sink {
   uint64_t turn; /* how often it was taken from */
   struct gyre_log_client *clients;
   size_t clients_count, clients_capacity;
-  /* What is culled: the message before, and how often it has come since. */
+  /* What is culled: the message before, where it came from, and how often it has come since. */
   struct gyre_log_buffer last;
-  size_t last_service, last_severity;
+  size_t last_service, last_severity, last_origin;
+  unsigned last_fields;
   bool has_last;
   uint64_t repeats;
   struct gyre_log_time repeat_time, repeat_logged_at;
@@ -163,8 +165,9 @@ struct gyre_log_hub {
   size_t bytes;      /* in incomplete messages and in sinks without a limit: those with one bound themselves */
   size_t incomplete; /* of these, the former */
   uint64_t sinks_opened;
-  bool crowded;      /* a sink was hit */
-  bool held_by_none; /* nobody can hold back who sends what is delivered now */
+  bool crowded;                         /* a sink was hit */
+  const struct gyre_log_origin *origin; /* of what is delivered now; NULL: unknown */
+  bool held_by_none;                    /* nobody can hold back who sends what is delivered now */
   struct gyre_log_time time, logged_at;
   struct gyre_log_buffer scratch;
   struct gyre_log_route *routes;
@@ -215,6 +218,7 @@ struct gyre_log_stream {
   struct gyre_log_cutter cutter;
   struct gyre_log_buffer rest;  /* an incomplete message */
   struct gyre_log_buffer lines; /* of JSON, whole ones with their ends, until the binding takes them */
+  struct gyre_log_origin origin;
   uint64_t messages;
   int wrong; /* an enum gyre_log_wrong, or 0 */
 };
@@ -223,6 +227,10 @@ struct gyre_log_stream {
 void gyre_log_stream_open(struct gyre_log_stream *stream, struct gyre_log_hub *hub, struct gyre_log_session *session,
                           enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit);
 void gyre_log_stream_close(struct gyre_log_stream *stream);
+/* Where its messages come from; once, before the first. 0 or -ENOMEM. */
+int gyre_log_stream_set_origin(struct gyre_log_stream *stream, struct gyre_log_text host, uint64_t pid);
+/* A message that was read elsewhere from one of its lines, at hub->time. As gyre_log_hub_deliver. */
+int gyre_log_stream_deliver(struct gyre_log_stream *stream, const struct gyre_log_message *message);
 /* 0, an enum gyre_log_wrong, or -ENOMEM. */
 int gyre_log_stream_feed(struct gyre_log_stream *stream, const char *bytes, size_t length, int64_t time_ns);
 /* The same, when nothing more will come. */

@@ -128,26 +128,24 @@ static VALUE ingest_untap(VALUE self, VALUE sink) {
 /* --- messages without a stream --- */
 
 /* What nobody can hold back. Returns what the hub says. */
-static int deliver_held_by_none(struct gyre_log_hub *hub, const struct gyre_log_message *message) {
+static int deliver_held_by_none(void *to, const struct gyre_log_message *message) {
+  struct gyre_log_hub *const hub = to;
   hub->held_by_none = true;
   const int result = gyre_log_hub_deliver(hub, message, NULL);
   hub->held_by_none = false;
   return result;
 }
 
-static VALUE log_message(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns,
-                         int (*deliver)(struct gyre_log_hub *, const struct gyre_log_message *)) {
-  struct gyre_log_hub *const hub = gyre_log_hub_of(self);
+VALUE gyre_log_message(struct gyre_log_hub *hub, VALUE texts[3], VALUE time_ns,
+                       int (*deliver)(void *, const struct gyre_log_message *), void *to) {
   const int64_t time = NUM2LL(time_ns);
+  VALUE service = rb_str_to_str(texts[0]), severity = rb_str_to_str(texts[1]), text = rb_str_to_str(texts[2]);
   struct gyre_log_message message = {.present = true};
-  StringValue(service);
-  StringValue(severity);
-  StringValue(text);
   message.service = gyre_log_text_of_string(&service);
   message.severity = gyre_log_text_of_string(&severity);
   message.text = gyre_log_text_of_string(&text);
   gyre_log_time_at(&hub->time, time);
-  gyre_log_check(deliver(hub, &message));
+  gyre_log_check(deliver(to, &message));
   RB_GC_GUARD(service);
   RB_GC_GUARD(severity);
   RB_GC_GUARD(text);
@@ -155,15 +153,9 @@ static VALUE log_message(VALUE self, VALUE service, VALUE severity, VALUE text, 
 }
 
 static VALUE ingest_log(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
-  return log_message(self, service, severity, text, time_ns, deliver_held_by_none);
-}
-
-static int deliver_of_stream(struct gyre_log_hub *hub, const struct gyre_log_message *message) {
-  return gyre_log_hub_deliver(hub, message, NULL);
-}
-
-static VALUE ingest_deliver(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
-  return log_message(self, service, severity, text, time_ns, deliver_of_stream);
+  struct gyre_log_hub *const hub = gyre_log_hub_of(self);
+  VALUE texts[3] = {service, severity, text};
+  return gyre_log_message(hub, texts, time_ns, deliver_held_by_none, hub);
 }
 
 static VALUE ingest_syslog_datagram(VALUE self, VALUE bytes, VALUE time_ns) {
@@ -232,15 +224,14 @@ void gyre_init_log_ingest(void) {
   rb_define_alloc_func(class, ingest_allocate);
   rb_define_singleton_method(class, "crc32", ingest_crc32, 1);
   rb_define_private_method(class, "setup", ingest_setup, 1);
-  rb_define_private_method(class, "open_sink", gyre_log_open_sink, 7);
+  rb_define_private_method(class, "open_sink", gyre_log_open_sink, 8);
   rb_define_private_method(class, "open_session", gyre_log_open_session, 2);
-  rb_define_private_method(class, "open_stream", gyre_log_open_stream, 4);
+  rb_define_private_method(class, "open_stream", gyre_log_open_stream, 6);
   rb_define_private_method(class, "syslog_datagram", ingest_syslog_datagram, 2);
   rb_define_method(class, "route", ingest_route, 3);
   rb_define_method(class, "tap", ingest_tap, -1);
   rb_define_method(class, "untap", ingest_untap, 1);
   rb_define_method(class, "log", ingest_log, 4);
-  rb_define_method(class, "deliver", ingest_deliver, 4);
   rb_define_method(class, "crowded?", ingest_is_crowded, 0);
   rb_define_method(class, "bytesize", ingest_bytesize, 0);
   rb_define_method(class, "incomplete", ingest_incomplete, 0);

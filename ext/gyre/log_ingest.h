@@ -21,10 +21,14 @@ struct gyre_log_sink *gyre_log_sink_of(VALUE sink);
 struct gyre_log_session *gyre_log_session_of(VALUE session);
 
 /* The methods of an ingest that make the others. */
-VALUE gyre_log_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE limit, VALUE bound, VALUE drops,
-                         VALUE key);
+VALUE gyre_log_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE origin, VALUE limit, VALUE bound,
+                         VALUE drops, VALUE key);
 VALUE gyre_log_open_session(VALUE self, VALUE client_id, VALUE last);
-VALUE gyre_log_open_stream(VALUE self, VALUE kind, VALUE framing, VALUE session, VALUE limit);
+VALUE gyre_log_open_stream(VALUE self, VALUE kind, VALUE framing, VALUE session, VALUE limit, VALUE host, VALUE pid);
+
+/* What sinks and streams that are given a message in Ruby do with it, at that time. */
+VALUE gyre_log_message(struct gyre_log_hub *hub, VALUE texts[3], VALUE time_ns,
+                       int (*deliver)(void *, const struct gyre_log_message *), void *to);
 
 /* Raises NoMemoryError for -ENOMEM. */
 int gyre_log_check(int result);

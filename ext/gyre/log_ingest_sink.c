@@ -37,8 +37,8 @@ static enum gyre_log_format format_of(VALUE name) {
   rb_raise(rb_eArgError, "format: one of text, json, redis, not %+" PRIsVALUE, name);
 }
 
-VALUE gyre_log_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE limit, VALUE bound, VALUE drops,
-                         VALUE key) {
+VALUE gyre_log_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE origin, VALUE limit, VALUE bound,
+                         VALUE drops, VALUE key) {
   struct gyre_log_hub *const hub = gyre_log_hub_of(self);
   const enum gyre_log_format chosen = format_of(format);
   const size_t bytes = NIL_P(limit) ? SIZE_MAX : NUM2SIZET(limit), queue = NIL_P(bound) ? SIZE_MAX : NUM2SIZET(bound);
@@ -49,6 +49,7 @@ VALUE gyre_log_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE 
   gyre_log_hub_retain(hub);
   sink->cull = RTEST(cull);
   sink->raw = RTEST(raw);
+  if (!NIL_P(origin)) sink->origin = RTEST(origin);
   sink->limit = bytes;
   sink->bound = queue;
   sink->drops = RTEST(drops);

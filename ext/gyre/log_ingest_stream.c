@@ -13,7 +13,7 @@ static void stream_free(void *pointer) {
 
 static size_t stream_size(const void *pointer) {
   const struct gyre_log_stream *const stream = pointer;
-  return sizeof(*stream) + stream->rest.capacity + stream->lines.capacity;
+  return sizeof(*stream) + stream->rest.capacity + stream->lines.capacity + stream->origin.bytes.capacity;
 }
 
 static const rb_data_type_t stream_type = {
@@ -39,16 +39,20 @@ static enum gyre_log_framing framing_of(VALUE name) {
   rb_raise(rb_eArgError, "framing: one of auto, octet_counting, lines, not %+" PRIsVALUE, name);
 }
 
-VALUE gyre_log_open_stream(VALUE self, VALUE kind, VALUE framing, VALUE session, VALUE limit) {
+VALUE gyre_log_open_stream(VALUE self, VALUE kind, VALUE framing, VALUE session, VALUE limit, VALUE host, VALUE pid) {
   struct gyre_log_hub *const hub = gyre_log_hub_of(self);
   struct gyre_log_stream *stream;
   size_t bytes;
   const enum gyre_log_kind chosen = kind_of(kind, &bytes);
   const enum gyre_log_framing framed = framing_of(framing);
+  const unsigned long long process = NIL_P(pid) ? 0 : NUM2ULL(pid);
   if (!NIL_P(limit)) bytes = NUM2SIZET(limit);
+  if (!NIL_P(host)) StringValue(host);
   struct gyre_log_session *const of = chosen == GYRE_LOG_RECORDS ? gyre_log_session_of(session) : NULL;
   VALUE object = TypedData_Make_Struct(class_stream, struct gyre_log_stream, &stream_type, stream);
   gyre_log_stream_open(stream, hub, of, chosen, framed, bytes);
+  if (!NIL_P(host)) gyre_log_check(gyre_log_stream_set_origin(stream, gyre_log_text_of_string(&host), process));
+  RB_GC_GUARD(host);
   RB_GC_GUARD(session);
   return object;
 }
@@ -70,6 +74,16 @@ static VALUE stream_feed(VALUE self, VALUE bytes, VALUE time_ns) {
 
 static VALUE stream_finish(VALUE self, VALUE time_ns) {
   return answer(gyre_log_stream_finish(stream_of(self), NUM2LL(time_ns)));
+}
+
+static int deliver_of_stream(void *to, const struct gyre_log_message *message) {
+  return gyre_log_stream_deliver(to, message);
+}
+
+static VALUE stream_deliver(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
+  struct gyre_log_stream *const stream = stream_of(self);
+  VALUE texts[3] = {service, severity, text};
+  return gyre_log_message(stream->hub, texts, time_ns, deliver_of_stream, stream);
 }
 
 static VALUE stream_bytesize(VALUE self) { return SIZET2NUM(stream_of(self)->rest.length); }
@@ -103,6 +117,7 @@ void gyre_init_log_stream(VALUE log) {
   rb_undef_alloc_func(class_stream);
   rb_define_method(class_stream, "feed", stream_feed, 2);
   rb_define_method(class_stream, "finish", stream_finish, 1);
+  rb_define_method(class_stream, "deliver", stream_deliver, 4);
   rb_define_method(class_stream, "bytesize", stream_bytesize, 0);
   rb_define_method(class_stream, "rest", stream_rest, 0);
   rb_define_method(class_stream, "take_lines", stream_take_lines, 0);

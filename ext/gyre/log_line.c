@@ -194,11 +194,52 @@ int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text k
   return gyre_log_buffer_append_text(buffer, "$1\r\n*\r\n");
 }
 
+/* In text a prefix of the message, as syslog's; in JSON and Redis fields. */
+static int append_origin(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text host,
+                         const char *pid) {
+  static const char *const before[] = {"host=", ",\"host\":\"", "$4\r\nhost\r\n"};
+  static const char *const after[] = {" ", "\"", ""}, *const named[] = {"pid=", ",\"pid\":", "$3\r\npid\r\n"};
+  const struct gyre_log_text number = {pid, strlen(pid)};
+  const int redis = format == GYRE_LOG_REDIS;
+  if (gyre_log_buffer_append_text(buffer, before[format]) < 0) return -ENOMEM;
+  if ((redis ? append_bulk(buffer, host) : append_escaped(buffer, host, format == GYRE_LOG_JSON ? OF_JSON : OF_FIELD)) <
+      0)
+    return -ENOMEM;
+  if (gyre_log_buffer_append_text(buffer, after[format]) < 0) return -ENOMEM;
+  if (number.length == 0) return 0;
+  if (gyre_log_buffer_append_text(buffer, named[format]) < 0) return -ENOMEM;
+  if (redis) return append_bulk(buffer, number);
+  return gyre_log_buffer_append_text(buffer, pid) < 0 ||
+                 (format == GYRE_LOG_TEXT && gyre_log_buffer_append(buffer, " ", 1) < 0)
+             ? -ENOMEM
+             : 0;
+}
+
+int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text host, uint64_t pid) {
+  char number[24] = "";
+  size_t ends[GYRE_LOG_FORMATS];
+  if (pid > 0) snprintf(number, sizeof(number), "%llu", (unsigned long long)pid);
+  for (int format = 0; format < GYRE_LOG_FORMATS; format++) {
+    if (append_origin(&origin->bytes, (enum gyre_log_format)format, host, number) < 0) return -ENOMEM;
+    ends[format] = origin->bytes.length;
+  }
+  for (size_t format = 0, start = 0; format < GYRE_LOG_FORMATS; start = ends[format++]) {
+    const struct gyre_log_text text = {origin->bytes.bytes + start, ends[format] - start};
+    origin->texts[format] = (struct gyre_log_origin_text){text, pid > 0 ? 2 : 1};
+  }
+  return 0;
+}
+
 int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw) {
   const struct gyre_log_text middle = line->middle, text = line->text;
   if (gyre_log_buffer_reserve(buffer, GYRE_LOG_TIME_TEXT + middle.length + text.length + 1) < 0) return -ENOMEM;
   gyre_log_buffer_put(buffer, line->time->text, GYRE_LOG_TIME_TEXT);
   gyre_log_buffer_put(buffer, middle.bytes, middle.length);
+  if (line->origin) {
+    if (gyre_log_buffer_append(buffer, line->origin->text.bytes, line->origin->text.length) < 0 ||
+        gyre_log_buffer_reserve(buffer, text.length + 1) < 0)
+      return -ENOMEM;
+  }
   if (raw || clean(text.bytes, text.length, OF_TEXT) == text.length)
     gyre_log_buffer_put(buffer, text.bytes, text.length);
   else if (append_escaped(buffer, text, OF_TEXT) < 0)
@@ -209,25 +250,32 @@ int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_lin
 int gyre_log_line_json(struct gyre_log_buffer *buffer, const struct gyre_log_line *line) {
   static const char first[] = "{\"time\":\"", logged[] = "\",\"logged_at\":\"", last[] = "\"}\n";
   const size_t fixed = sizeof(first) + sizeof(logged) + sizeof(last) + 2 * GYRE_LOG_TIME_RFC3339;
+  const struct gyre_log_text origin = line->origin ? line->origin->text : (struct gyre_log_text){NULL, 0};
   if (gyre_log_buffer_reserve(buffer, fixed + line->middle.length + line->text.length) < 0) return -ENOMEM;
   gyre_log_buffer_put(buffer, first, sizeof(first) - 1);
   gyre_log_buffer_put(buffer, line->time->rfc3339, GYRE_LOG_TIME_RFC3339);
   gyre_log_buffer_put(buffer, line->middle.bytes, line->middle.length);
-  if (append_escaped(buffer, line->text, OF_JSON) < 0 || gyre_log_buffer_reserve(buffer, fixed) < 0) return -ENOMEM;
+  if (append_escaped(buffer, line->text, OF_JSON) < 0 || gyre_log_buffer_reserve(buffer, fixed + origin.length) < 0)
+    return -ENOMEM;
   if (line->logged_at) {
     gyre_log_buffer_put(buffer, logged, sizeof(logged) - 1);
     gyre_log_buffer_put(buffer, line->logged_at->rfc3339, GYRE_LOG_TIME_RFC3339);
   }
-  gyre_log_buffer_put(buffer, last, sizeof(last) - 1);
+  gyre_log_buffer_put(buffer, last, 1);
+  gyre_log_buffer_put(buffer, origin.bytes, origin.length);
+  gyre_log_buffer_put(buffer, last + 1, sizeof(last) - 2);
   return 0;
 }
 
 int gyre_log_line_redis(struct gyre_log_buffer *buffer, const struct gyre_log_line *line,
                         struct gyre_log_text command) {
-  static const char time[] = "$4\r\ntime\r\n";
+  static const char time[] = "$4\r\ntime\r\n", counts[][4] = {"*11", "*13", "*15"};
+  const size_t start = buffer->length;
   if (gyre_log_buffer_reserve(buffer, command.length + line->middle.length) < 0) return -ENOMEM;
   gyre_log_buffer_put(buffer, command.bytes, command.length);
+  if (line->origin) memcpy(buffer->bytes + start, counts[line->origin->fields], 3);
   gyre_log_buffer_put(buffer, line->middle.bytes, line->middle.length);
   if (append_bulk(buffer, line->text) < 0 || gyre_log_buffer_append(buffer, time, sizeof(time) - 1) < 0) return -ENOMEM;
-  return append_bulk(buffer, (struct gyre_log_text){line->time->rfc3339, GYRE_LOG_TIME_RFC3339});
+  if (append_bulk(buffer, (struct gyre_log_text){line->time->rfc3339, GYRE_LOG_TIME_RFC3339}) < 0) return -ENOMEM;
+  return line->origin ? gyre_log_buffer_append(buffer, line->origin->text.bytes, line->origin->text.length) : 0;
 }

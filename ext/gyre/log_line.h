@@ -10,12 +10,25 @@
 
 enum gyre_log_format { GYRE_LOG_TEXT, GYRE_LOG_JSON, GYRE_LOG_REDIS, GYRE_LOG_FORMATS };
 
+/* What is written of where a message comes from. */
+struct gyre_log_origin_text {
+  struct gyre_log_text text;
+  unsigned fields; /* host, or host and pid; 0: unknown */
+};
+
+/* As each format has it; all zero until it is set. */
+struct gyre_log_origin {
+  struct gyre_log_buffer bytes;
+  struct gyre_log_origin_text texts[GYRE_LOG_FORMATS];
+};
+
 /* What a line is made of. */
 struct gyre_log_line {
-  struct gyre_log_text middle;           /* from gyre_log_line_middle */
-  struct gyre_log_text text;             /* the message */
-  const struct gyre_log_time *time;      /* of arrival */
-  const struct gyre_log_time *logged_at; /* NULL: unknown */
+  struct gyre_log_text middle;               /* from gyre_log_line_middle */
+  struct gyre_log_text text;                 /* the message */
+  const struct gyre_log_time *time;          /* of arrival */
+  const struct gyre_log_time *logged_at;     /* NULL: unknown */
+  const struct gyre_log_origin_text *origin; /* NULL: none */
 };
 
 /* What stands between the time and the message; the same for all messages of a service and severity. */
@@ -23,6 +36,9 @@ int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format fo
                          struct gyre_log_text severity);
 /* The beginning of each Redis command for a stream. */
 int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text key);
+
+/* Once. `pid` 0: unknown. */
+int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text host, uint64_t pid);
 
 int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw);
 int gyre_log_line_json(struct gyre_log_buffer *buffer, const struct gyre_log_line *line);

@@ -18,6 +18,7 @@ struct gyre_log_sink *gyre_log_sink_open(struct gyre_log_hub *hub, enum gyre_log
   sink->hub = hub;
   sink->number = ++hub->sinks_opened;
   sink->format = format;
+  sink->origin = format != GYRE_LOG_TEXT;
   sink->limit = sink->bound = SIZE_MAX;
   return sink;
 }
@@ -66,24 +67,37 @@ static struct gyre_log_text last_severity(const struct gyre_log_sink *sink) {
   return (struct gyre_log_text){sink->last.bytes + sink->last_service, sink->last_severity};
 }
 
-static bool is_last(const struct gyre_log_sink *sink, const struct gyre_log_channel *channel,
-                    struct gyre_log_text text) {
-  const size_t names = sink->last_service + sink->last_severity;
-  return sink->has_last && sink->last_service == channel->service_length &&
-         sink->last_severity == channel->severity_length && sink->last.length - names == text.length &&
-         memcmp(sink->last.bytes, channel->names, names) == 0 &&
-         (text.length == 0 || memcmp(sink->last.bytes + names, text.bytes, text.length) == 0);
+static struct gyre_log_origin_text last_origin(const struct gyre_log_sink *sink) {
+  const struct gyre_log_text text = {sink->last.bytes + sink->last.length - sink->last_origin, sink->last_origin};
+  return (struct gyre_log_origin_text){text, sink->last_fields};
 }
 
-static int remember(struct gyre_log_sink *sink, const struct gyre_log_channel *channel, struct gyre_log_text text) {
+static bool is_last(const struct gyre_log_sink *sink, const struct gyre_log_channel *channel, struct gyre_log_text text,
+                    const struct gyre_log_origin_text *from) {
+  const struct gyre_log_text origin = from ? from->text : (struct gyre_log_text){NULL, 0};
+  const size_t names = sink->last_service + sink->last_severity;
+  return sink->has_last && sink->last_service == channel->service_length &&
+         sink->last_severity == channel->severity_length && sink->last_origin == origin.length &&
+         sink->last.length - names == text.length + origin.length &&
+         memcmp(sink->last.bytes, channel->names, names) == 0 &&
+         (text.length == 0 || memcmp(sink->last.bytes + names, text.bytes, text.length) == 0) &&
+         (origin.length == 0 || memcmp(sink->last.bytes + names + text.length, origin.bytes, origin.length) == 0);
+}
+
+static int remember(struct gyre_log_sink *sink, const struct gyre_log_channel *channel, struct gyre_log_text text,
+                    const struct gyre_log_origin_text *from) {
+  const struct gyre_log_origin_text origin = from ? *from : (struct gyre_log_origin_text){{NULL, 0}, 0};
   const size_t names = channel->service_length + channel->severity_length;
   sink->has_last = false;
   sink->last.length = 0;
-  if (gyre_log_buffer_reserve(&sink->last, names + text.length + 1) < 0) return -ENOMEM;
+  if (gyre_log_buffer_reserve(&sink->last, names + text.length + origin.text.length + 1) < 0) return -ENOMEM;
   gyre_log_buffer_put(&sink->last, channel->names, names);
   gyre_log_buffer_put(&sink->last, text.bytes, text.length);
+  gyre_log_buffer_put(&sink->last, origin.text.bytes, origin.text.length);
   sink->last_service = channel->service_length;
   sink->last_severity = channel->severity_length;
+  sink->last_origin = origin.text.length;
+  sink->last_fields = origin.fields;
   sink->has_last = true;
   return 0;
 }
@@ -103,10 +117,12 @@ static int write_repeated(struct gyre_log_sink *sink) {
       snprintf(text, sizeof(text), "Last message repeated %llu times", (unsigned long long)sink->repeats);
   int result = gyre_log_line_middle(&middle, sink->format, last_service(sink), last_severity(sink));
   if (result == 0) {
+    const struct gyre_log_origin_text origin = last_origin(sink);
     const struct gyre_log_line line = {gyre_log_text_of(&middle),
                                        {text, (size_t)length},
                                        &sink->repeat_time,
-                                       sink->repeat_has_logged_at ? &sink->repeat_logged_at : NULL};
+                                       sink->repeat_has_logged_at ? &sink->repeat_logged_at : NULL,
+                                       origin.fields > 0 ? &origin : NULL};
     result = write_line(sink, &line);
   }
   if (result == 0) sink->repeats = 0;
@@ -117,12 +133,14 @@ static int write_repeated(struct gyre_log_sink *sink) {
 int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel, struct gyre_log_text text,
                       const struct gyre_log_time *logged_at) {
   struct gyre_log_buffer *const middle = &channel->middles[sink->format];
+  const struct gyre_log_origin *const from = sink->origin ? sink->hub->origin : NULL;
+  const struct gyre_log_origin_text *const origin = from ? &from->texts[sink->format] : NULL;
   if (sink->cull) {
-    if (is_last(sink, channel, text)) {
+    if (is_last(sink, channel, text, origin)) {
       repeat(sink, logged_at);
       return 0;
     }
-    if (write_repeated(sink) < 0 || remember(sink, channel, text) < 0) return -ENOMEM;
+    if (write_repeated(sink) < 0 || remember(sink, channel, text, origin) < 0) return -ENOMEM;
   }
   if (middle->length == 0) {
     const struct gyre_log_text service = {channel->names, channel->service_length};
@@ -132,7 +150,7 @@ int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *chann
       return -ENOMEM;
     }
   }
-  return write_line(sink, &(struct gyre_log_line){gyre_log_text_of(middle), text, &sink->hub->time, logged_at});
+  return write_line(sink, &(struct gyre_log_line){gyre_log_text_of(middle), text, &sink->hub->time, logged_at, origin});
 }
 
 int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark) {

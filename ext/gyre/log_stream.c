@@ -17,6 +17,21 @@ void gyre_log_stream_open(struct gyre_log_stream *stream, struct gyre_log_hub *h
   if (session) session->references++;
 }
 
+int gyre_log_stream_set_origin(struct gyre_log_stream *stream, struct gyre_log_text host, uint64_t pid) {
+  return gyre_log_origin_set(&stream->origin, host, pid);
+}
+
+/* What is delivered from here on comes from this stream. */
+static struct gyre_log_hub *enter(struct gyre_log_stream *stream) {
+  if (stream->origin.bytes.length > 0) stream->hub->origin = &stream->origin;
+  return stream->hub;
+}
+
+static int leave(struct gyre_log_stream *stream, int result) {
+  stream->hub->origin = NULL;
+  return result;
+}
+
 static void drop_rest(struct gyre_log_stream *stream) {
   stream->hub->bytes -= stream->rest.length;
   stream->hub->incomplete -= stream->rest.length;
@@ -27,6 +42,7 @@ void gyre_log_stream_close(struct gyre_log_stream *stream) {
   if (!stream->hub) return;
   drop_rest(stream);
   gyre_log_buffer_free(&stream->lines);
+  gyre_log_buffer_free(&stream->origin.bytes);
   gyre_log_session_release(stream->session);
   gyre_log_hub_release(stream->hub);
   stream->hub = NULL;
@@ -55,6 +71,10 @@ static int collect(struct gyre_log_stream *stream, struct gyre_log_text line) {
   gyre_log_buffer_put(&stream->lines, line.bytes, line.length);
   gyre_log_buffer_put(&stream->lines, "\n", 1);
   return 0;
+}
+
+int gyre_log_stream_deliver(struct gyre_log_stream *stream, const struct gyre_log_message *message) {
+  return leave(stream, gyre_log_hub_deliver(enter(stream), message, stream->session));
 }
 
 static int deliver(struct gyre_log_stream *stream, const struct gyre_log_message *message) {
@@ -94,10 +114,8 @@ static int complete(struct gyre_log_stream *stream, const char **bytes, size_t *
   return 0;
 }
 
-int gyre_log_stream_feed(struct gyre_log_stream *stream, const char *bytes, size_t length, int64_t time_ns) {
+static int feed(struct gyre_log_stream *stream, const char *bytes, size_t length) {
   struct gyre_log_message message;
-  if (stream->wrong) return stream->wrong;
-  gyre_log_time_at(&stream->hub->time, time_ns);
   const int result = complete(stream, &bytes, &length);
   if (result != 0) return result;
   while (length > 0) {
@@ -112,13 +130,20 @@ int gyre_log_stream_feed(struct gyre_log_stream *stream, const char *bytes, size
   return 0;
 }
 
+int gyre_log_stream_feed(struct gyre_log_stream *stream, const char *bytes, size_t length, int64_t time_ns) {
+  if (stream->wrong) return stream->wrong;
+  gyre_log_time_at(&enter(stream)->time, time_ns);
+  return leave(stream, feed(stream, bytes, length));
+}
+
 int gyre_log_stream_finish(struct gyre_log_stream *stream, int64_t time_ns) {
   struct gyre_log_message message;
   if (stream->wrong || stream->rest.length == 0) return stream->wrong;
   gyre_log_time_at(&stream->hub->time, time_ns);
   const long wrong = gyre_log_cut_last(&stream->cutter, stream->rest.bytes, stream->rest.length, &message);
   if (wrong < 0) return fail(stream, wrong);
-  const int result = deliver(stream, &message);
+  enter(stream);
+  const int result = leave(stream, deliver(stream, &message));
   drop_rest(stream);
   return result != 0 ? refuse(stream, result) : 0;
 }

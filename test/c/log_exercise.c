@@ -13,12 +13,14 @@
 static const struct {
   const char *name;
   enum gyre_log_format format;
-  bool cull, raw;
+  bool cull, raw, origin;
   size_t limit;
 } sink_kinds[SINKS] = {
-    {"text", GYRE_LOG_TEXT, false, false, SIZE_MAX},   {"json", GYRE_LOG_JSON, false, false, SIZE_MAX},
-    {"redis", GYRE_LOG_REDIS, false, false, SIZE_MAX}, {"culled", GYRE_LOG_TEXT, true, false, SIZE_MAX},
-    {"raw", GYRE_LOG_TEXT, false, true, 300},          {"tap", GYRE_LOG_JSON, true, false, SIZE_MAX}};
+    {"text", GYRE_LOG_TEXT, false, false, false, SIZE_MAX},  {"json", GYRE_LOG_JSON, false, false, true, SIZE_MAX},
+    {"redis", GYRE_LOG_REDIS, false, false, true, SIZE_MAX}, {"culled", GYRE_LOG_TEXT, true, false, true, SIZE_MAX},
+    {"raw", GYRE_LOG_TEXT, false, true, true, 300},          {"tap", GYRE_LOG_JSON, true, false, true, SIZE_MAX}};
+/* As in test/log/verdicts.rb: nothing that a client may send, so that all of it has to be escaped. */
+static const struct gyre_log_text host = {"w\"b|\n\x9b", 6};
 
 struct setting {
   struct gyre_log_hub *hub;
@@ -52,6 +54,7 @@ static void open_setting(struct setting *setting, const struct log_exercise_inpu
     struct gyre_log_sink *const sink = need(gyre_log_sink_open(setting->hub, sink_kinds[i].format, key));
     sink->cull = sink_kinds[i].cull;
     sink->raw = sink_kinds[i].raw;
+    sink->origin = sink_kinds[i].origin;
     sink->limit = sink_kinds[i].limit;
     setting->sinks[i] = sink;
   }
@@ -64,6 +67,8 @@ static void open_setting(struct setting *setting, const struct log_exercise_inpu
     gyre_log_session_mark(setting->session, setting->sinks[1]->number)->last = 2;
   }
   gyre_log_stream_open(&setting->stream, setting->hub, setting->session, input->kind, input->framing, input->limit);
+  if (input->kind == GYRE_LOG_SYSLOG) return;
+  if (gyre_log_stream_set_origin(&setting->stream, host, input->kind == GYRE_LOG_RECORDS ? 4711 : 0) < 0) abort();
 }
 
 /* In another order than they were opened in. */

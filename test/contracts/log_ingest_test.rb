@@ -237,7 +237,7 @@ class LogIngestContractTest < Minitest::Test
     assert_equal [true, true, false, false], [ingest.crowded?, full.hit?, ingest.crowded?, full.hit?]
     ingest.log("web", "info", "own", LogIngests::TIME_NS)
     ingest.datagram(:syslog, "<14>web: gram", LogIngests::TIME_NS)
-    ingest.deliver("web", "info", "json", LogIngests::TIME_NS)
+    ingest.stream(:json).feed(%({"service":"web","message":"json"}\n), LogIngests::TIME_NS)
     assert_equal [2, 3, true], [full.dropped, full.lines, ingest.crowded?]
     full.take
     assert_equal [true, 0], [full.full?, full.bytesize], "what is taken and not written counts"

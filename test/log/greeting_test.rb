@@ -11,15 +11,15 @@ class LogGreetingTest < Minitest::Test
   def test_the_old_wire_is_asked_for_with_any_severity
     ["authentication", "", "info", "authentication2", "Authentication/2 tail"].each do |words|
       wish = read("web", words)
-      assert_equal [:analogger, "web", nil, "", "accepted\n"], [*wish.to_a, wish.answer], words
+      assert_equal [:analogger, "web", nil, "", "", "accepted\n"], [*wish.to_a, wish.answer], words
     end
   end
 
   def test_more_words_ask_for_more
     id = "0123456789ABCDEF0123456789abcdef"
-    assert_equal [:records, "web", id.downcase, ""], read("web", "authentication/2 client=#{id}").to_a
-    assert_equal [:tail, "web", nil, ""], read("web", "authentication/2 tail").to_a
-    assert_equal [:status, "", nil, ""], read("", "authentication/2  status ").to_a
+    assert_equal [:records, "web", id.downcase, "", ""], read("web", "authentication/2 client=#{id}").to_a
+    assert_equal [:tail, "web", nil, "", ""], read("web", "authentication/2 tail").to_a
+    assert_equal [:status, "", nil, "", ""], read("", "authentication/2  status ").to_a
     assert_equal "accepted 2\n", read("", "authentication/2 status").answer
   end
 
@@ -29,6 +29,7 @@ class LogGreetingTest < Minitest::Test
     assert_equal [:records, identity.client_id], read("web", "#{words} secret=#{identity.secret}").to_a.values_at(0, 2)
     assert_equal :records, read("web", "#{words.upcase.sub("AUTHENTICATION/2 CLIENT", "authentication/2 client")} secret=#{identity.secret}").kind
     assert_equal :records, read("web", "#{words} secret=#{identity.secret} later=word x=").kind
+    assert_equal " later=word x=", read("web", "#{words} secret=#{identity.secret} later=word x=").words
     [words, "#{words} secret=#{other.secret}", "authentication/2 client=#{"a" * 32} secret=#{other.secret}"].each do |wrong|
       assert_equal "the client id is another client's", read("web", wrong), wrong
     end

@@ -111,6 +111,20 @@ GyreTest::Engines.test_case("LogServerSignalsTest", backends: GyreTest::Engines:
   end
 
   # The fresh process has to ask what is stored before it goes on with a connection.
+  def test_where_messages_come_from_is_known_after_a_restart
+    serve(origin: true) do |server|
+      plain = server.client("web")
+      records = server.client("web", "authentication/2 client=#{"a" * 32} host=far pid=4711")
+      server.restart
+      records.write(record(1))
+      assert_equal "ack 1\n", records.gets
+      plain.write(frame("web", "info", "plain"))
+      expected = ["web|info|host=127.0.0.1 plain", "web|info|host=far pid=4711 record 1"]
+      eventually { server.messages.sort == expected }
+      [plain, records].each(&:close)
+    end
+  end
+
   def test_a_connection_survives_a_restart_also_where_redis_has_to_be_asked
     redis = GyreTest::RedisServer.new(need_program("redis-server"))
     serve(default_log: { logfile: redis.url }) do |server|

@@ -17,9 +17,11 @@ module LogVerdicts
   CLIENT = "0123456789abcdef" * 2
   # As in test/c/log_exercise.c.
   SINKS = {
-    "text" => {}, "json" => { format: :json }, "redis" => { format: :redis, key: "k" }, "culled" => { cull: true },
-    "raw" => { raw: true, limit: 300 }, "tap" => { format: :json, cull: true }
+    "text" => {}, "json" => { format: :json }, "redis" => { format: :redis, key: "k" }, "culled" => { cull: true, origin: true },
+    "raw" => { raw: true, limit: 300, origin: true }, "tap" => { format: :json, cull: true }
   }.freeze
+
+  ORIGINS = { records: { host: "w\"b|\n\x9b", pid: 4711 }, analogger: { host: "w\"b|\n\x9b" } }.freeze
 
   class << self
     # @param ingest_class [Class] Gyre::Log::NativeIngest or LogOracle::Ingest
@@ -30,7 +32,7 @@ module LogVerdicts
       ingest = ingest_class.new(services_limit: 2)
       sinks = sinks(ingest)
       session = ingest.session(CLIENT, { sinks["json"] => 2 }) if input.kind == :records
-      stream = ingest.stream(input.kind, session: session, limit: input.limit, framing: input.framing)
+      stream = ingest.stream(input.kind, session: session, limit: input.limit, framing: input.framing, **ORIGINS.fetch(input.kind, {}))
       verdict = { "wrong" => feed(stream, input.bytes, first || input.bytes.bytesize, step), "rest" => stream.bytesize }
       verdict.update("end" => stream.finish(TIME_NS).to_s, "messages" => [stream.messages, ingest.messages],
         "filtered" => ingest.filtered, "received" => session ? session.received : 0,

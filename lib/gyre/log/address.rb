@@ -2,6 +2,7 @@
 
 # Where a log client's server is and what the client shows there. Made by Gyre::Log::Client, read by Gyre::Log::Uplink. Immutable.
 
+require "gyre/log/origin"
 require "gyre/log/wire"
 
 module Gyre
@@ -33,10 +34,13 @@ module Gyre
 
       # The frame that opens a connection.
       # @param identity [Identity, nil] nil for the old protocol
+      # @param adopted [Boolean] whether the records are another process's, which has ended
       # @return [String]
-      def authentication(identity)
+      def authentication(identity, adopted: false)
         words = "authentication"
         words += "/2 client=#{identity.client_id}#{" secret=#{identity.secret}" if identity.secret}" if identity
+        origin = Origin.words(adopted ? nil : Process.pid) if identity
+        words += " #{origin}" if origin && room?(words, origin)
         Wire.frame(@service, words, @key)
       end
 
@@ -51,6 +55,11 @@ module Gyre
       end
 
       private
+
+      # A key may be so long that a frame has no room for more.
+      def room?(*parts)
+        Wire::FRAME_BYTES_LEAST + [@service, *parts, @key].sum(&:bytesize) + 1 < Wire::FRAME_BYTES_LIMIT
+      end
 
       def context(tls)
         return tls unless tls == true || tls.is_a?(Hash)

@@ -154,7 +154,8 @@ module Gyre
           bind: addresses, key: key, logs: values.fetch(:logs, []).map { |log| log_settings(log) },
           default_log: log_settings({ logfile: default_log, cull: values[:cull], levels: levels }.compact), levels: levels,
           interval: values.fetch(:interval, DEFAULT_INTERVAL_S), sync_interval: (sync unless sync.zero?),
-          inputs: values.fetch(:inputs, []), tls: values[:tls], limits: values.fetch(:limits, {}), raw: values.fetch(:raw, false)
+          inputs: values.fetch(:inputs, []), tls: values[:tls], limits: values.fetch(:limits, {}), raw: values.fetch(:raw, false),
+          origin: values[:origin]
         }
       end
 
@@ -173,6 +174,7 @@ module Gyre
       def log_settings(log)
         { services: log[:service], levels: log[:levels], logfile: log[:logfile] || log[:type].upcase, type: log[:type],
           options: log[:options], cull: log.fetch(:cull, false), raw: log.fetch(:raw, values.fetch(:raw, false)),
+          origin: log.fetch(:origin, values[:origin]),
           format: log[:format] || values.fetch(:format, "text"), rotate: log[:rotate] || values[:rotate],
           queue: log[:queue], when_full: log[:when_full], mode: log[:mode] || values[:mode], owner: log[:owner] || values[:owner] }
       end

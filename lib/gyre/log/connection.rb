@@ -39,8 +39,9 @@ module Gyre
       # @param transport [Transport::Plain]
       # @param peer [String]
       # @param input [Input] through which it came
-      def initialize(hub, transport, peer, input)
-        @hub, @peer, @input = hub, peer, input
+      # @param origin [Origin, nil] where its messages come from, unless the client says it
+      def initialize(hub, transport, peer, input, origin = nil)
+        @hub, @peer, @input, @origin = hub, peer, input, origin
         @kind = input.kind
         @transport = transport
         @link = Link.new(hub, self, transport)
@@ -173,9 +174,8 @@ module Gyre
       def handed
         return unless @input.plain? && %i[greeting serving].include?(@state)
 
-        { descriptor: to_io.fileno, peer: @peer, input: @input.to_s, bytes: @bytes, kind: @work && @kind,
-          service: Handover.pack(@service.to_s), greeting: Handover.pack(@greeting.to_s), unsent: Handover.pack(@link.unsent),
-          **(@work ? @work.to_h : {}) }
+        texts = { service: @service, greeting: @greeting, unsent: @link.unsent }.transform_values { |text| Handover.pack(text.to_s) }
+        { descriptor: to_io.fileno, peer: @peer, input: @input.to_s, bytes: @bytes, kind: @work && @kind, **texts, **@origin.to_h, **@work.to_h }
       end
 
       # @return [void]

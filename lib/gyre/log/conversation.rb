@@ -27,6 +27,7 @@ module Gyre
         @greeting = nil
         @kind = wish.kind
         @service = wish.service
+        @origin = Origin.claimed(wish.words, @origin)
         case @kind
         when :status then linger("#{wish.answer}#{@hub.server.status_line}\n")
         when :reopen then reopen(wish)
@@ -74,13 +75,14 @@ module Gyre
 
       def feed(session, told = 0, acknowledged = 0)
         session&.acknowledge(acknowledged)
-        Feed.new(@hub.stream(@kind, session, @input.framing), session, told: told)
+        Feed.new(@hub.stream(@kind, session, @input.framing, (@origin unless @kind == :syslog)), session, told: told)
       end
 
       # Where a former process left off.
       def go_on(left)
         @bytes = left.fetch("bytes")
         @state = :greeting
+        @origin = Origin.new(*left.values_at("host", "pid")) if left["host"]
         kind = left.fetch("kind") or return catch_up(left, "greeting")
         @kind = kind.to_sym
         @service = Handover.unpack(left.fetch("service"))

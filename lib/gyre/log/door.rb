@@ -4,6 +4,7 @@
 # from a Gyre::Log::Input by the server. They know no protocol.
 
 require "gyre/log/connection"
+require "gyre/log/origin"
 require "gyre/log/transport"
 
 module Gyre
@@ -82,14 +83,14 @@ module Gyre
       end
 
       def admit(socket, address)
-        peer = peer(socket, address)
+        peer, origin = peer(socket, address)
         return turn_away(socket, peer) if @hub.full?
 
         if address.ip?
           socket.setsockopt(:TCP, :NODELAY, true)
           socket.setsockopt(:SOCKET, :KEEPALIVE, true)
         end
-        @hub.admit(Connection.new(@hub, @input.transport(socket), peer, @input))
+        @hub.admit(Connection.new(@hub, @input.transport(socket), peer, @input, origin))
       rescue SystemCallError # it has gone again
         socket.close
       end
@@ -103,13 +104,14 @@ module Gyre
         socket.close
       end
 
+      # @return [Array(String, Origin)]
       def peer(socket, address)
-        return address.inspect_sockaddr if address.ip?
+        return [address.inspect_sockaddr, Origin.seen(address)] if address.ip?
 
         pid, uid, = socket.getsockopt(:SOCKET, :PEERCRED).unpack("i3")
-        "#{@listener} (process #{pid}, user #{uid})"
+        ["#{@listener} (process #{pid}, user #{uid})", Origin.seen(address, (pid if pid.positive?))] # 0: beyond its namespace
       rescue SystemCallError, SocketError
-        @listener.to_s # a system without such a thing
+        [@listener.to_s, Origin.seen(address)] # a system without such a thing
       end
     end
 

@@ -5,7 +5,8 @@
 #
 #   service ":" "authentication" ":" key                              Analogger's wire
 #   service ":" "authentication/2 client=<32 hex digits> secret=<32 hex digits>" ":" key     acknowledged records; older
-#                                                                     clients have no secret (identity.rb). Further words are ignored
+#                                                                     clients have no secret (identity.rb). Further words are ignored,
+#                                                                     but host= and pid= (origin.rb)
 #   service ":" "authentication/2 tail" ":" key                       lines as they come; no service: all
 #   ":" "authentication/2 status" ":" key                             one line of JSON
 #   ":" "authentication/2 reopen" ":" key                             one line when the files are opened anew
@@ -14,14 +15,16 @@
 
 require "openssl"
 require "gyre/log/identity"
+require "gyre/log/origin"
 require "gyre/log/wire"
 
 module Gyre
   module Log
     # Reads first frames for one key.
     class Greeting
-      # What was wanted. kind: :analogger, :records, :tail, :status or :reopen; rest: the bytes behind the frame.
-      Wish = Struct.new(:kind, :service, :client_id, :rest) do
+      # What was wanted. kind: :analogger, :records, :tail, :status or :reopen; rest: the bytes behind the frame;
+      # words: what else an acknowledged client has said.
+      Wish = Struct.new(:kind, :service, :client_id, :rest, :words) do
         # @return [String] what the client is told
         def answer
           kind == :analogger ? "accepted\n" : "accepted 2\n"
@@ -31,7 +34,7 @@ module Gyre
       # This id belongs to a client that has a secret, and this is another one.
       TAKEN = "the client id is another client's"
       VERSIONED = %r{\Aauthentication/(\d+)(?: +(\S.*?))? *\z}n.freeze
-      CLIENT = /\Aclient=(\h{32})(?: +secret=(\h{32}))?(?: +[a-z]+=[^ ]*)*\z/n.freeze
+      CLIENT = /\Aclient=(\h{32})(?: +secret=(\h{32}))?((?: +[a-z]+=[^ ]*)*)\z/n.freeze
       private_constant :VERSIONED, :CLIENT
 
       # @param key [String, nil] nil or empty: clients send an empty one
@@ -72,17 +75,18 @@ module Gyre
         when "tail"   then make(:tail, frame)
         when "status" then make(:status, frame)
         when "reopen" then make(:reopen, frame)
-        when CLIENT   then records(frame, *Regexp.last_match.captures.map { |digits| digits&.downcase })
+        when CLIENT   then records(frame, *Regexp.last_match.captures)
         else "malformed authentication"
         end
       end
 
-      def records(frame, client_id, secret)
-        Identity.proven?(client_id, secret) ? make(:records, frame, client_id) : TAKEN
+      def records(frame, client_id, secret, words)
+        client_id = client_id.downcase
+        Identity.proven?(client_id, secret&.downcase) ? make(:records, frame, client_id, words) : TAKEN
       end
 
-      def make(kind, frame, client_id = nil)
-        Wish.new(kind, frame[:service], client_id, frame[:rest])
+      def make(kind, frame, client_id = nil, words = "")
+        Wish.new(kind, frame[:service], client_id, frame[:rest], words)
       end
     end
   end

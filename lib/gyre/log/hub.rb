@@ -146,10 +146,10 @@ module Gyre
       end
 
       # @return [NativeStream]
-      def stream(kind, session, framing)
+      def stream(kind, session, framing, origin)
         limit = kind == :analogger ? @limits.frame_bytes_limit : @limits.message_bytes_limit
         limit = [limit, Records::BYTES_LIMIT].max if kind == :records # clients count on it: one that is refused would be sent for ever
-        @ingest.stream(kind, session: session&.intake, limit: limit, framing: framing)
+        @ingest.stream(kind, session: session&.intake, limit: limit, framing: framing, **origin.to_h)
       end
 
       # @return [Boolean]

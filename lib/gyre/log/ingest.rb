@@ -6,23 +6,25 @@
 # (ext/gyre/log_ingest.c); test/oracle/log has the same in Ruby, for comparison only.
 #
 #   Ingest.new(services_limit: 1000)
-#   sink(format: :text, cull: false, raw: false, limit: nil, bound: nil, drops: false, key: "gyre") → sink
+#   sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, bound: nil, drops: false, key: "gyre")
+#       → sink
 #       format  :text, :json or :redis (see ext/gyre/log_line.h); key: the stream's name for :redis
 #       cull    a message that equals the one before becomes "Last message repeated N times"
 #       raw     a text line has the message's bytes as they came, also a line's end
+#       origin  whether lines have host and pid of their stream: in text before the message, else as fields; nil: not in text
 #       limit   bytes; a line that would go beyond it is dropped and counted. For a tap: no client waits for what is in it
 #       bound   bytes in it, with those taken and not written; with more it is full, and see "full" below
 #       drops   what comes while it is full is dropped and counted, and no client waits for what is in it
 #   route(service, severities, sinks)   nil for service: all that have no route of their own; nil for severities: all of them.
 #       What no route wants is counted as filtered. A second call for a service replaces the first
 #   tap(sink, service = nil), untap(sink)   the sink also gets what is routed, of one service or of all, and names no clients
-#   stream(kind, session: nil, limit: nil, framing: :auto) → stream     one for a connection
+#   stream(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil) → stream     one for a connection
 #       kind     :analogger (frames after the first), :records, :syslog, :json (cut in C, read by the json library)
 #       limit    bytes of a message; of a whole frame for :analogger, which has fewer
 #       framing  for :syslog :octet_counting, :lines, or :auto, which looks at each message's first bytes (RFC 6587)
+#       host, pid  where its messages come from, as far as that is known: not for :syslog, whose messages say it themselves
 #   datagram(kind, bytes, time_ns)      a message of :syslog or :json without a stream
 #   log(service, severity, message, time_ns)
-#   deliver(service, severity, message, time_ns)    the same for one that came by a stream: see "full"
 #   crowded?    whether a stream's message came for a sink that was full, since it was asked last
 #   session(client_id, {sink => sequence}) → session     what each sink's output has stored of a client's records; nil: that could not be
 #       asked, so the sink gets none of them
@@ -36,6 +38,7 @@
 #            written: what was taken is written;  full?;  blocked?: full, and does not drop;  room?: half of the bound is free
 #            hit?: as crowded?, of this sink
 #   stream:  feed(bytes, time_ns), finish(time_ns) → nil, or a String that says what is wrong; it stays wrong
+#            deliver(service, severity, message, time_ns): one that was read from a line of JSON
 #            rest: the incomplete message, for a stream that takes this one's place; bytesize: its size; messages: count
 #   session: client_id; received: the highest sequence number that has come, 0 before the first
 #            stored(sink, sequence): the sink's output has stored its records up to there

@@ -12,10 +12,9 @@ module Gyre
       # @return [Integer] messages that were cut from it
       attr_reader :messages
 
-      # @param ingest [NativeIngest]
       # @param lines [NativeStream] that cuts
-      def initialize(ingest, lines)
-        @ingest, @lines = ingest, lines
+      def initialize(lines)
+        @lines = lines
         @messages = 0
       end
 
@@ -55,7 +54,7 @@ module Gyre
           next unless service
 
           @messages += 1
-          @ingest.deliver(service, severity, message, time_ns)
+          @lines.deliver(service, severity, message, time_ns)
         end
       end
     end

@@ -19,14 +19,14 @@ module Gyre
       end
 
       # @return [NativeSink]
-      def sink(format: :text, cull: false, raw: false, limit: nil, bound: nil, drops: false, key: "gyre")
-        open_sink(format, cull, raw, limit, bound, drops, key)
+      def sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, bound: nil, drops: false, key: "gyre")
+        open_sink(format, cull, raw, origin, limit, bound, drops, key)
       end
 
       # @return [NativeStream, JSONStream]
-      def stream(kind, session: nil, limit: nil, framing: :auto)
-        stream = open_stream(kind, framing, session, limit)
-        kind == :json ? JSONStream.new(self, stream) : stream
+      def stream(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil)
+        stream = open_stream(kind, framing, session, limit, host, pid)
+        kind == :json ? JSONStream.new(stream) : stream
       end
 
       # @return [nil]

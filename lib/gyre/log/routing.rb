@@ -21,15 +21,16 @@ module Gyre
 
       # @param ingest [NativeIngest]
       # @param logs [Array<Hash>] services: Array or nil (all that no other one names), levels: Array or nil (all), logfile:, type:,
-      #   options:, cull:, raw:, format:, rotate:, when_full:, queue:
+      #   options:, cull:, raw:, origin:, format:, rotate:, when_full:, queue:
       # @param default_log [String, Hash] where services without a log go: a path, or settings as in logs
       # @param levels [Array<String>, nil] for logs that name none
       # @param raw [Boolean] for logs that do not say
+      # @param origin [Boolean, nil] for logs that do not say
       # @param queue_bytes_limit [Integer] for logs that do not say
       # @param report [#call] told of troubles of the outputs
       # @raise [ArgumentError] names what is wrong
-      def initialize(ingest, logs:, default_log:, levels: nil, raw: false, queue_bytes_limit: nil, report: nil)
-        @levels, @raw, @report, @queue_bytes_limit = levels, raw, report, queue_bytes_limit
+      def initialize(ingest, logs:, default_log:, levels: nil, raw: false, origin: nil, queue_bytes_limit: nil, report: nil)
+        @levels, @raw, @origin, @report, @queue_bytes_limit = levels, raw, origin, report, queue_bytes_limit
         @pairs = []
         @sinks_of = Hash.new { |sinks, service| service ? sinks[nil] : [] }
         logs = logs.map { |log| complete(log) }
@@ -100,7 +101,7 @@ module Gyre
       def complete(log)
         services = log[:services] && Array(log[:services]).map(&:to_s)
         { type: nil, options: nil, format: :text, cull: false, rotate: nil }
-          .merge(levels: @levels, raw: @raw).merge(log.compact).merge(services: services)
+          .merge(levels: @levels, raw: @raw, origin: @origin).merge(log.compact).merge(services: services)
       end
 
       # One for each output: what several logs write into one file is in order, and a client's records are counted together.
@@ -108,7 +109,9 @@ module Gyre
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           output = Output.open(group.first.slice(*OUTPUT_KEYS), report: @report)
-          sink = ingest.sink(**output.sink_options, **queue(group), cull: group.all? { |log| log[:cull] }, raw: group.all? { |log| log[:raw] })
+          flags = %i[cull raw].to_h { |name| [name, group.all? { |log| log[name] }] }
+          flags[:origin] = group.first[:origin] if group.map { |log| log[:origin] }.uniq.size == 1
+          sink = ingest.sink(**output.sink_options, **queue(group), **flags)
           @pairs.push([sink, output])
           sink
         end

@@ -51,19 +51,21 @@ module Gyre
       # @param tls [Hash, nil] certificate:, key:, ca:, verify: of the main port
       # @param limits [Hash, Limits] by the names in {Limits::TABLE}
       # @param raw [Boolean] messages as they came, with line ends: lines can be forged
+      # @param origin [Boolean, nil] whether lines have host and process of the client; nil: not in text
       # @param signals [Boolean] whether INT, TERM, HUP and USR2 are for it
       # @param report [#puts] what the server says of itself
       # @param restart [#call, nil] called for USR2, in a task, with the names of the inputs that a fresh program would inherit: checks
       #   it, and returns what Process.exec takes to start it (an Array), or a String that says why it must not be
       # @raise [ArgumentError] names the setting that is wrong
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,
-                     sync_interval: 60, inputs: [], tls: nil, limits: {}, raw: false, signals: true, report: $stderr, restart: nil)
+                     sync_interval: 60, inputs: [], tls: nil, limits: {}, raw: false, origin: nil, signals: true, report: $stderr,
+                     restart: nil)
         @limits = limits.is_a?(Limits) ? limits : Limits.new(**limits)
         @report, @restart, @signals = report, restart, signals
         @inputs = Input.all(bind, inputs, tls)
         @ingest = Ingest.new(services_limit: @limits.services_limit)
-        @routing = Routing.new(@ingest, logs: logs, default_log: default_log, levels: levels, raw: raw, report: method(:report),
-                                        queue_bytes_limit: [@limits.queue_bytes_limit, @limits.memory_bytes_limit].min)
+        @routing = Routing.new(@ingest, logs: logs, default_log: default_log, levels: levels, raw: raw, origin: origin,
+                                        report: method(:report), queue_bytes_limit: [@limits.queue_bytes_limit, @limits.memory_bytes_limit].min)
         @committer = Committer.new(@routing.pairs, interval: interval, sync_interval: sync_interval)
         @sessions = Sessions.new(@limits.sessions_limit, shared: @routing.method(:shared?), stored: @routing.method(:stored)) do |id, stored|
           @ingest.session(id, stored)

@@ -23,15 +23,16 @@ module Gyre
         # @param address [Address] where, as whom
         # @param identity [Identity, nil] nil for the old wire
         # @param old [Boolean] whether a server is good that knows the old one only
+        # @param adopted [Boolean] whether the records are another process's
         # @return [Uplink]
         # @raise [Denied, Incompatible, ProtocolError, SystemCallError, SocketError, IOError, OpenSSL::SSL::SSLError]
-        def open(address, identity, old: identity.nil?)
+        def open(address, identity, old: identity.nil?, adopted: false)
           deadline = now + address.connect_timeout
           socket = Socket.tcp(address.host, address.port, connect_timeout: address.connect_timeout)
           socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1)
           socket.setsockopt(Socket::SOL_SOCKET, Socket::SO_KEEPALIVE, 1)
           link = new(address.tls ? secure(socket, address, deadline) : socket, address)
-          link.authenticate(identity, old, deadline)
+          link.authenticate(identity, old, deadline, adopted: adopted)
           opened = link
         ensure # also when the thread is killed
           socket&.close unless opened
@@ -112,8 +113,8 @@ module Gyre
       # @param old [Boolean]
       # @param deadline [Float]
       # @return [void]
-      def authenticate(identity, old, deadline)
-        frame = @address.authentication(identity)
+      def authenticate(identity, old, deadline, adopted: false)
+        frame = @address.authentication(identity, adopted: adopted)
         until frame.empty?
           count = @socket.write_nonblock(frame, exception: false)
           count.is_a?(Symbol) ? Uplink.wait(to_io, count, deadline) : frame = frame.byteslice(count..)

@@ -65,8 +65,8 @@ module LogOracle
     end
 
     # @return [Sink]
-    def sink(format: :text, cull: false, raw: false, limit: nil, key: "gyre")
-      Sink.new(self, format, cull, raw, limit, key)
+    def sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, key: "gyre")
+      Sink.new(self, format, cull, raw, limit, key, origin)
     end
 
     # @param service [String, nil]
@@ -96,12 +96,15 @@ module LogOracle
     end
 
     # @return [Stream]
-    def stream(kind, session: nil, limit: nil, framing: :auto)
+    def stream(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil)
+      origin = [host, pid] if host
       case kind
-      when :analogger then Stream.new(self, Framing::Frames.new(limit), nil)
-      when :records then Stream.new(self, Framing::Records.new(limit), session)
-      when :syslog then Stream.new(self, Framing::Syslog.new(limit || Syslog::BYTES_LIMIT, framing), nil)
-      when :json then Stream.new(self, Framing::Lines.new(limit || Gyre::Log::JSONLines::BYTES_LIMIT, Gyre::Log::JSONLines), nil)
+      when :analogger then Stream.new(self, Framing::Frames.new(limit), nil, origin)
+      when :records then Stream.new(self, Framing::Records.new(limit), session, origin)
+      when :syslog then Stream.new(self, Framing::Syslog.new(limit || Syslog::BYTES_LIMIT, framing), nil, origin)
+      when :json
+        lines = Framing::Lines.new(limit || Gyre::Log::JSONLines::BYTES_LIMIT, Gyre::Log::JSONLines)
+        Stream.new(self, lines, nil, origin)
       else raise ArgumentError, "no stream of kind #{kind.inspect}"
       end
     end
@@ -134,13 +137,13 @@ module LogOracle
     # For streams: a message has come.
     #
     # @return [nil]
-    def deliver(service, severity, message, time_ns, session = nil, sequence = nil, time_us = nil)
+    def deliver(service, severity, message, time_ns, session = nil, sequence = nil, time_us = nil, origin = nil)
       @messages += 1
       channel = channel(service, severity)
       @services[channel.counted_as] += 1
       if channel.sinks
         logged_at = @logged_at.at(time_us * 1000) if time_us && LineTime.possible?(time_us)
-        give(channel, message, @time.at(time_ns), logged_at, session, sequence)
+        give(channel, message, @time.at(time_ns), logged_at, session, sequence, origin)
       else
         @filtered += 1
       end
@@ -171,14 +174,14 @@ module LogOracle
     end
 
     # Sinks of taps come and go: no session remembers them. They get what is new for one of the others.
-    def give(channel, message, time, logged_at, session, sequence)
+    def give(channel, message, time, logged_at, session, sequence, origin)
       sinks = channel.sinks
       sinks = sinks.select { |sink| session.new_for?(sink, sequence) } if session
       sinks.each do |sink|
-        sink.add(channel, message, time, logged_at)
+        sink.add(channel, message, time, logged_at, origin)
         sink.note(session.client_id, sequence) if session
       end
-      channel.taps.each { |sink| sink.add(channel, message, time, logged_at) } unless session && sinks.empty?
+      channel.taps.each { |sink| sink.add(channel, message, time, logged_at, origin) } unless session && sinks.empty?
     end
 
     def channel(service, severity)

@@ -18,10 +18,11 @@ module LogOracle
     attr_reader :ingest
 
     # @param ingest [Ingest]
-    def initialize(ingest, format, cull, raw, limit, key)
+    def initialize(ingest, format, cull, raw, limit, key, origin)
       raise ArgumentError, "format: one of #{Line::FORMATS.join(", ")}, not #{format.inspect}" unless Line::FORMATS.include?(format)
 
       @ingest, @format, @cull, @raw, @limit = ingest, format, cull, raw, limit
+      @origin = origin.nil? ? format != :text : origin
       @command = Line.command(key) if format == :redis
       @dropped = 0
       empty
@@ -38,15 +39,17 @@ module LogOracle
     # @param message [String] BINARY
     # @param time [LineTime]
     # @param logged_at [LineTime, nil]
+    # @param origin [Array(String, Integer), nil]
     # @return [void]
-    def add(channel, message, time, logged_at)
+    def add(channel, message, time, logged_at, origin)
+      origin = nil unless @origin
       if @cull
-        return repeat(time, logged_at) if @channel&.same?(channel) && @message == message
+        return repeat(time, logged_at) if @channel&.same?(channel) && @message == message && @from == origin
 
         write_repeated
-        @channel, @message = channel, message.dup
+        @channel, @message, @from = channel, message.dup, origin
       end
-      write(channel, message, time, logged_at)
+      write(channel, message, time, logged_at, origin)
     end
 
     # Notes that a client's records are in it.
@@ -90,12 +93,12 @@ module LogOracle
 
       times = @repeats
       @repeats = 0
-      write(@channel, "Last message repeated #{times} times".b, @repeat_time, @repeat_logged_at)
+      write(@channel, "Last message repeated #{times} times".b, @repeat_time, @repeat_logged_at, @from)
     end
 
-    def write(channel, message, time, logged_at)
+    def write(channel, message, time, logged_at, origin)
       before = @bytes.bytesize
-      send(@format, @bytes, channel.middle(@format), message, time, logged_at)
+      send(@format, @bytes, channel.middle(@format), message, time, logged_at, *origin)
       if @limit && @bytes.bytesize > @limit
         @bytes.slice!(before, @bytes.bytesize)
         @dropped += 1
@@ -105,18 +108,25 @@ module LogOracle
       end
     end
 
-    def text(bytes, middle, message, time, _logged_at)
-      bytes << time.text << middle << (@raw ? message : Line.text(message)) << "\n"
+    def text(bytes, middle, message, time, _logged_at, host = nil, pid = nil)
+      bytes << time.text << middle
+      bytes << "host=" << Line.text_field(host.b) << " " if host
+      bytes << "pid=" << pid.to_s << " " if host && pid
+      bytes << (@raw ? message : Line.text(message)) << "\n"
     end
 
-    def json(bytes, middle, message, time, logged_at)
+    def json(bytes, middle, message, time, logged_at, host = nil, pid = nil)
       bytes << "{\"time\":\"" << time.rfc3339 << middle << Line.json(message)
       bytes << "\",\"logged_at\":\"" << logged_at.rfc3339 if logged_at
-      bytes << "\"}\n"
+      bytes << "\""
+      bytes << ",\"host\":\"" << Line.json(host.b) << "\"" if host
+      bytes << ",\"pid\":" << pid.to_s if host && pid
+      bytes << "}\n"
     end
 
-    def redis(bytes, middle, message, time, _logged_at)
-      bytes << @command << middle << Line.bulk(message, "time", time.rfc3339)
+    def redis(bytes, middle, message, time, _logged_at, host = nil, pid = nil)
+      origin = { "host" => host, "pid" => pid&.to_s }.compact.to_a.flatten if host
+      bytes << @command.sub("*11", "*#{11 + origin.to_a.size}") << middle << Line.bulk(message, "time", time.rfc3339, *origin)
     end
   end
 end

@@ -12,8 +12,9 @@ module LogOracle
     # @param ingest [Ingest]
     # @param framing [#cut, #last] see LogOracle::Framing
     # @param session [Session, nil]
-    def initialize(ingest, framing, session)
-      @ingest, @framing, @session = ingest, framing, session
+    # @param origin [Array(String, Integer), nil] host and process
+    def initialize(ingest, framing, session, origin = nil)
+      @ingest, @framing, @session, @origin = ingest, framing, session, origin
       @rest = String.new(encoding: Encoding::BINARY)
       @messages = 0
       @wrong = nil
@@ -90,7 +91,7 @@ module LogOracle
       return unless service
 
       @messages += 1
-      @ingest.deliver(service, severity, message, time_ns, @session, sequence, time_us)
+      @ingest.deliver(service, severity, message, time_ns, @session, sequence, time_us, @origin)
     end
 
     # A part of what has come would keep all of the reader's buffer with it.

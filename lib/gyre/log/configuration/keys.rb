@@ -47,6 +47,7 @@ module Gyre
           row("default", :ignored, "does nothing, as in Analogger"),
           row("format", FORMATS, "text or json"),
           row("raw", :flag, "true: line ends and separators inside messages are written as they are"),
+          row("origin", :flag, "host and pid of the client: true: also in text; false: not in JSON"),
           row("rotate", :section, "new files by size or time", table: ROTATE),
           row("queue", :bytes, "messages for it in memory, like 16M; 32M, see limits"),
           row("when_full", WHEN_FULL, "its queue: block: who brings more waits; drop: it is dropped and counted"),
@@ -83,7 +84,8 @@ module Gyre
           row("format", FORMATS, "text or json, for every log"),
           row("mode", :mode, "of every file, like 0640; a new one has what the one before had otherwise"),
           row("owner", :owner, "of every file: user, user:group or :group"),
-          row("raw", :flag, "true: line ends and separators inside messages are written as they are")
+          row("raw", :flag, "true: line ends and separators inside messages are written as they are"),
+          row("origin", :flag, "host and pid of the client, for every log: true: also in text; false: not in JSON")
         ].freeze
 
         # Words that people bring along, and the key that is meant.

@@ -62,9 +62,9 @@ module Gyre
 
         def attempt
           @hurry = false
-          settings, identity, results = @settings, (@identity if @settings.acknowledged), @results
+          settings, identity, adopted, results = @settings, (@identity if @settings.acknowledged), @adopting, @results
           @attempt = Thread.new do
-            results << mortal { Uplink.open(settings.address, identity, old: settings.acknowledged != true) }
+            results << mortal { Uplink.open(settings.address, identity, old: settings.acknowledged != true, adopted: adopted) }
           rescue StandardError => error
             results << error
           ensure
