@@ -38,7 +38,7 @@ class TidyTest < Minitest::Test
          scheduler/portable/sight scheduler/fork scheduler/fiber_raise].to_h { |name| ["lib/gyre/#{name}.rb", "test/scheduler_test.rb"] },
     "lib/gyre/log_command/daemon.rb" => "test/log_command/serve_test.rb",
     # Parts of the log server: what its clients meet.
-    **%w[brake connection conversation door feed handover hub link routing status tail transport]
+    **%w[connection conversation door feed handover hub link routing status tail transport]
       .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/server_test.rb"] },
     # Parts of the log's client: what its callers and its server see of them.
     "lib/gyre/log/process_hooks.rb" => "test/log/client_process_test.rb",

@@ -230,16 +230,19 @@ int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text hos
   return 0;
 }
 
+/* Apart from the usual line, which has none. */
+__attribute__((noinline)) static int put_origin(struct gyre_log_buffer *buffer, const struct gyre_log_line *line) {
+  const struct gyre_log_text origin = line->origin->text;
+  if (gyre_log_buffer_append(buffer, origin.bytes, origin.length) < 0) return -ENOMEM;
+  return gyre_log_buffer_reserve(buffer, line->text.length + 1);
+}
+
 int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw) {
   const struct gyre_log_text middle = line->middle, text = line->text;
   if (gyre_log_buffer_reserve(buffer, GYRE_LOG_TIME_TEXT + middle.length + text.length + 1) < 0) return -ENOMEM;
   gyre_log_buffer_put(buffer, line->time->text, GYRE_LOG_TIME_TEXT);
   gyre_log_buffer_put(buffer, middle.bytes, middle.length);
-  if (line->origin) {
-    if (gyre_log_buffer_append(buffer, line->origin->text.bytes, line->origin->text.length) < 0 ||
-        gyre_log_buffer_reserve(buffer, text.length + 1) < 0)
-      return -ENOMEM;
-  }
+  if (line->origin && put_origin(buffer, line) < 0) return -ENOMEM;
   if (raw || clean(text.bytes, text.length, OF_TEXT) == text.length)
     gyre_log_buffer_put(buffer, text.bytes, text.length);
   else if (append_escaped(buffer, text, OF_TEXT) < 0)

@@ -109,7 +109,6 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
 
   # What ends a connection that nobody foresaw: the parser itself fails.
   def test_a_fault_in_a_parser_ends_its_connection_and_nothing_else
-    skip "the portable ingest counts otherwise" unless Gyre::Loop.native?
     serve("tcp://127.0.0.1:0", type: "json") do |server, endpoint|
       client, other = server.connect(endpoint), server.connect(endpoint)
       client.write("half")

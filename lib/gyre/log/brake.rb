@@ -11,6 +11,20 @@ module Gyre
       # How often it is looked at while it is on.
       LOOK_S = 0.01
 
+      # Each gets its turn, also when one fails; the first failure is raised then.
+      #
+      # @param waiting [Array<#resume>]
+      # @return [void]
+      def self.resume(waiting)
+        failure = nil
+        waiting.each do |who|
+          who.resume
+        rescue StandardError => error
+          failure ||= error
+        end
+        raise failure if failure
+      end
+
       # @return [Integer] how often it was put on
       attr_reader :count
 
@@ -99,7 +113,7 @@ module Gyre
         return if on?
 
         parked, @parked = @parked.keys, {}.compare_by_identity
-        parked.each(&:resume)
+        Brake.resume(parked)
       end
     end
   end

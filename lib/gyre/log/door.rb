@@ -34,8 +34,8 @@ module Gyre
       def open
         return if @open || @listener.closed?
 
-        @open = true
         @hub.loop.watch_io(self, @listener.socket)
+        @open = true
       end
 
       # Takes no more.
@@ -47,7 +47,13 @@ module Gyre
       end
 
       # After a pause of all reading, or a rest.
-      alias resume open
+      #
+      # @return [void]
+      def resume
+        open
+      rescue SystemCallError, NoMemoryError => error
+        rest(error)
+      end
 
       # @return [void]
       def ready

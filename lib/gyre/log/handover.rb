@@ -6,7 +6,8 @@
 # but incomplete ones.
 #
 # INT and TERM that come just before the exec stand behind the JSON in that file (ext/gyre/log_signals.c); exe/gyre traps those that come
-# while the fresh program is being loaded. One that comes while Ruby itself starts ends the process as it ends any Ruby program.
+# while the fresh program is being loaded. One that comes while Ruby itself starts ends the process as it ends any Ruby program, by the
+# signal or with status 1; everything was written before the exec.
 
 require "fcntl"
 require "json"

@@ -287,7 +287,7 @@ module Gyre
         @queues.tick(@now_s)
         @connections.keys.each(&:tick) unless held?
         due, @resting = @resting.partition { |at, _| at <= @now_s }
-        due.each { |_, who| who.resume }
+        Brake.resume(due.map(&:last))
       end
 
       # Fine enough for the shortest time that is watched.

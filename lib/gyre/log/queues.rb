@@ -4,6 +4,8 @@
 # asks it after each read. A connection is known by what it brought last, and waits as a whole: what comes behind such a message, perhaps
 # for other outputs, waits in its socket, so that a connection's messages keep their order. It knows no sockets.
 
+require "gyre/log/brake"
+
 module Gyre
   module Log
     # Who waits for which sinks.
@@ -57,10 +59,8 @@ module Gyre
       def look
         @told = false
         free = @parked.select { |_, sinks| sinks.all?(&:room?) }.keys
-        free.each do |who|
-          forget(who)
-          who.resume
-        end
+        free.each { |who| forget(who) }
+        Brake.resume(free)
       end
 
       # Tells what was dropped since it was told last.
