@@ -261,7 +261,7 @@ module Gyre
           unwind
         ensure
           @closed = true
-          @loop.close
+          @fibers.close
         end
       end
 

@@ -26,6 +26,27 @@ class PortablePoolTest < Minitest::Test
     end
   end
 
+  # In a program of its own: the suite's stacks hold on to this and that.
+  def test_what_a_thread_runs_one_after_the_other_leaves_no_fibers
+    output = ruby("--disable-gems", "-rgyre", "-e", <<~RUBY)
+      40.times { Gyre.run { |task| 3.times { task.async { sleep 0.0001 } } } }
+      GC.start
+      fibers = ObjectSpace.each_object(Fiber).count
+      puts fibers < 20 ? "collected" : fibers
+    RUBY
+    assert_equal "collected\n", output.out, output.err
+  end
+
+  def test_a_closed_scheduler_that_the_program_keeps_holds_no_fibers
+    with_scheduler do |scheduler|
+      5.times { scheduler.spawn { scheduler.yield } }
+      scheduler.run
+      assert_equal 5, scheduler.stats[:idle_fibers]
+      scheduler.close
+      assert_equal 0, scheduler.stats[:idle_fibers]
+    end
+  end
+
   def test_a_worker_with_options_of_its_own_has_one_job
     with_scheduler do |scheduler|
       fiber = scheduler.fiber(blocking: true) { nil }

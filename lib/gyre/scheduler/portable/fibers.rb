@@ -181,6 +181,12 @@ module Gyre
           @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
         end
 
+        # The scheduler closes.
+        def close
+          @pool.close
+          @loop.close
+        end
+
         # In a forked child: only the current fiber goes on.
         def forget
           @ready&.each { |waiter| waiter.state = :entered if waiter.first } # a driver's start of a fiber is no wait

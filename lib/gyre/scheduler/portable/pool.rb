@@ -24,6 +24,7 @@ module Gyre
           @scheduler = scheduler
           @busy = {}.compare_by_identity
           @idle = []
+          @closed = false
           @least = 0 # idle ones since the last trim
           @trimmed_at = Loop::Timers.now
         end
@@ -69,6 +70,14 @@ module Gyre
           @busy.select! { |worker, _| worker.fiber.equal?(fiber) }
         end
 
+        # No job comes any more: the idle fibers are left to the collector. Those of a closed scheduler must not hang on it, for the
+        # stack of a later fiber may be where its own was, and keep it: so a program that runs one after the other would collect none.
+        def close
+          @idle.clear
+          @least = 0
+          @closed = true
+        end
+
         # The fiber of a worker has been entered for a job.
         def started(worker, strand)
           @fibers.started(strand)
@@ -93,7 +102,7 @@ module Gyre
         #   innermost one that it resumes, which is parked, or drives
         def rest(worker)
           return true if worker.assigned? # an exception for the thread came before the job had begun
-          return false if !worker.pooled || @idle.size >= IDLE_LIMIT
+          return false if !worker.pooled || @closed || @idle.size >= IDLE_LIMIT
 
           @idle.push(worker)
           begin
