@@ -191,7 +191,7 @@ class LogConfigurationTest < Minitest::Test
   def test_what_is_no_configuration
     assert_equal ["log.yml:1: says nothing: write at least one key, as in: port: 6766"], mistakes("")
     assert_equal ["log.yml:1: must be keys with values, as in: port: 6766"], mistakes("hello")
-    assert_equal ["log.yml:1: is no YAML: did not find expected ',' or '}' while parsing a flow mapping"], mistakes("a: {b: c\n")
+    assert_equal ["log.yml:1: is not valid YAML: did not find expected ',' or '}' while parsing a flow mapping"], mistakes("a: {b: c\n")
     assert_equal ["log.yml: is not in UTF-8"], mistakes("host: \xff")
     assert_equal ["log.yml:2: one file has one document; remove the line ---"], mistakes("port: 1\n---\nport: 2\n")
     error = assert_raises(Configuration::Invalid) { Configuration.load("/nowhere/log.yml") }
@@ -213,7 +213,8 @@ class LogConfigurationTest < Minitest::Test
   end
 
   def test_what_cannot_be_said_together
-    assert_equal ["log.yml:2: bind: is said beside port; keep bind, or port", "log.yml:4: key_file: is said beside key; keep one of the two"],
+    assert_equal ["log.yml:2: bind: cannot stand beside port; keep bind, or port",
+                  "log.yml:4: key_file: cannot stand beside key; keep one of the two"],
                  mistakes("port: 1\nbind: localhost:2\nkey: a\nkey_file: b")
     assert_equal ["log.yml:1: tls: verify needs ca: the authorities whose certificates count"],
                  mistakes("tls: {certificate: a, key: b, verify: true}")

@@ -245,6 +245,15 @@ class LogCommandServeTest < Minitest::Test
                      "it with `ss -ltnp sport = :#{first.port}`\n"], [output.status.exitstatus, output.err]
   end
 
+  def test_a_unix_socket_that_is_taken_is_told_with_the_flag_for_it
+    Dir.mktmpdir do |folder|
+      UNIXServer.open(path = File.join(folder, "s")) do
+        assert_equal "gyre log: listen on unix://#{path}: address already in use. Choose another with -b, or stop the server that has it\n",
+                     refused("-b", "unix://#{path}").err
+      end
+    end
+  end
+
   def test_a_folder_that_is_not_there_is_told
     output = refused("-p", "0", "-d", "nowhere/log")
     assert_equal [1, "gyre log: logfile: the folder nowhere does not exist: make it first\n"], [output.status.exitstatus, output.err]

@@ -43,6 +43,24 @@ class LogCommandTargetTest < Minitest::Test
     end
   end
 
+  def test_the_first_address_that_can_be_connected_to
+    bound = lambda do |addresses, tcp: false|
+      Tempfile.create("log.yml") do |file|
+        file.write("bind: #{addresses}\n")
+        file.flush
+        target = LogCommand::Target.new(tcp: tcp)
+        Gyre::Flags.new("x") { |flags| target.declare(flags) }.read(["-c", file.path])
+        target.endpoint.to_s
+      end
+    end
+    assert_equal "unix:///run/g", bound.call('["unix:///run/g", "tcp://*:7"]')
+    assert_equal "tcp://127.0.0.1:7", bound.call('["unix:///run/g", "tcp://127.0.0.1:0", "tcp://*:7"]', tcp: true)
+    assert_equal "unix:///run/g", bound.call('["tcp://127.0.0.1:0", "unix:///run/g"]')
+    error = assert_raises(Gyre::StartError) { bound.call('["unix:///run/g"]', tcp: true) }
+    assert_match(%r{\Amessages are sent over TCP, and unix:///run/g is not TCP: add .* -h and -p\z}, error.message)
+    assert_match(/port 0 .* name that one with -p/, assert_raises(Gyre::StartError) { target("-p", "0").endpoint }.message)
+  end
+
   def test_the_key
     ENV["GYRE_LOG_KEY"] = "sesame"
     assert_equal "sesame", target.key

@@ -32,7 +32,7 @@ module Gyre
         @out = out
         @err = err
         @input = input
-        @target = Target.new
+        @target = Target.new(tcp: true)
         @within_s = WITHIN_S
         @patient = false
         @told = []
@@ -100,8 +100,6 @@ module Gyre
       def client(service)
         endpoint = @target.endpoint
         LogCommand.require_native("the log client")
-        raise UsageError, "messages are sent over TCP, not to #{endpoint}" if endpoint.path
-
         Log::Client.new(service, host: endpoint.host, port: endpoint.port, key: @target.key, tls: @target.tls, spool: @spool || false,
                                  acknowledged: !@unacknowledged, connect_timeout: @within_s,
                                  when_full: @spool ? :raise : :block, # without a server and a disk it would block for ever

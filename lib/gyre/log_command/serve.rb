@@ -141,7 +141,7 @@ module Gyre
         port = tried[/:(\d+)\z/, 1]
         case error
         when Errno::EADDRINUSE
-          "#{text}. Choose another with -p, or #{port ? "see who has it with `ss -ltnp sport = :#{port}`" : "stop the server that has it"}"
+          "#{text}. Choose another with #{port ? "-p, or see who has it with `ss -ltnp sport = :#{port}`" : "-b, or stop the server that has it"}"
         when Errno::EACCES        then port ? "#{text}. Ports below 1024 are for root: choose another with -p" : text
         when Errno::EADDRNOTAVAIL then "#{text} on this machine. Choose another with -h"
         else text

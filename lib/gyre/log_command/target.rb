@@ -17,9 +17,11 @@ module Gyre
       # @return [Hash{Symbol => Object}] what the flags say
       attr_reader :values
 
-      def initialize
+      # @param tcp [Boolean] whether only a TCP address will do
+      def initialize(tcp: false)
         @values = {}
         @tls = nil
+        @tcp = tcp
       end
 
       # Declares the flags.
@@ -39,11 +41,11 @@ module Gyre
         flags.on("--certificate-key FILE", "its private key") { |value| @tls = (@tls || {}).merge(key: value) }
       end
 
-      # @return [Gyre::Endpoint]
+      # @return [Gyre::Endpoint] the first of the server's addresses that can be connected to
       # @raise [UsageError, StartError]
       def endpoint
-        address = configuration.addresses.first
-        found = Endpoint.parse(address, host: "127.0.0.1", port: Log::Configuration::DEFAULT_PORT)
+        all = configuration.addresses.map { |address| Endpoint.parse(address, host: "127.0.0.1", port: Log::Configuration::DEFAULT_PORT) }
+        found = all.find { |one| one.path ? !@tcp : one.port.positive? } or raise StartError, unreachable(all)
         %w[* 0.0.0.0 ::].include?(found.host) ? found.with(host: "127.0.0.1") : found
       end
 
@@ -82,6 +84,13 @@ module Gyre
       end
 
       private
+
+      def unreachable(endpoints)
+        return "port 0 stands for a free port, which the server prints when it starts: name that one with -p" unless endpoints.all?(&:path)
+
+        "messages are sent over TCP, and #{endpoints.join(", ")} is not TCP: add an address such as tcp://127.0.0.1:6766 to the server's bind, " \
+          "or name another server with -h and -p"
+      end
 
       # A server that verifies its clients says so only after TLS's handshake, and the connection may be gone before that is read.
       def advice_when_closed

@@ -57,7 +57,7 @@ module Gyre
           @root = node(stream.children.first.root) if stream.children.any?
           mistake.call(stream.children[1].start_line + 1, nil, "one file has one document; remove the line ---") if stream.children.size > 1
         rescue Psych::SyntaxError => error
-          mistake.call(line_of(error, text), nil, "is no YAML: #{[error.problem, error.context].compact.join(" ").strip}")
+          mistake.call(line_of(error, text), nil, "is not valid YAML: #{[error.problem, error.context].compact.join(" ").strip}")
         end
 
         private

@@ -48,10 +48,10 @@ module Gyre
         def top(reader, section)
           twice = %w[host port].select { |name| section.says?(name) }
           if section.says?("bind") && twice.any?
-            reader.wrong(section.line("bind"), "bind", "is said beside #{twice.join(" and ")}; keep bind, or #{twice.join(" and ")}")
+            reader.wrong(section.line("bind"), "bind", "cannot stand beside #{twice.join(" and ")}; keep bind, or #{twice.join(" and ")}")
           end
           if section.says?("key") && section.says?("key_file")
-            reader.wrong(section.line("key_file"), "key_file", "is said beside key; keep one of the two")
+            reader.wrong(section.line("key_file"), "key_file", "cannot stand beside key; keep one of the two")
           end
           if !section.says?("tls") && section.values.fetch(:inputs, []).any? { |input| input[:tls] }
             reader.wrong(section.line("inputs"), "inputs", "tls: true needs tls: with certificate and key, at the top")

@@ -61,7 +61,7 @@ module Gyre
           def id(name, what)
             name.match?(/\A\d+\z/) ? name.to_i : yield(name)
           rescue ArgumentError
-            raise ArgumentError, "owner: there is no #{what} #{name.inspect} here"
+            raise ArgumentError, "there is no #{what} #{name.inspect} here"
           end
 
           def chown(io, uid, gid)
