@@ -326,6 +326,7 @@ void gyre_http1_connection_detach(struct gyre_http1_connection *connection) {
   if (!connection->counted && connection->state == GYRE_HTTP1_LINGERING) acceptor->lingering_refused--;
   connection->counted = connection->is_idle = false;
   if (connection->reader) gyre_wake(acceptor->scheduler, &connection->reader->parked);
+  connection->reader = NULL; /* it stands on the stack of a fiber that a scheduler which closes may not run again */
 }
 
 void gyre_http1_connection_close(struct gyre_http1_connection *connection, bool reset) {

@@ -63,6 +63,7 @@ void gyre_http1_request_begin(struct gyre_http1_connection *connection, const st
 struct input_wait {
   VALUE self;
   struct gyre_wait wait;
+  bool kept; /* no other fiber has been let in meanwhile */
 };
 
 static VALUE input_wait_body(VALUE argument) {
@@ -73,7 +74,8 @@ static VALUE input_wait_body(VALUE argument) {
 static VALUE input_wait_ensure(VALUE argument) {
   struct input_wait *input = (struct input_wait *)argument;
   struct gyre_http1_connection *connection = gyre_http1_connection_get(input->self);
-  if (connection && connection->reader == &input->wait) connection->reader = NULL;
+  input->kept = connection && connection->reader == &input->wait;
+  if (input->kept) connection->reader = NULL;
   gyre_wait_end(&input->wait);
   return Qnil;
 }
@@ -102,17 +104,21 @@ static int64_t input_limit_ns(const struct gyre_http1_connection *connection, co
   return limit_ns < 0 ? 0 : limit_ns;
 }
 
-/* Parks until there may be input. False when the time is over. */
+NORETURN(static void refuse_second_reader(void));
+static void refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
+
+/* Parks until there may be input. False when the time is over. Until the fiber goes on, no other one may read: what is left of the
+ * body, and where its trailers are parsed on, is on the stack of this one. */
 static bool wait_for_input(VALUE self, const char **reason) {
   struct gyre_http1_connection *connection = serving(self);
   struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
-  if (connection->reader) rb_raise(rb_eIOError, "another fiber is reading this request's body");
   struct input_wait input = {.self = self};
   int64_t limit_ns = input_limit_ns(connection, reason), from_ns = gyre_loop_now(&scheduler->loop);
   gyre_wait_begin(scheduler, &input.wait, self);
   gyre_wait_arm(&input.wait, limit_ns);
   connection->reader = &input.wait;
   rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
+  if (serving(self) && !input.kept) refuse_second_reader();
   connection = gyre_http1_connection_get(self);
   if (connection) connection->body_waited_ns += gyre_loop_now(&scheduler->loop) - from_ns;
   return !input.wait.timed_out || (connection && connection->readable);
@@ -232,18 +238,27 @@ static VALUE read_sized(VALUE self, size_t most) {
   return piece;
 }
 
+/* The connection, if there may be more of the body; NULL at its end. */
+static struct gyre_http1_connection *reading(VALUE self) {
+  struct gyre_http1_connection *connection = serving(self);
+  if (!connection) cut_off(self);
+  if (connection->reader) refuse_second_reader();
+  if (connection->status) fail_request(connection, connection->status, connection->reason);
+  if (connection->body_over) return NULL;
+  if (connection->hung_up && !connection->readable && connection->buffer_length == connection->buffer_offset)
+    cut_off(self);
+  return connection;
+}
+
 static VALUE read_body(VALUE self, size_t most) {
   struct gyre_http1_connection *connection = serving(self);
   if (!connection) cut_off(self);
   gyre_give_way(connection->acceptor->scheduler); /* a client may send as fast as the app reads */
-  if (!(connection = serving(self))) cut_off(self);
-  if (connection->status) fail_request(connection, connection->status, connection->reason);
-  if (connection->body_over) return Qnil;
-  if (connection->hung_up && !connection->readable && connection->buffer_length == connection->buffer_offset)
-    cut_off(self);
-  if (connection->expects_continue && !connection->head_sent) gyre_http1_write_interim(connection, 100, Qnil);
-  connection = serving(self);
-  if (!connection) cut_off(self);
+  if (!(connection = reading(self))) return Qnil;
+  if (connection->expects_continue && !connection->head_sent) {
+    gyre_http1_write_interim(connection, 100, Qnil);
+    if (!(connection = reading(self))) return Qnil; /* it may have waited, and another fiber read */
+  }
   connection->expects_continue = false;
   return connection->chunked ? read_chunked(self, most) : read_sized(self, most);
 }

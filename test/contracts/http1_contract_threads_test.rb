@@ -49,6 +49,42 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
     end
   end
 
+  # The second fiber is ready already when the body comes, and so before the first, which waits for it.
+  define_method(:test_a_fiber_that_waits_for_a_body_is_the_only_one_that_reads_it) do
+    refused = Thread::Queue.new
+    app = lambda do |env|
+      next [200, {}, ["next"]] if env["PATH_INFO"] == "/next"
+
+      connection = env["rack.hijack"]
+      first = nil
+      Fiber.schedule { first = [connection.read_body(100)] }
+      until first
+        begin
+          flunk "read #{connection.read_body(100).inspect} before the fiber that waits" unless first
+        rescue IOError => error
+          refused << error.message
+          sleep(0)
+        end
+      end
+      [200, {}, [first.inspect]]
+    end
+    serve(app) do |served|
+      client = connect(served)
+      { [{ content_length: 4 }, ["body"]] => ["body"].inspect,
+        [{ transfer_encoding: "chunked" }, ["0\r\nx-sum", ": 1\r\n\r\n"]] => [nil].inspect }.each do |(fields, pieces), expected|
+        refused.clear
+        client.request("POST / HTTP/1.1", "", **fields)
+        pieces.each do |piece|
+          assert_equal "another fiber is reading this request's body", refused.pop
+          client << piece
+        end
+        client.request("GET /next HTTP/1.1")
+        assert_equal expected, client.answer.body
+        assert_equal "next", client.answer.body
+      end
+    end
+  end
+
   define_method(:test_trailers_are_told_in_another_thread) do
     app = lambda do |env|
       [200, {}, [in_thread.call { env["rack.input"].read.then { env["gyre.trailers"].call.inspect } }]]
