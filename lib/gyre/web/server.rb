@@ -17,6 +17,7 @@ require "gyre/web/guard"
 require "gyre/web/inbox"
 require "gyre/web/isolation"
 require "gyre/web/log"
+require "gyre/web/rack_timeout"
 require "gyre/web/settings"
 require "gyre/signals"
 
@@ -77,6 +78,7 @@ module Gyre
         return self unless @listeners.empty?
 
         Isolation.apply(@log)
+        RackTimeout.apply
         @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) }
         self
       rescue SystemCallError, SocketError, StartError
