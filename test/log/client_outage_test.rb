@@ -334,6 +334,21 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
+  def test_a_refused_client_does_not_try_again_soon_and_reports_once
+    server(reply: "denied\n") do |server|
+      client(server, retry_interval: 0.01..1000) do |client|
+        sender = client.instance_variable_get(:@sender)
+        assert_raises(Gyre::Log::Denied) { client.connect(30) }
+        2.times do |number|
+          eventually { sender.failures == number + 1 && sender.instance_variable_get(:@retry_at) > Gyre::Log::Uplink.now + 700 }
+          assert_raises(Gyre::Log::Denied) { client.reconnect }
+        end
+        eventually { sender.failures == 3 }
+        assert_equal 1, @reports.size, @reports.inspect
+      end
+    end
+  end
+
   def test_a_wrong_key_is_an_error_that_the_caller_sees_and_nothing_is_lost
     [true, false].each do |acknowledged|
       server(reply: "denied\n") do |server|

@@ -44,6 +44,29 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
+  def test_many_wrong_keys_from_an_address_are_answered_late_and_right_ones_at_once
+    serve(key: "secret") do |server|
+      denials = server.server.instance_variable_get(:@hub).greeting.denials
+      wrong = lambda do
+        server.connect.tap { |client| client.write(frame("web", "authentication", "wrong")) }
+      end
+      answered = ->(client) { client.read.tap { client.close } }
+      10.times { assert_equal "denied\n", answered.call(wrong.call) }
+      denials.instance_variable_set(:@delay_s, 3600)
+      waiting = wrong.call
+      eventually { server.lines.size == 11 }
+      assert_match(/: the key is wrong, 11 times within 60 s: /, server.lines.last)
+      waiting.write(frame("web", "authentication", "secret"))
+      server.client("web", key: "secret").tap { |client| client.write(frame("web", "info", "right")) }.close
+      eventually { server.lines.last == "web|info|right" }
+      assert_equal :wait_readable, waiting.read_nonblock(1, exception: false)
+      denials.instance_variable_set(:@delay_s, 0.01)
+      assert_equal "denied\n", answered.call(wrong.call)
+      assert_equal 12, server.lines.size, "the others are not told"
+      waiting.close
+    end
+  end
+
   def test_the_key_counts_in_full
     serve(key: "secret") do |server|
       ["", "secre", "secret ", "Secret", "secretsecret", "x" * 7000].each do |key|

@@ -8,8 +8,8 @@
 #        │            │                      │                                 ▲     not told yet; :lingering: the client gets
 #        └────────────┴──────────────────────┴── fault, denied ─► :lingering ──┘     time to read why
 #
-# :asking is for acknowledged clients, where other servers write to an output too and it is asked what it has; nothing is read then.
-# Syslog and JSON begin with :serving. What is served is a Gyre::Log::Feed or a Gyre::Log::Tail.
+# :denied: a wrong key waits for its late answer (denials.rb). :asking: an output that other servers write to as well is asked what it
+# has of an acknowledged client. Nothing is read then. Syslog and JSON begin with :serving; it serves a Gyre::Log::Feed or a Gyre::Log::Tail.
 
 require "gyre/log/conversation"
 require "gyre/log/link"
@@ -217,7 +217,7 @@ module Gyre
       end
 
       def reads?
-        !%i[asking closing closed].include?(@state)
+        !%i[asking denied closing closed].include?(@state)
       end
 
       # Whatever the last bytes were: nothing of the connection stays.

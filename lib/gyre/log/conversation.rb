@@ -18,9 +18,20 @@ module Gyre
         case wish = @hub.greeting.read(@greeting)
         when nil then nil
         when String then refuse(wish)
-        when :denied then refuse("the key is wrong", "denied\n")
+        when :denied then deny
         else grant(wish)
         end
+      end
+
+      # At once or late; meanwhile nothing is read from it.
+      def deny
+        delay_s, message = @hub.greeting.denials.add(@origin&.host, @hub.look_at_clock)
+        complain(message) if message
+        return linger("denied\n") if delay_s.zero?
+
+        @greeting = nil
+        @state = :denied
+        @deadline_s = after(delay_s)
       end
 
       def grant(wish)
@@ -154,6 +165,7 @@ module Gyre
 
       def expire
         return close if @state == :lingering
+        return linger("denied\n") if @state == :denied
 
         message = "no authentication within #{@hub.limits.authentication_timeout_s} s"
         return refuse(message) if @state == :greeting

@@ -14,6 +14,7 @@
 # Analogger ignores the severity, so it takes all of these for the first one and says "accepted"; to the others we say "accepted 2".
 
 require "openssl"
+require "gyre/log/denials"
 require "gyre/log/identity"
 require "gyre/log/origin"
 require "gyre/log/wire"
@@ -37,11 +38,15 @@ module Gyre
       CLIENT = /\Aclient=(\h{32})(?: +secret=(\h{32}))?((?: +[a-z]+=[^ ]*)*)\z/n.freeze
       private_constant :VERSIONED, :CLIENT
 
+      # @return [Denials] the wrong keys that have come
+      attr_reader :denials
+
       # @param key [String, nil] nil or empty: clients send an empty one
       # @param limit [Integer] the frame has fewer bytes
       def initialize(key, limit: Wire::FRAME_BYTES_LIMIT)
         @digest = digest(key.to_s)
         @limit = limit
+        @denials = Denials.new
       end
 
       # @param bytes [String] what has come so far

@@ -7,8 +7,8 @@
 #   :connecting ──► :connected ──► :away ──► :connected …        :refused: away, and the server says no (a key, a protocol)
 #                                                                :closed:  what is left is in the spool
 #
-# A connection that is lost is tried again at once, and then after 0.1 s … 5 s. Until the first new attempt has failed, or has
-# taken too long, nothing goes to the disk.
+# A connection that is lost is tried again at once, and then after 0.1 s … 5 s; one that was refused, after 5 s each time. Until the
+# first new attempt has failed, or has taken too long, nothing goes to the disk.
 
 require "gyre/log/adoption"
 require "gyre/log/backlog"
@@ -226,6 +226,8 @@ module Gyre
       # Twice as long each time, and never the same for all clients of a server.
       def pause_s
         shortest, longest = @settings.retry_interval.minmax
+        return longest * (0.75 + (rand / 4)) if @state == :refused
+
         ([shortest * (2**[@failures, 16].min), longest].min * (0.75 + (rand / 2))).clamp(shortest, longest)
       end
 

@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+# How often wrong keys have come from which address, so that trying keys, or a client that does it for ever, costs the server little and
+# fills no log. Asked by Gyre::Log::Conversation. It knows no socket and no clock; right keys are none of its business, for they may come
+# from the same address.
+
+require "ipaddr"
+
+module Gyre
+  module Log
+    # A bounded table.
+    class Denials
+      # So many wrong keys within so many seconds are answered at once.
+      FREE = 10
+      WITHIN_S = 60
+      # Less than clients wait for an answer.
+      DELAY_S = 2.0
+      ADDRESSES_LIMIT = 1000
+      Count = Struct.new(:since_s, :number)
+      private_constant :Count
+
+      # @param delay_s [Numeric]
+      def initialize(delay_s: DELAY_S)
+        @delay_s = delay_s
+        @counts = {} # the oldest first
+      end
+
+      # A wrong key has come.
+      #
+      # @param host [String, nil] from there
+      # @param now_s [Float] of a monotonic clock
+      # @return [Array(Numeric, String)] seconds until the answer, and what is to be told of it: nil if it was told before
+      def add(host, now_s)
+        number = count(network(host.to_s), now_s).number += 1
+        return [0, "the key is wrong"] if number <= FREE
+
+        [@delay_s, ("the key is wrong, #{number} times within #{WITHIN_S} s: further ones are answered late and not told" if number == FREE + 1)]
+      end
+
+      # @return [Integer] addresses
+      def size
+        @counts.size
+      end
+
+      private
+
+      def count(network, now_s)
+        former = @counts.delete(network)
+        former = nil if former && now_s - former.since_s >= WITHIN_S
+        @counts.shift if @counts.size >= ADDRESSES_LIMIT
+        @counts[network] = former || Count.new(now_s, 0)
+      end
+
+      # One machine may have all the addresses of an IPv6 network (RFC 4291, section 2.5.4).
+      def network(host)
+        host.include?(":") ? IPAddr.new(host[/\A[^%]*/]).mask(64).to_s : host
+      rescue IPAddr::Error
+        host
+      end
+    end
+  end
+end
