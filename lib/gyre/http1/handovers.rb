@@ -25,7 +25,7 @@ module Gyre
         # In the loop's thread, in a fiber of its own.
         # @return [void]
         def call
-          return if @left
+          return if @left || @answered
 
           @fiber = Fiber.current
           answer(@connection.public_send(@name, *@arguments), nil)
@@ -45,12 +45,22 @@ module Gyre
         # @raise what the method raised
         def wait
           value, error = @results.pop
-          returned = true
           raise_again(error) if error
 
           value
-        ensure
-          leave unless returned
+        end
+
+        # In the other thread, at the end, whatever was raised in it and when. Without an answer so far the wait in the loop ends
+        # then, too, and others may read the body at once; a message of which some was sent ends its connection.
+        # @return [void]
+        def leave
+          @left = true
+          return if @answered
+
+          @connection.interrupt_reader(@fiber, stopped) if @fiber
+          @handovers.post(method(:stop))
+        rescue IOError
+          nil # the loop has ended, and all that it did
         end
 
         # From any thread: the loop does it no more.
@@ -69,16 +79,6 @@ module Gyre
         def raise_again(error)
           error.set_backtrace([*error.backtrace, *caller(2)]) unless error.frozen?
           raise error
-        end
-
-        # Something was raised in the thread while it waited. The wait in the loop ends then, too, and others may read the body at
-        # once; a message of which some was sent ends its connection.
-        def leave
-          @left = true
-          @connection.interrupt_reader(@fiber, stopped) if @fiber
-          @handovers.post(method(:stop))
-        rescue IOError
-          nil # the loop has ended, and all that it did
         end
 
         # In the loop's thread.
@@ -114,6 +114,7 @@ module Gyre
         handover.wait
       ensure
         @calls.delete(handover)
+        handover&.leave
       end
 
       # From any thread.
