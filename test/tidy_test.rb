@@ -24,7 +24,6 @@ class TidyTest < Minitest::Test
 
   # Files without a test of their own name, and the test that covers them.
   COVERED_BY = {
-    "lib/gyre/http1/handovers.rb" => "test/contracts/http1_contract_threads_test.rb",
     "lib/gyre/version.rb" => "test/gem_test.rb",
     "lib/gyre/scheduler/async_guests.rb" => "test/async/guests_test.rb",
     "lib/gyre/selection/cases.rb" => "test/selection_test.rb",
