@@ -143,7 +143,7 @@ module Gyre
 
     def give_back
       next_one = @lock.synchronize do
-        raise ThreadError, "release of a semaphore that nobody holds" if @count.zero?
+        raise ThreadError, "release of a semaphore that is not held" if @count.zero?
 
         waiter, = @waiting.shift if @count <= @limit
         @count -= 1 unless waiter # else its place is handed on

@@ -130,7 +130,7 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
       client.write(frame("dead", "hello"))
       eventually { output(server, nowhere)[:trouble] && output(server, nowhere)[:bytes].positive? }
       server.server.restart
-      eventually { server.report.match?(/not started anew: not everything could be written: tcp:.*refused/) }
+      eventually { server.report.match?(/not restarted: not everything could be written: tcp:.*refused/) }
       client.close
     end
   end

@@ -180,7 +180,7 @@ GyreTest::Engines.test_case("LogServerSignalsTest", backends: GyreTest::Engines:
     serve(check: "the configuration is wrong") do |server|
       client = server.client("web")
       server.signal("USR2")
-      eventually { server.errors.include?("not started anew: the configuration is wrong") }
+      eventually { server.errors.include?("not restarted: the configuration is wrong") }
       client.write(frame("web", "info", "as before"))
       eventually { server.messages == ["web|info|as before"] }
       client.close

@@ -52,7 +52,7 @@ class LogCommandReopenTest < Minitest::Test
       Dir.mkdir(server.path("default.log"))
       output = reopen(server, "-p", server.port.to_s)
       assert_equal 1, output.status.exitstatus
-      assert_match(/\Agyre log reopen: .*not every file could be opened anew/, output.err)
+      assert_match(/\Agyre log reopen: .*not every file could be reopened/, output.err)
       Dir.rmdir(server.path("default.log"))
       assert_equal 0, reopen(server, "-p", server.port.to_s).status.exitstatus
     end
@@ -65,7 +65,7 @@ class LogCommandReopenTest < Minitest::Test
     assert_equal 0, reopen(server, "-c", "log.yml").status.exitstatus
     server.stop
     output = reopen(server, "-c", "log.yml")
-    assert_equal [1, true], [output.status.exitstatus, output.err.include?("nobody listens on")]
+    assert_equal [1, true], [output.status.exitstatus, output.err.include?("no server listens on")]
     assert_equal 2, reopen(server, "now").status.exitstatus
   end
 

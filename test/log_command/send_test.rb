@@ -42,13 +42,13 @@ class LogCommandSendTest < Minitest::Test
   def test_nobody_there
     output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "backup", "info", "x")
     assert_equal 1, output.status.exitstatus
-    assert_match(/\Agyre log send: nobody listens on tcp.*\n\z/, output.err)
+    assert_match(/\Agyre log send: no server listens on tcp.*\n\z/, output.err)
   end
 
   def test_that_nobody_is_there_is_told_at_once_unless_it_is_said_how_long_to_wait
     port = GyreTest::LogPeers.free_port
     command = [ENVIRONMENT, *GYRE.server, "send", "-p", port.to_s]
-    took = duration_s { assert_match(/nobody listens on tcp/, run_program(*command, "backup", "info", "x").err) }
+    took = duration_s { assert_match(/no server listens on tcp/, run_program(*command, "backup", "info", "x").err) }
     assert_operator took, :<, 10 # seconds, for which it waits for a server that is there
     assert_operator duration_s { run_program(*command, "--within", "1", "backup", "info", "x") }, :>, 1
   end
@@ -70,7 +70,7 @@ class LogCommandSendTest < Minitest::Test
       %w[first second].each do |lines|
         output = send_to(server.port, *spool, "backup", "info", stdin: "#{lines} a\n#{lines} b\n")
         assert_equal 1, output.status.exitstatus
-        assert_match(/\Agyre log send: nobody listens on tcp.*; 2 messages are kept in #{Regexp.escape(folder)}\n\z/, output.err)
+        assert_match(/\Agyre log send: no server listens on tcp.*; 2 messages are kept in #{Regexp.escape(folder)}\n\z/, output.err)
       end
       server.start
       output = send_to(server.port, "--spool", folder, "backup", "info", "third")
@@ -123,7 +123,7 @@ class LogCommandSendTest < Minitest::Test
   def test_no_lines_for_a_server_that_is_away
     Dir.mktmpdir do |folder|
       output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "--spool", folder, "backup", "info")
-      assert_match(/\Agyre log send: nobody listens on [^;]*\n\z/, output.err)
+      assert_match(/\Agyre log send: no server listens on [^;]*\n\z/, output.err)
     end
   end
 
@@ -138,7 +138,7 @@ class LogCommandSendTest < Minitest::Test
   def test_a_spool_that_takes_nothing
     output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "--spool", "/proc/none", "backup", "info", "x")
     assert_equal 1, output.status.exitstatus
-    assert_match(%r{\Agyre log send: nobody listens .*; 1 message may be lost; the spool in /proc/none takes nothing.*\n\z}, output.err)
+    assert_match(%r{\Agyre log send: no server listens .*; 1 message may be lost; the spool in /proc/none takes nothing.*\n\z}, output.err)
   end
 
   def test_a_wrong_key

@@ -150,7 +150,7 @@ class LogCommandServeTest < Minitest::Test
       "default_log: folder\n" => "default_log: folder is a folder" }.each do |text, said|
       File.write(server.path("log.yml"), text)
       Process.kill(:USR2, server.pid)
-      eventually(what: said) { server.read("err").include?("not started anew: log.yml:1: #{said}") }
+      eventually(what: said) { server.read("err").include?("not restarted: log.yml:1: #{said}") }
     end
     log(server, "still here")
     eventually { server.messages.include?("still here") }
@@ -162,7 +162,7 @@ class LogCommandServeTest < Minitest::Test
       address = "tcp://127.0.0.1:#{taken.local_address.ip_port}"
       server.configure("inputs" => [{ "type" => "json", "bind" => address }])
       Process.kill(:USR2, server.pid)
-      eventually { server.read("err").include?("not started anew: listen on #{address}: address already in use") }
+      eventually { server.read("err").include?("not restarted: listen on #{address}: address already in use") }
     end
     log(server, "still here")
     eventually { server.messages.include?("still here") }

@@ -122,7 +122,7 @@ class LogCommandTailTest < Minitest::Test
   def test_what_cannot_be_followed
     @server.stop
     output = run_program(*tail)
-    assert_equal [1, "gyre log tail: nobody listens on tcp://127.0.0.1:#{@server.port}. Start a server there with `gyre log`, " \
+    assert_equal [1, "gyre log tail: no server listens on tcp://127.0.0.1:#{@server.port}. Start a server there with `gyre log`, " \
                      "or name another with -h and -p\n"], [output.status.exitstatus, output.err]
     assert_equal 2, run_program(*tail("a", "b")).status.exitstatus
   end

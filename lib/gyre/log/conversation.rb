@@ -62,7 +62,7 @@ module Gyre
       def reopen(wish)
         @state = :asking
         @deadline_s = nil
-        @entering = ->(done) { linger("#{wish.answer}#{done == :reopened ? "reopened" : "error: not every file could be opened anew"}\n") }
+        @entering = ->(done) { linger("#{wish.answer}#{done == :reopened ? "reopened" : "error: not every file could be reopened"}\n") }
         @hub.server.reopen_for(self)
       end
 

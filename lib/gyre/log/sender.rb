@@ -188,7 +188,7 @@ module Gyre
       rescue *NETWORK, Error => error
         lose(error)
       rescue StandardError => error
-        @settings.report.call("#{error.full_message(highlight: false)}the connection is made anew")
+        @settings.report.call("#{error.full_message(highlight: false)}it connects again")
         lose(error)
       end
 

@@ -139,7 +139,7 @@ module Gyre
           @reopenings.delete(task)
         end
         @reopenings.push(task) unless task.finished?
-        @hub.log("info", "the files are opened anew, as a client has asked")
+        @hub.log("info", "the files are reopened, as a client has asked")
       end
 
       # Asks it to start anew.
@@ -217,7 +217,7 @@ module Gyre
 
       def reopen_outputs
         @committer.reopen
-        @hub.log("info", "HUP: the files are opened anew")
+        @hub.log("info", "HUP: the files are reopened")
       end
 
       # --- the end ---
@@ -256,18 +256,18 @@ module Gyre
 
       def start_anew
         troubles = @committer.troubles
-        return report("not started anew: not everything could be written: #{troubles.join("; ")}") if troubles.any?
+        return report("not restarted: not everything could be written: #{troubles.join("; ")}") if troubles.any?
 
-        command = @restart ? @restart.call(@doors.map { |door| door.input.to_s }.uniq) : "this server was not told how to start anew"
-        return report("not started anew: #{command}") unless command.is_a?(Array)
+        command = @restart ? @restart.call(@doors.map { |door| door.input.to_s }.uniq) : "this server does not know the command that started it"
+        return report("not restarted: #{command}") unless command.is_a?(Array)
 
         @hub.brake.hold do
-          next report("not started anew: not everything could be written") unless write_all
+          next report("not restarted: not everything could be written") unless write_all
 
           Handover.give(@doors, @hub.connections.keys, command)
         end
       rescue StandardError => error
-        report("not started anew: #{error.message}")
+        report("not restarted: #{error.message}")
       ensure
         @restarting = nil
       end

@@ -11,7 +11,7 @@ module Gyre
     # One request.
     class Reopen
       BANNER = <<~TEXT
-        Has a log server write everything and open its files anew, as HUP does, and
+        Has a log server write everything and reopen its files, as HUP does, and
         waits until it has. Then what was renamed may be compressed or removed.
 
         Usage: gyre log reopen [options]

@@ -63,7 +63,7 @@ module Gyre
           @patient = true
         end
         flags.on("--spool FOLDER", "keep there what the server has not taken; the", "next one with this service sends it") { |value| @spool = value }
-        flags.on("--unacknowledged", "to a server of Analogger's: nobody says what", "was stored") { @unacknowledged = true }
+        flags.on("--unacknowledged", "to a server of Analogger's, which does not say", "what was stored") { @unacknowledged = true }
         flags.on("--help", "print this text") { @help = true }
       end
 

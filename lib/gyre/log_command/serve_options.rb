@@ -111,8 +111,8 @@ module Gyre
         flags.on("--check", "only say what is wrong with the configuration") { @show = :check }
         flags.on("-v", "--version", "print Gyre's version") { @show = :version }
         flags.on("--help", "print this text") { @show = :help }
-        flags.separator "\nSignals: INT and TERM write everything and end. HUP opens the files anew." \
-                        "\n         USR2 starts anew, and refuses nobody meanwhile."
+        flags.separator "\nSignals: INT and TERM write everything and end. HUP reopens the files." \
+                        "\n         USR2 restarts the program and refuses no connection meanwhile."
       end
 
       def set(flags, short, long, *meaning, key)

@@ -75,7 +75,7 @@ module Gyre
       def explain(error)
         case error
         when Errno::ECONNREFUSED, Errno::ENOENT
-          "nobody listens on #{endpoint}. Start a server there with `gyre log`, or name another with -h and -p"
+          "no server listens on #{endpoint}. Start a server there with `gyre log`, or name another with -h and -p"
         when Errno::ETIMEDOUT then "#{endpoint} does not answer#{"; if it wants TLS, say --tls" unless tls}"
         when Errno::ECONNRESET, Errno::EPIPE, EOFError then "#{endpoint} closed the connection; #{advice_when_closed}"
         when Log::Denied then "#{endpoint} does not accept the key. Put it into GYRE_LOG_KEY, or name the file that holds it with --key-file"

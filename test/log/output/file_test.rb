@@ -380,7 +380,7 @@ class LogOutputFileTest < Minitest::Test
     File.unlink(@path)
     store(output, "two\n", 2)
     assert_equal "two\n", content
-    assert_equal ["#{@path}: was deleted, and is made anew"], @said
+    assert_equal ["#{@path}: was deleted, and is created again"], @said
     output.close
     assert_equal({ ID => 2 }, open_output.stored)
   end

@@ -29,7 +29,7 @@ module Gyre
           row("certificate", :text, "the server's certificate with its chain, PEM", needs: :file),
           row("key", :text, "the file of its private key, PEM", needs: :file),
           row("ca", :text, "the authorities whose clients' certificates count, PEM", needs: :file),
-          row("verify", :verification, "true: nobody without such a certificate is let in; optional: who shows none is")
+          row("verify", :verification, "true: a client without such a certificate is refused; optional: it is let in")
         ].freeze
 
         FORMATS = %w[text json].freeze

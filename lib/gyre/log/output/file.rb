@@ -69,7 +69,7 @@ module Gyre
         # @param clients [Hash{String=>Integer}]
         def write(data, clients = NOBODY)
           sync if @commit
-          raise IOError, "#{@path}: a commit was interrupted: close it and open it anew" if @journal.open_batch
+          raise IOError, "#{@path}: a commit was interrupted: close it and open it again" if @journal.open_batch
 
           look_after_others
           sync if @end - @durable > UNSYNCED_BYTES_LIMIT
@@ -177,7 +177,7 @@ module Gyre
           if replaced?
             reopen
           elsif stat.nlink.zero?
-            @trouble.say("was deleted, and is made anew")
+            @trouble.say("was deleted, and is created again")
             reopen
           elsif @journal.used? && stat.size < @end
             # Cut (copytruncate): the journal's last entry speaks of bytes that are gone, and would be compared with others
