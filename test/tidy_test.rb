@@ -48,6 +48,7 @@ class TidyTest < Minitest::Test
     # Parts of the log's outputs and of what drives them.
     **{ "link" => "socket", "redis_link" => "redis", "trouble" => "file", "writing" => "file" }
       .to_h { |name, test| ["lib/gyre/log/output/#{name}.rb", "test/log/output/#{test}_test.rb"] },
+    "lib/gyre/log/output/spill/segment.rb" => "test/log/output/spill_test.rb",
     "lib/gyre/log/output/late.rb" => "test/log/queues_test.rb",
     "lib/gyre/log/output/defaults.rb" => "test/log/output_test.rb",
     "lib/gyre/log/json_stream.rb" => "test/contracts/log_ingest_input_test.rb",

@@ -70,6 +70,10 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
 
     def prepare; end
 
+    def status
+      { trouble: trouble, spilled: 0 }
+    end
+
     %i[sync reopen].each { |name| define_method(name) { @calls << name } }
 
     def to_s

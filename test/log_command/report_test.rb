@@ -44,9 +44,10 @@ class LogCommandReportTest < Minitest::Test
   end
 
   def test_trouble_is_told
-    output = STATUS["outputs"].first.merge("trouble" => "disk full")
+    output = STATUS["outputs"].first.merge("trouble" => "disk full", "spilled" => 5 << 20)
     text = lines(outputs: [output], paused: true).join("\n")
     assert_includes text, "  ! log/web.log: disk full"
+    assert_includes text, "  ! log/web.log: 5.0 MB are spilled to disk"
     assert_includes text, "reading is paused"
   end
 

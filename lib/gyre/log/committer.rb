@@ -83,6 +83,18 @@ module Gyre
         deadline ? tickets.zip(@lanes).all? { |ticket, lane| lane.await_reopened(ticket, deadline) } : false
       end
 
+      # The server is about to end, and all is stored: what is spilled stays there from now on.
+      # @param timeout [Numeric] for what is being written
+      def rest(timeout)
+        deadline = Clock.now + timeout
+        @lanes.each { |lane| lane.rest([deadline - Clock.now, 0].max) }
+      end
+
+      # It goes on after all.
+      def resume
+        @lanes.each(&:resume)
+      end
+
       # @yield when an output has written, in a task of its own
       def on_written(&block)
         @written = block
@@ -120,7 +132,7 @@ module Gyre
         @lanes.map { |lane| lane.unsynced_s(now) }.max || 0.0
       end
 
-      # @return [Array<Hash>] for the status: output, bytes, written, dropped, trouble, unwritten_s, unsynced_s
+      # @return [Array<Hash>] for the status: output, bytes, written, dropped, trouble, spilled, unwritten_s, unsynced_s
       def status(now = Clock.now)
         @lanes.map { |lane| lane.status(now) }
       end

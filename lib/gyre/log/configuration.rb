@@ -176,7 +176,8 @@ module Gyre
           options: log[:options], cull: log.fetch(:cull, false), raw: log.fetch(:raw, values.fetch(:raw, false)),
           origin: log.fetch(:origin, values[:origin]),
           format: log[:format] || values.fetch(:format, "text"), rotate: log[:rotate] || values[:rotate],
-          queue: log[:queue], when_full: log[:when_full], mode: log[:mode] || values[:mode], owner: log[:owner] || values[:owner] }
+          queue: log[:queue], when_full: log[:when_full], spill: log[:spill],
+          mode: log[:mode] || values[:mode], owner: log[:owner] || values[:owner] }
       end
     end
   end

@@ -23,6 +23,7 @@ module Gyre
       Gyre::Limits.row(:memory_bytes_limit, 67_108_864, :bytes,
                        "messages in memory, without those for outputs that stand still; beyond it nothing is read until half is written"),
       Gyre::Limits.row(:queue_bytes_limit, 33_554_432, :bytes, "messages in memory for one output; what comes then, `when_full` says"),
+      Gyre::Limits.row(:spill_bytes_limit, 1_073_741_824, :bytes, "messages on disk for one output with `when_full: spill`; beyond it, it blocks"),
       Gyre::Limits.row(:tailers_limit, 100, :count, "connections that follow the log"),
       Gyre::Limits.row(:tail_bytes_limit, 1_048_576, :bytes, "lines kept for one that follows too slowly; further ones are dropped and counted"),
       Gyre::Limits.row(:services_limit, 1_000, :count, "services that are counted by name"),

@@ -3,11 +3,13 @@
 # Where log lines go: makes an output from its settings. Called by the server for each entry of `logs` and for `default_log`.
 # Every output has the same methods (see Output below), so that the committer does not care which it has.
 
+require "gyre/log/limits"
 require "gyre/log/output/access"
 require "gyre/log/output/file"
 require "gyre/log/output/late"
 require "gyre/log/output/redis"
 require "gyre/log/output/socket"
+require "gyre/log/output/spilling"
 require "gyre/log/output/stream"
 require "gyre/log/rotation"
 
@@ -25,27 +27,37 @@ module Gyre
     #                         Unavailable when that cannot be asked
     #   shared?               whether clients may have stored something through other servers meanwhile
     #   format                :text, :json or :redis: what its sink makes; sink_options: that, and what else Ingest#sink needs
-    #   trouble               nil, or why it cannot write at the moment
+    #   trouble               nil, or why it cannot write at the moment; status: that, and how much is spilled
+    #   rest(s)  resume       before an end, and when there is none after all
     #   to_s                  its name
     module Output
       STANDARD = /\A(?:-|stdout|stderr)\z/i.freeze
       TYPES = %w[file stdout stderr socket redis].freeze
       FORMATS = %w[text json].freeze
+      FILES_DO_NOT_SPILL = "when_full: spill is for sockets, pipes and Redis; a log file is on a disk already: block or drop"
 
       class << self
         # @param settings [Hash] keys are Symbols or Strings:
         #   type (file, stdout, stderr, socket, redis; by default what `logfile` looks like), logfile (a path, STDOUT, STDERR,
         #   tcp://host:port, unix:///path, redis://…), format (text, json), rotate (see Rotation.from),
         #   mode, owner (of a file, see Access),
-        #   options (for socket: [port], as Analogger has it; for redis: stream, max_length)
+        #   options (for socket: [port], as Analogger has it; for redis: stream, max_length),
+        #   spill (a folder for what the output does not take in time, see Spilling), spill_bytes_limit
         # @param key [String] the configuration's word for it, for messages
         # @param report [#call, nil] is given messages about the output's troubles
-        # @return [File, Late, Stream, Socket, Redis]
+        # @return [File, Late, Stream, Socket, Redis, Spilling]
         # @raise [ArgumentError] when the settings are wrong or the file cannot be opened; names the key
         def open(settings, key: "logfile", report: nil)
           settings = settings.to_h { |name, value| [name.to_sym, value] }
           target = settings[:logfile].to_s
           target = "STDOUT" if ["", "-"].include?(target)
+          output = plain(settings, target, key, report)
+          settings[:spill] ? spilling(output, settings, key, report) : output
+        end
+
+        private
+
+        def plain(settings, target, key, report)
           common = { format: format(settings, key), report: report }
           case type(settings, target, key)
           when "stdout" then standard($stdout, "STDOUT", common)
@@ -56,7 +68,15 @@ module Gyre
           end
         end
 
-        private
+        # What has a file has a disk: nothing would be gained, and its promise lost that no line comes twice.
+        def spilling(output, settings, key, report)
+          raise ArgumentError, "#{key}: #{FILES_DO_NOT_SPILL}" if [File, Late].include?(output.class)
+
+          limit = settings[:spill_bytes_limit] || Limits::TABLE.find { |row| row.name == :spill_bytes_limit }.default
+          spilling = Spilling.new(output, Spill.new(settings[:spill], format: output.format, limit: limit, report: report))
+        ensure
+          output.close unless spilling
+        end
 
         def type(settings, target, key)
           given = settings[:type].to_s.downcase

@@ -12,7 +12,7 @@ module Gyre
     class Routing
       ABANDON_S = 1.0
       # What becomes of messages for an output whose queue is full.
-      WHEN_FULL = %w[block drop].freeze
+      WHEN_FULL = %w[block drop spill].freeze
       # What decides which output it is, beside the file.
       OUTPUT_KEYS = %i[logfile type options format rotate mode owner].freeze
 
@@ -21,16 +21,19 @@ module Gyre
 
       # @param ingest [NativeIngest]
       # @param logs [Array<Hash>] services: Array or nil (all that no other one names), levels: Array or nil (all), logfile:, type:,
-      #   options:, cull:, raw:, origin:, format:, rotate:, when_full:, queue:
+      #   options:, cull:, raw:, origin:, format:, rotate:, when_full:, queue:, spill:
       # @param default_log [String, Hash] where services without a log go: a path, or settings as in logs
       # @param levels [Array<String>, nil] for logs that name none
       # @param raw [Boolean] for logs that do not say
       # @param origin [Boolean, nil] for logs that do not say
       # @param queue_bytes_limit [Integer] for logs that do not say
+      # @param spill_bytes_limit [Integer, nil] for each that spills
       # @param report [#call] told of troubles of the outputs
       # @raise [ArgumentError] names what is wrong
-      def initialize(ingest, logs:, default_log:, levels: nil, raw: false, origin: nil, queue_bytes_limit: nil, report: nil)
-        @levels, @raw, @origin, @report, @queue_bytes_limit = levels, raw, origin, report, queue_bytes_limit
+      def initialize(ingest, logs:, default_log:, levels: nil, raw: false, origin: nil, queue_bytes_limit: nil, spill_bytes_limit: nil,
+                     report: nil)
+        @levels, @raw, @origin, @report = levels, raw, origin, report
+        @queue_bytes_limit, @spill_bytes_limit = queue_bytes_limit, spill_bytes_limit
         @pairs = []
         @sinks_of = Hash.new { |sinks, service| service ? sinks[nil] : [] }
         logs = logs.map { |log| complete(log) }
@@ -108,7 +111,7 @@ module Gyre
       # Culled or raw it is only if all of them say so.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
-          output = Output.open(group.first.slice(*OUTPUT_KEYS), report: @report)
+          output = Output.open({ **group.first.slice(*OUTPUT_KEYS), **spill(group) }, report: @report)
           flags = %i[cull raw].to_h { |name| [name, group.all? { |log| log[name] }] }
           flags[:origin] = group.first[:origin] if group.map { |log| log[:origin] }.uniq.size == 1
           sink = ingest.sink(**output.sink_options, **queue(group), **flags)
@@ -119,10 +122,21 @@ module Gyre
       end
 
       def queue(group)
-        wrong = group.filter_map { |log| log[:when_full] }.find { |word| !WHEN_FULL.include?(word.to_s) }
-        raise ArgumentError, "when_full: #{WHEN_FULL.join(" or ")}, not #{wrong}" if wrong
-
         { bound: group.filter_map { |log| log[:queue] }.max || @queue_bytes_limit, drops: group.all? { |log| log[:when_full].to_s == "drop" } }
+      end
+
+      # It spills if one of them says so.
+      def spill(group)
+        policies = group.map { |log| log[:when_full].to_s }
+        wrong = policies.find { |word| !["", *WHEN_FULL].include?(word) }
+        raise ArgumentError, "when_full: #{WHEN_FULL.join(", ")}, not #{wrong}" if wrong
+
+        folders = group.filter_map { |log| log[:spill] }.uniq
+        unless folders.size == (policies.include?("spill") ? 1 : 0)
+          raise ArgumentError, "logfile: #{group.first[:logfile]}: when_full: spill needs spill: a folder of its own, and only that does"
+        end
+
+        { spill: folders.first, spill_bytes_limit: @spill_bytes_limit }
       end
 
       def destination(log)

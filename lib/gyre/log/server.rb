@@ -65,7 +65,8 @@ module Gyre
         @inputs = Input.all(bind, inputs, tls)
         @ingest = Ingest.new(services_limit: @limits.services_limit)
         @routing = Routing.new(@ingest, logs: logs, default_log: default_log, levels: levels, raw: raw, origin: origin,
-                                        report: method(:report), queue_bytes_limit: [@limits.queue_bytes_limit, @limits.memory_bytes_limit].min)
+                                        report: method(:report), spill_bytes_limit: @limits.spill_bytes_limit,
+                                        queue_bytes_limit: [@limits.queue_bytes_limit, @limits.memory_bytes_limit].min)
         @committer = Committer.new(@routing.pairs, interval: interval, sync_interval: sync_interval)
         @sessions = Sessions.new(@limits.sessions_limit, shared: @routing.method(:shared?), stored: @routing.method(:stored)) do |id, stored|
           @ingest.session(id, stored)
@@ -239,6 +240,7 @@ module Gyre
         over_s = Clock.now + @limits.stop_timeout_s # for all that follows
         @hub.empty_sockets { @committer.flush([over_s - Clock.now, 0].max) }
         @complete = write_all([over_s - Clock.now, 0].max)
+        @committer.rest([over_s - Clock.now, 0].max)
         @hub.connections.keys.each(&:leave)
         Gyre.print_hierarchy(@report)
       end
@@ -264,12 +266,14 @@ module Gyre
         @hub.brake.hold do
           next report("not restarted: not everything could be written") unless write_all
 
+          @committer.rest(@limits.stop_timeout_s)
           Handover.give(@doors, @hub.connections.keys, command)
         end
       rescue StandardError => error
         report("not restarted: #{error.message}")
       ensure
         @restarting = nil
+        @committer.resume
       end
     end
   end

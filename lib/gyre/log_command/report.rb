@@ -57,8 +57,9 @@ module Gyre
       end
 
       def troubles(output)
-        waiting, dropped = output.values_at("waiting", "dropped").map(&:to_i)
-        [output["trouble"], ("its queue is full, #{count(waiting)} connections wait" if waiting.positive?),
+        waiting, dropped, spilled = output.values_at("waiting", "dropped", "spilled").map(&:to_i)
+        [output["trouble"], ("#{bytes(spilled)} are spilled to disk" if spilled.positive?),
+         ("its queue is full, #{count(waiting)} connections wait" if waiting.positive?),
          ("#{count(dropped)} messages were dropped, for its queue was full" if dropped.positive?)].compact
       end
 

@@ -28,6 +28,34 @@ class LogConfigurationWholesTest < Minitest::Test
     Gyre::Log::Configuration.parse("logs: [{service: a, type: redis, logfile: localhost, options: {stream: b, max_length: 5}}]")
   end
 
+  def test_a_spill_is_for_what_is_no_file_and_in_a_folder_of_its_own
+    with = ->(settings) { "logs: [{service: a, #{settings}}]" }
+    ["logfile: 'tcp://a:1'", "logfile: STDERR", "logfile: /dev/null", "type: redis, logfile: localhost"].each do |output|
+      settings = Gyre::Log::Configuration.parse(with["#{output}, when_full: spill, spill: b"]).settings[:logs].first
+      assert_equal %w[spill b], settings.values_at(:when_full, :spill)
+    end
+    ["logfile: a.log", "type: file, logfile: a.log"].each do |output|
+      assert_equal ["f:1: logs[1].when_full: spill is for sockets, pipes and Redis; a log file is on a disk already: say block or drop"],
+                   mistakes(with["#{output}, when_full: spill, spill: b"])
+    end
+    assert_equal ["f:1: logs[1].when_full: spill needs spill: a folder of its own"], mistakes(with["logfile: 'tcp://a:1', when_full: spill"])
+    assert_equal ["f:1: logs[1].spill: counts with when_full: spill only"], mistakes(with["logfile: 'tcp://a:1', spill: b"])
+    two = ["tcp://a:1", "tcp://a:2"].map { |address| "{service: a, logfile: '#{address}', when_full: spill, spill: b}" }
+    assert_equal ["f:1: logs: \"b\" is the spill of two outputs; each needs its own"], mistakes("logs: [#{two.join(", ")}]")
+  end
+
+  def test_a_spill_that_others_may_change_is_told_before
+    Dir.mktmpdir do |folder|
+      spill = File.join(folder, "spill")
+      text = "logs: [{service: a, logfile: 'tcp://a:1', when_full: spill, spill: '#{spill}'}]"
+      Gyre::Log::Configuration.parse(text, places: true)
+      Dir.mkdir(spill)
+      File.chmod(0o777, spill)
+      error = assert_raises(Gyre::Log::Configuration::Invalid) { Gyre::Log::Configuration.parse(text, "f", places: true) }
+      assert_equal ["f:1: logs[1].spill: #{spill} may be changed by other users (mode 0777): chmod go-w"], error.mistakes
+    end
+  end
+
   def test_a_rotation_needs_a_reason
     assert_equal ["f:1: rotate: needs size, every, or both", "f:3: logs[1].rotate: needs size, every, or both"],
                  mistakes("rotate: {keep: 3}\nlogs:\n- {service: a, logfile: b, rotate: {compress: gzip}}")

@@ -76,6 +76,16 @@ module Gyre
           wait_until(deadline) { @reopened >= ticket } && !@kept
         end
 
+        # See Output.
+        def rest(timeout_s)
+          @output.rest(timeout_s)
+        end
+
+        # See Output.
+        def resume
+          @output.resume
+        end
+
         # The lane's task.
         def run
           @output.prepare
@@ -120,7 +130,7 @@ module Gyre
 
         # @return [Hash{Symbol => Object}]
         def status(now)
-          { output: to_s, bytes: @bytes + @sink.bytesize, written: @written, dropped: @sink.dropped, trouble: @output.trouble,
+          { output: to_s, bytes: @bytes + @sink.bytesize, written: @written, dropped: @sink.dropped, **@output.status,
             unwritten_s: unwritten_s(now).round(3), unsynced_s: unsynced_s(now).round(3) }
         end
 

@@ -4,6 +4,7 @@
 # when it has read a section; single values are Checks' business. It changes nothing but {nowhere: true} for a log without service.
 
 require "gyre/log/configuration/keys"
+require "gyre/log/spool/trust"
 
 module Gyre
   module Log
@@ -33,7 +34,9 @@ module Gyre
         # A destination that says by itself where it is.
         WHOLE_ADDRESS = %r{://|:\d+\z|\A/}.freeze
         REDIS_OPTIONS = %w[stream max_length].freeze
-        private_constant :PLACES, :WHOLE_ADDRESS, :REDIS_OPTIONS
+        # What is no path.
+        ELSEWHERE = %r{://|\A(?:-|std(?:out|err))?\z}i.freeze
+        private_constant :PLACES, :WHOLE_ADDRESS, :REDIS_OPTIONS, :ELSEWHERE
 
         module_function
 
@@ -62,6 +65,7 @@ module Gyre
           end
           unreachable(reader, section, services)
           files(reader, section)
+          spills(reader, section)
           %w[default_log pidfile].each { |name| writable(reader, section, name) }
         end
 
@@ -88,6 +92,15 @@ module Gyre
           end
         end
 
+        # Each is one output's own.
+        def spills(reader, section)
+          section.values.fetch(:logs, []).select { |log| log[:spill] }.group_by { |log| File.expand_path(log[:spill]) }.each_value do |group|
+            next if group.uniq { |log| log.values_at(:logfile, :type, :options) }.size == 1
+
+            reader.wrong(section.line("logs"), "logs", "#{Checks.shown(group.first[:spill])} is the spill of two outputs; each needs its own")
+          end
+        end
+
         def log(reader, section)
           unless section.node.value.key?("service")
             section.values[:nowhere] = true
@@ -98,7 +111,33 @@ module Gyre
           end
           socket(reader, section) if section.values[:type] == "socket"
           redis(reader, section) if section.values[:type] == "redis" || section.values[:logfile].to_s.start_with?("redis")
+          spill(reader, section)
           writable(reader, section, "logfile") unless %w[socket redis].include?(section.values[:type])
+        end
+
+        def spill(reader, section)
+          spills = section.values[:when_full] == "spill"
+          if spills && file?(section.values)
+            problem = "spill is for sockets, pipes and Redis; a log file is on a disk already: say block or drop"
+            reader.wrong(section.line("when_full"), section.path("when_full"), problem)
+          elsif spills && !section.says?("spill")
+            reader.wrong(section.line("when_full"), section.path("when_full"), "spill needs spill: a folder of its own")
+          elsif section.says?("spill") && !spills
+            reader.wrong(section.line("spill"), section.path("spill"), "counts with when_full: spill only")
+          end
+          Spool::Trust.entry(section.values[:spill]) if spills && reader.places? && section.values[:spill]
+        rescue Errno::ENOENT
+          nil # it is made
+        rescue SystemCallError => error
+          reader.wrong(section.line("spill"), section.path("spill"), error.message)
+        end
+
+        # Also one that is not there yet.
+        def file?(log)
+          return false unless [nil, "file"].include?(log[:type])
+
+          name = log[:logfile].to_s
+          !name.match?(ELSEWHERE) && (!File.exist?(name) || File.file?(name))
         end
 
         # What is found out only when it is opened ends the server, also after USR2.

@@ -39,6 +39,17 @@ module Gyre
           @trouble.text
         end
 
+        # @return [Hash{Symbol => Object}] its part of the server's status
+        def status
+          { trouble: trouble, spilled: 0 }
+        end
+
+        # The server is about to end: batches that have counted as stored already need not be written now.
+        def rest(_timeout_s); end
+
+        # The server goes on.
+        def resume; end
+
         # @return [String]
         def to_s
           @name
