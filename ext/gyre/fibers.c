@@ -233,9 +233,7 @@ void gyre_yield(struct gyre_scheduler *scheduler) {
 }
 
 void gyre_give_way(struct gyre_scheduler *scheduler) {
-  if (scheduler->loop.virtual_ns) return; /* no time passes */
-  int64_t now_ns = gyre_timers_coarse_now();
-  if (now_ns == scheduler->slice_ns || now_ns <= scheduler->loop.now_ns) return;
+  if (!gyre_slice_is_over(scheduler)) return;
   scheduler->budget = 0;
   gyre_yield(scheduler);
 }

@@ -203,15 +203,20 @@ void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
 /* Requeues the current fiber at the end and lets the others run. */
 void gyre_yield(struct gyre_scheduler *scheduler);
 
-/* The same if the fiber has run for some milliseconds since the kernel was asked, which then happens: for loops that can go on
- * without ever waiting. */
+/* Whether the fiber has run for some milliseconds since the kernel was asked. Never where time decides nothing: it is virtual, or the
+ * order is drawn. */
+static inline bool gyre_slice_is_over(const struct gyre_scheduler *scheduler) {
+  if (scheduler->random || scheduler->loop.virtual_ns) return false;
+  int64_t now_ns = gyre_timers_coarse_now();
+  return now_ns != scheduler->slice_ns && now_ns > scheduler->loop.now_ns;
+}
+
+/* Yields if the slice is over, and has the kernel asked: before what can go on without ever waiting, for it may raise. */
 void gyre_give_way(struct gyre_scheduler *scheduler);
 
-/* Asked before a short call that may succeed for ever without a wait, such as a read: whether it is time for gyre_give_way.
- * Before the call, for a yield may raise. */
-static inline bool gyre_slice_is_over(struct gyre_scheduler *scheduler) {
-  return ++scheduler->unwaited % GYRE_CLOCK_INTERVAL == 0 && !scheduler->random && !scheduler->loop.virtual_ns &&
-         gyre_timers_coarse_now() != scheduler->slice_ns;
+/* Of calls too short to look at the clock for each, such as a read: whether it is the turn of this one. */
+static inline bool gyre_clock_is_due(struct gyre_scheduler *scheduler) {
+  return ++scheduler->unwaited % GYRE_CLOCK_INTERVAL == 0;
 }
 
 /* Runs function(argument) in a pooled fiber, at once up to its first wait. The caller goes on after

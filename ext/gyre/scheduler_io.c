@@ -22,7 +22,7 @@
  */
 static VALUE scheduler_pace(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  if (!scheduler->closed && gyre_slice_is_over(scheduler)) gyre_give_way(scheduler);
+  if (!scheduler->closed && gyre_clock_is_due(scheduler)) gyre_give_way(scheduler);
   return Qnil;
 }
 
@@ -318,7 +318,7 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
                               .positioned = positioned};
   transfer_arguments(&transfer, argc - 2, argv + 2, transfer_open(&transfer));
   if (positioned && transfer.from < 0) return INT2FIX(-EINVAL); /* pread(2); -1 means something else further down */
-  if (gyre_slice_is_over(transfer.scheduler) && may_wait(&transfer)) {
+  if (gyre_clock_is_due(transfer.scheduler) && gyre_slice_is_over(transfer.scheduler) && may_wait(&transfer)) {
     gyre_give_way(transfer.scheduler);
     if (transfer_open(&transfer) < transfer.offset + transfer.most) return INT2FIX(-EFAULT);
   }
