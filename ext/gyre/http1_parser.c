@@ -132,7 +132,7 @@ static int parse_request_line(struct gyre_http1_head *head, const char *bytes, s
                  CLASS_TOKEN);
   if (p - method > GYRE_HTTP1_METHOD_BYTES_LIMIT) return gyre_http1_refuse(head, 501, "a method that is too long");
   NEED(PHASE_METHOD);
-  if (*p != ' ' || p == method) return gyre_http1_refuse(head, 400, "a first line that is no HTTP request line");
+  if (*p != ' ' || p == method) return gyre_http1_refuse(head, 400, "a first line that is not an HTTP request line");
   head->method.offset = head->token;
   head->method.length = (uint32_t)(p - method);
   head->method_number = method_number(method, head->method.length);

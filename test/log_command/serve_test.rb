@@ -254,6 +254,11 @@ class LogCommandServeTest < Minitest::Test
     end
   end
 
+  def test_a_socket_whose_folder_is_not_there_is_told_with_what_to_do
+    assert_equal "gyre log: listen on unix:///nowhere/s: no such file or directory. Make its folder first, or choose another with -b\n",
+                 refused("-b", "unix:///nowhere/s").err
+  end
+
   def test_a_folder_that_is_not_there_is_told
     output = refused("-p", "0", "-d", "nowhere/log")
     assert_equal [1, "gyre log: logfile: the folder nowhere does not exist: make it first\n"], [output.status.exitstatus, output.err]

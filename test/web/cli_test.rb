@@ -145,7 +145,8 @@ class WebCLITest < Minitest::Test
   def test_a_folder_that_is_not_there_is_told
     output = gyre("serve", "-b", "unix:///nowhere/at/all.sock", files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 1, output.status.exitstatus
-    assert_equal "gyre serve: listen on unix:///nowhere/at/all.sock: no such file or directory\n", output.err
+    assert_equal "gyre serve: listen on unix:///nowhere/at/all.sock: no such file or directory. " \
+                 "Make its folder first, or choose another with --bind\n", output.err
   end
 
   def test_a_file_in_the_way_of_a_unix_socket_is_told

@@ -182,7 +182,7 @@ module Gyre
         refuse(501, "a method that is too long") if @position - @token > METHOD_BYTES_LIMIT
         return false if @position == stop
 
-        refuse(400, "a first line that is no HTTP request line") if bytes.getbyte(@position) != 0x20 || @position == @token
+        refuse(400, "a first line that is not an HTTP request line") if bytes.getbyte(@position) != 0x20 || @position == @token
         @method = word(bytes)
         @phase = :target
       end

@@ -155,6 +155,7 @@ module Gyre
           ". Choose another with #{@address_flag}, or #{port ? "see who has it with `ss -ltnp sport = :#{port}`" : "stop the server that has it"}"
         when Errno::EACCES        then port ? ". Ports below 1024 are for root: choose another with #{@address_flag}" : folder_advice(tried)
         when Errno::EADDRNOTAVAIL then " on this machine. Choose another with #{@address_flag == "--port" ? "--host" : @address_flag}"
+        when Errno::ENOENT        then tried.include?("unix:") ? ". Make its folder first, or choose another with --bind" : nil
         when Errno::EEXIST        then ", and is no socket. Remove it, or choose another with --bind"
         end
       end

@@ -36,7 +36,7 @@ module HTTP1Cases
   refuse 501, "a method that is too long", "a method of 65 bytes", "#{"M" * 65} / HTTP/1.1\r\nHost: a\r\n\r\n", at: 65
   refuse 501, "a method that is too long", "an endless method is refused before its end", "A" * 100, at: 65
 
-  no_request_line = "a first line that is no HTTP request line"
+  no_request_line = "a first line that is not an HTTP request line"
   refuse 400, no_request_line, "the first bytes of a TLS handshake", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", at: 1
   refuse 400, no_request_line, "a request line without a method", " / HTTP/1.1\r\nHost: a\r\n\r\n", at: 1
   refuse 400, no_request_line, "a NUL as the first byte", "\0GET / HTTP/1.1\r\n", at: 1
