@@ -28,6 +28,9 @@
 #if defined(HAVE_SYS_SENDFILE_H) && defined(HAVE_SENDFILE)
 #define GYRE_HAVE_SENDFILE 1
 #endif
+#ifdef HAVE_MADVISE
+#define GYRE_HAVE_MADVISE 1
+#endif
 #ifdef HAVE_ACCEPT4
 #define GYRE_HAVE_ACCEPT4 1
 #endif

@@ -10,6 +10,13 @@
 
 VALUE gyre_mGyre;
 
+#ifdef __SANITIZE_ADDRESS__
+/* Called before each longjmp, to clear the marks of the stack's variables. There are none (extconf.rb), and on a fiber's stack
+ * the sanitizer's own function warns on standard error. */
+void __asan_handle_no_return(void);
+void __asan_handle_no_return(void) {}
+#endif
+
 void Init_gyre_ext(void) {
 #ifdef HAVE_RB_EXT_RACTOR_SAFE
   rb_ext_ractor_safe(true);

@@ -46,8 +46,9 @@ struct gyre_worker {
   struct gyre_parked *parked;        /* the wait of its fiber, or of a fiber that it resumes; NULL while it runs */
   VALUE (*function)(VALUE argument); /* NULL while idle */
   VALUE argument;
-  VALUE storage; /* fiber storage to begin with, or nil */
-  bool once;     /* its fiber ends with its job */
+  VALUE storage;          /* fiber storage to begin with, or nil */
+  bool once;              /* its fiber ends with its job */
+  uintptr_t unused_below; /* while it is idle: an address in its stack */
 };
 
 /* A fiber that runs turns until something is true. The newest one does; one that was overtaken waits,
@@ -263,7 +264,7 @@ struct gyre_wait {
   unsigned ready; /* what the watch reported; 0 after a timeout */
   bool timed_out;
   bool unblocked; /* wins over timed_out: whatever it was given is its own */
-  bool selects; /* for the descriptors of a `struct selecting` (scheduler_select.c) */
+  bool selects;   /* for the descriptors of a `struct selecting` (scheduler_select.c) */
 };
 
 /* `blocker` is what is waited for: nothing is done with it, but people want to know. */

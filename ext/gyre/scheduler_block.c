@@ -13,9 +13,9 @@ static VALUE mutex_class, queue_class, sized_queue_class;
  * An unblock may come before its fiber has parked: another thread takes the fiber off a queue's list of waiters just
  * before the fiber calls `block`. So it is kept, with its blocker, until the fiber's next block, and ends that one if it is for
  * the same. One that comes late, when the wait that it is for has ended by itself, so ends no other. Of blockers only the
- * address is kept, beside a bit for mutexes: ConditionVariable#wait is a sleep, and its signal is an unblock for its mutex. */
+ * address is kept, beside a bit for what ends a sleep. */
 
-#define EARLY_MUTEX ((st_data_t)1)
+#define EARLY_SIGNAL ((st_data_t)1)
 #define EARLY_ANY (~(st_data_t)1) /* several came, for different blockers */
 
 static st_data_t early_key(VALUE blocker) { return (st_data_t)blocker << 1; }
@@ -27,10 +27,16 @@ static bool is_mutex(VALUE blocker) {
   return !RB_SPECIAL_CONST_P(blocker) && (is_hidden(blocker) || RTEST(rb_obj_is_kind_of(blocker, mutex_class)));
 }
 
+/* What ends a sleep besides :sleep. ConditionVariable#wait is a sleep, and its signal is an unblock for its mutex. So is the wait
+ * of IO#close for the threads that use the IO, which unblock it for the thread of the fiber that closes (Ruby 3.4). */
+static bool is_signal(const struct gyre_scheduler *scheduler, VALUE blocker) {
+  return blocker == scheduler->thread || is_mutex(blocker);
+}
+
 static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE blocker) {
-  st_data_t before, early = early_key(blocker) | (is_mutex(blocker) ? EARLY_MUTEX : 0);
+  st_data_t before, early = early_key(blocker) | (is_signal(scheduler, blocker) ? EARLY_SIGNAL : 0);
   if (st_lookup(scheduler->early, (st_data_t)fiber, &before) && before != early)
-    early = EARLY_ANY | ((before | early) & EARLY_MUTEX);
+    early = EARLY_ANY | ((before | early) & EARLY_SIGNAL);
   st_insert(scheduler->early, (st_data_t)fiber, early);
 }
 
@@ -42,7 +48,8 @@ static st_data_t take_early(struct gyre_scheduler *scheduler, VALUE fiber) {
 }
 
 static bool is_early_for(st_data_t early, VALUE blocker) {
-  early &= ~EARLY_MUTEX;
+  if (blocker == sleeping && early & EARLY_SIGNAL) return true;
+  early &= ~EARLY_SIGNAL;
   return early && (early == EARLY_ANY || early == early_key(blocker));
 }
 
@@ -57,6 +64,8 @@ static VALUE block_ensure(VALUE argument) {
 
 /* Parks until unblock or the end of the time. Whether it was unblocked. */
 static bool block(struct gyre_scheduler *scheduler, VALUE blocker, int64_t timeout_ns) {
+  if (is_early_for(take_early(scheduler, rb_fiber_current()), blocker)) return true;
+
   struct gyre_wait wait;
   gyre_wait_begin(scheduler, &wait, blocker);
   gyre_wait_arm(&wait, timeout_ns);
@@ -76,14 +85,12 @@ static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE blocker, timeout;
   rb_scan_args(argc, argv, "11", &blocker, &timeout);
-  int64_t timeout_ns = gyre_duration_ns(timeout);
-  if (is_early_for(take_early(scheduler, rb_fiber_current()), blocker)) return Qtrue;
-  return block(scheduler, blocker, timeout_ns) ? Qtrue : Qfalse;
+  return block(scheduler, blocker, gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
 }
 
-/* A sleep ends for its own sake, or for a signal of its condition variable, and not for an unblock of some earlier wait. */
+/* A sleep ends for its own sake or for a signal, and not for an unblock of some earlier wait. */
 static bool ends(const struct gyre_wait *wait, VALUE blocker) {
-  return wait->parked.blocker != sleeping || blocker == sleeping || is_mutex(blocker);
+  return wait->parked.blocker != sleeping || blocker == sleeping || is_signal(wait->scheduler, blocker);
 }
 
 /*
@@ -130,8 +137,8 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
   int64_t duration_ns = gyre_duration_ns(duration);
   if (duration_ns == 0) {
     gyre_yield(scheduler);
-  } else if (!(take_early(scheduler, rb_fiber_current()) & EARLY_MUTEX)) {
-    block(scheduler, sleeping, duration_ns);
+  } else {
+    (void)block(scheduler, sleeping, duration_ns);
   }
   return Qtrue;
 }
@@ -174,9 +181,11 @@ bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
 /*
  * ConditionVariable#wait begins in this fiber: from now on it is known whether a signal may have reached it.
  *
+ * @param mutex [Thread::Mutex] which the signal will be for; here any counts
  * @return [nil]
  */
-static VALUE scheduler_expect_signal(VALUE self) {
+static VALUE scheduler_expect_signal(VALUE self, VALUE mutex) {
+  (void)mutex;
   st_insert(gyre_scheduler_opened(self)->signals, (st_data_t)rb_fiber_current(), false);
   return Qnil;
 }
@@ -228,6 +237,6 @@ void gyre_init_scheduler_block(void) {
   rb_define_method(class, "block", scheduler_block, -1);
   rb_define_method(class, "unblock", scheduler_unblock, 2);
   rb_define_method(class, "kernel_sleep", scheduler_kernel_sleep, -1);
-  rb_define_method(class, "expect_signal", scheduler_expect_signal, 0);
+  rb_define_method(class, "expect_signal", scheduler_expect_signal, 1);
   rb_define_method(class, "signalled?", scheduler_signalled_p, 0);
 }

@@ -7,6 +7,7 @@
  * never means the work of another.
  */
 #include "fibers.h"
+#include "stacks.h"
 
 #include <ruby/thread.h>
 #include <stdlib.h>
@@ -21,8 +22,15 @@
 static ID id_report, id_keys, id_new, id_storage, id_aset;
 static VALUE pooled_options, fiber_class;
 static VALUE blocking_key, storage_key;
+static size_t stack_bytes; /* of a fiber */
+
+static size_t stack_size(const char *name) {
+  VALUE parameters = rb_const_get(rb_path2class("RubyVM"), rb_intern("DEFAULT_PARAMS"));
+  return NUM2SIZET(rb_hash_fetch(parameters, ID2SYM(rb_intern(name))));
+}
 
 void gyre_init_workers(void) {
+  stack_bytes = stack_size("fiber_vm_stack_size") + stack_size("fiber_machine_stack_size");
   id_report = rb_intern("report");
   id_keys = rb_intern("keys");
   id_new = rb_intern("new");
@@ -70,9 +78,20 @@ static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *wo
 
 /* --- the size of the pool --- */
 
+/* The fibers of idle workers are suspended in wait_for_job; some of their stacks may have been deep. */
+static void discard_stacks(struct gyre_scheduler *scheduler) {
+  uintptr_t addresses[GYRE_IDLE_WORKERS_LIMIT];
+  size_t count = 0;
+  for (struct gyre_list *node = scheduler->idle.next; node != &scheduler->idle; node = node->next) {
+    addresses[count++] = GYRE_CONTAINER(node, struct gyre_worker, node)->unused_below;
+  }
+  gyre_stacks_discard(addresses, count, stack_bytes);
+}
+
 /* As many as were idle all the time since the last look: those at the end of the list. Their fibers are left to the collector. */
 static void trim(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
+  if (scheduler->idle_least > IDLE_KEPT) discard_stacks(scheduler);
   for (; scheduler->idle_least > IDLE_KEPT; scheduler->idle_least--) {
     scheduler->idle_count--;
     free_worker(scheduler, GYRE_CONTAINER(scheduler->idle.previous, struct gyre_worker, node));
@@ -160,6 +179,7 @@ static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker
 static VALUE wait_for_job(VALUE argument) {
   struct gyre_worker *worker = (struct gyre_worker *)argument;
   struct gyre_scheduler *scheduler = (struct gyre_scheduler *)worker->argument;
+  worker->unused_below = (uintptr_t)__builtin_frame_address(0);
   while (!worker->function) {
     VALUE next = gyre_ready_next(scheduler);
     if (NIL_P(next)) next = gyre_ready_take(scheduler);

@@ -15,7 +15,7 @@ module Gyre
 
         ended = false
         begin
-          scheduler.expect_signal
+          scheduler.expect_signal(mutex)
           result = super
           ended = true
           result

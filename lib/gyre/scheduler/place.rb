@@ -27,7 +27,13 @@ module Gyre
         # @param backtrace [Array<String>, nil]
         # @return [Array<String>] what is not Gyre itself
         def without_own(backtrace)
-          backtrace.to_a.reject { |line| line.start_with?("<internal:", "#{OWN}/", "#{OWN}.rb") }
+          backtrace.to_a.reject { |line| own?(line) }
+        end
+
+        # @param line [String] of a backtrace
+        # @return [Boolean] whether it is in Gyre or in Ruby's own code
+        def own?(line)
+          line.start_with?("<internal:", "#{OWN}/", "#{OWN}.rb")
         end
 
         private

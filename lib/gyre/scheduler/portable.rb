@@ -78,8 +78,7 @@ module Gyre
         if duration && seconds(duration).zero?
           @fibers.requeue
         else
-          waiter = @fibers.waiter(blocks: true, blocker: :sleep)
-          waiter.strand.take_early_signal || park(waiter, duration)
+          block(:sleep, duration)
         end
         true
       end

@@ -39,9 +39,9 @@ module Gyre
           Thread.list.any? { |thread| thread != Thread.current && !OWN_THREADS.include?(thread.name) }
         end
 
-        # Who only sleeps waits for nobody.
+        # A sleep waits for nothing else, and a wait for a thread that has ended is about to end.
         def for_another?(wait)
-          wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.sleeping?
+          wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.blocker.is_a?(Thread) && !wait.sleeping?
         end
 
         def describe(scheduler, waits)

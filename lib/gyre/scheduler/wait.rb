@@ -82,11 +82,9 @@ module Gyre
         blocker.respond_to?(:label) ? blocker.label : blocker.class.name.to_s
       end
 
-      # ConditionVariable#wait sleeps, and tells no scheduler what for.
+      # ConditionVariable#wait sleeps, and tells no scheduler what for; but it goes through condition_wait.rb.
       def condition_variable?
-        frames = fiber.backtrace
-        frames.first(6).any? { |frame| frame.include?("/gyre/scheduler/condition_wait.rb:") } ||
-          Place.without_own(frames).first(4).any? { |frame| frame.match?(/[`'](?:Thread::ConditionVariable#)?wait'/) }
+        fiber.backtrace.take_while { |frame| Place.own?(frame) }.any? { |frame| frame.include?("/gyre/scheduler/condition_wait.rb:") }
       end
     end
   end

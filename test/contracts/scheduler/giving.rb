@@ -109,5 +109,45 @@ module SchedulerContract
         assert scheduler.block(:now, HANG_S)
       end
     end
+
+    # --- what else ends a sleep ---
+
+    # A subclass of Scheduler may have a kernel_sleep of its own, which calls block.
+    def test_a_signal_that_comes_before_its_sleep_ends_a_block_for_sleep
+      mutex = Mutex.new
+      in_fiber do |scheduler|
+        scheduler.expect_signal(mutex)
+        scheduler.unblock(mutex, Fiber.current)
+        assert scheduler.block(:sleep, HANG_S)
+        assert scheduler.signalled?
+      end
+    end
+
+    # As the threads do that have used an IO which a fiber closes (Ruby 3.4).
+    def test_an_unblock_for_the_schedulers_own_thread_ends_a_sleep
+      in_fiber do |scheduler|
+        scheduler.unblock(Thread.current, Fiber.current)
+        assert scheduler.block(:sleep, HANG_S)
+        sleeper = scheduler.spawn { sleep }
+        scheduler.unblock(Thread.current, sleeper)
+      end
+    end
+
+    # Ruby waits for hidden mutexes, which have no methods: a call of one ends the process.
+    def test_fibers_that_wait_for_the_same_autoload_go_on
+      since_ruby "3.2"
+      Dir.mktmpdir do |folder|
+        File.write("#{folder}/slow.rb", "sleep 0.001\nSlowToLoad = 1\n")
+        assert_program "[1, 1, 1]\n", <<~RUBY
+          autoload :SlowToLoad, #{"#{folder}/slow.rb".dump}
+          scheduler = Gyre::Scheduler.new(#{backend.dump})
+          Fiber.set_scheduler(scheduler)
+          got = []
+          3.times { Fiber.schedule { got << SlowToLoad } }
+          scheduler.run
+          p got
+        RUBY
+      end
+    end
   end
 end

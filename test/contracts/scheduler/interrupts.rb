@@ -68,7 +68,7 @@ module SchedulerContract
       end
       got = []
       in_fiber do |scheduler|
-        fiber = scheduler.spawn { 2.times { sleep rescue got << $!.class } } # rubocop:disable Style/RescueModifier
+        fiber = scheduler.spawn { 2.times { sleep rescue got << $!.class } }
         scheduler.fiber_interrupt(fiber, kind.new("own"))
         sleep 0.001
       end
@@ -79,7 +79,7 @@ module SchedulerContract
       got = []
       in_fiber do |scheduler|
         fiber = scheduler.spawn do
-          3.times { scheduler.block(:test, HANG_S) rescue got << $!.message } # rubocop:disable Style/RescueModifier
+          3.times { scheduler.block(:test, HANG_S) rescue got << $!.message }
         end
         %w[a b c].each { |text| scheduler.fiber_interrupt(fiber, IOError.new(text)) }
         sleep 0.005

@@ -26,7 +26,7 @@ module SchedulerContract
         kept.each { |fiber| assert_predicate fiber, :alive? }
         abandon(20) { scheduler.timeout_after(0.001, Timeout::Error, "late") { Fiber.yield } }
         sleep 0.005
-        kept = nil
+        kept.clear
         GC.start
         fill_stacks
         sleep 0.001

@@ -20,7 +20,7 @@ module SchedulerContract
 
     # @return [Integer, nil] what stands in all event descriptors of this process
     def eventfd_counts
-      files = Dir["/proc/self/fdinfo/*"].map { |path| File.read(path) rescue "" } # rubocop:disable Style/RescueModifier -- closed meanwhile
+      files = Dir["/proc/self/fdinfo/*"].map { |path| File.read(path) rescue "" } # closed meanwhile
       files.join[/eventfd-count/] && files.join.scan(/^eventfd-count:\s+(\h+)/).sum { |(count)| count.hex }
     end
 

@@ -112,15 +112,18 @@ module Gyre
         end
 
         # ConditionVariable#wait begins in this fiber: from now on it is known whether a signal may have reached it.
-        def expect_signal
-          Strand.of(Fiber.current).signalled = false
+        # @param mutex [Thread::Mutex] which the signal will be for
+        def expect_signal(mutex)
+          strand = Strand.of(Fiber.current)
+          strand.mutex = mutex
+          strand.signalled = false
         end
 
         # The end of that.
         # @return [Boolean] whether a signal may have come
         def signalled?
           strand = Strand.of(Fiber.current)
-          strand.signalled.tap { strand.signalled = nil }
+          strand.signalled.tap { strand.mutex = strand.signalled = nil }
         end
 
         # Has a fiber raise an exception at its present wait, or at its next one. From any thread.
@@ -356,13 +359,19 @@ module Gyre
           strand = Strand.of(fiber)
           waiter = strand.block_of(fiber)
           waiter = nil unless waiter && (waiter.state == :parked || waiter.state == :ready)
-          same = waiter && waiter.blocker.equal?(blocker)
-          signal = !same && blocker.is_a?(Thread::Mutex) # Ruby's hidden mutexes must not be asked: who waits for one is parked
-          strand.signalled = true if strand.signalled == false && (signal || blocker.is_a?(Thread::Mutex))
-          return give(waiter) if same || waiter&.ends_by?(blocker, signal)
+          signal = signal?(strand, blocker)
+          return give(waiter) if waiter&.ends_by?(blocker, signal)
 
           strand.keep_early(blocker, signal)
           hand_on(blocker)
+        end
+
+        # What ends a sleep besides :sleep. ConditionVariable#wait is a sleep, and its signal is an unblock for its mutex. So is the
+        # wait of IO#close for the threads that use the IO, which unblock it for the thread of the fiber that closes (Ruby 3.4).
+        def signal?(strand, blocker)
+          return @thread.equal?(blocker) unless strand.mutex.equal?(blocker)
+
+          strand.signalled = true
         end
 
         # An unblock wins over the end of the time, and over an exception that has not been raised yet, unless another fiber can have
@@ -384,11 +393,12 @@ module Gyre
         # the same queue, so of these all are woken.
         # @return [Boolean] whether there is one
         def hand_on(blocker)
-          return false if blocker.nil? || :sleep.equal?(blocker)
+          return false if nil.equal?(blocker) || :sleep.equal?(blocker)
 
           handed = false
+          waits = { blocker => true }.compare_by_identity # no method of a blocker is called: it may be one of Ruby's hidden objects
           @parked.each_key do |waiter|
-            next unless waiter.blocks && waiter.state == :parked && waiter.blocker.equal?(blocker)
+            next unless waiter.blocks && waiter.state == :parked && waits.key?(waiter.blocker)
 
             handed = waiter.binding = true
             wake(waiter, true)

@@ -115,7 +115,7 @@ module Gyre
         def sweep
           @sweep.cancel
           @sweep = nil
-          @scheduler.refuse_deadlock(@loop.idle?) if may_be_stuck? && @ready.empty?
+          @scheduler.refuse_deadlock(@loop.idle?) if may_be_stuck? && @ready.empty? && @inbox.empty?
           @swept_switches = @switches
         end
       end

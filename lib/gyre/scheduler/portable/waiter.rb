@@ -44,7 +44,7 @@ module Gyre
         # An unblock that came when the fiber was not parked: its next block returns at once if it is for the same. One that comes
         # late, when the wait that it is for has ended by itself, so ends no other.
         # @param blocker [Object] no method of it is called: it may be one of Ruby's hidden objects
-        # @param signal [Boolean] whether it is a mutex
+        # @param signal [Boolean] whether it ends a sleep, too
         def keep_early(blocker, signal)
           (@early ||= {}.compare_by_identity)[blocker] = signal
         end
@@ -54,20 +54,11 @@ module Gyre
         def take_early(blocker)
           early = @early or return false
           @early = nil
-          early.key?(blocker)
+          early.key?(blocker) || (:sleep.equal?(blocker) && early.value?(true))
         end
 
-        # For a sleep. ConditionVariable#wait is a sleep of its mutex, and the signal, an unblock for that mutex, may come between the
-        # unlock and the sleep.
-        # @return [Boolean] whether it did
-        def take_early_signal
-          early = @early or return false
-          @early = nil
-          early.value?(true)
-        end
-
-        # Whether a signal has reached the fiber in ConditionVariable#wait; nil outside of one.
-        attr_accessor :signalled
+        # The mutex of the fiber's ConditionVariable#wait, and whether a signal has reached it; nil outside of one.
+        attr_accessor :mutex, :signalled
 
         def withdraw(error)
           @deferred&.delete(error)
@@ -79,14 +70,14 @@ module Gyre
 
         # The fiber's job is over: what was meant for it must not reach the next one.
         def reset
-          @early = @deferred = @waiter = @signalled = nil
+          @early = @deferred = @waiter = @mutex = @signalled = nil
         end
       end
 
       # One stay of a fiber in the scheduler: parked, then ready, then entered (the fiber has control again), then done.
       # It is itself the target of timers and watches.
       class Waiter
-        OWN_FOLDER = File.dirname(__dir__)
+        OWN_FOLDER = File.dirname(__dir__).freeze
         QUEUE_METHODS = %w[pop shift deq push enq <<].freeze
         private_constant :OWN_FOLDER, :QUEUE_METHODS
 
@@ -130,8 +121,8 @@ module Gyre
           QUEUE_METHODS.include?(caller&.base_label)
         end
 
-        # A sleep ends for its own sake, or for a signal of its condition variable, and not for an unblock of some earlier wait.
-        # @param signal [Boolean] whether the blocker is a mutex
+        # A sleep ends for its own sake or for a signal, and not for an unblock of some earlier wait.
+        # @param signal [Boolean] whether the blocker ends a sleep, too
         # @return [Boolean] whether an unblock with this blocker ends it
         def ends_by?(blocker, signal)
           !:sleep.equal?(@blocker) || :sleep.equal?(blocker) || signal
