@@ -115,8 +115,9 @@ module SchedulerContract
           writer.write("x")
           scheduler.yield until scheduler.stats[:descriptors].zero?
           stats = scheduler.stats
-          %i[turns waits events].each { |name| assert_operator stats[name], :>, before[name], name }
+          %i[turns events].each { |name| assert_operator stats[name], :>, before[name], name }
           assert_equal 2, stats[:idle_fibers]
+          sleep 0.001 while scheduler.stats[:waits] == before[:waits] # a loop that comes late for its timers has not waited
         end
       end
     end
