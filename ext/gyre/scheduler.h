@@ -95,7 +95,8 @@ struct gyre_scheduler {
   struct gyre_list left_behind;      /* those whose fibers only the parent of this forked child has */
   struct gyre_blocked_table workers; /* busy and idle ones, by their fiber */
   size_t busy_count, idle_count;
-  size_t idle_least; /* since the pool was trimmed */
+  size_t idle_least;  /* since the pool was trimmed */
+  size_t freed_count; /* workers that are no more */
   struct gyre_timer trim;
   VALUE worker_block;                /* the body of every worker's fiber, made once; nil before */
   struct gyre_worker *starting;      /* its fiber is entered for the first time */

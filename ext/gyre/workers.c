@@ -51,7 +51,7 @@ void gyre_workers_init(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->busy);
   gyre_list_init(&scheduler->idle);
   gyre_list_init(&scheduler->left_behind);
-  scheduler->busy_count = scheduler->idle_count = scheduler->idle_least = 0;
+  scheduler->busy_count = scheduler->idle_count = scheduler->idle_least = scheduler->freed_count = 0;
   scheduler->starting = NULL;
   scheduler->worker_block = Qnil;
   scheduler->trim.place = 0;
@@ -73,6 +73,7 @@ static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *wo
     scheduler->worker = NULL;
     scheduler->entered = Qnil;
   }
+  scheduler->freed_count++;
   free(worker);
 }
 
@@ -174,18 +175,32 @@ static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker
   gyre_forget_early(scheduler, worker->fiber);
 }
 
+/* An idle worker's stay. The pool may give the worker up meanwhile, and free it; the program may have kept its fiber, and enter it
+ * then (Fiber#raise). */
+struct rest {
+  struct gyre_scheduler *scheduler;
+  struct gyre_worker *worker;
+  VALUE fiber;
+  size_t freed_count; /* of workers, when it began */
+  bool over;          /* the worker is no more */
+};
+
+static bool is_given_up(const struct rest *rest) {
+  return gyre_worker_of(rest->scheduler, rest->fiber) != rest->worker;
+}
+
 /* Leaves the idle worker's fiber until it has a job. Returns early when there is nobody to go to: then somebody entered the
  * fiber past us (Fiber#raise), and Ruby finds back to the thread's root fiber when this one ends. */
 static VALUE wait_for_job(VALUE argument) {
-  struct gyre_worker *worker = (struct gyre_worker *)argument;
-  struct gyre_scheduler *scheduler = (struct gyre_scheduler *)worker->argument;
-  worker->unused_below = (uintptr_t)__builtin_frame_address(0);
-  while (!worker->function) {
-    VALUE next = gyre_ready_next(scheduler);
-    if (NIL_P(next)) next = gyre_ready_take(scheduler);
+  struct rest *rest = (struct rest *)argument;
+  rest->worker->unused_below = (uintptr_t)__builtin_frame_address(0);
+  do {
+    VALUE next = gyre_ready_next(rest->scheduler);
+    if (NIL_P(next)) next = gyre_ready_take(rest->scheduler);
     if (NIL_P(next)) break;
     rb_fiber_transfer(next, 0, NULL);
-  }
+    rest->over = rest->scheduler->freed_count != rest->freed_count && is_given_up(rest);
+  } while (!rest->over && !rest->worker->function);
   return Qnil;
 }
 
@@ -240,11 +255,16 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     }
     become_idle(scheduler, worker);
 
+    struct rest rest = {
+        .scheduler = scheduler, .worker = worker, .fiber = worker->fiber, .freed_count = scheduler->freed_count};
     do {
       /* An exception for the job that has ended comes too late and means nothing to the next one. */
       rb_set_errinfo(Qnil);
-      worker->argument = (VALUE)scheduler;
-      rb_protect(wait_for_job, (VALUE)worker, &state);
+      rb_protect(wait_for_job, (VALUE)&rest, &state);
+      if (!(state ? is_given_up(&rest) : rest.over)) continue;
+      if (state && !reportable()) rb_jump_tag(state);
+      rb_set_errinfo(Qnil);
+      return Qnil;
     } while (state && reportable() && !worker->function);
     if (state || !worker->function) {
       if (worker->function) {
