@@ -115,7 +115,8 @@ static void run_handovers(struct gyre_scheduler *scheduler, struct gyre_post *po
 /* For Handovers: some are to be started. From any thread. */
 static VALUE acceptor_post(VALUE self) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
-  if (acceptor->scheduler && !acceptor->scheduler->closed) gyre_post(acceptor->scheduler, &acceptor->handover);
+  if (gyre_list_empty(&acceptor->client.node) || acceptor->scheduler->closed) return Qnil;
+  gyre_post(acceptor->scheduler, &acceptor->handover);
   return Qnil;
 }
 
@@ -434,11 +435,25 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
   return LONG2NUM(count);
 }
 
+/* Nothing of it is left on the loop, which goes on and must not keep it, its handler and the app until its own end. A thread that
+ * has just been told its connection is served, and asks for something now, is told that the server has ended. */
+static void leave_scheduler(struct gyre_http1_acceptor *acceptor) {
+  if (!gyre_list_empty(&acceptor->active) || !gyre_list_empty(&acceptor->connections)) return;
+  if (gyre_thread_is_foreign(acceptor->scheduler)) return;
+  int state = 0;
+  rb_protect(close_handovers, acceptor->handovers, &state);
+  gyre_list_remove(&acceptor->handover.node);
+  gyre_list_remove(&acceptor->client.node);
+  if (state) rb_jump_tag(state);
+}
+
 static VALUE acceptor_close(VALUE self) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
   acceptor_stop(self);
   acceptor->draining = true;
-  if (acceptor->scheduler && !acceptor->scheduler->closed) close_connections(acceptor, false);
+  if (!acceptor->scheduler || acceptor->scheduler->closed) return self;
+  close_connections(acceptor, false);
+  leave_scheduler(acceptor);
   return self;
 }
 

@@ -36,6 +36,19 @@ class HTTP1ServerTest < Minitest::Test
     end.join
   end
 
+  def test_a_loop_keeps_no_server_that_was_closed
+    apps = ObjectSpace::WeakMap.new
+    Gyre.run do
+      20.times do
+        app = Class.new { def call(_env) = [200, {}, []] }.new
+        apps[app] = true
+        Gyre::HTTP1::Server.new(app, listeners: [@listener]).start.close
+      end
+      GC.start
+      assert_operator apps.keys.size, :<, 10 # a stack may still hold some
+    end
+  end
+
   def test_it_starts_once
     error = nil
     Thread.new do
