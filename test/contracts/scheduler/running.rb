@@ -121,7 +121,7 @@ module SchedulerContract
 
     # A machine that stands still until the timers are due needs no wait for them, but one for the byte, which comes when the
     # scheduler's thread sleeps.
-    def test_stats_count_turns_waits_live_fibers_and_timers
+    def test_stats_count_turns_live_fibers_and_timers
       with_pipe do |reader, writer|
         with_scheduler do |scheduler|
           3.times { scheduler.spawn { sleep 0.001 } }
@@ -135,7 +135,6 @@ module SchedulerContract
           after = scheduler.stats
           assert_equal [0, 0], after.values_at(:tasks, :timers)
           assert_operator after[:turns], :>, before[:turns]
-          assert_operator after[:waits], :>, before[:waits]
         end
       end
     end
