@@ -153,7 +153,7 @@ static bool is_overfull(const struct gyre_log_sink *sink) {
   return is_full(sink) && bytes / 2 > sink->bound && bytes - 2 * sink->bound > SLACK;
 }
 
-/* Whether a message has to be dropped; else who sends it is told when the sink is full. */
+/* Whether a message has to be dropped; else its sender is told when the sink is full. */
 static bool drops(struct gyre_log_sink *sink, bool anyway) {
   if (!is_full(sink)) return false;
   if (sink->drops || anyway) {

@@ -78,8 +78,8 @@ struct gyre_log_sink {
   bool cull, raw;
   bool origin;  /* lines say where their message comes from */
   size_t limit; /* bytes; SIZE_MAX: none */
-  /* The queue of its output: with more bytes than the bound in it, the sink is full. Who sends is then told to wait; what nobody can
-   * hold back, what comes beyond twice the bound and 16 MB, and all where the sink drops, is dropped and counted. */
+  /* The queue of its output: with more bytes than the bound in it, the sink is full. Its senders are then told to wait. From senders that
+   * cannot be held back, beyond twice the bound and 16 MB, and where the sink drops, messages are dropped and counted. */
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* taken and not yet written */
   bool drops;     /* no client waits for what is in it */
@@ -167,7 +167,7 @@ struct gyre_log_hub {
   uint64_t sinks_opened;
   bool crowded;                         /* a sink was hit */
   const struct gyre_log_origin *origin; /* of what is delivered now; NULL: unknown */
-  bool held_by_none;                    /* nobody can hold back who sends what is delivered now */
+  bool held_by_none;                    /* the sender of what is delivered now cannot be held back */
   struct gyre_log_time time, logged_at;
   struct gyre_log_buffer scratch;
   struct gyre_log_route *routes;

@@ -127,7 +127,7 @@ static VALUE ingest_untap(VALUE self, VALUE sink) {
 
 /* --- messages without a stream --- */
 
-/* What nobody can hold back. Returns what the hub says. */
+/* For senders that cannot be held back. Returns what the hub says. */
 static int deliver_held_by_none(void *to, const struct gyre_log_message *message) {
   struct gyre_log_hub *const hub = to;
   hub->held_by_none = true;

@@ -106,7 +106,7 @@ static bool has_more_than(VALUE self, size_t parts) {
 
 static VALUE sink_is_full(VALUE self) { return has_more_than(self, 1) ? Qtrue : Qfalse; }
 
-/* Whether who brings messages for it has to wait. */
+/* Whether connections that bring messages for it have to wait. */
 static VALUE sink_is_blocked(VALUE self) {
   return has_more_than(self, 1) && !gyre_log_sink_of(self)->drops ? Qtrue : Qfalse;
 }

@@ -469,7 +469,7 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   gyre_timers_fire(&loop->timers, loop->now_ns, loop);
 }
 
-/* The flag is cleared before each sleep: who sets it wakes the backend, and those who come after need not. */
+/* The flag is cleared before each sleep: the first caller that sets it wakes the backend, and later ones need not. */
 void gyre_loop_wake(struct gyre_loop *loop) {
   if (__atomic_exchange_n(&loop->woken, 1, __ATOMIC_SEQ_CST)) return;
   if (loop->backend_state) loop->backend->wake(loop->backend_state);

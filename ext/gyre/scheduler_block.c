@@ -162,7 +162,7 @@ static bool can_hand_on(VALUE blocker) {
 bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
   VALUE blocker = wait->parked.blocker;
   if (!can_hand_on(blocker)) return false;
-  /* Those who push and those who pop wait for the same queue. */
+  /* Pushes and pops wait for the same queue. */
   bool all = !is_mutex(blocker) && RTEST(rb_obj_is_kind_of(blocker, sized_queue_class)), handed = false;
   for (struct gyre_list *node = scheduler->parked.next, *next; node != &scheduler->parked; node = next) {
     next = node->next;

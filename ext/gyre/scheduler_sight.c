@@ -12,7 +12,7 @@ static void set_count(VALUE stats, const char *name, uint64_t count) {
   rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM(count));
 }
 
-/* Those that nobody asked for. */
+/* Those that were not asked for. */
 static unsigned own_timers(const struct gyre_scheduler *scheduler) {
   return scheduler ? (unsigned)gyre_timer_armed(&scheduler->sweep) + (unsigned)gyre_timer_armed(&scheduler->trim) : 0;
 }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define IDLE_KEPT 16               /* idle workers that are kept however long they have had nothing to do */
-#define TRIM_NS INT64_C(500000000) /* the others: who had nothing to do for so long goes */
+#define TRIM_NS INT64_C(500000000) /* the others go when they have had nothing to do for so long */
 /* What a fiber of one job has touched of its stack. Ruby keeps the stack until it collects the fiber, and does not count it; some
  * 30,000 stacks fit in a process. */
 #define FRESH_BYTES 8192

@@ -142,8 +142,8 @@ module Gyre
       return unless frames
 
       own = Scheduler::Place.without_own(frames)
-      who = work ? work.label : "a fiber"
-      say(format("%s has held the loop of %s for %.2f s, %s", who, loop_name, held_s, @hold.kind), own.empty? ? frames : own)
+      holder = work ? work.label : "a fiber"
+      say(format("%s has held the loop of %s for %.2f s, %s", holder, loop_name, held_s, @hold.kind), own.empty? ? frames : own)
     end
 
     def loop_name

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Back-pressure: who waits for it goes on when it is let go.
+# Back-pressure: what waits for it goes on when it is let go.
 
 require "test_helper"
 require "gyre/log/brake"
@@ -29,7 +29,7 @@ class LogBrakeTest < Minitest::Test
     waiting = [Waiting.new(0), Waiting.new(0, IOError.new("first")), Waiting.new(0, IOError.new("second")), Waiting.new(0)]
     @bytes = 101
     assert_equal true, @brake.press
-    waiting.each { |who| @brake.park(who) }
+    waiting.each { |peer| @brake.park(peer) }
     @bytes = 50
     assert_equal "first", assert_raises(IOError) { @brake.look }.message
     assert_equal [1, 1, 1, 1], waiting.map(&:turns)

@@ -78,7 +78,7 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
     [reader, writer].each(&:close)
   end
 
-  # Who sends them cannot be held back.
+  # Their senders cannot be held back.
   def test_datagrams_for_a_full_queue_are_dropped_and_counted
     reader, writer = full_pipe
     serve(logs: [stuck(writer, queue: 5_000)], inputs: [{ type: "syslog", bind: ["udp://127.0.0.1:0"] }]) do |server|
@@ -135,7 +135,7 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  # A limit on the size of files stands for the disk: the journal that the first server left cannot be written anew.
+  # A limit on the size of files stands for the disk: the journal that the first server left cannot be rewritten.
   def test_a_server_whose_disk_is_full_at_the_start_listens_and_goes_on_when_there_is_room
     prlimit = need_program("prlimit")
     Dir.mktmpdir do |folder|

@@ -107,7 +107,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     end
   end
 
-  # What ends a connection that nobody foresaw: the parser itself fails.
+  # An unforeseen end of a connection: the parser itself fails.
   def test_a_fault_in_a_parser_ends_its_connection_and_nothing_else
     serve("tcp://127.0.0.1:0", type: "json") do |server, endpoint|
       client, other = server.connect(endpoint), server.connect(endpoint)

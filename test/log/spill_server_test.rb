@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# `when_full: spill`: outputs that are away or not read, over real sockets, and a server that is killed, ended or started anew meanwhile.
+# `when_full: spill`: outputs that are away or not read, over real sockets, and a server that is killed, ended or restarted meanwhile.
 
 require "test_helper"
 require "json"

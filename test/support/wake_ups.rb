@@ -453,7 +453,7 @@ module GyreTest
       end
     end
 
-    # Of those who wait when it is signalled none is left out.
+    # No waiter is left out when it is signalled.
     class Conditions < Subject
       ACTIONS = %i[wait wait signal].freeze
 
@@ -489,7 +489,7 @@ module GyreTest
       end
     end
 
-    # All who wait for a promise or for the end of a task get it, also later ones.
+    # All waiters for a promise or for the end of a task get it, also later ones.
     class Results < Subject
       ACTIONS = %i[promise promise settle task task end_task].freeze
 

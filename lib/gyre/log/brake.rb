@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Back-pressure: when too much is in memory, who brings messages waits until half of the memory is free. What outputs that stand still
+# Back-pressure: when too much is in memory, connections that bring messages wait until half of the memory is free. What outputs that stand still
 # have in their queues does not count: these have a bound of their own (queues.rb). The hub asks it after each read and lets go when its
 # timer comes. It knows neither sockets nor outputs.
 
 module Gyre
   module Log
-    # On or off, and who waits for it.
+    # On or off, and what waits for it.
     class Brake
       # How often it is looked at while it is on.
       LOOK_S = 0.01
@@ -17,8 +17,8 @@ module Gyre
       # @return [void]
       def self.resume(waiting)
         failure = nil
-        waiting.each do |who|
-          who.resume
+        waiting.each do |peer|
+          peer.resume
         rescue StandardError => error
           failure ||= error
         end
@@ -79,16 +79,16 @@ module Gyre
         bytes > limit && bytes - @stuck.call > limit
       end
 
-      # @param who [#resume] waits
+      # @param peer [#resume] waits
       # @return [void]
-      def park(who)
-        @parked[who] = true
+      def park(peer)
+        @parked[peer] = true
       end
 
-      # @param who [#resume] waits no more
+      # @param peer [#resume] waits no more
       # @return [void]
-      def forget(who)
-        @parked.delete(who)
+      def forget(peer)
+        @parked.delete(peer)
       end
 
       # @return [Integer] how many wait

@@ -73,7 +73,7 @@ module Gyre
         @lanes.map(&:order_sync).zip(@lanes).all? { |ticket, lane| lane.await(ticket, deadline) }
       end
 
-      # Has the outputs synced, closed and opened anew, each after what it has to write.
+      # Has the outputs synced, closed and reopened, each after what it has to write.
       # @param timeout [Numeric, nil] how long to wait for that; nil: not at all
       # @return [Boolean] whether all have done it by then
       def reopen(timeout = nil)

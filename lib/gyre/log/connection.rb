@@ -110,7 +110,7 @@ module Gyre
         @word = true
       end
 
-      # What the connection has asked for: the client's session, or why there is none; whether the files were opened anew. Called in a
+      # What the connection has asked for: the client's session, or why there is none; whether the files were reopened. Called in a
       # task of its own, so it only leaves word.
       #
       # @param answer [Session, Symbol, Exception]

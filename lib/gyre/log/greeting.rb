@@ -9,7 +9,7 @@
 #                                                                     but host= and pid= (origin.rb)
 #   service ":" "authentication/2 tail" ":" key                       lines as they come; no service: all
 #   ":" "authentication/2 status" ":" key                             one line of JSON
-#   ":" "authentication/2 reopen" ":" key                             one line when the files are opened anew
+#   ":" "authentication/2 reopen" ":" key                             one line when the files are reopened
 #
 # Analogger ignores the severity, so it takes all of these for the first one and says "accepted"; to the others we say "accepted 2".
 

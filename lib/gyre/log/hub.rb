@@ -3,8 +3,8 @@
 # The one fiber that reads and answers everything: a keyed Gyre::Loop whose keys are doors and connections, the table of connections,
 # the clock, and the brake. Gyre::Log::Server makes it and drives it. It writes no file and waits for nothing but the loop.
 #
-# With the brake on, who brings messages is parked as soon as its socket is ready; with an output's queue full (queues.rb), who brings them
-# for that. Clients may still connect, authenticate, follow the log and ask for the status.
+# With the brake on, a connection that brings messages is parked as soon as its socket is ready; with an output's queue full
+# (queues.rb), one that brings messages for that output. Clients may still connect, authenticate, follow the log and ask for the status.
 
 require "gyre/log/brake"
 require "gyre/log/complaints"
@@ -177,12 +177,12 @@ module Gyre
       # Messages have come.
       #
       # @param session [Session, nil] of an acknowledged client
-      # @param who [Connection, nil] can be held back
-      def fed(session, bytes = 0, who = nil)
+      # @param peer [Connection, nil] can be held back
+      def fed(session, bytes = 0, peer = nil)
         session ? @committer.commit_soon(session) : @fresh = true
         @read += bytes
         crowded = @ingest.crowded?
-        @queues.park(who) if crowded && who
+        @queues.park(peer) if crowded && peer
         @committer.commit_now if @brake.press || crowded
       end
 

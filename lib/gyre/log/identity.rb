@@ -16,7 +16,7 @@ module Gyre
   module Log
     # A client id with its secret; nil for one that has none.
     Identity = Struct.new(:client_id, :secret) do
-      # @return [Identity] of a client that nobody knows yet
+      # @return [Identity] of a new client
       def self.fresh
         secret = SecureRandom.hex(16)
         new(id_of(secret), secret)

@@ -47,7 +47,7 @@
 #
 # Full: a stream's messages go in all the same, up to twice the bound and 16 MB, but its reader is told by `crowded?` and reads no more
 # from it. Beyond that a record is refused (feed says so, and no sink has got it: the client sends it again), and what has no number is dropped
-# and counted; so is what nobody can hold back (datagrams, log) as soon as the sink is full.
+# and counted; so is what cannot be held back (datagrams, log) as soon as the sink is full.
 #
 # A record whose sequence is not above a sink's last one is not given to that sink again.
 

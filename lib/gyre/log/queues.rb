@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Back-pressure of one output: who brings messages for one whose queue is full waits until half of it is free; all others go on. The hub
+# Back-pressure of one output: a connection that brings messages for one whose queue is full waits until half of it is free; all others go on. The hub
 # asks it after each read. A connection is known by what it brought last, and waits as a whole: what comes behind such a message, perhaps
 # for other outputs, waits in its socket, so that a connection's messages keep their order. It knows no sockets.
 
@@ -8,7 +8,7 @@ require "gyre/log/brake"
 
 module Gyre
   module Log
-    # Who waits for which sinks.
+    # Which connections wait for which sinks.
     class Queues
       # Between two messages about what was dropped.
       TELL_S = 10
@@ -26,25 +26,25 @@ module Gyre
 
       # What it brought just now was for sinks that are full.
       #
-      # @param who [Connection]
+      # @param peer [Connection]
       # @return [void]
-      def park(who)
-        wait(who, @routing.sinks.select(&:hit?))
+      def park(peer)
+        wait(peer, @routing.sinks.select(&:hit?))
       end
 
       # It is about to bring messages of this service.
       #
-      # @param who [Connection]
+      # @param peer [Connection]
       # @param service [String]
       # @return [void]
-      def greet(who, service)
-        wait(who, @routing.sinks_of(service).select(&:blocked?))
+      def greet(peer, service)
+        wait(peer, @routing.sinks_of(service).select(&:blocked?))
       end
 
-      # @param who [Connection]
+      # @param peer [Connection]
       # @return [void]
-      def forget(who)
-        @parked.delete(who)
+      def forget(peer)
+        @parked.delete(peer)
       end
 
       # @param sink [NativeSink]
@@ -59,7 +59,7 @@ module Gyre
       def look
         @told = false
         free = @parked.select { |_, sinks| sinks.all?(&:room?) }.keys
-        free.each { |who| forget(who) }
+        free.each { |peer| forget(peer) }
         Brake.resume(free)
       end
 
@@ -90,11 +90,11 @@ module Gyre
         @loop.emit(:room)
       end
 
-      def wait(who, sinks)
+      def wait(peer, sinks)
         return if sinks.empty? || sinks.all?(&:room?)
 
-        @parked[who] = sinks
-        who.hold
+        @parked[peer] = sinks
+        peer.hold
       end
     end
   end

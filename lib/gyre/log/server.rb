@@ -129,7 +129,7 @@ module Gyre
         @hub.loop.emit(:reopen)
       end
 
-      # Opens the files anew, as {#reopen} does, and tells a connection when that is done.
+      # Reopens the files, as {#reopen} does, and tells a connection when that is done.
       #
       # @param connection [#found]
       # @return [void]

@@ -56,7 +56,7 @@ module Gyre
         @connection&.acknowledged
       end
 
-      # @return [Boolean] whether a record came for an output of which nobody knew what it has
+      # @return [Boolean] whether a record came for an output of which it was unknown what it has
       def refused?
         @intake.refused?
       end

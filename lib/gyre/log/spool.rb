@@ -3,7 +3,7 @@
 # The records of one log client on disk, while its server is away: a folder of segments, taken by a lock. Written and read by
 # Gyre::Log::Backlog in one thread; another process that finds the folder without its owner adopts it. It sends nothing.
 #
-#   <folder>/<name>.<client id>/lock             flock(2) by who owns it, gone with the process; in it the id's secret (identity.rb)
+#   <folder>/<name>.<client id>/lock             flock(2) by its owner, gone with the process; in it the id's secret (identity.rb)
 #                              /00000001.records  see spool/segment.rb; the oldest one first
 #
 #   oldest segment: [ acknowledged | given to the connection | unread ] … newest segment: [ unread ] ← append

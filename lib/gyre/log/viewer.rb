@@ -51,7 +51,7 @@ module Gyre
         raise ProtocolError, "#{self} answered what is no status"
       end
 
-      # Has the server write and sync all that it has and open its files anew. Returns when that is done: the former files, renamed, may
+      # Has the server write and sync all that it has and reopen its files. Returns when that is done: the former files, renamed, may
       # be compressed then.
       #
       # @param within_s [Numeric]

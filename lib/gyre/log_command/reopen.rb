@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre log reopen`: has a server open its files anew, as HUP does, and waits until it has: for logrotate, which compresses what it has
+# `gyre log reopen`: has a server reopen its files, as HUP does, and waits until it has: for logrotate, which compresses what it has
 # renamed as soon as its script has ended. Gyre::LogCommand starts it.
 
 require "gyre/log/viewer"

@@ -5,7 +5,7 @@ require "socket"
 require "io/wait"
 
 module SchedulerContract
-  # Half-closed sockets, resets, and who waits for what on them.
+  # Half-closed sockets, resets, and what waits on them.
   module Ends
     # More than a loop takes that sleeps, fewer than one that spins takes in a millisecond.
     TURNS_LIMIT = 30

@@ -30,8 +30,8 @@ module Gyre
           @unsynced_since = @writing = nil
           @asked = @put = @synced = 0 # passes so far: asked for, with all that they were to write written, durable
           @sync_at = @reopen_after = nil # after which of them
-          @orders = @reopened = 0 # to open the output anew; obeyed
-          @kept = false # the output could not be opened anew the last time
+          @orders = @reopened = 0 # requests to reopen the output; those done
+          @kept = false # the output could not be reopened the last time
           @stopping = false
           @work = Condition.new
           @finished = Condition.new

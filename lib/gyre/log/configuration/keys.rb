@@ -50,7 +50,7 @@ module Gyre
           row("origin", :flag, "host and pid of the client: true: also in text; false: not in JSON"),
           row("rotate", :section, "new files by size or time", table: ROTATE),
           row("queue", :bytes, "messages for it in memory, like 16M; 32M, see limits"),
-          row("when_full", WHEN_FULL, "its queue: block: who brings more waits; drop: it is dropped and counted; spill: it goes to a disk"),
+          row("when_full", WHEN_FULL, "its queue: block: its senders wait; drop: it is dropped and counted; spill: it goes to a disk"),
           row("spill", :text, "for when_full: spill: a folder of its own, made when it is missing", needs: :folder),
           row("mode", :mode, "of the file, like 0640"),
           row("owner", :owner, "of the file: user, user:group or :group")

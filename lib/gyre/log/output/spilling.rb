@@ -68,7 +68,7 @@ module Gyre
           @work.signal
         end
 
-        # The other output is opened anew before its next batch.
+        # The other output is reopened before its next batch.
         def reopen
           @reopen = true
           @work.signal

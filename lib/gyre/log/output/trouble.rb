@@ -31,7 +31,7 @@ module Gyre
           @impatient = false
         end
 
-        # During the block errors are raised at once: somebody waits who can do without.
+        # During the block errors are raised at once: the caller can do without.
         # @return the block's value
         def impatient
           @impatient = true

@@ -389,7 +389,7 @@ module Gyre
           waiter.state == :parked ? wake(waiter, true) : waiter.value = true
         end
 
-        # Wakes another fiber in the place of one that cannot take what it was given. Those who push and those who pop wait for
+        # Wakes another fiber in the place of one that cannot take what it was given. Pushes and pops wait for
         # the same queue, so of these all are woken.
         # @return [Boolean] whether there is one
         def hand_on(blocker)
