@@ -39,7 +39,7 @@ struct gyre_descriptor {
   uint8_t
       ended;    /* GYRE_READABLE, GYRE_WRITABLE: that side has ended, which is not reported again; calls tell at once */
   uint8_t kind; /* for the holder's use; 0 at first */
-  uintptr_t holder; /* who called last, see gyre_loop_held; only ever compared */
+  uintptr_t holder; /* the last caller, see gyre_loop_held; only ever compared */
 };
 
 struct gyre_loop_statistics {

@@ -250,7 +250,7 @@ module GyreTest
       end
     end
 
-    # A port that no server listens on. Below those that the kernel gives to connections and to port 0: else somebody may have it
+    # A port that no server listens on. Below those that the kernel gives to connections and to port 0: else another socket may have it
     # before the server does, or while that is away, even the client that tries to reach it.
     # @return [Integer]
     def self.free_port

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The showcase's log as one who follows it meets it, and one who logs a line of his own, over HTTP.
+# The showcase's log over HTTP: following it, and logging a line to it.
 
 require_relative "../test_helper"
 require_relative "visit"

@@ -88,7 +88,7 @@ module LogOracle
         [bytes.bytesize, *message(bytes)]
       end
 
-      # Whether it is amidst a line.
+      # Whether it is in the middle of a line.
       #
       # @return [Boolean]
       def started?

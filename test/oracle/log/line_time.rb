@@ -4,9 +4,9 @@
 # second as the one before, so its text is kept. It asks no clock.
 
 module LogOracle
-  # The present moment, as somebody else tells it.
+  # The present moment, as the caller tells it.
   class LineTime
-    # In years of five digits nobody logs; the limit keeps a broken client's times out of the lines.
+    # No message is logged in years of five digits; the limit keeps a broken client's times out of the lines.
     SECONDS_LIMIT = 253_402_214_400
     private_constant :SECONDS_LIMIT
 
