@@ -45,8 +45,8 @@ void gyre_interrupts_forked(struct gyre_scheduler *scheduler);
 void gyre_interrupts_deliver(struct gyre_scheduler *scheduler);
 /* The fibers of the postponed ones have run. */
 void gyre_interrupts_resume(struct gyre_scheduler *scheduler);
-/* Raises the interrupt of a wait that has ended. */
-NORETURN(void gyre_interrupt_raise(struct gyre_parked *parked));
+/* Raises the interrupt of a wait that has ended. Returns if the wait was given something just then, and the interrupt given back. */
+void gyre_interrupt_raise(struct gyre_parked *parked);
 /* The wait was left by another exception: the interrupt is raised at the next one. */
 void gyre_interrupt_return(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 /* A fiber parks that the program had suspended: what was held back for it is due. */

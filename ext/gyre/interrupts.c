@@ -98,13 +98,20 @@ static void raise_here(VALUE exception) {
 
 static VALUE raise_here_body(VALUE exception) { raise_here(exception); }
 
-/* Ruby calls the exception's `exception`, a method of the program, in which one for the thread may come: then that one is raised
- * here, and park_end gives the interrupt back. */
+/* Ruby calls the exception's `exception`, a method of the program, in which other threads run. When one gives this wait
+ * something meanwhile (see scheduler_unblock), the interrupt is given back and the wait just ends. When an exception for the
+ * thread comes, that one is raised here, and park_end gives the interrupt back. */
 void gyre_interrupt_raise(struct gyre_parked *parked) {
-  VALUE exception = parked->interrupt->exception;
+  VALUE exception = parked->interrupt->exception, before = rb_errinfo();
   int state = 0;
   rb_protect(raise_here_body, exception, &state);
-  if (NIL_P(exception) || rb_obj_class(rb_errinfo()) == rb_obj_class(exception)) end_interrupt(parked->interrupt);
+  if (NIL_P(exception) || rb_obj_class(rb_errinfo()) == rb_obj_class(exception)) {
+    if (!parked->interrupt) {
+      rb_set_errinfo(before);
+      return;
+    }
+    end_interrupt(parked->interrupt);
+  }
   rb_jump_tag(state);
 }
 

@@ -81,6 +81,37 @@ module SchedulerContract
       assert_equal [1, 2], got.sort
     end
 
+    # Ruby calls the exception's `exception` when it is raised, and other threads run in that.
+    def interrupted_while_given(scheduler, queue)
+      calls = 0
+      kind = Class.new(Interruption) do
+        define_method(:exception) do |*|
+          queue.push(:item) if (calls += 1) == 1
+          self
+        end
+      end
+      fiber = scheduler.spawn { assert_raises(kind) { yield and sleep } }
+      lambda { scheduler.fiber_interrupt(fiber, kind.new) }
+    end
+
+    def test_an_item_that_comes_while_the_interruption_is_raised_is_taken_or_stays
+      queue = Thread::Queue.new
+      got = []
+      in_fiber { |scheduler| interrupted_while_given(scheduler, queue) { got << queue.pop }.call }
+      assert_equal [:item], queue.empty? ? got : got.push(queue.pop)
+    end
+
+    def test_an_item_that_comes_while_the_interruption_is_raised_goes_to_the_next_one
+      queue = Thread::Queue.new
+      got = []
+      in_fiber do |scheduler|
+        interrupt = interrupted_while_given(scheduler, queue) { queue.pop }
+        scheduler.spawn { got << queue.pop }
+        interrupt.call
+      end
+      assert_equal [:item], got
+    end
+
     # --- late unblocks ---
 
     def test_an_unblock_for_an_earlier_wait_does_not_end_a_sleep_without_end
