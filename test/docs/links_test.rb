@@ -1,0 +1,36 @@
+# frozen_string_literal: true
+
+# Every link in a Markdown file of this repository leads to a file that exists, and to a heading in it.
+require "test_helper"
+
+class DocsLinksTest < Minitest::Test
+  FILES = Dir.glob("{*,{docs,bench,examples,test,fuzz}/**/*}.md", base: ROOT)
+
+  def test_every_link_leads_to_a_file_and_a_heading
+    links = FILES.flat_map { |file| links_of(file).map { |link| [file, link] } }
+    refute_empty links
+    assert_empty links.reject { |file, link| leads_somewhere?(file, link) }
+  end
+
+  private
+
+  # Prose only: brackets in code are no links.
+  def prose(file)
+    File.read(File.join(ROOT, file), encoding: "UTF-8").gsub(/^```.*?^```/m, "")
+  end
+
+  def links_of(file)
+    prose(file).gsub(/`[^`\n]*`/, "").scan(/\]\(([^)\s]+)\)/).flatten.grep_v(/\A\w+:/)
+  end
+
+  def leads_somewhere?(file, link)
+    path, anchor = link.split("#", 2)
+    target = path.empty? ? file : File.join(File.dirname(file), path)
+    File.exist?(File.join(ROOT, target)) && (anchor.nil? || anchors(target).include?(anchor))
+  end
+
+  # As GitHub makes them of headings.
+  def anchors(file)
+    prose(file).scan(/^#+ +(.+)$/).flatten.map { |text| text.downcase.gsub(/[^\p{L}\p{N} _-]/, "").tr(" ", "-") }
+  end
+end
