@@ -88,7 +88,7 @@ module Gyre
 
       def ip_hint(authority, transport)
         return "an IPv6 address goes in brackets, as in #{transport}://[::1]:9292" if authority.count(":") > 1
-        return "the port must be a number from 0 to 65535" if authority.match?(/:[^:]*\z/)
+        return "the port must be a number from 0 to 65535" if authority.match?(/:(?!\d+\z)[^:]*\z/)
 
         "write #{FORMS.fetch(transport)}"
       end

@@ -241,14 +241,14 @@ class LogCommandServeTest < Minitest::Test
   def test_a_port_that_is_taken_is_told_with_what_to_do
     first = start_server
     output = refused("-p", first.port.to_s)
-    assert_equal [1, "gyre log: listen on tcp://127.0.0.1:#{first.port}: address already in use. Choose another with -p, or see who has " \
-                     "it with `ss -ltnp sport = :#{first.port}`\n"], [output.status.exitstatus, output.err]
+    assert_equal [1, "gyre log: listen on tcp://127.0.0.1:#{first.port}: address already in use. Choose another with -p, or stop the " \
+                     "server that holds it; `ss -ltnp 'sport = :#{first.port}'` shows which process does\n"], [output.status.exitstatus, output.err]
   end
 
   def test_a_unix_socket_that_is_taken_is_told_with_the_flag_for_it
     Dir.mktmpdir do |folder|
       UNIXServer.open(path = File.join(folder, "s")) do
-        assert_equal "gyre log: listen on unix://#{path}: address already in use. Choose another with -b, or stop the server that has it\n",
+        assert_equal "gyre log: listen on unix://#{path}: address already in use. Choose another with -b, or stop the server that holds it\n",
                      refused("-b", "unix://#{path}").err
       end
     end

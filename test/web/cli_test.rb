@@ -60,7 +60,30 @@ class WebCLITest < Minitest::Test
 
   def test_a_missing_file_that_was_named_is_told
     output = gyre("serve", "other.ru")
-    assert_equal [1, "gyre serve: there is no other.ru\n"], [output.status.exitstatus, output.err]
+    assert_equal [1, "gyre serve: there is no file other.ru\n"], [output.status.exitstatus, output.err]
+  end
+
+  def test_a_rackup_file_without_run_is_told_in_one_line
+    output = gyre("serve", files: { "config.ru" => "use Object\n" }, gems: true)
+    assert_equal [1, "gyre serve: config.ru: missing run or map statement\n"], [output.status.exitstatus, output.err]
+  end
+
+  def test_a_file_that_is_missing_in_the_app_is_told_with_its_line
+    output = gyre("serve", files: { "config.ru" => "require \"no_such_file\"\n" }, gems: true)
+    assert_match(/\Agyre serve: config\.ru raised while it was loaded:\n.*config\.ru:1:.*no_such_file/, output.err)
+  end
+
+  def test_a_host_that_cannot_be_one_is_told_before_the_app_is_loaded
+    output = gyre("serve", "--host", "a b")
+    assert_equal 2, output.status.exitstatus
+    assert_match(/\Agyre serve: --host: cannot listen on "tcp:..a b:0": write tcp:/, output.err)
+  end
+
+  def test_a_host_that_does_not_resolve_is_told_in_one_line
+    output = gyre("serve", "-b", "tcp://no.such.host.invalid:0", files: { "config.ru" => "run ->(_) { }" }, gems: true)
+    assert_equal 1, output.status.exitstatus
+    assert_match(/\Agyre serve: listen on tcp:..no\.such\.host\.invalid:0: no address for "no\.such\.host\.invalid" [^\n]*\n\z/,
+                 output.err)
   end
 
   def test_a_syntax_error_shows_file_and_line_and_no_trace
@@ -119,8 +142,8 @@ class WebCLITest < Minitest::Test
     port = taken.local_address.ip_port
     output = gyre("serve", "-b", "tcp://127.0.0.1:#{port}", files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 1, output.status.exitstatus
-    assert_equal "gyre serve: listen on tcp://127.0.0.1:#{port}: address already in use. Choose another with --bind, or see who has it " \
-                 "with `ss -ltnp sport = :#{port}`\n", output.err
+    assert_equal "gyre serve: listen on tcp://127.0.0.1:#{port}: address already in use. Choose another with --bind, or stop the " \
+                 "server that holds it; `ss -ltnp 'sport = :#{port}'` shows which process does\n", output.err
   ensure
     taken&.close
   end
@@ -130,7 +153,7 @@ class WebCLITest < Minitest::Test
     port = taken.local_address.ip_port
     output = gyre("serve", "-p", port.to_s, files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 1, output.status.exitstatus
-    assert_includes output.err, "address already in use. Choose another with --port, or see"
+    assert_includes output.err, "address already in use. Choose another with --port, or stop"
   ensure
     taken&.close
   end

@@ -57,7 +57,7 @@ class WebConfigTest < Minitest::Test
 
   def test_a_value_that_cannot_be_is_told_with_its_line
     assert_match(/\Agyre\.rb:2: shutdown_timeout must be a number of seconds, 0 or more, got "x"\z/, refusal("\nshutdown_timeout 'x'"))
-    assert_match(/\Agyre\.rb:1: port must be an Integer/, refusal("port '80'"))
+    assert_match(/\Agyre\.rb:1: port must be a whole number from 0 to 65535/, refusal("port '80'"))
     assert_match(/\Agyre\.rb:1: log format "xml" is not known/, refusal("log_format 'xml'"))
     assert_match(/\Agyre\.rb:1: .*IPv6 address goes in brackets/, refusal("bind '::1:80'"))
     assert_match(/\Agyre\.rb:1: header_count_limit must be/, refusal("header_count_limit 0"))

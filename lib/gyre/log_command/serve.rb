@@ -141,7 +141,8 @@ module Gyre
         port = tried[/:(\d+)\z/, 1]
         case error
         when Errno::EADDRINUSE
-          "#{text}. Choose another with #{port ? "-p, or see who has it with `ss -ltnp sport = :#{port}`" : "-b, or stop the server that has it"}"
+          "#{text}. Choose another with #{port ? "-p" : "-b"}, or stop the server that holds it" \
+          "#{"; `ss -ltnp 'sport = :#{port}'` shows which process does" if port}"
         when Errno::EACCES        then port ? "#{text}. Ports below 1024 are for root: choose another with -p" : text
         when Errno::ENOENT        then tried.include?("unix") ? "#{text}. Make its folder first, or choose another with -b" : text
         when Errno::EADDRNOTAVAIL then "#{text} on this machine. Choose another with -h"

@@ -152,7 +152,8 @@ module Gyre
         port = tried[/tcp:.*:(\d+)\z/, 1]
         case error
         when Errno::EADDRINUSE
-          ". Choose another with #{@address_flag}, or #{port ? "see who has it with `ss -ltnp sport = :#{port}`" : "stop the server that has it"}"
+          ". Choose another with #{@address_flag}, or stop the server that holds it" \
+          "#{"; `ss -ltnp 'sport = :#{port}'` shows which process does" if port}"
         when Errno::EACCES        then port ? ". Ports below 1024 are for root: choose another with #{@address_flag}" : folder_advice(tried)
         when Errno::EADDRNOTAVAIL then " on this machine. Choose another with #{@address_flag == "--port" ? "--host" : @address_flag}"
         when Errno::ENOENT        then tried.include?("unix:") ? ". Make its folder first, or choose another with --bind" : nil

@@ -61,27 +61,32 @@ module Gyre
       rescue SyntaxError => error
         raise StartError, error.message # begins with file and line
       rescue ScriptError, StandardError => error
+        raise StartError, "#{path}: #{error.message}" if own_trace(error).empty? # Rack itself cannot read the file
+
         plain(error)
         raise StartError, "#{path} raised while it was loaded:\n#{error.full_message(highlight: false, order: :top).chomp}"
       end
 
-      # What stands below this file in the trace loads the app, and is the same for every app; so is what reads a rackup file.
       def plain(error)
         while error
-          own = error.backtrace.to_a.take_while { |line| !line.start_with?(__FILE__) }
-          own = own.reject { |line| line.match?(LOADERS) }
+          own = own_trace(error)
           error.set_backtrace(own) unless own.empty?
           error = error.cause
         end
       end
 
+      # What stands below this file in the trace loads the app, and is the same for every app; so is what reads a rackup file.
+      def own_trace(error)
+        error.backtrace.to_a.take_while { |line| !line.start_with?(__FILE__) }.reject { |line| line.match?(LOADERS) }
+      end
+
       def missing(path)
-        return "there is no #{path}" unless File.basename(path) == PATH
+        return "there is no file #{path}" unless File.basename(path) == PATH
 
         "there is no #{PATH} in #{File.expand_path(File.dirname(path))}. Name another file (gyre serve app.ru), or write one:\n" \
           "  run ->(env) { [200, { \"content-type\" => \"text/plain\" }, [\"hello\\n\"]] }"
       end
-      private_class_method :rackup, :builder, :constant, :raising_plainly, :plain, :missing
+      private_class_method :rackup, :builder, :constant, :raising_plainly, :plain, :own_trace, :missing
     end
   end
 end

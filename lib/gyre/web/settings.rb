@@ -86,8 +86,9 @@ module Gyre
       def check(name, value)
         case name
         when :bind             then Endpoint.parse(value)
+        when :host             then Endpoint.parse(tcp(value, 0), transports: [:tcp])
         when :log_format       then LogFormat.named(value)
-        when :port             then must(name, value, "an Integer from 0 to 65535") { value.is_a?(Integer) && value.between?(0, 65_535) }
+        when :port             then must(name, value, "a whole number from 0 to 65535") { value.is_a?(Integer) && value.between?(0, 65_535) }
         when :shutdown_timeout then must(name, value, "a number of seconds, 0 or more") { value.is_a?(Numeric) && value.real? && value >= 0 }
         when :quiet            then must(name, value, "true or false") { [true, false].include?(value) }
         else must(name, value, "a String") { value.is_a?(String) && !value.empty? }
@@ -119,8 +120,7 @@ module Gyre
         host = settings[:host] || (environment == "development" ? "localhost" : "*")
         port = settings[:port] || default_port
         if addresses.empty? || settings[:host] || settings[:port]
-          host = "[#{host}]" if host.count(":") > 1 && !host.start_with?("[")
-          addresses += ["tcp://#{host}:#{port}"]
+          addresses += [tcp(host, port)]
         end
         addresses.map { |address| Endpoint.parse(address, port: port) }.uniq
       end
@@ -131,6 +131,11 @@ module Gyre
       # @return [String]
       def default_log_format(environment)
         environment == "development" ? "common" : "none"
+      end
+
+      def tcp(host, port)
+        host = "[#{host}]" if host.to_s.count(":") > 1 && !host.start_with?("[")
+        "tcp://#{host}:#{port}"
       end
 
       def expected(row)
@@ -144,7 +149,7 @@ module Gyre
       def must(name, value, expected)
         yield || raise(ArgumentError, "#{name} must be #{expected}, got #{value.inspect}")
       end
-      private_class_method :expected, :must
+      private_class_method :tcp, :expected, :must
     end
   end
 end
