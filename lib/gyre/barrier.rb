@@ -21,7 +21,7 @@ module Gyre
     end
     private_constant :Ended
 
-    # @param parent [Task, Semaphore, #async, nil] who starts the tasks; nil: the task that calls {#async}
+    # @param parent [Task, Semaphore, #async, nil] what starts the tasks; nil: the task that calls {#async}
     def initialize(parent: nil)
       @parent = parent
       @tasks = {}.compare_by_identity # not yet waited for

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# A bounded channel between tasks and threads. Each message is handed straight to one who waits for it, if there is one,
-# so a send and a receive, also in a Gyre.select, either happen or do not. Who waits is kept here as cases of a
+# A bounded channel between tasks and threads. Each message is handed straight to a waiting receiver, if there is one,
+# so a send and a receive, also in a Gyre.select, either happen or do not. Waiters are kept here as cases of a
 # Gyre::Selection; this file knows when a message can move, and never waits itself.
 
 require "gyre/selection"
 require "gyre/short_lock"
 
 module Gyre
-  # Messages in the order in which they were sent, at most {#capacity} that nobody has received. With a capacity of 0, who
-  # sends waits until somebody receives. Every method may be called from any thread, but not in a signal handler.
+  # Messages in the order in which they were sent, at most {#capacity} that are not received yet. With a capacity of 0, {#send}
+  # waits until a caller receives. Every method may be called from any thread, but not in a signal handler.
   class Channel
     include Enumerable
 
@@ -27,7 +27,7 @@ module Gyre
     # @return [Integer, Float] how many messages it holds
     attr_reader :capacity
 
-    # @param capacity [Integer, Float] at least 0; Float::INFINITY: who sends never waits
+    # @param capacity [Integer, Float] at least 0; Float::INFINITY: {#send} never waits
     def initialize(capacity = 0)
       unless (capacity.is_a?(Integer) && capacity >= 0) || capacity == Float::INFINITY
         raise ArgumentError, "capacity must be an Integer of 0 or more, or Float::INFINITY, not #{capacity.inspect}"
@@ -91,8 +91,8 @@ module Gyre
       end
     end
 
-    # Lets nobody send any more; what is in the channel can still be received. Whoever waits in {#send}, or in {#receive}
-    # for nothing, gets a {ClosedError}.
+    # Ends sending; what is in the channel can still be received. A {#send} that waits, and a {#receive} for which nothing
+    # is left, raise {ClosedError}.
     # @return [self]
     def close
       synchronize do
@@ -109,7 +109,7 @@ module Gyre
       @closed
     end
 
-    # @return [Integer] how many messages nobody has received yet
+    # @return [Integer] how many messages are not received yet
     def size
       @messages.size
     end
@@ -193,7 +193,7 @@ module Gyre
       one.is_a?(Selection::Send) ? @senders : @receivers
     end
 
-    # @return [Boolean] whether somebody was waiting for a message
+    # @return [Boolean] whether a receiver was waiting for a message
     def hand_over(message)
       while (receiver = @receivers.shift&.first)
         return true if receiver.take(message)

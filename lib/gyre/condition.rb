@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Tasks wait for something to happen; whoever makes it happen wakes them all and hands them a value. Remembers nothing:
-# a signal that nobody waits for is gone. Where that matters, a Gyre::Queue is the better choice.
+# Tasks wait for something to happen; the caller that makes it happen wakes them all and hands them a value. Remembers nothing:
+# a signal for which no task waits is lost. Where that matters, a Gyre::Queue is the better choice.
 
 require "gyre/waiter"
 
@@ -24,7 +24,7 @@ module Gyre
       @waiting.delete(waiter)
     end
 
-    # Wakes everybody who waits now.
+    # Wakes every task and thread that waits now.
     # @param value [Object] what their {#wait} returns
     # @return [self]
     def signal(value = nil)
@@ -41,7 +41,7 @@ module Gyre
     end
     alias waiting_count waiting
 
-    # @return [Boolean] whether nobody waits
+    # @return [Boolean] whether no task or thread waits
     def empty?
       @waiting.empty?
     end
@@ -58,6 +58,6 @@ module Gyre
     end
   end
 
-  # Async's word. Those who are woken run when the one who signals waits, never at once, so it is the same.
+  # Async's word. The woken tasks run when the signalling one waits, never at once, so it is the same.
   Notification = Condition
 end

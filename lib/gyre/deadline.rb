@@ -38,7 +38,7 @@ module Gyre
     Task.current?&.deadline
   end
 
-  # One point in time, and whom it concerns.
+  # One point in time, and the task that it limits.
   class Deadline
     # @return [String, nil]
     attr_reader :name

@@ -38,7 +38,7 @@ module Gyre
       #   (every address, IPv4 and IPv6). `localhost` means 127.0.0.1 and ::1, where the machine has both.
       # - `unix:///path`, `unix://relative/path`, `unix://@abstract`; `?mode=0660` sets the file's permissions.
       # - `host:port`, `:port` (every address), `host`, `port`, `/path`: the same without the scheme.
-      # - `udp://` and `unixgram://` are for datagrams; only who asks for them gets them.
+      # - `udp://` and `unixgram://` are for datagrams, and accepted only where the caller asks for them.
       #
       # @param address [String, Integer, Endpoint]
       # @param host [String] taken where the address is a port alone
@@ -161,7 +161,7 @@ module Gyre
       transport == :tcp ? "#{scheme}://#{authority}" : to_s
     end
 
-    # @return [Boolean] whether messages come one by one and nobody connects
+    # @return [Boolean] whether messages come one by one, without connections
     def datagram?
       %i[udp unixgram].include?(transport)
     end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The exceptions of every layer, sorted by who is at fault (see docs/tasks.md for the tasks' ones).
+# The exceptions of every layer, sorted by what is at fault (see docs/tasks.md for the tasks' ones).
 # A caller's mistake is an ArgumentError and the network's is its Errno: neither is here.
 # This file defines classes only and requires nothing.
 
@@ -13,7 +13,7 @@ module Gyre
     # @return [Deadline, nil] whose time it was; nil for a limit of the wait's own
     attr_reader :deadline
 
-    # @param message [String, nil] nil: says whose time it was
+    # @param message [String, nil] nil: names the deadline
     # @param deadline [Deadline, nil]
     def initialize(message = nil, deadline = nil)
       super(message || ["execution expired", deadline].compact.join(": "))
@@ -41,7 +41,7 @@ module Gyre
   end
 
   # Raised in a task that is stopped, at its present wait. No StandardError, so that a `rescue => error` around some
-  # work does not swallow the cancellation. Whoever rescues it has to raise it again.
+  # work does not swallow the cancellation. A `rescue` of it has to raise it again.
   class Stop < Exception # rubocop:disable Lint/InheritException
     # @return [Deadline, nil] whose end stopped the task, if it was one
     attr_reader :deadline

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A queue that holds so many items and no more: who pushes into a full one waits, so a fast producer cannot run away
+# A queue that holds so many items and no more: a push into a full one waits, so a fast producer cannot run away
 # from a slow consumer. Otherwise as Gyre::Queue.
 
 require "gyre/queue"
@@ -52,7 +52,7 @@ module Gyre
     end
 
     # (see Queue#close)
-    # Whoever waits in {#push} gets a ClosedQueueError.
+    # A {#push} that waits raises ClosedQueueError.
     def close
       super
       @pushers.wake_all

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # One listening socket and what belongs to it: the address that it really has, and for a Unix socket the file.
-# Gyre::Endpoint#bind makes them, servers accept from them (to_io, fileno), and whoever bound closes them. One that a former
+# Gyre::Endpoint#bind makes them, servers accept from them (to_io, fileno), and the caller of `bind` closes them. One that a former
 # process left open is adopted. It never accepts by itself and knows no protocol.
 
 require "socket"
@@ -39,21 +39,21 @@ module Gyre
       # @param endpoint [Gyre::Endpoint]
       # @param backlog [Integer]
       # @return [Listener]
-      # @raise [SystemCallError] Errno::EADDRINUSE when somebody listens there, Errno::EEXIST when the file is no socket
+      # @raise [SystemCallError] Errno::EADDRINUSE when another socket listens there, Errno::EEXIST when the file is no socket
       def unix(endpoint, backlog:)
         path = endpoint.path
         abstract = path.start_with?("@")
         open(:UNIX, endpoint) do |socket|
           remove_stale(endpoint) unless abstract
           socket.bind(Addrinfo.unix(abstract ? "\0#{path[1..]}" : path))
-          # Before listen: until then nobody can connect, so there is no moment with wrong permissions.
+          # Before listen: until then no client can connect, so there is no moment with wrong permissions.
           File.chmod(endpoint.mode, path) if endpoint.mode && !abstract
           socket.listen(backlog) unless endpoint.datagram?
           new(socket, endpoint, file: abstract ? nil : File.stat(path))
         end
       end
 
-      # Takes over a descriptor that a former process bound: one inherited through exec, or from whoever started this one.
+      # Takes over a descriptor that a former process bound: one inherited through exec, or from the parent.
       #
       # @param descriptor [Integer]
       # @param endpoint [Gyre::Endpoint] what it was bound for; the port is asked of the kernel
@@ -88,8 +88,8 @@ module Gyre
         raise error.class, "listen on #{endpoint}"
       end
 
-      # Whether somebody listens can only be found out by connecting, without waiting: EAGAIN means that the
-      # backlog is full, so somebody is there (unix(7)).
+      # Whether a server listens can only be found out by connecting, without waiting: EAGAIN means that the
+      # backlog is full, so a server is there (unix(7)).
       def remove_stale(endpoint)
         path = endpoint.path
         raise Errno::EEXIST unless File.lstat(path).socket?
@@ -98,7 +98,7 @@ module Gyre
         begin
           probe.connect_nonblock(Addrinfo.unix(path), exception: false)
           raise Errno::EADDRINUSE
-        rescue Errno::EAGAIN, Errno::EPROTOTYPE # somebody is there, with the other kind of socket
+        rescue Errno::EAGAIN, Errno::EPROTOTYPE # a server is there, with the other kind of socket
           raise Errno::EADDRINUSE
         rescue Errno::ECONNREFUSED
           File.unlink(path)
@@ -130,7 +130,7 @@ module Gyre
       !endpoint.path.nil?
     end
 
-    # @return [Boolean] whether messages come one by one and nobody connects
+    # @return [Boolean] whether messages come one by one, without connections
     def datagram?
       endpoint.datagram?
     end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Sizes and times as people write them in configurations and on command lines: "64k", "100 MB", "2 hours", "1.5". Called by whoever
-# reads such a text; it gives a number, or nil for what is none, and the caller says what was expected.
+# Sizes and times as people write them in configurations and on command lines: "64k", "100 MB", "2 hours", "1.5". Called where
+# such a text is read; it gives a number, or nil for what is none, and the caller reports what was expected.
 
 module Gyre
   # Functions without state.

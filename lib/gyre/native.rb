@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Loads the C extension, once. Asked by Gyre::Loop (which engine?) and by what has a part in C; nobody else requires
+# Loads the C extension, once. Asked by Gyre::Loop (which engine?) and by what has a part in C; nothing else requires
 # gyre_ext. A missing extension is no error here: the portable engine does the work then. With GYRE_BACKEND=select
 # this file is not loaded at all.
 require "rbconfig"

@@ -38,7 +38,7 @@ module Gyre
       end
 
       # In a daemon, which took the place of this process: the thread's fibers go on there, the pool's threads do not. Work that
-      # was not begun gets new ones; nobody knows how far the rest came, so whoever waits for that gets an error.
+      # was not begun gets new ones; how far the rest came is unknown, so a wait for that raises.
       def process_move
         pool&.process_move
       end

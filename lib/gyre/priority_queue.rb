@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A queue that serves those who wait by their importance, and those of the same importance in their order. The items have
+# A queue that serves its waiters by priority, and those of the same priority in their order. The items have
 # no priority: they come in the order in which they were pushed.
 
 require "gyre/queue"
@@ -27,7 +27,7 @@ module Gyre
 
     # Takes the oldest item; waits for one while there is none.
     # @param timeout [Numeric, nil] seconds
-    # @param priority [Numeric] of those who wait, the one with the highest gets the next item
+    # @param priority [Numeric] of all waiters, the one with the highest gets the next item
     # @return [Object, nil] nil when the time is over, or when the queue is closed and empty
     def pop(timeout: nil, priority: 0)
       take(timeout, priority) { return nil }

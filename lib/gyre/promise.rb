@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A value that somebody will have, some time: set once, by any thread, and waited for by any number of tasks and threads.
+# A value that is known later: set once, by any thread, and waited for by any number of tasks and threads.
 # A task is the better choice where a block makes the value.
 
 require "gyre/clock"
@@ -45,7 +45,7 @@ module Gyre
       reject(error)
       raise
     ensure
-      resolve(value) if done || pending? # also after a `throw` or `break`: nobody shall wait for ever
+      resolve(value) if done || pending? # also after a `throw` or `break`: no task shall wait for ever
     end
 
     # Waits for the value.

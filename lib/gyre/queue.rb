@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A queue between tasks, and between threads and tasks. What it holds is in a Thread::Queue; who waits is kept by
+# A queue between tasks, and between threads and tasks. What it holds is in a Thread::Queue; waiters are kept by
 # Gyre::Waiters and not by Ruby, because Ruby's own wait has no timeout before 3.2 and forgets a wake-up whose receiver
 # is stopped. Never blocks the loop.
 
@@ -68,7 +68,7 @@ module Gyre
       each { |item| parent.async(**options) { |task| yield item, task } }
     end
 
-    # Lets nobody push any more; what is in the queue can still be taken. Whoever waits in {#pop} gets nil.
+    # Ends pushing; what is in the queue can still be taken. A {#pop} that waits gives nil.
     # @return [self]
     def close
       @items.close

@@ -55,7 +55,7 @@ module Gyre
       end
     end
 
-    # On a scheduler that is there already: the calling fiber drives it when nobody else does or will.
+    # On a scheduler that is there already: the calling fiber drives it when no other one does or will.
     def self.beside(scheduler, name, watchdog, block)
       unless scheduler.is_a?(Scheduler)
         raise Error, "Gyre.run needs a Gyre::Scheduler, but this thread has a #{scheduler.class}"
@@ -83,11 +83,11 @@ module Gyre
     attr_reader :root
     # @return [Task::Unawaited]
     attr_reader :unawaited
-    # @return [ShortLock] for who of other threads waits for which task
+    # @return [ShortLock] for the waits of other threads for tasks of this one
     attr_reader :elsewhere
 
     # @param scheduler [Scheduler]
-    # @param drives [Boolean] whether this call drives the loop; else it waits while somebody else does
+    # @param drives [Boolean] whether this call drives the loop; else it waits while another one does
     def initialize(scheduler, drives:)
       @scheduler = scheduler
       @drives = drives
@@ -150,7 +150,7 @@ module Gyre
     end
 
     # In a forked child only the fiber that forked goes on: the other tasks are over, without another line of theirs, and those
-    # above the one that forked end with it. Who forks in a fiber without a task is on his own.
+    # above the one that forked end with it. A fork in a fiber without a task is not covered.
     def process_fork
       forker = Task.current? or return
       forker.forget_waiters
@@ -185,7 +185,7 @@ module Gyre
       end
     end
 
-    # Not before somebody drives the loop: else the first task that parks would have to.
+    # Not before a fiber drives the loop: else the first task that parks would have to.
     def start
       @scheduler.spawn(@root) if @scheduler.loop_running?
     end

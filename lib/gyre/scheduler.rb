@@ -45,7 +45,7 @@ module Gyre
       Loop.availables
     end
 
-    # Says that an exception ended a fiber that nobody waits for. May be overridden.
+    # Reports that an exception ended a fiber for which nothing waits. May be overridden.
     # @param error [Exception]
     # @param fiber [Fiber, nil] nil when it was a callback of the loop
     def report(error, fiber)

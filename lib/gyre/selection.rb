@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Gyre.select: waits for the first of several things, and does that one only. A selection is one such call. It tries its
-# cases, in a random order so that none is starved; if none can be done, each registers where it waits, and whoever comes
-# first takes the selection: its offer can be taken once. Channels are locked together, in the order of their ids, while
+# cases, in a random order so that none is starved; if none can be done, each registers where it waits, and the first one that
+# becomes possible takes the selection: its offer can be taken once. Channels are locked together, in the order of their ids, while
 # their cases are tried and registered, so that no message goes by in between.
 
 require "gyre/clock"

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # So many at once and no more: connections to one host, queries at one database, files open. First come, first served: a
-# release hands its place to the one who waits longest. Knows tasks only to start them (`async`), and remembers who holds
-# its places only for those who look for deadlocks: of a block that is its fiber, for nobody else gives the place back.
-# Without a block it is whoever took it, unless somebody else has ever given one back.
+# release hands its place to the longest waiter. Knows tasks only to start them (`async`), and remembers the holders of
+# its places only for the search for deadlocks. A block's holder is its fiber, since only that one gives the place back;
+# without a block it is the fiber that took it, unless any other one has ever given a place back.
 
 require "gyre/short_lock"
 require "gyre/task"
@@ -26,7 +26,7 @@ module Gyre
       @lock = ShortLock.new
       @holders = {}.compare_by_identity # fiber => how many blocks
       @takers = {}.compare_by_identity # task or fiber => how many places; each changes its own entry only
-      @lent = false # whether somebody gave back what another one had taken
+      @lent = false # whether a fiber gave back a place that another one had taken
     end
 
     # Takes a place; waits while there is none. With a block, gives it back when the block ends.
@@ -42,7 +42,7 @@ module Gyre
 
     # Gives a place back.
     # @return [self]
-    # @raise [ThreadError] when nobody holds one
+    # @raise [ThreadError] when none is taken
     def release
       give_back
       taker = self.taker
@@ -85,7 +85,7 @@ module Gyre
       @count >= @limit
     end
 
-    # Sets how many may hold it at once. With more places than before, those who wait get them; with fewer, no place is
+    # Sets how many may hold it at once. With more places than before, waiters get them; with fewer, no place is
     # given out until enough have come back.
     # @param limit [Integer] at least 1
     def limit=(limit)
@@ -114,7 +114,7 @@ module Gyre
       @waiting.size
     end
 
-    # @return [Array<Fiber>, nil] who holds its places; nil when that is not known of each
+    # @return [Array<Fiber>, nil] the holders of its places; nil when one is unknown
     # @api private
     def holders
       return if @lent || @holders.values.sum + @takers.values.sum != @count
@@ -168,14 +168,14 @@ module Gyre
       Task.current? || Fiber.current
     end
 
-    # Places go from hand to hand: from now on nobody knows in whose they are.
+    # Places go from hand to hand: from now on their holders are unknown.
     def lend
       @lent = true
       @takers.clear
     end
 
     def take_place
-      return false unless @count < @limit # those who wait come first: while there are some, every place is taken
+      return false unless @count < @limit # waiters come first: while there are some, every place is taken
 
       @count += 1
       true

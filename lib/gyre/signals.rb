@@ -2,7 +2,7 @@
 
 # The process's signals: as values to wait for (Gyre.signals), and as handlers for the time of a block (Signals.handle,
 # which Gyre::Web::Server uses). Former handlers come back as they were (loop/traps.rb). A signal handler may take no lock, so
-# it leaves the name in a Thread::Queue, and a short-lived thread hands it to the one who listens.
+# it leaves the name in a Thread::Queue, and a short-lived thread hands it to the listener.
 
 require "gyre/channel"
 require "gyre/loop/traps"
@@ -13,7 +13,7 @@ module Gyre
   # block; without one, with the calling task.
   #
   # @example
-  #   Gyre.signals("INT", "TERM").wait # until somebody wants us to end
+  #   Gyre.signals("INT", "TERM").wait # until the process is asked to end
   # @param names [Array<String, Symbol>] "INT", "TERM", "HUP", "USR1", …
   # @yieldparam signals [Signals]
   # @return [Object, Signals] the block's value; without a block the listener
@@ -39,7 +39,7 @@ module Gyre
     @lock = Thread::Mutex.new
 
     class << self
-      # Runs a block while `on_signal` handles the signals, beside others who listen to them.
+      # Runs a block while `on_signal` handles the signals, beside other listeners to them.
       #
       # @param names [Array<String>]
       # @param on_signal [Proc] called with the signal's name, in the signal handler: it may take no lock and must not wait

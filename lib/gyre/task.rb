@@ -98,7 +98,7 @@ module Gyre
     #
     # @param timeout [Numeric, nil] seconds
     # @return [Object] the block's value; nil when the task was stopped
-    # @raise [Exception] what the block raised, the same exception for everybody who waits
+    # @raise [Exception] what the block raised, the same exception for each caller that waits
     # @raise [TimeoutError] when it is not over in time; the task goes on
     # @raise [Error] when the task waits for itself or for one that cannot end before it
     def wait(timeout: nil)

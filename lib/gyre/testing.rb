@@ -13,7 +13,7 @@ require "gyre/testing/simulation"
 module Gyre
   # For tests of programs that wait.
   module Testing
-    # Added to the scheduler: says the seed also with an exception that nobody waits for.
+    # Added to the scheduler: prints the seed also with an exception for which nothing waits.
     # @api private
     module Reports
       attr_writer :seed

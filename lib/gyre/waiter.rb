@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One who waits to be woken: a fiber under any Fiber::Scheduler, or a thread without one. Gyre::Waiters, Condition and
+# Something that waits to be woken: a fiber under any Fiber::Scheduler, or a thread without one. Gyre::Waiters, Condition and
 # Semaphore make one for each wait; any thread may wake it, also before it has parked.
 
 require "gyre/clock"
@@ -11,7 +11,7 @@ module Gyre
     # @return [Object] what it was woken with
     attr_reader :value
 
-    # @param blocker [Object] what it waits for, to be shown by who looks at the scheduler
+    # @param blocker [Object] what it waits for, to be shown where the scheduler is printed
     def initialize(blocker = self)
       @blocker = blocker
       @woken = @parked = false

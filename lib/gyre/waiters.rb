@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# Those who wait for one thing, first come first served: Gyre::Queue and LimitedQueue keep them here. A wake-up that
+# The waiters for one thing, first come first served: Gyre::Queue and LimitedQueue keep them here. A wake-up that
 # comes as its receiver is stopped or out of time goes on to the next one, so none is lost.
 #
 # Used by several threads at once without a lock: with compare_by_identity each Hash operation runs in C without giving
-# the interpreter's lock away, and whoever takes a waiter out of the Hash has it alone.
+# the interpreter's lock away, and a waiter that is taken out of the Hash is taken once.
 
 require "gyre/waiter"
 
@@ -25,7 +25,7 @@ module Gyre
     # Parks the caller until it is woken.
     #
     # @param timeout [Numeric, nil] seconds
-    # @param rank [Numeric] for those who wake by importance
+    # @param rank [Numeric] for queues that wake by priority
     # @yield asked after the caller can be woken, before it parks
     # @yieldreturn [Boolean] whether there is still something to wait for
     # @return [Boolean] false when the time was over
@@ -41,7 +41,7 @@ module Gyre
       wake if taken && !woken
     end
 
-    # Wakes the one who waits longest, if any. From any thread.
+    # Wakes the longest waiter, if any. From any thread.
     def wake
       return if @waiting.empty?
 
@@ -49,7 +49,7 @@ module Gyre
       waiter&.wake
     end
 
-    # Wakes everybody who waits now.
+    # Wakes every waiter.
     def wake_all
       @waiting.size.times { wake }
     end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::Watchdog: says who holds up the loop, while he does it. A thread looks at the loop's pulse a few times within the
+# Gyre::Watchdog: reports what holds up the loop, while it does. A thread looks at the loop's pulse a few times within the
 # limit; if the loop has not got on, it prints where the loop's thread is. Gyre.run starts one when it is asked to, or when
 # GYRE_WATCHDOG_MS says so. What a hold is, is decided in watchdog/hold.rb.
 
@@ -112,7 +112,7 @@ module Gyre
       look(@scheduler.pulse) until pause || @scheduler.closed?
       look(nil)
     rescue IOError, SystemCallError
-      nil # there is nobody to tell
+      nil # the report has no reader
     end
 
     # @return [Boolean] whether it is to end

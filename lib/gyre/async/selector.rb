@@ -5,7 +5,7 @@
 require "gyre/loop"
 
 unless Gyre::Loop.native?
-  # With GYRE_BACKEND=select nobody has loaded Gyre::Native.
+  # With GYRE_BACKEND=select Gyre::Native is not loaded.
   refused = ENV["GYRE_BACKEND"] == Gyre::Loop::PORTABLE
   reason = refused ? "GYRE_BACKEND=select rules it out: unset it" : "#{Gyre::Native.load_error.message}: build it with `rake compile`"
   raise LoadError, "gyre/async needs Gyre's C extension (#{reason}), or leave `require \"gyre/async\"` out, and Async runs on io-event's own selector"

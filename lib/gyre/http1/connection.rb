@@ -133,7 +133,7 @@ module Gyre
       # - content-length, if given, is the body's length (any digits for HEAD, 204, 304).
       #
       # HEAD, 204 and 304 send no body. content-length: none for 204; for 304 and HEAD the given one, else none for
-      # 304, and for HEAD the body's length unless that is 0 (somebody took it away).
+      # 304, and for HEAD the body's length unless that is 0 (a middleware took it away).
       #
       # @param status [Object]
       # @param headers [Object]

@@ -93,7 +93,7 @@ module Gyre
         @expect = true
       end
 
-      # A list of equal numbers is refused too: nobody means it.
+      # A list of equal numbers is refused too, since it is never meant.
       def read_content_length(value)
         refuse(400, "more than one Content-Length") if @content_length
         refuse(400, "Content-Length together with Transfer-Encoding") if @transfer_encoding

@@ -24,7 +24,7 @@ module Gyre
     #   parser.parse("GET /a?b HTTP/1.1\r\nHost: c\r\n\r\n".b) # => 30
     #   parser.path                                            # => "/a"
     class Parser
-      # Not worth a setting: longer is not a request that anybody means.
+      # Not worth a setting: longer is not a request that is meant.
       METHOD_BYTES_LIMIT = 64
       NO_TARGET = /[^\x21\x22\x24-\x7e]/n # "?" is allowed in it, "#" is not
       private_constant :NO_TARGET

@@ -16,7 +16,7 @@ module Gyre
     class Service
       # What never becomes an answer: the end of the process, of the task, of the thread. `exit` in an app is the end of its request.
       PASSED_ON = [SignalException, Gyre::Stop].freeze
-      # A client that went away. On a connection that is closed or hijacked they are nobody's fault.
+      # A client that went away. On a connection that is closed or hijacked they are no fault.
       GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout].freeze
       PLAIN_TEXT = "text/plain"
       # In the access log, when the client left before the app had an answer (as nginx has it).
@@ -58,7 +58,7 @@ module Gyre
         end
         returned = true
       rescue Gyre::Stop
-        nil # this fiber is the connection's own, so there is nobody to pass it on to
+        nil # this fiber is the connection's own, so there is nothing to pass it on to
       ensure
         connection.close unless returned
       end

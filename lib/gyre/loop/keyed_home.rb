@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Which portable loop a Loop::PortableKeyed works on: that of the thread's scheduler, where who waits for an event parks, else one of
+# Which portable loop a Loop::PortableKeyed works on: that of the thread's scheduler, where a wait for an event parks the fiber, else one of
 # its own. Its watches move along. Included by PortableKeyed only.
 require_relative "portable"
 

@@ -79,7 +79,7 @@ module Gyre
           detach
           fire
           @helper.cancel if @helper
-        elsif @queued # nobody has taken the event yet: the loop must not spin
+        elsif @queued # the event is not taken yet: the loop must not spin
           detach
           @paused = true
         else

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The portable engine's loop: who waits for which descriptor, and the timers; one `poll` is the asking half of a turn.
+# The portable engine's loop: what waits for which descriptor, and the timers; one `poll` is the asking half of a turn.
 # Driven by Gyre::Scheduler::Portable; it calls back, but never switches fibers itself. Everything except `wake` belongs to
 # the thread that drives it.
 require_relative "closing"
@@ -69,7 +69,7 @@ module Gyre
       def watch(io, interest, target)
         watch = Watch.new(self, io, interest, target)
         others = @watches[watch.fd]
-        others.select { |other| other.io.closed? }.each(&:fail) if others # the number has been given out anew
+        others.select { |other| other.io.closed? }.each(&:fail) if others # the number has been given out again
         (@watches[watch.fd] ||= []).push(watch)
         tell_backend(watch.fd)
         watch

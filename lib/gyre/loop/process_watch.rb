@@ -30,7 +30,7 @@ module Gyre
       end
 
       # Takes the status.
-      # @return [Boolean] whether it has ended; after {#cancel} the child is somebody else's
+      # @return [Boolean] whether it has ended; after {#cancel} the child is reaped elsewhere
       def event
         return false if @cancelled
 
@@ -38,7 +38,7 @@ module Gyre
         finish(status) if pid
         !pid.nil?
       rescue Errno::ECHILD
-        finish(nil) # somebody else waited for it
+        finish(nil) # it was reaped elsewhere
         true
       end
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The backend without C: asks the kernel by IO.select. Gyre::Loop::Portable calls it and keeps the books (who waits for
+# The backend without C: asks the kernel by IO.select. Gyre::Loop::Portable calls it and keeps the books (what waits for
 # which descriptor); the contract is that of the backends in C, see ext/gyre/backend.h. It knows no fibers and never
 # calls back. Written without newer syntax, so that every Ruby that has Thread::Queue can load it.
 require_relative "wakeup_pipe"
@@ -83,9 +83,9 @@ module Gyre
       def wake
         Thread.handle_interrupt(Object => :never) { signal } unless @woken
       rescue IO::WaitWritable
-        nil # full of wake-ups that nobody has taken yet: one more would change nothing
+        nil # full of wake-ups that are not taken yet: one more would change nothing
       rescue IOError, Errno::EPIPE
-        nil # closed: nobody waits any more
+        nil # closed: nothing waits any more
       end
 
       # Gives its own descriptors back; the watched ones are not touched.

@@ -19,7 +19,7 @@ module Gyre
         @name = Signal.signame(number) || number # a name for Signal.trap: JRuby counts signals as no system does
       end
 
-      # Once the key is known to be free. A loop that does not go on in a daemon sees there that it is to begin anew, and cancels this.
+      # Once the key is known to be free. A loop that does not go on in a daemon sees there that it has to start over, and cancels this.
       def start
         @listener = Traps.add(@name, moved: -> { @loop.watching?(@key) }) { @loop.emit(@key) }
       rescue ArgumentError, SystemCallError => error

@@ -8,10 +8,10 @@ module Gyre
   class Loop
     # @api private
     module Traps
-      # A signal that is trapped: by which process, who listens (never changed in place, as the trap reads it), our handler,
+      # A signal that is trapped: by which process, the listeners (never changed in place, as the trap reads it), our handler,
       # and the one that was there before.
       Trapped = Struct.new(:name, :pid, :listeners, :handler, :former)
-      # One who listens. Each has an identity of its own.
+      # A listener. Each has an identity of its own.
       Listener = Struct.new(:number, :moved, :block)
       private_constant :Trapped, :Listener
 
@@ -53,7 +53,7 @@ module Gyre
           end
         end
 
-        # @return [Boolean] whether somebody listens to any signal here
+        # @return [Boolean] whether any signal has a listener here
         def any?
           @trapped.each_value.any? { |trapped| trapped.pid == Process.pid }
         end

@@ -68,7 +68,7 @@ module Gyre
         @scheduler.unblock(self, @fiber) unless @abandoned
       end
 
-      # Nobody wants it any more: it does not start if it has not, and its thread ends if it has.
+      # It is wanted no longer: it does not start if it has not, and its thread ends if it has.
       def abandon
         @lock.synchronize do
           @abandoned = true

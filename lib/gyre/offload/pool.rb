@@ -77,7 +77,7 @@ module Gyre
         @begun_at = now
       end
 
-      # Never waits as a fiber: on Ruby 3.1, where a fiber waits for a mutex, whoever gives it up in ConditionVariable#wait
+      # Never waits as a fiber: on Ruby 3.1, where a fiber waits for a mutex, one that gives it up in ConditionVariable#wait
       # is switched away from before it sleeps, and may miss the signal.
       def locked
         Thread.pass until @mutex.try_lock

@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# Fibers of one scheduler that wait for each other: of whom it is certain that none can go on before the others. Looked for
+# Fibers of one scheduler that wait for each other, so that certainly none can go on before the others. Looked for
 # by Scheduler#refuse_deadlock when a loop has nothing else to do, by print_hierarchy and for the watchdog.
 #
 #   task a ──waits for──► mutex ──held by──► fiber of task b ──waits for──► task a
 #
-# Only of a mutex, of a semaphore and of what is Awaited it is known who has to go on first. A queue or a condition may be
-# fed by anybody: no circle goes through them, and a wait with a timeout ends by itself.
+# Only of a mutex, of a semaphore and of what is Awaited it is known what has to go on first. A queue or a condition may be
+# fed from anywhere: no circle goes through them, and a wait with a timeout ends by itself.
 
 module Gyre
   class Scheduler
-    # What can be waited for and knows who has to go on before: tasks, and calls of Gyre.run.
+    # What can be waited for and knows what has to go on before: tasks, and calls of Gyre.run.
     # @api private
     module Awaited
       # @!method awaited
@@ -19,7 +19,7 @@ module Gyre
       #   @return [String]
     end
 
-    # What several may hold at once, and knows who does: semaphores.
+    # What several fibers may hold at once, and knows its holders: semaphores.
     # @api private
     module Held
       # @!method holders
@@ -30,16 +30,16 @@ module Gyre
       #   @return [String]
     end
 
-    # Who waits for whom, at one moment.
+    # Which fiber waits for which, at one moment.
     # @api private
     class Deadlock
       # What a wait has to be for to be looked at here.
       KINDS = [Thread::Mutex, Awaited, Held].freeze
-      # With more fibers than this, nobody is asked which mutex he holds.
+      # With more fibers than this, none is asked which mutex it holds.
       ASKED_LIMIT = 10_000
 
-      # Who holds the mutexes that are waited for. Ruby knows it, but tells only the owner: each of the fibers is asked.
-      # @param scheduler [Scheduler] this thread's; with another one's, nobody can be asked
+      # The owners of the mutexes that are waited for. Ruby tells a mutex's owner only to that owner: each of the fibers is asked.
+      # @param scheduler [Scheduler] this thread's; with another one's, no fiber can be asked
       # @param waits [Array<Wait>]
       # @param fibers [Array<Fiber>]
       # @return [Hash{Thread::Mutex => Fiber}]
@@ -64,7 +64,7 @@ module Gyre
         @by_fiber = {}.compare_by_identity
         runs.each { |run| @by_fiber[run.fiber] = run }
         @waits.each { |wait| @by_fiber[wait.entered] = @by_fiber[wait.fiber] = wait }
-        @firsts = {}.compare_by_identity # who waits => who has to go on before; only those of whom that is known
+        @firsts = {}.compare_by_identity # node => those that have to go on before it, where that is known
         look_around
         drop_those_who_can_go_on
       end
@@ -83,7 +83,7 @@ module Gyre
       end
 
       # @param waits [Array<Wait>] all that there are
-      # @return [Boolean] whether nobody is left who could end it: everybody waits for a circle, directly or not
+      # @return [Boolean] whether nothing is left that could end it: all wait for a circle, directly or not
       def everybody?(waits)
         waits.all? { |wait| @firsts.key?(@by_fiber[wait.entered]) }
       end
@@ -108,7 +108,7 @@ module Gyre
         end
       end
 
-      # Until only those are left of whom none can go on before another one of them.
+      # Until only those are left of which none can go on before another one of them.
       def drop_those_who_can_go_on
         followers = {}.compare_by_identity
         @firsts.each { |node, firsts| firsts.each { |first| (followers[first] ||= []) << node } }
@@ -122,12 +122,12 @@ module Gyre
         end
       end
 
-      # @return [Boolean] whether any one who goes on is enough; else it takes all of them
+      # @return [Boolean] whether any one that goes on is enough; else it takes all of them
       def any?(node)
         node.is_a?(Wait) && node.blocker.is_a?(Held)
       end
 
-      # Who has to go on before this one. None, when it is somebody of whom nothing is known.
+      # What has to go on before this one; empty when that is unknown.
       # @return [Array<Wait, Awaited>]
       def first_ones(node)
         return holders(node.blocker) if any?(node)

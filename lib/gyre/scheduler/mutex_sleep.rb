@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Mutex#sleep in a fiber of a scheduler, and so ConditionVariable#wait. On Ruby 3.1, who is stopped there, or out of time, goes
+# Mutex#sleep in a fiber of a scheduler, and so ConditionVariable#wait. On Ruby 3.1, a fiber that is stopped there, or out of time, goes
 # on without the mutex: the `synchronize` around it then raises a ThreadError in place of what was on its way. Later Rubies take
-# the mutex again first, but so it is there, too, when a second one comes meanwhile, as a timeout after a stop. Here it is
+# the mutex again first, but do the same when a second exception comes meanwhile, as a timeout after a stop. Here it is
 # taken again whatever comes. Without an exception nothing changes.
 
 module Gyre

@@ -11,7 +11,7 @@ module Gyre
     # @api private
     module Place
       OWN = File.expand_path("..", __dir__).freeze
-      # Ruby's own folders, and the gems'. Asked for once: in a Ractor nobody may ask RubyGems.
+      # Ruby's own folders, and the gems'. Asked for once: a Ractor may not ask RubyGems.
       LIBRARIES = [RbConfig::CONFIG["rubylibprefix"], *(Gem.path if defined?(Gem))].compact.map { |folder| "#{folder}/".freeze }.freeze
       private_constant :OWN, :LIBRARIES
 

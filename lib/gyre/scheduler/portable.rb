@@ -195,7 +195,7 @@ module Gyre
         self
       end
 
-      # @return [Boolean] whether somebody drives the loop
+      # @return [Boolean] whether a fiber drives the loop
       def loop_running?
         @fibers.driven?
       end

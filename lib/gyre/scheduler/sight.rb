@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a scheduler shows of itself: who waits for what, and that some wait for each other. Part of Gyre::Scheduler, over
+# What a scheduler shows of itself: which fiber waits for what, and that some wait for each other. Part of Gyre::Scheduler, over
 # what each engine tells (`list_waits`, `ask`, `stats`, `pulse`). Gyre.print_hierarchy and Gyre::Watchdog look through it.
 
 require_relative "deadlock"
@@ -50,10 +50,10 @@ module Gyre
         (tasks[fiber] || runs.find { |run| run.fiber.equal?(fiber) })&.label || "a fiber"
       end
 
-      # Called by the engines when nothing has happened for a while: nothing of this loop would wake a fiber, or somebody
-      # watches (`suspicious=`).
+      # Called by the engines when nothing has happened for a while: nothing of this loop would wake a fiber, or it is
+      # watched (`suspicious=`).
       # @param certain [Boolean] whether neither a timer nor a descriptor could change anything
-      # @raise [DeadlockError] when fibers wait for each other, and so does everybody here; who waits for something else,
+      # @raise [DeadlockError] when fibers wait for each other, and all others for them; a wait for something else,
       #   a queue perhaps, could still end it when another thread or a signal comes, so that is only reported
       def refuse_deadlock(certain)
         waits = self.waits([*Deadlock::KINDS, Offload::Job])
@@ -81,9 +81,9 @@ module Gyre
         lines.join("\n")
       end
 
-      # @param blocker [Object] what somebody waits for
+      # @param blocker [Object] what a fiber waits for
       # @param owners [Hash{Thread::Mutex => Fiber}]
-      # @return [String, nil] who holds it, and the verb, if that is known: task "b" holds
+      # @return [String, nil] its holder and the verb, if that is known: task "b" holds
       def holding(blocker, owners, tasks)
         fibers = blocker.is_a?(Held) ? blocker.holders.to_a : [owners[blocker]].compact
         return if fibers.empty?

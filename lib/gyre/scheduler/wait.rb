@@ -11,7 +11,7 @@ module Gyre
     # :ready; what it waits for (see {Scheduler#block}), nil when it only lets others run; the descriptor's number and the
     # events (sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY), if it is one; how many seconds it will still wait at most.
     Wait = Struct.new(:fiber, :entered, :state, :blocker, :fd, :events, :left_s) do
-      # @param holding [String, nil] who holds what it waits for (see {Sight#holding}), if it is known
+      # @param holding [String, nil] the holder of what it waits for (see {Sight#holding}), if it is known
       # @return [String] for example: reading from fd 7 (127.0.0.1:80), 4.8 s left
       def to_s(holding = nil)
         return "ready" if state == :ready
@@ -21,7 +21,7 @@ module Gyre
         left_s && !blocker.is_a?(Offload::Job) ? "#{text}, #{format("%.1f", [left_s, 0].max)} s left" : text
       end
 
-      # @return [Boolean] whether it just sleeps, and waits for nobody
+      # @return [Boolean] whether it just sleeps, and waits for nothing else
       def sleeping?
         blocker == :sleep && !condition_variable?
       end

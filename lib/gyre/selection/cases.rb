@@ -162,7 +162,7 @@ module Gyre
       end
 
       def wait_elsewhere
-        @scheduler = Fiber.current_scheduler # none in a blocking fiber, where nobody would drive the loop meanwhile
+        @scheduler = Fiber.current_scheduler # none in a blocking fiber, where no fiber would drive the loop meanwhile
         raise Error, "select on an IO needs a Gyre::Scheduler: wrap it in Gyre.run { }" unless @scheduler.is_a?(Scheduler)
 
         @scheduler.spawn(method(:watch))

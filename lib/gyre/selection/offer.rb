@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a waiting Gyre::Selection has out with all whom it waits for: whoever takes it first has it, and the selection
+# What a waiting Gyre::Selection has out with all that it waits for: the first one that takes it has it, and the selection
 # goes on with that case. Taken from any thread, with or without a channel's lock.
 
 require "gyre/waiter"
@@ -32,7 +32,7 @@ module Gyre
       end
 
       # @param timeout [Numeric, nil] seconds
-      # @return [Case, nil] nil when the time was over; nobody can take it any more then
+      # @return [Case, nil] nil when the time was over; it cannot be taken any more then
       def wait(timeout)
         return @taken if @waiter.park(timeout) || @token.pop.nil? && @waiter.park
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a task hands on to the children that it starts: its deadline and its values. Never changed: whoever sets
+# What a task hands on to the children that it starts: its deadline and its values. Never changed: setting
 # something makes a new one, so parent and children share one until they differ, and a task without any of it has none.
 
 module Gyre

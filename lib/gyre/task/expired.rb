@@ -2,7 +2,7 @@
 
 # How the end of a deadline travels: as an exception of its own that knows which deadline it belongs to, and only that
 # one turns it into the exception that the caller sees. So an outer timeout passes through a `rescue Gyre::TimeoutError`
-# around an inner one. Made by the scheduler when the time is over; Gyre::Deadline rescues it; nobody else does.
+# around an inner one. Made by the scheduler when the time is over; only Gyre::Deadline rescues it.
 
 module Gyre
   class Task

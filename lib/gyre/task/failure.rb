@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The exception that a task ended with, and whether anybody has asked for it. A failed task holds one as its result;
-# Gyre::Task::Unawaited keeps those that nobody has asked for. It does not know its task, so that a task which the
+# The exception that a task ended with, and whether a `wait` has raised it. A failed task holds one as its result;
+# Gyre::Task::Unawaited keeps those that no `wait` has raised. It does not know its task, so that a task which the
 # program has forgotten can be collected while its failure waits to be reported.
 
 module Gyre
@@ -27,7 +27,7 @@ module Gyre
         @settled = false
       end
 
-      # Somebody takes the exception: from now on it is his.
+      # A caller takes the exception, so it is not reported any more.
       # @return [Exception]
       def ask
         unless @settled
@@ -37,14 +37,14 @@ module Gyre
         @error
       end
 
-      # One who was waiting went away before he was told.
+      # A waiter has gone before the failure reached it.
       # @param task [Task] the failed one
       def give_up(task)
         @waiters -= 1
         @run.unawaited.add(self, task) if @waiters.zero? && !@settled
       end
 
-      # Tells the scheduler, unless somebody has the exception already.
+      # Reports to the scheduler, unless a caller has the exception already.
       def report
         return if @settled
 

@@ -8,7 +8,7 @@
 #   └── task "clock": sleeping, 0.3 s left [transient, 2.0 s old, app.rb:24]
 #
 # Gyre::Task#print_hierarchy and Gyre.print_hierarchy print it. It may be made on another thread than the tasks'; then
-# nobody can be asked who holds a mutex. Goes by a list of its own and not by recursion: a fiber's stack is small.
+# no fiber can be asked whether it holds a mutex. Goes by a list of its own and not by recursion: a fiber's stack is small.
 
 module Gyre
   class Task

@@ -16,7 +16,7 @@ module Gyre
         result = @block.call(self)
         outcome = :completed
       rescue Stop => stop
-        if stop.deadline&.unheard? # nobody else says that it took too long
+        if stop.deadline&.unheard? # nothing else reports that it took too long
           outcome = :failed
           result = TimeoutError.new(nil, stop.deadline)
           result.set_backtrace(stop.backtrace)
@@ -55,14 +55,14 @@ module Gyre
         @parent&.disown(self)
       end
 
-      # Nobody will ask for its exception any more.
+      # No `wait` will raise its exception any more.
       def report_failure
         @result.report if @status == :failed
       end
 
       protected
 
-      # When the body is over: stops children that nobody needs any more, or finishes if there are none.
+      # When the body is over: stops children that are needed no longer, or finishes if there are none.
       # @return [Task, nil] the parent, when this task has finished
       def end_children
         return if @status == :running

@@ -23,7 +23,7 @@ module Gyre
         !@finished && (@stopping == true || stop_deferred?)
       end
 
-      # Who has to go on first, for the task to end: its block, then its children.
+      # What has to go on first, for the task to end: its block, then its children.
       # @return [Array<Fiber, Task>]
       def awaited
         @fiber ? [@fiber] : children.reject(&:transient?)

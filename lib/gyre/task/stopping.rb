@@ -6,7 +6,7 @@
 #   false ──stop──► true             Stop is on its way, or has been raised
 #     │ ▲                            (the end of a defer_stop raises what came meanwhile, and is true then)
 #     ▼ │
-#   :deferred ──stop──► a Stop       inside of a defer_stop; nobody below is stopped either
+#   :deferred ──stop──► a Stop       inside of a defer_stop; no task below is stopped either
 
 module Gyre
   class Task
@@ -54,7 +54,7 @@ module Gyre
       end
       alias cancel_deferred? stop_deferred?
 
-      # Stops it for somebody who cannot leave before it is over, and who has another exception to raise than its own.
+      # Stops it for a caller that cannot leave before it is over, and that has an exception of its own to raise.
       # @api private
       def abandon
         stop

@@ -43,7 +43,7 @@ module Gyre
 
       # Runs a block again and again, as a child. The beats stand at multiples of the time from now on, however long the
       # block takes; those that it misses are left out. An exception ends it: as it is transient, it is reported at once
-      # unless somebody waits for the child.
+      # unless a caller waits for the child.
       #
       # @param seconds [Numeric] from beat to beat; the first one comes after as long
       # @param name [String, nil]
@@ -73,7 +73,7 @@ module Gyre
       def sleep_until(at)
         left = at - Clock.now
         Kernel.sleep(left.positive? ? left : 0)
-        Kernel.sleep(left) while (left = at - Clock.now) > SHORT_S # somebody's unblock ended it
+        Kernel.sleep(left) while (left = at - Clock.now) > SHORT_S # an unblock ended it
       end
     end
   end

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# The failures of one Gyre.run that nobody has asked for yet, so that none is lost. One is reported when its task's
-# parent finishes, or as soon as the program holds the task no longer: then nobody can ask for it any more. Only a
+# The failures of one Gyre.run that no `wait` has raised yet, so that none is lost. One is reported when its task's
+# parent finishes, or as soon as the program holds the task no longer: then no `wait` can raise it. Only a
 # garbage collection knows that, so while there are such failures a fiber of its own asks for a small one now and then.
-# Never reports a failure whose task is still within somebody's reach, since that one may yet be awaited.
+# Never reports a failure whose task is still referenced, since it may yet be awaited.
 
 module Gyre
   class Task
@@ -32,7 +32,7 @@ module Gyre
         @scheduler.spawn(method(:watch)) if @watcher.nil? && @scheduler.equal?(Fiber.scheduler)
       end
 
-      # @param failure [Failure] one that somebody has asked for
+      # @param failure [Failure] one that a `wait` has raised
       def forget(failure)
         siblings = @failures[failure.parent] or return
         siblings.delete(failure)
@@ -45,7 +45,7 @@ module Gyre
         @failures.delete(parent)&.each_key(&:report) unless @failures.empty?
       end
 
-      # Reports what is left; from now on a failure that nobody waits for is reported at once.
+      # Reports what is left; from now on a failure without a waiter is reported at once.
       def finish
         @ended = true
         @scheduler.fiber_interrupt(@watcher, Stop.new) if @watcher

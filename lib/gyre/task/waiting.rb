@@ -32,7 +32,7 @@ module Gyre
         @result.give_up(self) if @finished && @status == :failed
       end
 
-      # In a forked child: those who wait are in the parent.
+      # In a forked child: the waiters are in the parent.
       # @api private
       def forget_waiters
         @waiters = @waiters_elsewhere = nil
@@ -72,7 +72,7 @@ module Gyre
         true
       end
 
-      # One who waits was stopped, or ran out of time.
+      # A waiter was stopped, or its time is over.
       def leave_waiters(fiber)
         if @finished
           @result.give_up(self) if @status == :failed
@@ -107,7 +107,7 @@ module Gyre
         self
       end
 
-      # The root's failure goes to Gyre.run, which always asks. Nobody is going to wait for a transient task, and its
+      # The root's failure goes to Gyre.run, which always asks. No `wait` is expected for a transient task, and its
       # parent may go on for long.
       def fail_with(error)
         waiting = (@waiters ? @waiters.size : 0) + (@waiters_elsewhere ? @waiters_elsewhere.size : 0)

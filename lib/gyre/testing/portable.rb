@@ -20,7 +20,7 @@ module Gyre
         stand_before(backend)
       end
 
-      # In a forked child it is another one, and who worked for the parent does not for the child.
+      # In a forked child it is another one, and threads that worked for the parent do not for the child.
       # @param backend [Loop::Select]
       # @return [self]
       def stand_before(backend)
@@ -50,7 +50,7 @@ module Gyre
 
       private
 
-      # Somebody works for us in real time, so for once it goes on here, too.
+      # Something works for this loop in real time, so for once it goes on here, too.
       def wait_for_others(timeout)
         begun_at = real_now
         @backend.wait(timeout).tap { @now += real_now - begun_at }
@@ -71,7 +71,7 @@ module Gyre
 
       private
 
-      # Any of the ready ones comes to the front. Who has just started another goes on before all others.
+      # Any of the ready ones comes to the front. A fiber that has just started another goes on before all others.
       def next_ready
         waiter = super
         return waiter if waiter.nil? || waiter.first
@@ -115,7 +115,7 @@ module Gyre
         @simulation.now
       end
 
-      # @param change [Integer] 1 or -1: somebody beside the loop works for it, or has finished
+      # @param change [Integer] 1 or -1: something beside the loop works for it, or has finished
       def outside(change)
         @simulation.outside(change)
         nil

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The processor time of another thread, where the system tells it (Linux). Asked by Gyre::Watchdog, which wants to know
-# whether a thread that does not get on computes, or is kept from it. Gives the interpreter's lock to nobody meanwhile: who
+# The processor time of another thread, where the system has it (Linux). Gyre::Watchdog decides by it
+# whether a thread that does not get on computes, or is kept from it. Keeps the interpreter's lock meanwhile: a thread that
 # holds the loop would have it for the next 100 ms.
 
 require "rbconfig"
@@ -23,7 +23,7 @@ module Gyre
         @clock = (~number << 3) | SCHEDULER_PER_THREAD if number
       end
 
-      # @return [Float, nil] seconds since the thread began; nil where nobody tells it
+      # @return [Float, nil] seconds since the thread began; nil where it is unknown
       def seconds
         Process.clock_gettime(@clock) if @clock
       rescue SystemCallError

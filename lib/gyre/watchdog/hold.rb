@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Decides from looks at a loop whether somebody holds it. Gyre::Watchdog looks and reports; this knows no thread and no
+# Decides from looks at a loop whether it is held. Gyre::Watchdog looks and reports; this knows no thread and no
 # clock.
 
 module Gyre
@@ -14,7 +14,7 @@ module Gyre
       # From this share of the time on it is the computing that holds the loop, whatever the thread does at the moment.
       COMPUTING_SHARE = 0.5
 
-      # @return [String] what the one who holds the loop does
+      # @return [String] what the code that holds the loop does
       attr_reader :kind
 
       # @param limit_s [Numeric]
@@ -25,7 +25,7 @@ module Gyre
 
       # @param pulse [Integer, nil] of the loop (see Scheduler::Sight#pulse); nil while it sleeps
       # @param now [Float] seconds
-      # @param cpu_s [Float, nil] processor time of the loop's thread, in seconds; nil where nobody knows it
+      # @param cpu_s [Float, nil] processor time of the loop's thread, in seconds; nil where it is unknown
       # @param blocked [Boolean] whether the thread waits in a system call, or for another thread
       # @return [Array(Symbol, Float), nil] what to report and for how long the loop was held: :held when the limit is
       #   reached, and again each time that it has doubled; :over after that

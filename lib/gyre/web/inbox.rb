@@ -24,7 +24,7 @@ module Gyre
       def post(message)
         @writer.write_nonblock(@messages.index(message).chr, exception: false)
       rescue IOError, Errno::EPIPE
-        nil # closed: the server has ended, nobody reads any more
+        nil # closed: the server has ended, nothing reads any more
       end
 
       # Waits for the next message; other fibers run meanwhile.

@@ -49,7 +49,7 @@ module Gyre
         def run(*arguments)
           @block.call(*arguments)
         rescue SystemExit, SignalException
-          raise # ends whoever drives the loop
+          raise # ends the fiber that drives the loop
         rescue Exception => error # rubocop:disable Lint/RescueException -- the loop goes on
           @scheduler.report(error, nil)
         end

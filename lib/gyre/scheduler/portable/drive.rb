@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Somebody who drives the loop until something is true. Made by Scheduler::Portable::Fibers#drive; there may be several, of whom
+# A fiber that drives the loop until a condition is true. Made by Scheduler::Portable::Fibers#drive; there may be several, of which
 # the last one is at work.
 
 module Gyre

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# How the portable engine's fibers move: park and wake, the queue of ready ones, the pool, and the turns of whoever drives
+# How the portable engine's fibers move: park and wake, the queue of ready ones, the pool, and the turns of the fiber that drives
 # the loop. The hooks in Scheduler::Portable are its only callers; fibers.c is its twin in C.
 #
 # Fibers move by transfer only; resume and yield belong to the program. An exception from outside (Interrupt, Thread#raise)
@@ -15,7 +15,7 @@ require_relative "waiter"
 module Gyre
   class Scheduler
     class Portable < Scheduler
-      # Who runs, who is next, who waits.
+      # Which fiber runs, which is next, which wait.
       class Fibers
         include Sight
 
@@ -159,9 +159,9 @@ module Gyre
           worker.fiber
         end
 
-        # Drives the loop until the block is true; it is asked at least once a turn. When somebody drives already, this one
-        # takes over, and looks after that one's condition.
-        # @param parked [Boolean] whether it is a parked fiber that drives for want of another driver
+        # Drives the loop until the block is true; it is asked at least once a turn. When another one drives already, this one
+        # takes over, and checks the other one's condition as well.
+        # @param parked [Boolean] whether it is a parked fiber that drives because no other one does
         # @yieldparam drive [Drive]
         def drive(parked: false, &done)
           check_thread
@@ -178,8 +178,8 @@ module Gyre
 
         def driven? = !@drives.empty?
 
-        # @param drive [Drive] that of whoever asks
-        # @return [Boolean] whether no fiber waits or is ready, and nobody drove before
+        # @param drive [Drive] the caller's
+        # @return [Boolean] whether no fiber waits or is ready, and no other one drove before
         def none_but?(drive)
           @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
         end
@@ -212,14 +212,14 @@ module Gyre
           @base = strand
         end
 
-        # An exception that ends the thread or the process leaves through whoever drives the loop.
+        # An exception that ends the thread or the process leaves through the fiber that drives the loop.
         def fail(error)
           @failure ||= error
         end
 
         # Gives control to the next ready fiber, or to the driver.
         # @param me [Fiber] the current one
-        # @return [Boolean] false when there is neither, or when it is me who drives
+        # @return [Boolean] false when there is neither, or when this fiber drives
         def depart(me)
           driver = @drives.last&.fiber
           if (driver.nil? || (@budget.positive? && !@failure)) && next_ready
@@ -310,7 +310,7 @@ module Gyre
           receive
         end
 
-        # Whoever drove before is entered again as soon as what it wanted is true.
+        # The former driver is entered again as soon as its condition is true.
         def resume_other(drive)
           return if @drives.size == 1
 

@@ -121,7 +121,7 @@ module Gyre
           @scheduler.report(error, fiber)
         rescue SystemExit, SignalException => broken
           @fibers.fail(broken)
-        rescue Exception # rubocop:disable Lint/RescueException -- $stderr is closed, for example: there is nobody to tell
+        rescue Exception # rubocop:disable Lint/RescueException -- $stderr is closed, for example: the report has no reader
           nil
         end
       end

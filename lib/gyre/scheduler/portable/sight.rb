@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the portable engine tells about itself: who waits for what, and what is to be found out in another fiber. Part of
+# What the portable engine shows of itself: which fiber waits for what, and what is to be found out in another fiber. Part of
 # Scheduler::Portable::Fibers; scheduler_sight.c is its twin in C.
 
 module Gyre
@@ -16,7 +16,7 @@ module Gyre
         Question = Struct.new(:asker, :block, :answer, :error)
         private_constant :Question
 
-        # Whether to look for deadlocks also while timers and descriptors may still wake somebody.
+        # Whether to look for deadlocks also while timers and descriptors may still wake a fiber.
         attr_writer :suspicious
 
         # The fibers that wait or are ready. From any thread.
@@ -84,7 +84,7 @@ module Gyre
           answer while @question
         end
 
-        # In the fiber that is asked. What the block raises (an Interrupt, perhaps) is for the one who asks.
+        # In the fiber that is asked. What the block raises (an Interrupt, perhaps) is raised in the fiber that asks.
         def answer
           question = @question
           @question = nil

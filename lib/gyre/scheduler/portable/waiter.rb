@@ -89,7 +89,7 @@ module Gyre
         attr_accessor :state, :value, :error
         # The strand that the error is meant for: this one, or one that resumes it.
         attr_accessor :target
-        # Whether {#value} would be lost by raising instead: somebody else counts on this fiber having been unblocked.
+        # Whether {#value} would be lost by raising instead: an unblock is meant to reach this fiber.
         attr_accessor :binding
         # Whether it goes on before all others that are ready: it has just started one.
         attr_accessor :first

@@ -54,7 +54,7 @@ module Gyre
           @callable = @arguments = nil
           adopt_storage if @storage
           callable.call(*arguments)
-        rescue Exception => error # rubocop:disable Lint/RescueException -- reported, or raised by whoever drives
+        rescue Exception => error # rubocop:disable Lint/RescueException -- reported, or raised by the driver
           @pool.failed(error, @fiber)
         ensure
           @pool.finished(self) # first: what another thread raises here ends the fiber
