@@ -35,7 +35,7 @@ class LogCommandSendTest < Minitest::Test
     Process.kill(:STOP, server.pid)
     output = send_to(server.port, "--within", "0.2", "backup", "info", "x")
     Process.kill(:CONT, server.pid)
-    said = "gyre log send: tcp://127.0.0.1:#{server.port} does not answer; if it wants TLS, say --tls\n"
+    said = "gyre log send: tcp://127.0.0.1:#{server.port} does not answer; if it wants TLS, add --tls\n"
     assert_equal [1, said], [output.status.exitstatus, output.err]
   end
 

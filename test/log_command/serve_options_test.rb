@@ -34,7 +34,7 @@ class LogCommandServeOptionsTest < Minitest::Test
   def test_a_key_on_the_command_line_is_taken_with_a_warning_that_does_not_repeat_it
     options = options("-k", "topsecret")
     assert_equal "topsecret", options.values[:key]
-    assert_match(/the key is on the command line, where everybody.*GYRE_LOG_KEY/, options.notices.join)
+    assert_match(/the key is on the command line, where every user.*GYRE_LOG_KEY/, options.notices.join)
     refute_match(/topsecret/, options.notices.join)
   end
 

@@ -76,7 +76,7 @@ class LogCommandTargetTest < Minitest::Test
   def test_what_happened_and_what_to_do
     assert_match(/no server listens on tcp.*gyre log/, target.explain(Errno::ECONNREFUSED.new))
     assert_match(/127\.0\.0\.1:6766 does not accept the key.*GYRE_LOG_KEY/, target.explain(Gyre::Log::Denied.new("no")))
-    assert_match(/closed the connection; if it wants TLS, say --tls/, target.explain(EOFError.new))
+    assert_match(/closed the connection; if it wants TLS, add --tls/, target.explain(EOFError.new))
     assert_match(/closed the connection; if it wants a certificate, name yours with --certificate/, target("--tls").explain(EOFError.new))
     { "certificate verify failed" => "--tls CA", "tlsv13 alert certificate required" => "--certificate and --certificate-key",
       "wrong version number" => "leave --tls away" }.each do |words, advice|

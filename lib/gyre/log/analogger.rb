@@ -80,7 +80,7 @@ module Swiftcore
 
       private
 
-      # The original goes on after `close`, too: whoever logs connects again.
+      # The original goes on after `close`, too: the next call of `log` connects again.
       def ready
         @sender.reopen if closed?
         super

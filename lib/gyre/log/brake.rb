@@ -39,7 +39,7 @@ module Gyre
         @parked = {}.compare_by_identity
       end
 
-      # @return [Boolean] whether nobody may bring messages
+      # @return [Boolean] whether no connection may bring messages
       def on?
         @on || @held
       end
@@ -51,7 +51,7 @@ module Gyre
 
       # Something has come.
       #
-      # @return [Boolean] whether that was too much; then somebody should write it
+      # @return [Boolean] whether that was too much; then it should be written
       def press
         return false if @on || !crowded?(@limit)
 

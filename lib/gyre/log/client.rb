@@ -21,7 +21,7 @@ module Gyre
       attr_reader :service
 
       # @param sender [Sender]
-      # @return [Proc] for when nobody has the client any more: what it has is sent, then its thread ends
+      # @return [Proc] for when the client is no longer referenced: what it has is sent, then its thread ends
       def self.finalizer(sender)
         proc { sender.close(Float::INFINITY) }
       end

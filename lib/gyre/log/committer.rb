@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Takes what the ingest has put into the sinks to the outputs: when, in which order, and who hears of it. Made by the server,
+# Takes what the ingest has put into the sinks to the outputs: when, in which order, and what is told of it. Made by the server,
 # which runs it in a task and calls `commit_soon`, `flush`, `reopen` and `bytes`. Knows nothing of formats, files or sockets.
 #
 #   pass ──► each lane, when its output is free: take the sink ──► write ──► sync ──► the sessions of the batch acknowledge

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What the server says in its own log about its clients' faults: at most so many lines a second, the rest is counted and told
-# afterwards, so that nobody fills the disk by being wrong. Connections complain, the server's clock calls `tick`.
+# What the server reports in its own log about its clients' faults: at most so many lines a second, the rest is counted and
+# reported afterwards, so that no faulty client fills the disk. Connections complain, the server's clock calls `tick`.
 
 module Gyre
   module Log
@@ -19,7 +19,7 @@ module Gyre
         @second = nil
       end
 
-      # @param peer [#to_s] whom it is about
+      # @param peer [#to_s] the client that it is about
       # @param message [String]
       # @param severity [String]
       # @return [void]

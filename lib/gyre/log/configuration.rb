@@ -126,7 +126,7 @@ module Gyre
         end
       end
 
-      # @return [String, nil] what clients must know; nil lets everybody in who sends none
+      # @return [String, nil] what clients must send; nil admits clients that send none
       # @raise [Invalid] when the file of the key cannot be read, or is empty
       def key
         return values[:key] unless values[:key_file]

@@ -169,8 +169,8 @@ module Gyre
         close
       end
 
-      # @return [Hash{Symbol => Object}, nil] what a fresh process needs to go on; nil when it cannot: TLS has keys, and whoever
-      #   hears the last words needs nobody
+      # @return [Hash{Symbol => Object}, nil] what a fresh process needs to go on; nil when it cannot: TLS has keys, and a connection
+      #   that only sends its last bytes need not go on
       def handed
         return unless @input.plain? && %i[greeting serving].include?(@state)
 
@@ -231,7 +231,7 @@ module Gyre
         @deadline_s && @hub.now_s >= @deadline_s
       end
 
-      # Not while it is not read, nor one who only listens.
+      # Not while it is not read, nor one that only listens.
       def silent?
         idle_s = @hub.limits.idle_timeout_s
         return false if idle_s.nil? || @state != :serving || @kind == :tail || @parked
@@ -267,7 +267,7 @@ module Gyre
         read_on
       end
 
-      # As much from everybody.
+      # The same share from every connection.
       def read_on
         (@input.plain? ? 1 : SECURE_READS).times do
           read

@@ -127,7 +127,7 @@ module Gyre
       READS = 256
       # The largest that there is.
       BYTES = 65_536
-      # What may wait in the kernel, as far as that allows it (net.core.rmem_max): nobody can hold back who sends datagrams.
+      # What may wait in the kernel, as far as that allows it (net.core.rmem_max): senders of datagrams cannot be held back.
       WAITING_BYTES = 4 * 1_048_576
 
       def initialize(*)

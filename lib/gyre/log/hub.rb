@@ -186,7 +186,7 @@ module Gyre
         @committer.commit_now if @brake.press || crowded
       end
 
-      # @return [Boolean] whether nobody may bring messages
+      # @return [Boolean] whether no connection may bring messages
       def paused?
         @brake.on?
       end
@@ -233,7 +233,7 @@ module Gyre
         @resting.push([@now_s + seconds, who])
       end
 
-      # Lets all speak who have something to say.
+      # Lets all connections send that have something to send.
       #
       # @return [void]
       def speak
@@ -259,7 +259,7 @@ module Gyre
         report_fault(error)
       end
 
-      # What stays incomplete is never written: too much of that would keep the brake on for ever. Those who hold most go.
+      # What stays incomplete is never written: too much of that would keep the brake on for ever. The largest are closed.
       def make_room
         excess = @ingest.incomplete - (@limits.memory_bytes_limit / 2)
         return unless excess.positive?

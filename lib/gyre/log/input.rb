@@ -81,7 +81,7 @@ module Gyre
         @context.nil?
       end
 
-      # @return [String] what it is, for messages and for whoever starts anew
+      # @return [String] what it is, for messages and for a restart
       def to_s
         [@kind, "tls".then { |word| plain? ? nil : word }, @endpoint].compact.join(" ")
       end

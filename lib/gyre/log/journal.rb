@@ -11,7 +11,7 @@
 # count) or not (it is cut off, none of it was acknowledged, and the clients send it again). All entries before the last one
 # are of batches that are durable. The journal is compacted to one snapshot when it has grown, when the file is rotated or
 # opened again, and at each start: a new file is written and renamed over the old one, so that there is always a whole one.
-# It is there, empty, before anything is entered, for whoever has its lock is the log file's only writer (output/lock.rb). It decides
+# It is there, empty, before anything is entered, for the holder of its lock is the log file's only writer (output/lock.rb). It decides
 # nothing about the log file.
 
 require "gyre/log/journal/entry"
@@ -32,7 +32,7 @@ module Gyre
 
       # @return [String]
       attr_reader :path
-      # @return [Batch, nil] the last entry when it was read, if nobody said yet whether it counts
+      # @return [Batch, nil] the last entry when it was read, if it is not yet decided whether it counts
       attr_reader :open_batch
       # @return [Integer] bytes in the file
       attr_reader :bytesize
@@ -84,7 +84,7 @@ module Gyre
       # @param batch [Batch]
       # @yield before each try to write; may throw, {#compact} mends that
       def append(batch, &trying)
-        compact(batch.time) if !@ready || @io.stat.nlink.zero? # somebody has deleted it
+        compact(batch.time) if !@ready || @io.stat.nlink.zero? # it was deleted
         bytes = Entry.encode_batch(batch)
         @open_batch = batch
         Output::Writing.put(@io, bytes, @trouble, &trying)
@@ -116,7 +116,7 @@ module Gyre
       private
 
       # The lock counts only on the file that has the name: its former owner may have put another one there meanwhile.
-      # @return [IO, nil] nil where nobody may make one: then there is no other server's either
+      # @return [IO, nil] nil where none may be made: then there is no other server's either
       def open_locked
         loop do
           io = Output::Access.private_file(@path, ::File::RDWR | ::File::APPEND)

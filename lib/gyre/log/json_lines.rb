@@ -47,7 +47,7 @@ module Gyre
 
         private
 
-        # Whether a number, not a text, has more digits than anybody counts with: reading and writing it takes the square of them.
+        # Whether a number, not a text, has more digits than any use has: reading and writing it takes the square of them.
         def long_number?(text)
           return false unless SOME_DIGITS.match?(text)
 

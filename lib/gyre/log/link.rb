@@ -60,7 +60,7 @@ module Gyre
         result
       end
 
-      # The socket told that something is possible: what was waited for is asked anew.
+      # The socket told that something is possible: what was waited for is tried again.
       #
       # @return [Boolean] whether reading may be possible, too
       def stir

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Where a log client's messages become records, until its sender takes them. Gyre::Log::Client appends from any thread, fiber or
-# signal handler; Gyre::Log::Sender takes. It knows no socket, and wakes nobody: it says when somebody should.
+# signal handler; Gyre::Log::Sender takes. It knows no socket and wakes no thread: it tells its caller when to do so.
 #
 # The work is done in C, by Gyre::Log::NativeOutbox (ext/gyre/log_outbox.c), which keeps this contract:
 #
@@ -12,12 +12,12 @@
 #   append(severity, message) → true: it is in;  nil: it is in, and the sender has to be woken;  false: it is not in, because of
 #       a limit, of attention, of a fork, or since it is no String in UTF-8, US-ASCII or BINARY with a severity that is a String,
 #       a Symbol or a number of Logger's (with UNKNOWN as "fatal", since servers drop severities that they do not know)
-#   store(severity, message, beyond_limit) → as append, whatever attention says and perhaps the limit
-#   attention, attention=   while true, append refuses everything: somebody has to look
+#   store(severity, message, beyond_limit) → as append, whatever attention is, and perhaps beyond the limit
+#   attention, attention=   while true, append refuses everything: the caller has to look
 #   framed, framed=         whether what a frame cannot carry is refused
 #   take → [String of whole records, last sequence number, count], or nil
 #   await → true: nothing is in, and the next append answers nil;  false: something is
-#   awake            the next append need wake nobody
+#   awake            the next append need not wake the sender
 #   held, held=      bytes that were taken and still count
 #   bytesize         of what is in;  sequence: the last number that was given, 1 for the first record
 #   forked?          this process was forked since;  reset: as new, for this process;  stay: as it is, for this process

@@ -194,7 +194,7 @@ module Gyre
       def remove(path)
         ::File.unlink(path)
       rescue Errno::ENOENT
-        nil # somebody else was faster
+        nil # another process was faster
       end
     end
   end

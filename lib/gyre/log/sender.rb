@@ -231,7 +231,7 @@ module Gyre
         ([shortest * (2**[@failures, 16].min), longest].min * (0.75 + (rand / 2))).clamp(shortest, longest)
       end
 
-      # The server said no: whoever logs next shall know.
+      # The server has refused: the next call that logs raises.
       def refuse(error)
         tell_once(error.message)
         return if error.is_a?(ProtocolError)

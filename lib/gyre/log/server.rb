@@ -122,7 +122,7 @@ module Gyre
         @hub.loop.emit(:stop_serving)
       end
 
-      # Asks it to write all and open its files anew.
+      # Asks it to write all and reopen its files.
       #
       # @return [void]
       def reopen
@@ -143,7 +143,7 @@ module Gyre
         @hub.log("info", "the files are reopened, as a client has asked")
       end
 
-      # Asks it to start anew.
+      # Asks it to restart.
       #
       # @return [void]
       def restart
@@ -167,7 +167,7 @@ module Gyre
       def report(message)
         @report.puts("gyre log: #{message}")
       rescue SystemCallError, IOError
-        nil # nobody is there to hear it
+        nil # standard error is closed
       end
 
       # Gives back everything. {#run} does it at its end.

@@ -71,7 +71,7 @@ module Gyre
     class Sessions
       include Enumerable
 
-      # What is being asked of the outputs: for whom, and by whom.
+      # What is being asked of the outputs: for which client, by which connection.
       Question = Struct.new(:connection, :service, :task)
       private_constant :Question
 
@@ -127,7 +127,7 @@ module Gyre
 
       private
 
-      # Nobody else waits for it. Of a client that comes twice meanwhile the last connection gets the answer.
+      # Nothing else waits for it. Of a client that comes twice meanwhile the last connection gets the answer.
       def ask(client_id, connection, service)
         question = @questions[client_id]
         former, question.connection = question.connection, connection if question

@@ -43,7 +43,7 @@ module Gyre
       # @return [#call]
       attr_reader :report
 
-      # Where spools are unless somebody says otherwise: a place that outlives a restart of the machine.
+      # Where spools are unless it is configured otherwise: a place that outlives a restart of the machine.
       # @return [String] in XDG_STATE_HOME, if that is set (XDG Base Directory Specification), or /var/tmp
       def self.default_spool
         state = ENV["XDG_STATE_HOME"]
@@ -76,7 +76,7 @@ module Gyre
         @report = lambda do |text|
           report.call(text)
         rescue StandardError
-          nil # nobody is there to hear it (standard error is a closed pipe, say), and records are not to suffer from that
+          nil # standard error is closed (a pipe without a reader, say), and records are not to suffer from that
         end
         @told = Set.new
         check_spool

@@ -182,7 +182,7 @@ module Gyre
         offset
       end
 
-      # Leaves it to whoever comes next.
+      # Leaves it to the next client of that service.
       # @return [void]
       def close
         @segments.each(&:close)
@@ -197,7 +197,7 @@ module Gyre
         File.delete(File.join(@path, "lock"))
         Dir.rmdir(@path)
       rescue Errno::ENOENT, Errno::ENOTEMPTY, Errno::EEXIST
-        nil # somebody tidied up, or something damaged stays for a look at it
+        nil # it was deleted, or something damaged stays for a look at it
       ensure
         @lock.close
       end

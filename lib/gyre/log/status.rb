@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What `gyre log status` shows: the server's figures as one line of JSON. Made by the server for each one who asks. It changes nothing.
+# What `gyre log status` shows: the server's figures as one line of JSON. Made by the server for each request. It changes nothing.
 
 require "json"
 require "gyre/version"

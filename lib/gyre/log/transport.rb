@@ -91,7 +91,7 @@ module Gyre
           super
         end
 
-        # @return [String, nil] whom the client's certificate names
+        # @return [String, nil] the name in the client's certificate
         def certified_name
           @tls.peer_cert&.subject&.to_utf8
         end

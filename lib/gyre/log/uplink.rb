@@ -20,7 +20,7 @@ module Gyre
       class << self
         # Connects and authenticates.
         #
-        # @param address [Address] where, as whom
+        # @param address [Address] where, with which id
         # @param identity [Identity, nil] nil for the old wire
         # @param old [Boolean] whether a server is good that knows the old one only
         # @param adopted [Boolean] whether the records are another process's

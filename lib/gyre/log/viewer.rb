@@ -13,7 +13,7 @@ require "gyre/log/wire"
 
 module Gyre
   module Log
-    # One server, as somebody who watches it sees it.
+    # One server, as its viewers see it.
     #
     #   viewer = Gyre::Log::Viewer.new("127.0.0.1:6766")
     #   viewer.status["messages"] # => 1234

@@ -21,7 +21,7 @@ module Gyre
         child = fork do
           reader.close
           Process.setsid
-          exit!(0) if fork # who leads no session never gets a terminal again
+          exit!(0) if fork # a process that leads no session never gets a terminal again
           exit(yield(self))
         end
         @writer.close
@@ -34,13 +34,13 @@ module Gyre
         DONE
       end
 
-      # Lets go of the terminal and of the one who waits.
+      # Lets go of the terminal and of the process that waits.
       #
       # @param streams [Array<IO>] those of standard output and error that the log goes to
       # @return [void]
       def ready(streams)
         $stdin.reopen(File::NULL)
-        # Whoever reads what the command prints, as $(gyre log -x) does, waits for the end of it; and nothing more comes there.
+        # A reader of what the command prints, as $(gyre log -x), waits for its end; and nothing more is printed there.
         ([$stdout, $stderr] - streams).each { |stream| stream.reopen(File::NULL, "w") if stream.tty? || stream.equal?($stdout) }
         @writer.write(Process.pid.to_s)
         @writer.close

@@ -43,7 +43,7 @@ module Gyre
       def remove
         File.delete(@path) if owner == Process.pid
       rescue Errno::ENOENT
-        nil # somebody else removed it
+        nil # another process removed it
       end
 
       private
@@ -61,12 +61,12 @@ module Gyre
         !younger?(pid)
       rescue Errno::ESRCH
         false
-      rescue Errno::EPERM # somebody else's
+      rescue Errno::EPERM # another user's
         !younger?(pid)
       end
 
       # A process that began after the file was written has only the number of the one that wrote it (after a restart of the
-      # machine, say). Asked of Linux; elsewhere nobody is younger.
+      # machine, say). Asked of Linux; elsewhere none counts as younger.
       def younger?(pid)
         ticks = File.read("/proc/#{pid}/stat")[/.*\) (.*)/m, 1].split[19].to_i # proc(5): starttime, in ticks since boot
         booted = File.read("/proc/stat")[/^btime (\d+)/, 1].to_i

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A server's status as lines for people. Gyre::LogCommand::Status prints them. It asks nobody anything.
+# A server's status as lines for people. Gyre::LogCommand::Status prints them. It asks no server.
 
 module Gyre
   module LogCommand

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# How a server starts anew after USR2: the command that started it, once more, checked before. Gyre::Log::Server calls it. It ends
+# How a server restarts after USR2: the command that started it, once more, checked before. Gyre::Log::Server calls it. It ends
 # nothing: when the fresh copy could not start, the old one goes on.
 
 require "rbconfig"

@@ -87,7 +87,7 @@ module Gyre
         raise StartError, "GYRE_BACKEND: #{error.message}"
       end
 
-      # Whoever hears that it listens, or finds its pidfile, may send signals: so that comes when they are heeded.
+      # A program that reads that it listens, or finds its pidfile, may send signals: so both come when these are heeded.
       def run(configuration, restart, pidfile)
         server = listen(configuration, restart)
         complete = server.run do
@@ -104,7 +104,7 @@ module Gyre
         listening { Log::Server.new(**configuration.settings, report: @err, restart: restart).listen }
       end
 
-      # Without serving: whoever is to be replaced still does.
+      # Without serving: the process that is to be replaced still does.
       def try_listening(configuration, inherited)
         require "gyre/log/input"
         bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)

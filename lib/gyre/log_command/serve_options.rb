@@ -82,7 +82,7 @@ module Gyre
                  "for others see it here (ps)") do |value|
           next unless value
 
-          @notices << "the key is on the command line, where everybody on this machine can see it (ps): " \
+          @notices << "the key is on the command line, where every user of this machine can see it (ps): " \
                       "put it into GYRE_LOG_KEY, or into a file and that into key_file"
           @values[:key] = value
         end

@@ -76,7 +76,7 @@ module Gyre
         case error
         when Errno::ECONNREFUSED, Errno::ENOENT
           "no server listens on #{endpoint}. Start a server there with `gyre log`, or name another with -h and -p"
-        when Errno::ETIMEDOUT then "#{endpoint} does not answer#{"; if it wants TLS, say --tls" unless tls}"
+        when Errno::ETIMEDOUT then "#{endpoint} does not answer#{"; if it wants TLS, add --tls" unless tls}"
         when Errno::ECONNRESET, Errno::EPIPE, EOFError then "#{endpoint} closed the connection; #{advice_when_closed}"
         when Log::Denied then "#{endpoint} does not accept the key. Put it into GYRE_LOG_KEY, or name the file that holds it with --key-file"
         else "#{error.message}#{advice(error.message) if tls}"
@@ -94,11 +94,11 @@ module Gyre
 
       # A server that verifies its clients says so only after TLS's handshake, and the connection may be gone before that is read.
       def advice_when_closed
-        return "if it wants TLS, say --tls" unless tls
+        return "if it wants TLS, add --tls" unless tls
 
         return "if it wants a certificate, name yours with #{CERTIFICATE_FLAGS}" unless @tls&.key?(:certificate)
 
-        "perhaps it does not know who signed the certificate"
+        "perhaps it does not know the authority that signed the certificate"
       end
 
       # OpenSSL's words, and what to do about them.

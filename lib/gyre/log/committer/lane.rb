@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # One output and the task that writes to it: takes all that is in the sink when a pass has asked for it and the output is free,
-# writes it and syncs it. Made by the Committer, of which it knows only whom to tell when a batch is stored. Only `run` waits for
+# writes it and syncs it. Made by the Committer, of which it knows only what to call when a batch is stored. Only `run` waits for
 # the output.
 
 require "gyre/clock"
@@ -59,7 +59,7 @@ module Gyre
           wait_until(deadline) { @synced >= ticket || idle? }
         end
 
-        # Has the output opened anew after what the passes until now were to write.
+        # Has the output reopened after what the passes until now were to write.
         # @return [Integer] a ticket for {#await_reopened}
         def order_reopen
           @orders += 1

@@ -196,7 +196,7 @@ module Gyre
           File.expand_path(path)
         end
 
-        # @param value [Object] what somebody wrote
+        # @param value [Object] what the configuration has
         # @return [String] it, for a message: passwords in addresses are left out, long texts are cut
         def shown(value)
           value.inspect.gsub(%r{(://)[^/@\s"]*@}, "\\1…@").then { |text| text.size > 80 ? "#{text[0, 79]}…" : text }

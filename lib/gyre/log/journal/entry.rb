@@ -49,7 +49,7 @@ module Gyre
         end
 
         # @param clients [Hash{String=>Array(Integer, Integer)}] id => [seq, seen]
-        # @return [String] one or more entries; none for nobody
+        # @return [String] one or more entries; empty without clients
         def encode_snapshot(clients)
           clients.each_slice(SNAPSHOT_CLIENTS).map do |slice|
             payload = "\x02".b

@@ -14,7 +14,7 @@ module Gyre
         # Written is durable.
         def sync; end
 
-        # @return [Integer] 0: nobody knows of a client
+        # @return [Integer] 0: no client is known
         def stored_by(_client_id)
           0
         end

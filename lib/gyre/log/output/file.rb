@@ -93,7 +93,7 @@ module Gyre
           finish_commit if @commit
         end
 
-        # Syncs and opens the file anew, under its name. If that cannot be done, the open one is kept.
+        # Syncs the file and opens it again, under its name. If that cannot be done, the open one is kept.
         # @return [Boolean] whether it was done
         def reopen
           sync
@@ -136,7 +136,7 @@ module Gyre
 
         private
 
-        # The journal first: without its lock nobody may touch the file that its last entry speaks of, whatever that is called now.
+        # The journal first: without its lock no process may touch the file that its last entry names, whatever that is called now.
         def open_and_recover
           tries ||= 0
           @journal ||= Journal.new("#{@path}.journal", @trouble, @lock)

@@ -32,9 +32,9 @@ module Gyre
         FORGET_AFTER_S = 30 * 24 * 3600
         FORGOTTEN_EVERY_S = 24 * 3600
         WRITER_KEPT_S = 24 * 3600
-        # For a server's answer about one client, and for a connection to ask on: somebody waits for it.
+        # For a server's answer about one client, and for a connection to ask on: a client waits for it.
         ASK_TIMEOUT_S = 1
-        # After it could not be asked, nobody asks again for so many times as long as that took.
+        # After it could not be asked, it is not asked again for so many times as long as that took.
         ASK_PAUSE = 10
 
         # @return [String] the stream's name
@@ -145,7 +145,7 @@ module Gyre
           raise RedisLink::Refused, "#{@key} is a #{types[0]} and #{@clients_key} a #{types[1]}, not a stream and a hash"
         end
 
-        # Reads up to the ECHO: an EXEC that went through answers an Array. What is there of one that did not, nobody knows; it is
+        # Reads up to the ECHO: an EXEC that went through answers an Array. What is there of one that did not is unknown; it is
         # stored again under another number.
         # @return [String, nil] nil when all is well
         def failure_in(redis, number)

@@ -61,7 +61,7 @@ module Gyre
 
         private
 
-        # In a thread. Somebody else may have made the descriptor non-blocking.
+        # In a thread. Another process may have made the descriptor non-blocking.
         # @return [Integer] bytes written, which may be fewer than given
         def write_some(piece)
           @io.syswrite(piece)

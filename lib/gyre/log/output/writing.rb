@@ -15,7 +15,7 @@ module Gyre
         # write(2) to a file is made in the loop's thread: it goes to the page cache, a piece in well below a millisecond.
         PIECE_BYTES = 2 * 1024 * 1024
         # How often a busy loop lets the thread in that waits for the disk, and how many times: then Ruby does it by itself, and
-        # whoever waits for long (a pipe that nobody reads) shall not keep an idle loop awake.
+        # a long wait (for a pipe without a reader) shall not keep an idle loop awake.
         PASS_S = 0.001
         PASSES = 100
         # No file system has larger blocks.

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Compresses one file that nobody writes to any more: gzip by Ruby's Zlib, zstd by the program. Called by Rotation in a thread of
+# Compresses one file that is written no longer: gzip by Ruby's Zlib, zstd by the program. Called by Rotation in a thread of
 # Gyre::Offload; it blocks. The plain file is removed only when the packed one is durable under its name.
 
 require "gyre/log/output/access"

@@ -55,7 +55,7 @@ module Gyre
           end
         end
 
-        # No server has gone then: a certificate is wrong, or something else that stays so until somebody mends it.
+        # No server has gone then: a certificate is wrong, or something else that does not mend itself.
         def tell_of_tls(error)
           tell_once("#{@settings.address}: TLS: #{error.message}; what is logged waits, and it is tried again")
         end

@@ -80,7 +80,7 @@ module Gyre
           Thread.handle_interrupt(Object => :immediate, &block)
         end
 
-        # Until somebody wakes the thread, or a socket is ready.
+        # Until the thread is woken, or a socket is ready.
         # @param left [Float, nil] seconds
         def doze(reads, writes, left)
           mortal { IO.select([@pipe, *reads], writes, nil, left&.clamp(0, nil)) }

@@ -8,7 +8,7 @@ module Gyre
     class Sender
       # See the head of this file.
       module Waiting
-        # How long at most until a waiter looks by itself, should nobody tell it.
+        # How long at most until a waiter looks by itself, should it not be told.
         LOOK_S = 1.0
         private_constant :LOOK_S
 
@@ -69,7 +69,7 @@ module Gyre
           @waiting.positive?
         end
 
-        # Tells those who wait to look again. Who begins to wait just now looks after this.
+        # Tells the waiters to look again. One that begins to wait just now looks after this.
         def tell
           @mutex.synchronize { @changed.broadcast } if waited_for?
         end

@@ -34,7 +34,7 @@ module Gyre
           FileUtils.mkdir_p(folder, mode: 0o700)
           Trust.folder(folder)
           path = File.join(folder, "#{name}.#{client_id}")
-          # Under another name until it is locked: nobody shall adopt it in between.
+          # Under another name until it is locked: no process shall adopt it in between.
           making = File.join(folder, ".#{client_id}.#{Process.pid}")
           Dir.mkdir(making, 0o700)
           lock = File.open(File.join(making, "lock"), File::RDWR | File::CREAT | File::EXCL, 0o600)
@@ -125,7 +125,7 @@ module Gyre
           remove_rest(path) # deleted meanwhile
         end
 
-        # Whoever deleted it may have been killed before the folder was gone. There is never one without a lock otherwise.
+        # The process that deleted it may have been killed before the folder was gone. There is never one without a lock otherwise.
         # @return [nil]
         def remove_rest(path)
           Dir.rmdir(path) && nil
@@ -133,14 +133,14 @@ module Gyre
           nil
         end
 
-        # Whoever made it was killed before it had its name: nothing is in it.
+        # Its maker was killed before it had its name: nothing is in it.
         # @return [nil]
         def remove_unfinished(path)
           stat = File.lstat(path)
           FileUtils.rm_rf(path) if stat.owned? && stat.mtime < Time.now - MAKING_S
           nil
         rescue SystemCallError
-          nil # somebody else was faster
+          nil # another process was faster
         end
       end
     end

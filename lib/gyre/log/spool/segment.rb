@@ -152,7 +152,7 @@ module Gyre
           File.delete(@path)
           @file.close
         rescue Errno::ENOENT
-          @file.close # somebody tidied up
+          @file.close # it was deleted
         end
       end
     end
