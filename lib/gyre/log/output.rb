@@ -26,6 +26,7 @@ module Gyre
     #   stored_by(client id)  the last sequence number of a client's that is stored: what it need not send again; as it is now, raises
     #                         Unavailable when that cannot be asked
     #   shared?               whether clients may have stored something through other servers meanwhile
+    #   file?                 whether it is a file, which others may rename
     #   format                :text, :json or :redis: what its sink makes; sink_options: that, and what else Ingest#sink needs
     #   trouble               nil, or why it cannot write at the moment; status: that, and how much is spilled
     #   rest(s)  resume       before an end, and when there is none after all

@@ -56,6 +56,11 @@ module Gyre
         @pairs.map(&:first)
       end
 
+      # @return [Integer] how many of the outputs are files
+      def files
+        outputs.count(&:file?)
+      end
+
       # @param service [String, nil] nil: any
       # @return [Array<Sink>] where its messages go
       def sinks_of(service)

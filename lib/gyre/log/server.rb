@@ -134,13 +134,7 @@ module Gyre
       # @param connection [#found]
       # @return [void]
       def reopen_for(connection)
-        task = @task.async("reopen", transient: true) do
-          connection.found(@committer.reopen(@limits.stop_timeout_s) ? :reopened : :kept)
-        ensure
-          @reopenings.delete(task)
-        end
-        @reopenings.push(task) unless task.finished?
-        @hub.log("info", "the files are reopened, as a client has asked")
+        reopen_outputs("as a client has asked") { |done| connection.found(done ? :reopened : :kept) }
       end
 
       # Asks it to restart.
@@ -210,15 +204,24 @@ module Gyre
 
       def heed(event)
         case SIGNALS.fetch(event, event)
-        when :reopen then reopen_outputs
+        when :reopen then reopen_outputs("HUP")
         when :restart then @restarting ||= @task.async("restart") { start_anew } unless @stopping
         when :stop, :stop_serving then @stopping ? @hub.stop : stop_serving
         end
       end
 
-      def reopen_outputs
-        @committer.reopen
-        @hub.log("info", "HUP: the files are reopened")
+      # Returns at once; what has become of it is told when each output has done it.
+      def reopen_outputs(why)
+        task = @task.async("reopen", transient: true) do
+          done = @committer.reopen(@limits.stop_timeout_s)
+          files = @routing.files == 1 ? "1 file" : "#{@routing.files} files"
+          report(done ? "reopened #{files} (#{why})" : "not all of #{files} could be reopened (#{why})")
+          yield done if block_given?
+        ensure
+          @reopenings.delete(task)
+        end
+        @reopenings.push(task) unless task.finished?
+        @hub.log("info", "the files are reopened (#{why})")
       end
 
       # --- the end ---
@@ -242,7 +245,6 @@ module Gyre
         @complete = write_all([over_s - Clock.now, 0].max)
         @committer.rest([over_s - Clock.now, 0].max)
         @hub.connections.keys.each(&:leave)
-        Gyre.print_hierarchy(@report)
       end
 
       # @param timeout_s [Numeric] what is left of the limit
