@@ -65,7 +65,10 @@ class EndpointTest < Minitest::Test
     assert_includes refusal("65536"), "0 to 65535"
     assert_includes refusal("ssl://localhost:443"), "TLS"
     assert_includes refusal("unix:///#{"a" * 200}"), "107 bytes"
-    assert_includes refusal("unix://"), "cannot listen"
+    %w[tcp:// http:///].each { |text| assert_includes refusal(text), "write tcp://host:port" }
+    %w[unix:// unix:/// unix://@ unix:///run/].each { |text| assert_includes refusal(text), "the path is missing" }
+    error = assert_raises(ArgumentError) { Gyre::Endpoint.parse("udp://", transports: %i[udp]) }
+    assert_includes error.message, "write udp://host:port"
   end
 
   def test_addresses_for_datagrams_are_read_for_those_who_ask

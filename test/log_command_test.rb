@@ -41,6 +41,30 @@ class LogCommandTest < Minitest::Test
     assert_equal [0, "a.yml is right\n", ""], [output.status.exitstatus, output.out, output.err]
   end
 
+  def test_check_tells_what_an_address_lacks
+    logs = %w[udp:// tcp:// tcp://host tcp://:1 tcp://host:0 unix:// unix:/// redis+unix:// redis://h:0]
+    entries = logs.map { |address| "- {service: a, logfile: '#{address}'}\n" }.join
+    text = "default_log: 'tcp://host:99999'\ninputs: [{type: syslog, bind: 'udp://'}]\nlogs:\n#{entries}"
+    output = gyre("-c", "a.yml", "--check", files: { "a.yml" => text })
+    assert_equal 1, output.status.exitstatus
+    assert_equal [1, 2, *4..12], output.err.scan(/^a\.yml:(\d+): /).flatten.map(&:to_i)
+    assert_match(%r{:1: default_log: "tcp://host:99999" is no address: the port must be}, output.err)
+    assert_match(%r{:2: inputs\[1\]\.bind: "udp://" is no address: write udp://host:port}, output.err)
+    assert_match(%r{:4: logs\[1\]\.logfile: nothing can be written to udp://; there are: tcp://}, output.err)
+    assert_match(/:11: logs\[8\]\.logfile: the path of the Unix socket is missing/, output.err)
+    output = gyre("-d", "udp://", "--check")
+    assert_equal [2, "gyre log: --default: nothing can be written to udp://; there are: tcp://, unix://, redis://, redis+unix://\n"],
+                 [output.status.exitstatus, output.err.lines.first]
+  end
+
+  def test_a_folder_that_a_flag_names_is_looked_for_by_check_too
+    { "-d" => "--default", "-w" => "--writepid" }.each do |flag, name|
+      output = gyre(flag, "/nowhere/x", "--check")
+      assert_equal [2, "gyre log: #{name}: the folder /nowhere is not there: make it first\n"],
+                   [output.status.exitstatus, output.err.lines.first]
+    end
+  end
+
   def test_check_tells_every_mistake
     output = gyre("-c", "a.yml", "--check", files: { "a.yml" => "prot: 1\nlevels: ''\nsecret: hush\n" })
     assert_equal [1, "", <<~TEXT], [output.status.exitstatus, output.out, output.err]

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Where to listen: an address as people write it (tcp://host:port, unix:///path, host:port, a port; for datagrams
+# Where to listen or connect: an address as people write it (tcp://host:port, unix:///path, host:port, a port; for datagrams
 # udp://host:port, unixgram:///path), checked and taken apart. Servers parse with it and bind it, which gives
 # Gyre::Listener objects. It holds no socket itself and never accepts.
 
@@ -8,7 +8,7 @@ require "socket"
 require "gyre/listener"
 
 module Gyre
-  # An address to listen on. Immutable; two endpoints of one address are equal.
+  # An address to listen on, or to connect to. Immutable; two endpoints of one address are equal.
   class Endpoint
     # How many connections the kernel may keep ready for accept; it lowers this to net.core.somaxconn by itself.
     BACKLOG = 4096
@@ -50,7 +50,7 @@ module Gyre
         endpoint = address.is_a?(Endpoint) ? address : read(address.to_s.strip, host, port)
         return endpoint if endpoint && transports.include?(endpoint.transport)
 
-        raise ArgumentError, "cannot listen on #{address.to_s.strip.inspect}: write #{forms(transports)}"
+        raise ArgumentError, "#{address.to_s.strip.inspect} is no address: write #{forms(transports)}"
       end
 
       private
@@ -79,7 +79,7 @@ module Gyre
 
       def parse_ip(text, authority, default_port, transport)
         match = /\A(?:\[(?<v6>[0-9a-f:.]+(?:%[\w.-]+)?)\]|(?<name>[\w.*-]*))(?::(?<port>\d+))?\z/i.match(authority)
-        raise ArgumentError, "cannot listen on #{text.inspect}: #{ip_hint(authority, transport)}" unless match
+        raise ArgumentError, "#{text.inspect} is no address: #{ip_hint(authority, transport)}" if match.nil? || authority.empty?
 
         host = match[:v6] || match[:name]
         host = "*" if host.empty?
@@ -97,20 +97,20 @@ module Gyre
         port = digits.to_i
         return port if port <= 65_535
 
-        raise ArgumentError, "cannot listen on #{text.inspect}: the port must be a number from 0 to 65535"
+        raise ArgumentError, "#{text.inspect} is no address: the port must be a number from 0 to 65535"
       end
 
       def parse_unix(text, rest, transport)
         path, _, query = rest.partition("?")
         mode = query[/\Amode=0?([0-7]{3})\z/, 1]
         if !query.empty? && !mode
-          raise ArgumentError, "cannot listen on #{text.inspect}: after the path only ?mode=0660 (octal permissions) is known"
+          raise ArgumentError, "#{text.inspect} is no address: after the path only ?mode=0660 (octal permissions) is known"
         end
         if path.bytesize > UNIX_PATH_BYTES_LIMIT
-          raise ArgumentError, "cannot listen on #{text.inspect}: the path of a Unix socket has at most " \
+          raise ArgumentError, "#{text.inspect} is no address: the path of a Unix socket has at most " \
                                "#{UNIX_PATH_BYTES_LIMIT} bytes, this one has #{path.bytesize}"
         end
-        raise ArgumentError, "cannot listen on #{text.inspect}: the path is missing" if path.empty?
+        raise ArgumentError, "#{text.inspect} is no address: the path is missing" if path.empty? || path == "@" || path.end_with?("/")
 
         new(transport, path: path, mode: mode&.to_i(8))
       end
@@ -148,6 +148,26 @@ module Gyre
 
         retry
       end
+    end
+
+    # Connects to it, as a client.
+    #
+    # @param timeout_s [Numeric] until a TCP connection is given up; a Unix socket takes one at once or not at all
+    # @return [Socket]
+    # @raise [SystemCallError] Errno::EAGAIN: as many wait at the Unix socket as may
+    # @raise [SocketError] when the host has no address
+    def connect(timeout_s)
+      return connect_to_path if path
+
+      Socket.tcp(host, port, connect_timeout: timeout_s).tap do |socket|
+        socket.setsockopt(:TCP, :NODELAY, true)
+        socket.setsockopt(:SOCKET, :KEEPALIVE, true)
+      end
+    end
+
+    # @return [Addrinfo] of a Unix socket
+    def unix_address
+      Addrinfo.unix(path.sub(/\A@/, "\0"))
     end
 
     # @return [String] the address with its scheme, as {.parse} reads it
@@ -196,6 +216,14 @@ module Gyre
     end
 
     private
+
+    def connect_to_path
+      socket = Socket.new(:UNIX, :STREAM)
+      socket.connect_nonblock(unix_address)
+      connected = socket
+    ensure
+      socket&.close unless connected
+    end
 
     def authority
       "#{host.include?(":") ? "[#{host}]" : host}:#{port}"

@@ -45,7 +45,7 @@ module Gyre
         abstract = path.start_with?("@")
         open(:UNIX, endpoint) do |socket|
           remove_stale(endpoint) unless abstract
-          socket.bind(Addrinfo.unix(abstract ? "\0#{path[1..]}" : path))
+          socket.bind(endpoint.unix_address)
           # Before listen: until then no client can connect, so there is no moment with wrong permissions.
           File.chmod(endpoint.mode, path) if endpoint.mode && !abstract
           socket.listen(backlog) unless endpoint.datagram?

@@ -40,7 +40,7 @@ class LogInputTest < Minitest::Test
     assert_includes refusal([{ type: "ftp", bind: 1 }]), "syslog or json, not ftp"
     assert_includes refusal([{ type: "syslog", bind: 1, framing: "none" }]), "not none"
     assert_includes refusal([{ type: "json", bind: 1, tls: true }]), "no settings"
-    assert_includes refusal([{ type: "json", bind: "ftp://host" }]), "cannot listen on"
+    assert_includes refusal([{ type: "json", bind: "ftp://host" }]), "is no address"
     assert_includes assert_raises(ArgumentError) { Input.all("udp://localhost:1", [], nil) }.message, "tcp://host:port"
     assert_includes assert_raises(ArgumentError) { Input.all(1, [], { certificate: "/nowhere.pem", key: "/nowhere.key" }) }.message, "/nowhere.pem"
   end

@@ -263,7 +263,8 @@ class LogCommandServeTest < Minitest::Test
 
   def test_a_folder_that_is_not_there_is_told
     output = refused("-p", "0", "-d", "nowhere/log")
-    assert_equal [1, "gyre log: logfile: the folder nowhere does not exist: make it first\n"], [output.status.exitstatus, output.err]
+    assert_equal [2, "gyre log: --default: the folder nowhere is not there: make it first\n"],
+                 [output.status.exitstatus, output.err.lines.first]
   end
 
   def test_a_certificate_that_is_none_is_told

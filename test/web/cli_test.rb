@@ -76,7 +76,7 @@ class WebCLITest < Minitest::Test
   def test_a_host_that_cannot_be_one_is_told_before_the_app_is_loaded
     output = gyre("serve", "--host", "a b")
     assert_equal 2, output.status.exitstatus
-    assert_match(/\Agyre serve: --host: cannot listen on "tcp:..a b:0": write tcp:/, output.err)
+    assert_match(/\Agyre serve: --host: "tcp:..a b:0" is no address: write tcp:/, output.err)
   end
 
   def test_a_host_that_does_not_resolve_is_told_in_one_line

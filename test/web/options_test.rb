@@ -53,7 +53,7 @@ class WebOptionsTest < Minitest::Test
   def test_a_value_that_cannot_be_names_its_flag
     assert_equal "--port x: must be a whole number", refusal("--port", "x")
     assert_includes refusal("--port", "70000"), "--port: port must be a whole number from 0 to 65535"
-    assert_includes refusal("-b", "::1:80"), "--bind: cannot listen on \"::1:80\": an IPv6 address goes in brackets"
+    assert_includes refusal("-b", "::1:80"), "--bind: \"::1:80\" is no address: an IPv6 address goes in brackets"
     assert_equal "--log-format: log format \"xml\" is not known: there are none, common, combined, json", refusal("--log-format", "xml")
     assert_equal "--shutdown-timeout x: must be a number of seconds", refusal("--shutdown-timeout", "x")
     assert_includes refusal("--shutdown-timeout", "-1"), "0 or more"

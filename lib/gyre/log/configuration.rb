@@ -73,11 +73,17 @@ module Gyre
         #
         # @param name [Symbol] a key of the file's top
         # @param value [Object]
+        # @param places [Boolean] see {load}
         # @return [Object] it, as {#values} has it
         # @raise [ArgumentError] the message says what is expected
-        def check(name, value)
+        def check(name, value, places: false)
           key = Keys::TOP.find { |row| row.name == name.to_s }
-          Checks.public_send(key.check, Node.new(:scalar, value, 0, value.to_s))
+          checked = Checks.public_send(key.check, Node.new(:scalar, value, 0, value.to_s))
+          if places
+            Checks.needed(key.needs, checked) if key.needs
+            Checks.writable(checked) if key.needs == :folder
+          end
+          checked
         end
 
         private

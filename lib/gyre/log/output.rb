@@ -8,6 +8,7 @@ require "gyre/log/output/access"
 require "gyre/log/output/file"
 require "gyre/log/output/late"
 require "gyre/log/output/redis"
+require "gyre/log/output/remote"
 require "gyre/log/output/socket"
 require "gyre/log/output/spilling"
 require "gyre/log/output/stream"
@@ -26,7 +27,6 @@ module Gyre
     #   stored_by(client id)  the last sequence number of a client's that is stored: what it need not send again; as it is now, raises
     #                         Unavailable when that cannot be asked
     #   shared?               whether clients may have stored something through other servers meanwhile
-    #   file?                 whether it is a file, which others may rename
     #   format                :text, :json or :redis: what its sink makes; sink_options: that, and what else Ingest#sink needs
     #   trouble               nil, or why it cannot write at the moment; status: that, and how much is spilled
     #   rest(s)  resume       before an end, and when there is none after all
@@ -56,6 +56,12 @@ module Gyre
           settings[:spill] ? spilling(output, settings, key, report) : output
         end
 
+        # @param output [Output]
+        # @return [Boolean] whether it is a file, which others may rename
+        def file?(output)
+          [File, Late].include?(output.class)
+        end
+
         private
 
         def plain(settings, target, key, report)
@@ -63,7 +69,7 @@ module Gyre
           case type(settings, target, key)
           when "stdout" then standard($stdout, "STDOUT", common)
           when "stderr" then standard($stderr, "STDERR", common)
-          when "socket" then Socket.new(socket_address(settings, target, key), **common)
+          when "socket" then socket(settings, target, key, common)
           when "redis" then redis(settings, target, key, report)
           else file(settings, target, key, common)
           end
@@ -71,7 +77,7 @@ module Gyre
 
         # What has a file has a disk: nothing would be gained, and its promise lost that no line comes twice.
         def spilling(output, settings, key, report)
-          raise ArgumentError, "#{key}: #{FILES_DO_NOT_SPILL}" if [File, Late].include?(output.class)
+          raise ArgumentError, "#{key}: #{FILES_DO_NOT_SPILL}" if file?(output)
 
           limit = settings[:spill_bytes_limit] || Limits::TABLE.find { |row| row.name == :spill_bytes_limit }.default
           spilling = Spilling.new(output, Spill.new(settings[:spill], format: output.format, limit: limit, report: report))
@@ -82,17 +88,15 @@ module Gyre
         def type(settings, target, key)
           given = settings[:type].to_s.downcase
           unless given.empty? || TYPES.include?(given)
-            raise ArgumentError, "#{key}: type #{given.inspect} is unknown: #{TYPES.join(", ")}"
+            raise ArgumentError, "type #{given.inspect} is unknown: #{TYPES.join(", ")}"
           end
           return given if given.start_with?("std")
           return target.downcase if target.match?(STANDARD)
           return given unless given.empty?
 
-          case target
-          when %r{\A(?:tcp|unix)://} then "socket"
-          when %r{\Aredis(?:\+unix)?://} then "redis"
-          else "file"
-          end
+          Remote.type(target) || "file"
+        rescue ArgumentError => error
+          raise ArgumentError, "#{key}: #{error.message}"
         end
 
         def format(settings, key)
@@ -108,15 +112,10 @@ module Gyre
         end
 
         # Analogger's: the host in `logfile`, the port as the only option.
-        def socket_address(settings, target, key)
-          return target if target.match?(%r{\A(?:tcp|unix)://})
-          return "unix://#{target}" if target.start_with?("/")
-
-          port = Array(settings[:options]).first.to_s
-          return "tcp://#{target}" if target.match?(/:\d+\z/) && port.empty?
-          return "tcp://#{target}:#{port}" if port.match?(/\A\d+\z/)
-
-          raise ArgumentError, "#{key}: a socket needs tcp://host:port, unix:///path, or a host with options: [port]"
+        def socket(settings, target, key, common)
+          Socket.new(Remote.socket_address(target, settings[:options]), **common)
+        rescue ArgumentError => error
+          raise ArgumentError, "#{key}: #{error.message}"
         end
 
         def redis(settings, target, key, report)
@@ -124,9 +123,8 @@ module Gyre
           unknown = options.keys - %i[stream max_length]
           raise ArgumentError, "options: #{unknown.join(", ")} is unknown; redis has stream and max_length" if unknown.any?
 
-          target = "redis://#{target}" unless target.include?("://") || target.start_with?("/")
-          target = "redis+unix://#{target}" if target.start_with?("/")
-          Redis.new(target, stream: options.fetch(:stream, Redis::STREAM).to_s, max_length: options[:max_length], report: report)
+          url = Remote.redis_address(target)
+          Redis.new(url, stream: options.fetch(:stream, Redis::STREAM).to_s, max_length: options[:max_length], report: report)
         rescue ArgumentError => error
           raise ArgumentError, "#{key}: #{error.message}"
         end

@@ -58,7 +58,7 @@ module Gyre
 
       # @return [Integer] how many of the outputs are files
       def files
-        outputs.count(&:file?)
+        outputs.count { |output| Output.file?(output) }
       end
 
       # @param service [String, nil] nil: any
@@ -116,7 +116,8 @@ module Gyre
       # Culled or raw it is only if all of them say so.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
-          output = Output.open({ **group.first.slice(*OUTPUT_KEYS), **spill(group) }, report: @report)
+          key = group.first[:services] ? "logfile" : "default_log"
+          output = Output.open({ **group.first.slice(*OUTPUT_KEYS), **spill(group) }, key: key, report: @report)
           flags = %i[cull raw].to_h { |name| [name, group.all? { |log| log[name] }] }
           flags[:origin] = group.first[:origin] if group.map { |log| log[:origin] }.uniq.size == 1
           sink = ingest.sink(**output.sink_options, **queue(group), **flags)

@@ -102,7 +102,7 @@ module Gyre
         flags.separator "\nThe process:"
         flags.on("-x", "--daemonize", "leave the terminal") { @values[:daemonize] = true }
         flags.on("-w", "--writepid [FILE]", "holds the process id while the server runs") do |value|
-          @values[:pidfile] = value || "analogger.pid"
+          check("--writepid", :pidfile, value || "analogger.pid")
         end
       end
 
@@ -124,7 +124,7 @@ module Gyre
       end
 
       def checked(flag, key, value)
-        Log::Configuration.check(key, value)
+        Log::Configuration.check(key, value, places: true)
       rescue ArgumentError => error
         raise UsageError, "#{flag}: #{error.message}"
       end

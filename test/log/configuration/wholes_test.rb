@@ -13,7 +13,7 @@ class LogConfigurationWholesTest < Minitest::Test
   end
 
   def test_a_socket_needs_its_port
-    expected = "f:3: logs[1].options: a socket needs its port, as in: options: [6767]"
+    expected = "f:3: logs[1].options: a socket needs tcp://host:port, unix:///path, or a host with options: [port]"
     assert_equal [expected], mistakes("logs:\n- {service: a, logfile: localhost, type: socket,\n   options: [x]}")
     ["localhost:1", "tcp://localhost:1", "/tmp/socket"].each do |address|
       Gyre::Log::Configuration.parse("logs: [{service: a, type: socket, logfile: '#{address}'}]")

@@ -112,7 +112,7 @@ GyreTest::Engines.test_case("LogOutputSocketTest", backends: GyreTest::Engines::
   end
 
   def test_what_is_no_address
-    ["tcp://host", "unix://", "host:1"].each { |address| assert_raises(ArgumentError, address) { open_output(address) } }
+    ["tcp://host", "unix://", "host"].each { |address| assert_raises(ArgumentError, address) { open_output(address) } }
   end
 
   private

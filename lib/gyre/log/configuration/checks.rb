@@ -6,6 +6,7 @@
 
 require "gyre/endpoint"
 require "gyre/log/output/access"
+require "gyre/log/output/remote"
 require "gyre/measures"
 
 module Gyre
@@ -95,12 +96,13 @@ module Gyre
 
         # @return [String] STDOUT and STDERR in capitals, whatever they were written in
         def destination(node)
-          path = text(node)
+          path = node.kind == :scalar && node.value.is_a?(String) ? node.value : ""
+          expect("a path, STDOUT or STDERR", node) if path.empty?
           return "STDOUT" if path == "-"
+          return path.upcase if path.match?(/\ASTD(?:OUT|ERR)\z/i)
 
-          path.match?(/\ASTD(?:OUT|ERR)\z/i) ? path.upcase : path
-        rescue ArgumentError
-          expect("a path, STDOUT or STDERR", node)
+          Output::Remote.check(path)
+          path
         end
 
         # @return [Boolean, Symbol] true, false or :optional

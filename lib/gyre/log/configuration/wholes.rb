@@ -31,12 +31,10 @@ module Gyre
       # A method for each table that needs it.
       module Wholes
         PLACES = { Keys::TOP => :top, Keys::LOG => :log, Keys::INPUT => :input, Keys::TLS => :tls, Keys::ROTATE => :rotate }.freeze
-        # A destination that says by itself where it is.
-        WHOLE_ADDRESS = %r{://|:\d+\z|\A/}.freeze
         REDIS_OPTIONS = %w[stream max_length].freeze
         # What is no path.
         ELSEWHERE = %r{://|\A(?:-|std(?:out|err))?\z}i.freeze
-        private_constant :PLACES, :WHOLE_ADDRESS, :REDIS_OPTIONS, :ELSEWHERE
+        private_constant :PLACES, :REDIS_OPTIONS, :ELSEWHERE
 
         module_function
 
@@ -148,12 +146,14 @@ module Gyre
         end
 
         def socket(reader, section)
-          return if section.values[:logfile].to_s.match?(WHOLE_ADDRESS) || Array(section.values[:options]).first.to_s.match?(/\A\d+\z/)
-
-          reader.wrong(section.line("options"), section.path("options"), "a socket needs its port, as in: options: [6767]")
+          address = Output::Remote.socket_address(section.values[:logfile].to_s, section.values[:options])
+          Output::Remote.endpoint(address)
+        rescue ArgumentError => error
+          reader.wrong(section.line("options"), section.path("options"), error.message)
         end
 
         def redis(reader, section)
+          database(reader, section)
           options = section.node.value["options"]
           return if options.nil? || options.nothing?
           return reader.wrong(options.line, section.path("options"), "redis has stream and max_length, as keys with values") unless options.map?
@@ -162,6 +162,12 @@ module Gyre
             problem = "there is no such key; there are: #{REDIS_OPTIONS.join(", ")}"
             reader.wrong(options.value[name].key_line, section.path("options.#{name}"), problem)
           end
+        end
+
+        def database(reader, section)
+          Output::Remote.database(Output::Remote.redis_address(section.values[:logfile])) if section.values[:logfile]
+        rescue ArgumentError => error
+          reader.wrong(section.line("logfile"), section.path("logfile"), error.message)
         end
 
         def input(reader, section)

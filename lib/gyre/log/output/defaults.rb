@@ -24,11 +24,6 @@ module Gyre
           false
         end
 
-        # @return [Boolean] whether it is a file, which others may rename
-        def file?
-          false
-        end
-
         # @return [Symbol] :text or :json
         def format
           @format

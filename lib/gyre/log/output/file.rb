@@ -129,11 +129,6 @@ module Gyre
           @journal.stored_by(client_id)
         end
 
-        # @return [Boolean]
-        def file?
-          true
-        end
-
         # @return [String]
         def to_s
           @path

@@ -64,11 +64,6 @@ module Gyre
         end
 
         # @param client_id [String]
-        # @return [Boolean]
-        def file?
-          true
-        end
-
         # @return [Integer]
         # @raise [Unavailable] until it is open
         def stored_by(client_id)

@@ -19,18 +19,16 @@ module Gyre
         # What a broken connection may raise.
         ERRORS = [SystemCallError, IOError, SocketError, Gyre::TimeoutError].freeze
         CONNECT_TIMEOUT_S = 10
+        PIECE_BYTES = 256 * 1024
+        private_constant :PIECE_BYTES
 
         # @param trouble [Trouble]
-        # @param host [String, nil]
-        # @param port [Integer, nil]
-        # @param path [String, nil] of a Unix socket
+        # @param endpoint [Endpoint] where the other side is
         # @yieldparam io [Socket] each new connection, for a greeting; what it raises of ERRORS makes a new try
-        def initialize(trouble, host: nil, port: nil, path: nil, connect_timeout_s: CONNECT_TIMEOUT_S, &greet)
+        def initialize(trouble, endpoint, connect_timeout_s: CONNECT_TIMEOUT_S, &greet)
           @trouble = trouble
           @connect_timeout_s = connect_timeout_s
-          @host = host
-          @port = port
-          @path = path
+          @endpoint = endpoint
           @greet = greet
         end
 
@@ -81,7 +79,7 @@ module Gyre
 
         # @return [Socket] the connection, made when there is none
         def io
-          @io ||= connect.tap do |io|
+          @io ||= @endpoint.connect(@connect_timeout_s).tap do |io|
             @io = io
             @greet&.call(io)
           end
@@ -90,20 +88,6 @@ module Gyre
         def close
           @io&.close
           @io = nil
-        end
-
-        private
-
-        PIECE_BYTES = 256 * 1024
-        private_constant :PIECE_BYTES
-
-        def connect
-          return UNIXSocket.new(@path) if @path
-
-          ::Socket.tcp(@host, @port, connect_timeout: @connect_timeout_s).tap do |socket|
-            socket.setsockopt(::Socket::IPPROTO_TCP, ::Socket::TCP_NODELAY, 1)
-            socket.setsockopt(::Socket::SOL_SOCKET, ::Socket::SO_KEEPALIVE, 1)
-          end
         end
       end
     end

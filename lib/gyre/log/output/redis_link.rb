@@ -6,6 +6,7 @@
 #   redis://[user[:password]@]host[:port][/database]        redis+unix://[user[:password]@]/path[?db=database]
 
 require "gyre/log/output/link"
+require "gyre/log/output/remote"
 require "gyre/log/output/resp"
 
 module Gyre
@@ -16,11 +17,7 @@ module Gyre
         # Redis answered something else than what was needed; tried again like a broken connection.
         class Refused < StandardError; end
 
-        PORT = 6379
         REPLY_TIMEOUT_S = 30
-        URL = %r{\A(?<scheme>redis|redis\+unix|unix)://
-                 (?:(?:(?<user>[^:@/]*):)?(?<password>[^@/]*)@)?
-                 (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?db=(?<db>\d+))?\z}x.freeze
 
         # @return [String] the URL without user and password
         def self.shown(url)
@@ -31,14 +28,9 @@ module Gyre
         # @param trouble [Trouble]
         # @raise [ArgumentError] which shows no password
         def initialize(url, trouble, connect_timeout_s: Link::CONNECT_TIMEOUT_S, reply_timeout_s: REPLY_TIMEOUT_S)
-          match = URL.match(url) or raise ArgumentError, "write redis://user:password@host:port/database or redis+unix:///path"
-          unix = match[:scheme] != "redis"
-          @database = (unix ? match[:db] : match[:path].to_s.delete_prefix("/")).to_s
-          raise ArgumentError, "the database of a redis:// address is a number" unless @database.match?(/\A\d*\z/)
-
-          @login = [match[:user], match[:password]].map { |text| text && decode(text) }.reject { |text| text.to_s.empty? }
+          @database = Remote.database(url)
           @reply_timeout_s = reply_timeout_s
-          @link = Link.new(trouble, connect_timeout_s: connect_timeout_s, **place(match, unix)) { |io| greet(io) }
+          @link = Link.new(trouble, @database.endpoint, connect_timeout_s: connect_timeout_s) { |io| greet(io) }
         end
 
         # Sends commands and reads a reply to each, on a new connection again if this one breaks.
@@ -87,23 +79,12 @@ module Gyre
 
         private
 
-        def place(match, unix)
-          return { path: match[:path] || raise(ArgumentError, "the path of the Unix socket is missing") } if unix
-
-          host = match[:v6] || match[:host]
-          { host: host.empty? ? "127.0.0.1" : host, port: (match[:port] || PORT).to_i }
-        end
-
-        def decode(text)
-          text.gsub(/%(\h\h)/) { Regexp.last_match(1).hex.chr }
-        end
-
         # The first on each connection.
         def greet(io)
           @replies = Resp::Reader.new { more(io) }
           greetings = []
-          greetings << ["AUTH", *@login] if @login.any?
-          greetings << ["SELECT", @database] unless ["", "0"].include?(@database)
+          greetings << ["AUTH", *@database.login] if @database.login.any?
+          greetings << ["SELECT", @database.number] unless ["", "0"].include?(@database.number)
           greetings.each do |words|
             io.write(Resp.command(*words))
             checked(@replies.read)

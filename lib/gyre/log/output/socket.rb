@@ -6,6 +6,7 @@
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/link"
+require "gyre/log/output/remote"
 
 module Gyre
   module Log
@@ -27,7 +28,7 @@ module Gyre
           @name = address
           @format = format
           @trouble = Trouble.new(address, report: report, longest_pause_s: longest_pause_s)
-          @link = Link.new(@trouble, **place(address))
+          @link = Link.new(@trouble, Remote.endpoint(address))
         end
 
         # @param data [String]
@@ -50,15 +51,6 @@ module Gyre
         end
 
         private
-
-        def place(address)
-          case address
-          when %r{\Aunix://(.+)\z} then { path: Regexp.last_match(1) }
-          when %r{\Atcp://\[(.+)\]:(\d+)\z}, %r{\Atcp://([^:/]+):(\d+)\z}
-            { host: Regexp.last_match(1), port: Regexp.last_match(2).to_i }
-          else raise ArgumentError, "#{address.inspect} is no address: write tcp://host:port or unix:///path"
-          end
-        end
 
         # The other side has closed since the last batch; what it sends is not for us and thrown away, a little at a time, since
         # it may never end.

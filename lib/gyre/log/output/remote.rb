@@ -1,0 +1,112 @@
+# frozen_string_literal: true
+
+# Outputs that are reached by an address: what may be written for them, checked and taken apart. Output makes them from it, and the
+# configuration finds out by it what is wrong before anything starts. It connects to nothing, and shows no password.
+
+require "gyre/endpoint"
+
+module Gyre
+  module Log
+    module Output
+      # Functions without state.
+      module Remote
+        # The types of outputs, by the schemes of their addresses.
+        TYPES = { "tcp" => "socket", "unix" => "socket", "redis" => "redis", "redis+unix" => "redis" }.freeze
+        REDIS_PORT = 6379
+        REDIS = %r{\A(?<scheme>redis|redis\+unix|unix)://
+                   (?:(?:(?<user>[^:@/]*):)?(?<password>[^@/]*)@)?
+                   (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?db=(?<db>\d+))?\z}x.freeze
+        # A Redis: its endpoint, the number of its database as text, user and password as far as they are given.
+        Database = Struct.new(:endpoint, :number, :login)
+        private_constant :TYPES, :REDIS_PORT, :REDIS
+
+        module_function
+
+        # @param target [String]
+        # @return [String, nil] the type of the output at this address; nil for what is no address, such as a path
+        # @raise [ArgumentError] nothing can be written to addresses with this scheme
+        def type(target)
+          scheme = target[%r{\A([a-z][a-z0-9+.-]*)://}i, 1] or return
+          TYPES.fetch(scheme) do
+            raise ArgumentError, "nothing can be written to #{scheme}://; there are: #{TYPES.keys.map { |name| "#{name}://" }.join(", ")}"
+          end
+        end
+
+        # @param target [String] anything; what is no address is right
+        # @return [void]
+        # @raise [ArgumentError] a part of the address is missing or wrong
+        def check(target)
+          case type(target)
+          when "socket" then endpoint(target)
+          when "redis" then database(target)
+          end
+        end
+
+        # @param target [String] an address, a path, or a host, as Analogger has it
+        # @param options [Array, Object, nil] of these the first is the host's port
+        # @return [String] an address
+        # @raise [ArgumentError] there is no port
+        def socket_address(target, options = nil)
+          port = Array(options).first.to_s
+          return target if target.include?("://")
+          return "unix://#{target}" if target.start_with?("/")
+          return "tcp://#{target}" if target.match?(/:\d+\z/) && port.empty?
+          return "tcp://#{target}:#{port}" if port.match?(/\A\d+\z/)
+
+          raise ArgumentError, "a socket needs tcp://host:port, unix:///path, or a host with options: [port]"
+        end
+
+        # @param address [String]
+        # @return [Endpoint] that can be connected to
+        # @raise [ArgumentError]
+        def endpoint(address)
+          endpoint = Endpoint.parse(address, host: "*", port: 0)
+          return endpoint if endpoint.path || (endpoint.host != "*" && endpoint.port.positive?)
+
+          raise ArgumentError, "#{address.inspect} is no address to connect to: write tcp://host:port or unix:///path"
+        end
+
+        # @param target [String] also a host or a path alone
+        # @return [String] an address
+        def redis_address(target)
+          return target if target.include?("://")
+
+          target.start_with?("/") ? "redis+unix://#{target}" : "redis://#{target}"
+        end
+
+        # @param url [String]
+        # @return [Database]
+        # @raise [ArgumentError]
+        def database(url)
+          match = REDIS.match(url) or raise ArgumentError, "write redis://user:password@host:port/database or redis+unix:///path"
+          unix = match[:scheme] != "redis"
+          number = (unix ? match[:db] : match[:path].to_s.delete_prefix("/")).to_s
+          raise ArgumentError, "the database of a redis:// address is a number" unless number.match?(/\A\d*\z/)
+
+          login = match.values_at(:user, :password).map { |text| decode(text.to_s) }.reject(&:empty?)
+          Database.new(unix ? at_path(match[:path]) : at_port(match), number, login)
+        end
+
+        def at_path(path)
+          raise ArgumentError, "the path of the Unix socket is missing" if path.to_s.end_with?("/") || path.nil?
+
+          Endpoint.new(:unix, path: path)
+        end
+
+        # Without a host or a port it is Redis's own, as its programs have it.
+        def at_port(match)
+          host = match[:v6] || match[:host]
+          port = (match[:port] || REDIS_PORT).to_i
+          raise ArgumentError, "the port must be a number from 1 to 65535" unless port.between?(1, 65_535)
+
+          Endpoint.new(:tcp, host: host.empty? ? "127.0.0.1" : host, port: port)
+        end
+
+        def decode(text)
+          text.gsub(/%(\h\h)/) { Regexp.last_match(1).hex.chr }
+        end
+        private_class_method :at_path, :at_port, :decode
+      end
+    end
+  end
+end
