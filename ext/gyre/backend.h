@@ -2,10 +2,10 @@
  * The contract between the loop and a way of asking the kernel (epoll, io_uring, kqueue).
  *
  * A backend is a table of functions and a few capability bits. It keeps no books: which descriptor
- * is watched by whom lives once, in loop.c. A backend never includes ruby.h, never raises and never
+* has which watches is kept once, in loop.c. A backend never includes ruby.h, never raises and never
  * calls back; it answers with counts or -errno. `wait` may run without the GVL, `wake` from any
  * thread and from a signal handler; everything else runs on the loop's own thread. Where that has changed and the backend
- * cannot be used from it, `watch`, `wait` and `submit` answer -EEXIST: it has to be opened anew.
+ * cannot be used from it, `watch`, `wait` and `submit` answer -EEXIST: it has to be reopened.
  */
 #ifndef GYRE_BACKEND_H
 #define GYRE_BACKEND_H
@@ -35,7 +35,7 @@
 /* Asked for beside the others: reported again and again as long as it is so, not once for each change. */
 #define GYRE_LEVEL 16u
 
-/* Asked for beside the others: whoever watches promises to end the watch before the descriptor is closed. A backend
+/* Asked for beside the others: the watcher promises to end the watch before the descriptor is closed. A backend
  * that holds what it watches open needs that to keep a watch standing. */
 #define GYRE_STANDING 32u
 
@@ -84,7 +84,7 @@ struct gyre_operation {
     };
   };
   int result; /* once it has ended; -errno, -ECANCELED after `cancel` if that came in time */
-  /* Set by whoever submits it; runs on the loop's thread and takes the operation back. NULL: nobody waits any more, and
+  /* Set by the submitter; runs on the loop's thread and takes the operation back. NULL: nothing waits any more, and
    * the loop frees it. */
   void (*complete)(struct gyre_operation *operation);
   void *context;
@@ -93,8 +93,8 @@ struct gyre_operation {
 };
 
 /* A watch stays with the kernel until the descriptor is closed and reports each change once; `watch` again makes
- * it report the present state anew. Without this bit only one with GYRE_STANDING does, any other ends with its
- * report, and with GYRE_LEVEL too: then the loop asks anew each turn. */
+* it report the present state again. Without this bit only one with GYRE_STANDING does, any other ends with its
+ * report, and with GYRE_LEVEL too: then the loop asks again each turn. */
 #define GYRE_BACKEND_EDGE 1u
 
 /* It has `submit` and `cancel`. */

@@ -44,7 +44,7 @@
 
 struct kqueue_state {
   int fd;
-  pid_t owner; /* a forked child does not inherit the queue: the number may be somebody else's there */
+  pid_t owner; /* a forked child does not inherit the queue: the number may be another file's there */
   struct gyre_wakeup wakeup;
 };
 
@@ -153,8 +153,8 @@ static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   apply(state->fd, changes, FILTERS);
 }
 
-/* A kevent that is there already would keep its flags and, with some systems, say nothing of the present state: so it is
- * made anew. */
+/* A kevent that is there already would keep its flags and, with some systems, report nothing of the present state: so it is
+ * made again. */
 static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct kqueue_state *state = opaque;
   if (getpid() != state->owner) return -EBADF;

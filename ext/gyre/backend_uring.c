@@ -3,8 +3,8 @@
  * io_uring_enter a turn hands it over and fetches what has happened; where neither is due, a turn makes no system call.
  * See backend.h for the contract and loop.c for the books.
  *
- * A poll holds its file open, so that close(2) by the program would not reach the peer: it is one-shot, unless whoever
- * watches promises to end it first (GYRE_STANDING). The kernel adds POLLRDHUP to each poll (IO_POLL_UNMASK), so that a one-shot
+ * A poll holds its file open, so that close(2) by the program would not reach the peer: it is one-shot, unless the
+ * watcher promises to end it first (GYRE_STANDING). The kernel adds POLLRDHUP to each poll (IO_POLL_UNMASK), so that a one-shot
  * poll for room to write would end at once on a socket whose peer has half-closed: there it is multishot (GYRE_READ_ENDED).
  *
  * What a completion belongs to is in its 64 bits of user data:

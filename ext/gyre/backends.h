@@ -1,5 +1,5 @@
 /*
- * Which backends there are, the best first. Whoever makes a loop reads the table (loop_backend.c), and so does the plain C test of
+ * Which backends there are, the best first. The table is read where a loop is made (loop_backend.c), and by the plain C test of
  * their contract. A new backend gets its line in backends.c.
  */
 #ifndef GYRE_BACKENDS_H

@@ -1,6 +1,6 @@
 /*
- * Who drives the loop, and its turns: raise what is due, run what is ready, ask the kernel, deliver.
- * Several may want to drive (run inside run_until, a parked fiber while nobody drives): the newest does.
+* Which fiber drives the loop, and its turns: raise what is due, run what is ready, ask the kernel, deliver.
+ * Several may want to drive (run inside run_until, a parked fiber while no other drives): the newest does.
  */
 #include "fibers.h"
 
@@ -38,7 +38,7 @@ static void set_driving(struct gyre_scheduler *scheduler, struct gyre_driving *d
   scheduler->driver = driving ? driving->parked.fiber : Qnil;
 }
 
-/* Whoever was overtaken goes on when what it drives for has come true. */
+/* A driver that was overtaken goes on when what it drives for has come true. */
 static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   for (struct gyre_driving *driving = scheduler->driving->before; driving; driving = driving->before) {
     if (driving->parked.state != GYRE_PARKED || !driving->done(scheduler, driving)) continue;
@@ -161,7 +161,7 @@ static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
   (void)context; /* the turn that it causes sees that the time is over */
 }
 
-/* Ruby code runs between one fiber and the next, so the list is copied; who has gone on meanwhile is not interrupted. */
+/* Ruby code runs between one fiber and the next, so the list is copied; a fiber that has gone on meanwhile is not interrupted. */
 static VALUE parked_fibers(struct gyre_scheduler *scheduler) {
   VALUE fibers = rb_ary_new_capa((long)scheduler->parked_count), me = rb_fiber_current();
   for (struct gyre_list *node = scheduler->parked.next; node != &scheduler->parked; node = node->next) {

@@ -118,7 +118,7 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   gyre_fibers_wake_loop(scheduler);
 }
 
-/* Any of the ready ones, by the seed (xorshift64*). Who has just started another goes on before all others, seed or not. */
+/* Any of the ready ones, by the seed (xorshift64*). A fiber that has just started another goes on before all others, seed or not. */
 static struct gyre_parked *draw(struct gyre_scheduler *scheduler) {
   struct gyre_list *node = scheduler->ready.next;
   if (scheduler->ready_count < 2 || GYRE_CONTAINER(node, struct gyre_parked, node)->first)
@@ -156,7 +156,7 @@ void gyre_budget_refill(struct gyre_scheduler *scheduler) {
 }
 
 /* Where a fiber that stops running goes: the next ready one while the budget lasts, else the driver; nil
- * when nobody drives the loop, and it has to be asked. */
+* when no fiber drives the loop, and it has to be asked. */
 VALUE gyre_ready_next(struct gyre_scheduler *scheduler) {
   if (!gyre_budget_is_spent(scheduler) && gyre_list_empty(&scheduler->interrupts)) {
     VALUE fiber = gyre_ready_take(scheduler);
@@ -195,7 +195,7 @@ void gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
 }
 
 void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
-  /* Again when somebody else's transfer entered the fiber before it was woken. */
+  /* Again when another transfer entered the fiber before it was woken. */
   while (parked->state != GYRE_RUNNING) {
     VALUE next = gyre_ready_next(scheduler);
     if (parked->state == GYRE_RUNNING) break;

@@ -1,6 +1,6 @@
 /*
  * What the files that move fibers share: fibers.c (parking, the queue), workers.c (the pool),
- * interrupts.c (exceptions for other fibers), drive.c (turns). Nobody else includes it.
+ * interrupts.c (exceptions for other fibers), drive.c (turns). No other file includes it.
  */
 #ifndef GYRE_FIBERS_H
 #define GYRE_FIBERS_H
@@ -10,13 +10,13 @@
 /* fibers.c */
 void gyre_parked_leave(struct gyre_scheduler *scheduler, struct gyre_parked *parked, enum gyre_parked_state state);
 void gyre_parked_mark(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool foreign);
-/* We are about to enter its fiber, or somebody has. */
+/* Its fiber is about to be entered, or has been. */
 void gyre_entered(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 void gyre_parked_make_ready(struct gyre_scheduler *scheduler, struct gyre_parked *parked, bool first);
 /* Takes the next ready fiber off the queue, or returns nil. */
 VALUE gyre_ready_take(struct gyre_scheduler *scheduler);
 /* Where a fiber that stops running goes: the next ready one while the budget lasts, else the driver; nil
- * when nobody drives the loop, and it has to be asked. */
+* when no fiber drives the loop, and it has to be asked. */
 VALUE gyre_ready_next(struct gyre_scheduler *scheduler);
 /* Whether it is time to ask the kernel: after so many switches, or when the coarse clock has ticked. */
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler);
@@ -51,7 +51,7 @@ void gyre_interrupt_raise(struct gyre_parked *parked);
 void gyre_interrupt_return(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 /* A fiber parks that the program had suspended: what was held back for it is due. */
 void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
-/* What was meant for a job that has ended reaches nobody. */
+/* What was meant for a job that has ended is dropped. */
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber);
 
 /* scheduler_timeout.c: the timeouts that are left learn that the scheduler is gone. */

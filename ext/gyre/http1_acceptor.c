@@ -315,7 +315,7 @@ static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *watch, unsi
     acceptor->idle++;
     gyre_http1_connection_deadline(connection, acceptor->limits.first_byte_ns);
   }
-  /* More may wait: have it reported anew in the next turn. */
+  /* More may wait: have it reported again in the next turn. */
   gyre_loop_unwatch(loop, watch);
   if (acceptor->listening && gyre_loop_watch(loop, watch, listener->fd, GYRE_READABLE | GYRE_STANDING) < 0)
     pause_accepting(acceptor, ENOMEM);

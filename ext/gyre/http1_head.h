@@ -15,7 +15,7 @@ struct gyre_http1_buffer {
   bool failed; /* out of memory: what follows is dropped */
 };
 
-/* The date field's line, made anew when the second changes. */
+/* The date field's line, made again when the second changes. */
 struct gyre_http1_date {
   int64_t second;
   char line[40]; /* "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n" */

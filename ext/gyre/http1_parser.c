@@ -164,7 +164,7 @@ version:
   return gyre_http1_target_parse(head, bytes) == 0 ? 1 : -1;
 }
 
-/* 1*DIGIT, once (RFC 9112, section 6.3). A list of equal numbers is refused too: nobody means it. */
+/* 1*DIGIT, once (RFC 9112, section 6.3). A list of equal numbers is refused too, since it is never meant. */
 static int read_content_length(struct gyre_http1_head *head, const char *value, size_t length) {
   uint64_t number = 0, digit;
   if (head->flags & GYRE_HTTP1_CONTENT_LENGTH) return gyre_http1_refuse(head, 400, "more than one Content-Length");

@@ -46,12 +46,12 @@ struct gyre_http1_limits {
   uint16_t header_count;       /* fields; the capacity given to reset bounds it too; beyond: 431 */
 };
 
-/* Not worth a setting: longer is not a request that anybody means. */
+/* Not worth a setting: longer is not a request that is meant. */
 #define GYRE_HTTP1_METHOD_BYTES_LIMIT 64               /* beyond: 501 */
 #define GYRE_HTTP1_NAME_BYTES_LIMIT 1024               /* of a field name; beyond: 431 */
 #define GYRE_HTTP1_BODY_LENGTH_MAX (UINT64_C(1) << 62) /* of Content-Length or of one chunk; beyond: 400 */
 
-/* Methods that have a number, so that nobody needs to compare text twice. */
+/* Methods that have a number, so that text is compared once. */
 enum gyre_http1_method {
   GYRE_HTTP1_METHOD_OTHER = 0,
   GYRE_HTTP1_METHOD_GET,

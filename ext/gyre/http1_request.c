@@ -1,7 +1,7 @@
 /*
  * The request's side of Gyre::HTTP1::NativeConnection: next_request, read_body, trailers, hijack and
  * the questions. Runs in the handler's fiber, or in another one of the app's: after each wait the
- * connection may be over, so it is fetched anew from its handle.
+ * connection may be over, so it is fetched again from its handle.
  */
 #include "http1.h"
 

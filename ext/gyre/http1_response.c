@@ -230,7 +230,7 @@ static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, 
     if (output->failed) rb_memerror();
     send_output(self, NULL, 0);
   } else {
-    /* Frozen views of the parts, so that nobody changes them or the Array while the fiber is parked. */
+    /* Frozen views of the parts, so that neither they nor the Array change while the fiber is parked. */
     VALUE parts = rb_ary_new_capa(count);
     for (long i = 0; i < count; i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));
     send_output(self, RARRAY_CONST_PTR(parts), count);

@@ -58,7 +58,7 @@ VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id) {
 /* --- queueing --- */
 
 struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception) {
-  /* Its job has ended: the exception comes to nobody, not to the pool and not to the next job. */
+  /* Its job has ended: the exception is dropped, it reaches neither the pool nor the next job. */
   struct gyre_worker *worker = gyre_worker_of(scheduler, fiber);
   if (worker && !worker->function) return NULL;
   struct gyre_interrupt *interrupt = calloc(1, sizeof(*interrupt));

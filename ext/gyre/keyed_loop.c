@@ -93,7 +93,7 @@ static void drop_events(struct gyre_keyed *keyed) {
   }
 }
 
-/* In a forked child: nothing is watched, nothing is queued. Helpers come last: one that raises is met by the next call anew. */
+/* In a forked child: nothing is watched, nothing is queued. Helpers come last: one that raises is repeated by the next call. */
 static void forked(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   if (keyed->scheduler) leave_scheduler(keyed);
@@ -143,7 +143,7 @@ static struct gyre_scheduler *present_scheduler(void) {
   if (NIL_P(scheduler)) return NULL;
   if (!RTEST(rb_obj_is_kind_of(scheduler, gyre_cNativeScheduler))) {
     if (!RTEST(rb_obj_is_kind_of(scheduler, gyre_cScheduler)))
-      return NULL; /* somebody else's: it sees us as a blocking call */
+      return NULL; /* another one's: it sees this as a blocking call */
     rb_raise(rb_eRuntimeError,
              "this loop is native, and the scheduler of its thread is portable: make the loop in that thread");
   }

@@ -2,7 +2,7 @@
  * The keyed loop, Gyre::Loop::NativeKeyed: what is watched has a key of the program's own, and the program gets the keys back
  * in the order in which things happened. keyed_loop.c has the object, the queue and the waits, keyed_watch.c what is watched.
  *
- * On a thread with a native scheduler it works on that one's loop: whoever waits for an event parks. Elsewhere it has a
+ * On a thread with a native scheduler it works on that one's loop: a wait for an event parks its fiber. Elsewhere it has a
  * loop of its own and asks it itself.
  *
  *     watch ──► active ──(one-shot fires)──► resting ──(watched again in the same turn)──► active
@@ -12,7 +12,7 @@
  *               paused ──(its event was taken)──► active
  *
  * A resting watch is over for the program: its key is free. Its registration with the kernel stands until the next wait, so a
- * server that watches a connection anew after each request makes no system call for that.
+ * server that watches a connection again after each request makes no system call for that.
  */
 #ifndef GYRE_KEYED_LOOP_H
 #define GYRE_KEYED_LOOP_H
@@ -54,7 +54,7 @@ struct gyre_keyed {
   struct gyre_loop own;
   struct gyre_scheduler *scheduler; /* whose loop it is */
   struct gyre_client client;
-  VALUE thread; /* whose scheduler it is, or who is inside each or next_event */
+  VALUE thread; /* whose scheduler it is, or which is inside each or next_event */
   int depth;
   unsigned forks; /* of the process when it was last used */
 

@@ -62,7 +62,7 @@ static VALUE keyed_watch_io(int argc, VALUE *argv, VALUE self) {
 
 /*
  * @overload watch_fd(key, fd, read_write = false, oneshot = false, read: !write, write: false, oneshot: false)
- *   As {#watch_io}, for the number of a descriptor. Whoever closes it has to {#unwatch} it before.
+ *   As {#watch_io}, for the number of a descriptor. It has to be given to {#unwatch} before it is closed.
  *   @param fd [Integer]
  *   @return [self]
  *   @raise [SystemCallError] when it cannot be watched; names the key

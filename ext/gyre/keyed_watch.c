@@ -105,7 +105,7 @@ void gyre_keyed_recycle(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch
   }
 }
 
-/* Ends the loop's part of it; a level-triggered registration for which nobody is left must not stand. */
+/* Ends the loop's part of it; a level-triggered registration without a watch must not stand. */
 static void stop_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   if (!keyed->loop) return;
   gyre_timers_cancel(&keyed->loop->timers, &watch->timer);
@@ -195,14 +195,14 @@ static void fire(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *ready_watch, unsigned ready) {
   struct gyre_keyed_watch *watch = GYRE_CONTAINER(ready_watch, struct gyre_keyed_watch, watch);
   struct gyre_keyed *keyed = watch->keyed;
-  if (watch->state != GYRE_KEYED_ACTIVE) { /* rests, and nobody came back */
+  if (watch->state != GYRE_KEYED_ACTIVE) { /* rests, and was not watched again */
     gyre_loop_unwatch(loop, ready_watch);
   } else if (!NIL_P(watch->io) && gyre_keyed_io_closed(watch->io)) {
     fail(keyed, watch);
     gyre_keyed_wake(keyed);
   } else if (watch->oneshot) {
     fire_last(keyed, watch);
-  } else if (watch->queued) { /* nobody has taken the event yet: the loop must not spin */
+  } else if (watch->queued) { /* the event is not taken yet: the loop must not spin */
     gyre_loop_unwatch(loop, ready_watch);
     move(watch, GYRE_KEYED_PAUSED, &keyed->paused);
   } else {
@@ -259,7 +259,7 @@ static bool is_closed(struct gyre_keyed_watch *watch) {
   return NIL_P(watch->io) ? fcntl(watch->fd, F_GETFD) < 0 : gyre_keyed_io_closed(watch->io);
 }
 
-/* Nobody tells us that an io was closed, and the kernel just drops the watch. The same holds for an io that was reopened
+/* The close of an io is not reported here, and the kernel just drops the watch. The same holds for an io that was reopened
  * before it was watched again. So both are looked for, after things have happened, at most every SWEEP_NS. */
 static void sweep(struct gyre_keyed *keyed) {
   keyed->sweep_due = keyed->active_since_sweep = false;

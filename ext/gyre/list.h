@@ -1,5 +1,5 @@
 /*
- * An intrusive, circular, doubly linked list. Whoever wants to be in a list embeds a node; linking
+ * An intrusive, circular, doubly linked list. A member of a list embeds a node; linking
  * and unlinking never allocate and never fail. An unlinked node points to itself, so removing it
  * twice is harmless.
  */

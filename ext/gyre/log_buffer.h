@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A piece of somebody else's bytes. */
+/* A piece of bytes that it does not own. */
 struct gyre_log_text {
   const char *bytes;
   size_t length;

@@ -8,7 +8,7 @@
  * A channel is a service with a severity: where its messages go, and what of a line is the same for all of them. Channels are kept
  * in a table of a fixed size, where a new one takes the place of another; a change of routes empties it.
  *
- * Whoever has a pointer from an ..._open function holds one reference and gives it back by ..._release. A hub is held by what was
+* The caller of an ..._open function holds one reference and gives it back by ..._release. A hub is held by what was
  * opened on it; routes and taps hold their sinks, streams their session. So they may be released in any order.
  */
 #ifndef GYRE_LOG_HUB_H

@@ -55,7 +55,7 @@ static struct gyre_log_sink *own_sink(const struct gyre_log_hub *hub, VALUE obje
   return sink;
 }
 
-/* What is asked of Ruby may raise, so it is asked first: an Array of its own that nobody else changes. Of strings, or of sinks. */
+/* What is asked of Ruby may raise, so it is asked first: an Array of its own that nothing else changes. Of strings, or of sinks. */
 static VALUE checked_array(VALUE array, const struct gyre_log_hub *of_sinks) {
   VALUE copy = rb_ary_dup(rb_convert_type(array, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(copy); i++) {

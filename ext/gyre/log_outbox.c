@@ -1,7 +1,7 @@
 /*
  * Gyre::Log::NativeOutbox: where a log client's records are written, straight into a growing buffer, until its sender takes
  * them. The contract stands in lib/gyre/log/outbox.rb. All of it runs under the GVL and is never interrupted, so threads,
- * fibers and signal handlers share one without a lock. Knows no socket and wakes nobody: it says when somebody should.
+ * fibers and signal handlers share one without a lock. Knows no socket and wakes no thread: it tells its caller when to do so.
  */
 #include "feature.h"
 #include "gyre.h"

@@ -77,7 +77,7 @@ long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size
   }
 }
 
-/* A line need not have ended; whether "12" would have counted bytes nobody knows any more. */
+/* A line need not have ended; whether "12" would have counted bytes is unknown then. */
 long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                               struct gyre_log_message *message) {
   size_t start, count;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* In years of five digits nobody logs. */
+/* Years of five digits are not logged. */
 #define SECONDS_LIMIT INT64_C(253402214400)
 
 static void put(char *at, unsigned value, int digits) {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* what everybody who watches has to see */
+#define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* what every watch has to see */
 #define VERIFY_NS INT64_C(5000000)
 #define STALE_TURNS 16 /* for how long a stale report is remembered */
 
@@ -40,7 +40,7 @@ static void close_backend(struct gyre_loop *loop) {
   loop->backend_state = NULL;
 }
 
-/* Who watches is asked for anew before the next wait. */
+/* What is watched is asked for again before the next wait. */
 static void tell_later(struct gyre_loop *loop, struct gyre_descriptor *descriptor) {
   for (struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) {
     gyre_list_remove(&watch->unverified);
@@ -254,7 +254,7 @@ void gyre_loop_forget(struct gyre_loop *loop, int fd) {
   if (++state->generation == 0) state->generation = 1;
 }
 
-/* Who is called may end watches, ask for more events, or raise: then whoever comes next goes on with the list. */
+/* A called function may end watches, ask for more events, or raise: then the next call goes on with the list. */
 static void tell_those_left(struct gyre_loop *loop) {
   while (loop->to_tell) {
     struct gyre_watch *watch = loop->to_tell;
@@ -319,16 +319,16 @@ static bool verify(struct gyre_loop *loop) {
   return called;
 }
 
-/* After a report: what nobody wants is not asked for any more, where it would be reported for ever. */
+/* After a report: what is unwanted is not asked for any more, where it would be reported for ever. */
 static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
-  if (fd >= loop->descriptor_capacity) return; /* closed or forked by who was told */
+  if (fd >= loop->descriptor_capacity) return; /* closed or forked by the function that was called */
   struct gyre_descriptor *state = &loop->descriptors[fd];
   if (state->registered & GYRE_LEVEL && ready & ANYTHING & state->registered & ~wanted(state))
     state->first ? tell(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
 }
 
 /* A report for a watch that is over. Once that is a matter of time; again it is a number that was closed while a child process or a
- * duplicate keeps its file open: nobody can take that watch back (epoll(7), questions and answers), and it would be reported for ever. */
+ * duplicate keeps its file open: that watch cannot be taken back (epoll(7), questions and answers), and it would be reported for ever. */
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
   bool same = loop->stale.fd == event->fd && loop->stale.generation == event->generation;
   uint64_t age = loop->statistics.turns - loop->stale_turn;
@@ -355,18 +355,18 @@ static void deliver(struct gyre_loop *loop) {
       continue;
     }
 
-    int fd = event->fd; /* who is told may ask for more events */
+    int fd = event->fd; /* a called function may ask for more events */
     unsigned ready = event->ready & ~GYRE_ENDED;
     state->drained &= (uint8_t)~ready;
     if (ready & GYRE_READ_ENDED) state->ended |= GYRE_READABLE;
     if (ready & GYRE_WRITE_ENDED) state->ended |= GYRE_WRITABLE;
     if (event->ready & GYRE_ENDED || !stays(loop, state)) state->registered = 0;
     if (!state->first) {
-      /* Nobody waits any more: do not let the kernel wake us for it again. */
+      /* Nothing waits any more: the kernel shall not wake the loop for it again. */
       if (state->registered) gyre_loop_forget(loop, fd);
       continue;
     }
-    /* Where the watch has ended with its report, who still watches is asked for anew before the next wait. */
+    /* Where the watch has ended with its report, what is still watched is asked for again before the next wait. */
     bool again = state->registered & GYRE_READ_ENDED && state->registered & GYRE_LEVEL && ready & wanted(state);
     if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE))) tell_later(loop, state);
     /* A watch for urgent data alone, too, is to see that all is over. */
@@ -404,7 +404,7 @@ static VALUE wait_ensure(VALUE opaque) {
   return Qnil;
 }
 
-/* Whether somebody else is at work for us: a thread, a child process, the kernel. */
+/* Whether work for this loop goes on elsewhere: in a thread, a child process, the kernel. */
 static bool others_work(const struct gyre_loop *loop) { return loop->outside || !gyre_list_empty(&loop->operations); }
 
 /* Instead of a sleep: the virtual clock goes on to the next timer. */
@@ -440,7 +440,7 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
     int64_t next = gyre_timers_next(&loop->timers), now_ns = wait && count == 0 ? gyre_loop_now(loop) : 0;
     bool idle = wait && count == 0 && !(next >= 0 && next <= now_ns) && !verify(loop) &&
                 !(loop->sleeping && !loop->sleeping(loop));
-    /* Last of all: what was asked before may have let others run, who woke us. */
+    /* Last of all: what was asked before may have let others run, which woke the loop. */
     if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) {
       loop->statistics.wakeups++;
       idle = false;

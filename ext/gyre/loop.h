@@ -1,5 +1,5 @@
 /*
- * The loop: which descriptor is watched by whom, which timers run, and one question to the backend
+ * The loop: which descriptor has which watches, which timers run, and one question to the backend
  * a turn. All bookkeeping is here, once, whatever the backend. It knows nothing of fibers: what is
  * watched or timed brings a function that is called on the loop's thread when the time has come.
  */
@@ -58,7 +58,7 @@ struct gyre_loop {
 
   struct gyre_descriptor *descriptors; /* by number */
   int descriptor_capacity;
-  int watched_count;           /* descriptors that somebody watches */
+  int watched_count;           /* descriptors that are watched */
   struct gyre_list unverified; /* watches that trust an earlier registration */
   int64_t verified_ns;         /* when they were last verified (coarse) */
 
@@ -78,7 +78,7 @@ struct gyre_loop {
    * by it, and one that is under way already keeps it from beginning. */
   bool (*sleeping)(struct gyre_loop *loop);
   int woken;    /* atomic: the next wait is not to begin */
-  char *buffer; /* lent to whoever receives, until he gives the thread away */
+  char *buffer; /* lent to what receives, until that gives the thread away */
   struct gyre_loop_statistics statistics;
   struct gyre_lag lag; /* from one question to the backend to the next, without the sleep */
 };
@@ -88,10 +88,10 @@ int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations 
 /* Operations in flight end with -ECANCELED. */
 void gyre_loop_close(struct gyre_loop *loop);
 
-/* Nobody waits any more for the operations in flight: whoever did is gone. */
+/* The operations in flight have no waiters any more: these are gone. */
 void gyre_loop_orphan(struct gyre_loop *loop);
 
-/* Starts anew in a forked child: nothing is watched or timed; the parent's kernel objects are untouched. */
+/* Starts over in a forked child: nothing is watched or timed; the parent's kernel objects are untouched. */
 int gyre_loop_reopen(struct gyre_loop *loop);
 
 /* loop_close.c: from now on what waits on it for an IO is told when Ruby closes or reopens that; until gyre_loop_close. */
@@ -111,7 +111,7 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch);
 /* A call on `fd` just answered "would block": the next readiness will be reported as a change. */
 void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest);
 
-/* What is known of a descriptor that `holder` uses, of whom nothing but the address is looked at: an IO that has the
+/* What is known of a descriptor that `holder` uses, of which nothing but the address is looked at: an IO that has the
  * same number is another one. NULL when there is no memory. Until the next call of the loop. */
 struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int fd, uintptr_t holder);
 
@@ -134,7 +134,7 @@ static inline void gyre_descriptor_drained(struct gyre_descriptor *held, unsigne
 /* `fd` is about to be closed by us: its registration ends with it. */
 void gyre_loop_forget(struct gyre_loop *loop, int fd);
 
-/* The same for one that we watch no longer, unless somebody else does. */
+/* The same for one that the caller watches no longer, unless another watch remains. */
 static inline void gyre_loop_forget_unwatched(struct gyre_loop *loop, int fd) {
   if (fd >= 0 && fd < loop->descriptor_capacity && !loop->descriptors[fd].first) gyre_loop_forget(loop, fd);
 }
@@ -156,7 +156,7 @@ void gyre_operation_free(struct gyre_operation *operation);
  * the loop's until it is completed. */
 int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation);
 
-/* Nobody waits for it any more: it ends by itself, and the loop frees it. */
+/* Nothing waits for it any more: it ends by itself, and the loop frees it. */
 void gyre_loop_cancel(struct gyre_loop *loop, struct gyre_operation *operation);
 
 /* For loop.c: its end was reported. */

@@ -3,7 +3,7 @@
  * what they wait by; scheduler*.c are Ruby's hooks on top, http1_*.c start a pooled fiber for each request.
  *
  * A fiber that has to wait puts a `struct gyre_parked` on its own stack and parks. It goes straight
- * to the next ready fiber; if none is ready, to the fiber that drives the loop; if nobody drives it,
+ * to the next ready fiber; if none is ready, to the fiber that drives the loop; if none drives it,
  * it drives the loop itself until it is woken. Fibers move by transfer, never by resume and yield:
  * those belong to the program.
  */
@@ -135,7 +135,7 @@ struct gyre_client {
   struct gyre_list node;
   void (*mark)(struct gyre_client *client);
   void (*closing)(struct gyre_client *client); /* the loop is about to close */
-  void (*forked)(struct gyre_client *client);  /* the loop was made anew in a child process */
+  void (*forked)(struct gyre_client *client);  /* the loop was reopened in a child process */
   void (*moved)(struct gyre_client *client);   /* the loop goes on in a daemon; or NULL */
 };
 

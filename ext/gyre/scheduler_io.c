@@ -257,7 +257,7 @@ static int transfer_wait(struct transfer *transfer, unsigned interest) {
   return transfer_open(transfer) < transfer->offset + transfer->most ? -EFAULT : 0;
 }
 
-/* What a step has shown. The books are asked for anew: in a step without the GVL a signal's handler may have run, and
+/* What a step has shown. The books are looked up again: in a step without the GVL a signal's handler may have run, and
  * moved them. */
 static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count, bool waited) {
   struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
@@ -270,7 +270,7 @@ static void transfer_learn(struct transfer *transfer, unsigned interest, size_t 
 
 /* Whether the hook may wait: for `least`, or because Ruby's own blocking methods called it (gets, readpartial, read). They
  * wait when they are told "would block", so the wait may as well be here, without a second pair of hooks.
- * IO#read_nonblock must not wait; it is written in Ruby, as are those who call the hook by hand. */
+ * IO#read_nonblock must not wait; it is written in Ruby, as are direct calls of the hook. */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
   if (transfer->writes || transfer->positioned) return false;
@@ -367,7 +367,7 @@ static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
 /* --- closing --- */
 
 /*
- * Closes a descriptor (Fiber::Scheduler#io_close, Ruby 4.0 and later): who waits for it is woken, the
+ * Closes a descriptor (Fiber::Scheduler#io_close, Ruby 4.0 and later): what waits for it is woken, the
  * loop forgets it.
  *
  * @param descriptor [Integer]

@@ -1,5 +1,5 @@
 /*
- * What Gyre::Scheduler::Native tells about itself: figures, who waits for what, and what is to be found
+* What Gyre::Scheduler::Native shows of itself: figures, which fiber waits for what, and what is to be found
  * out in another fiber. Called to print and to watch, never while fibers move; changes nothing.
  */
 #include "fibers.h"
@@ -63,13 +63,13 @@ static VALUE scheduler_pulse(VALUE self) {
   return ULL2NUM(scheduler->switches + scheduler->loop.statistics.turns);
 }
 
-/* Looks for deadlocks also while timers and descriptors may still wake somebody. */
+/* Looks for deadlocks also while timers and descriptors may still wake a fiber. */
 static VALUE scheduler_set_suspicious(VALUE self, VALUE value) {
   gyre_scheduler_get(self)->suspicious = RTEST(value);
   return value;
 }
 
-/* --- who waits for what --- */
+/* --- which fiber waits for what --- */
 
 static VALUE describe(struct gyre_parked *parked) {
   VALUE values[] = {

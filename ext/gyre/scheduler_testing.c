@@ -1,7 +1,7 @@
 /*
  * What Gyre::Testing asks of a native scheduler: a clock that jumps from timer to timer instead of sleeping, and an order
- * of the ready fibers that a seed decides. Called by lib/gyre/testing.rb only; a scheduler that nobody has told so knows
- * nothing of it.
+ * of the ready fibers that a seed decides. Called by lib/gyre/testing.rb only; any other scheduler is
+ * unchanged.
  */
 #include "scheduler.h"
 
@@ -27,7 +27,7 @@ static VALUE scheduler_virtual_now(VALUE self) {
 }
 
 /*
- * Says that somebody beside the loop works for it, or has finished: meanwhile time goes at its real speed.
+* Tells that something beside the loop works for it, or has finished: meanwhile time goes at its real speed.
  *
  * @param change [Integer] 1 or -1
  * @return [nil]

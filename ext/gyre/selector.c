@@ -51,7 +51,7 @@ static void selector_mark(void *opaque) {
   }
 }
 
-/* The waits stand on the stacks of fibers that may still run: they learn that they belong to nobody. */
+/* The waits stand on the stacks of fibers that may still run: they learn that their selector is gone. */
 static void abandon_waits(struct gyre_list *list) {
   while (!gyre_list_empty(list)) {
     struct gyre_selector_wait *wait = GYRE_CONTAINER(list->next, struct gyre_selector_wait, node);
@@ -150,7 +150,7 @@ static VALUE selector_loop(VALUE self) { return gyre_selector_get(self)->loop_fi
 static VALUE selector_backend(VALUE self) { return rb_str_new_cstr(gyre_selector_opened(self)->loop.backend->name); }
 
 /*
- * Gives the loop's descriptors back. Fibers that still wait are woken by nobody.
+ * Gives the loop's descriptors back. Fibers that still wait are not woken.
  *
  * @return [nil]
  */
@@ -342,8 +342,8 @@ static long flush_reported(struct gyre_selector *selector) {
 
 /* --- the loop --- */
 
-/* Ruby tells nobody that an IO is closed before version 4.0, and the kernel just drops the watch. So at the first sleep
- * after fibers have run the descriptors are looked at once more a little later: whose is closed shall find out. */
+/* Before version 4.0 Ruby does not report that an IO is closed, and the kernel just drops the watch. So at the first sleep
+ * after fibers have run the descriptors are looked at once more a little later: a wait for a closed one shall end. */
 static void sweep(struct gyre_timer *timer, void *context) {
   struct gyre_selector *selector = GYRE_CONTAINER(context, struct gyre_selector, loop);
   struct gyre_selector_wait *waits[SWEEP_BATCH];
@@ -389,7 +389,7 @@ static bool may_skip_the_kernel(struct gyre_selector *selector) {
 
 /*
  * Enters the fibers that are queued, asks the kernel, and enters those whose descriptors are ready. Waits only when
- * there was nobody to enter.
+* there was no fiber to enter.
  *
  * @param duration [Numeric, nil] how long it may wait, in seconds; nil: until something happens
  * @return [Integer] how many descriptors' waits have ended

@@ -1,7 +1,7 @@
 /*
  * Gyre::Async::Selector, the loop with the interface of IO::Event::Selector: what its two files share, selector.c (the object,
- * moving between fibers, select) and selector_io.c (waiting for descriptors and processes). Nobody else includes it but the
- * extension's entry.
+ * moving between fibers, select) and selector_io.c (waiting for descriptors and processes). Besides, only the extension's entry
+ * includes it.
  */
 #ifndef GYRE_SELECTOR_H
 #define GYRE_SELECTOR_H
@@ -45,7 +45,7 @@ struct gyre_selector *gyre_selector_get(VALUE self);
 /* The same; raises RuntimeError when it is closed. */
 struct gyre_selector *gyre_selector_opened(VALUE self);
 
-/* To the loop's fiber; the value that somebody hands over with the transfer back is returned. */
+/* To the loop's fiber; the value that the transfer back hands over is returned. */
 VALUE gyre_selector_leave(struct gyre_selector *selector);
 
 /* For loop_close.c, from any thread; as gyre_wait_io_closed. */

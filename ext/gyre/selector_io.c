@@ -63,7 +63,7 @@ static int wait_for(VALUE self, VALUE fiber, VALUE io, int fd, unsigned events) 
  * @param fiber [Fiber] the current one
  * @param io [IO]
  * @param events [Integer] IO::READABLE | IO::PRIORITY | IO::WRITABLE
- * @return [Integer, false] what is ready; false when somebody else entered the fiber
+ * @return [Integer, false] what is ready; false when another transfer entered the fiber
  * @raise [IOError] when it was closed meanwhile
  */
 static VALUE selector_io_wait(VALUE self, VALUE fiber, VALUE io, VALUE events) {
@@ -192,7 +192,7 @@ static VALUE process_wait_ensure(VALUE argument) {
  * @param fiber [Fiber] the current one
  * @param pid [Integer] as in Process.wait
  * @param flags [Integer] as in Process.wait
- * @return [Process::Status, nil, false] false when somebody else entered the fiber
+ * @return [Process::Status, nil, false] false when another transfer entered the fiber
  */
 static VALUE selector_process_wait(VALUE self, VALUE fiber, VALUE pid, VALUE flags) {
   struct process_wait wait = {self, fiber, pid, NUM2INT(flags), -1};

@@ -47,7 +47,7 @@ static inline bool gyre_timer_armed(const struct gyre_timer *timer) { return tim
 /* When the next one is due, or -1 when there is none. */
 int64_t gyre_timers_next(const struct gyre_timers *timers);
 
-/* Fires every timer that is due at `now_ns`; one that is armed anew meanwhile waits for the next
+/* Fires every timer that is due at `now_ns`; one that is armed again meanwhile waits for the next
  * call. Returns how many fired. */
 uint32_t gyre_timers_fire(struct gyre_timers *timers, int64_t now_ns, void *context);
 

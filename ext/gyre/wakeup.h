@@ -1,6 +1,6 @@
 /*
  * A descriptor that one thread (or a signal handler) makes readable to end another thread's wait:
- * an eventfd, or a pipe where there is none. Used by backends; nobody else knows which it is.
+ * an eventfd, or a pipe where there is none. Only backends use it and know which it is.
  */
 #ifndef GYRE_WAKEUP_H
 #define GYRE_WAKEUP_H

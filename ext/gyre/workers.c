@@ -189,8 +189,8 @@ static bool is_given_up(const struct rest *rest) {
   return gyre_worker_of(rest->scheduler, rest->fiber) != rest->worker;
 }
 
-/* Leaves the idle worker's fiber until it has a job. Returns early when there is nobody to go to: then somebody entered the
- * fiber past us (Fiber#raise), and Ruby finds back to the thread's root fiber when this one ends. */
+/* Leaves the idle worker's fiber until it has a job. Returns early when there is no fiber to go to: then another one entered this
+ * fiber directly (Fiber#raise), and Ruby finds back to the thread's root fiber when this one ends. */
 static VALUE wait_for_job(VALUE argument) {
   struct rest *rest = (struct rest *)argument;
   rest->worker->unused_below = (uintptr_t)__builtin_frame_address(0);
@@ -210,7 +210,7 @@ static VALUE wait_for_job(VALUE argument) {
  * time crash. So only one Ractor at a time enters a worker's fiber for the first time. The owner is a process, for a
  * forked child may find it taken by a thread that it does not have. */
 
-static pid_t stacks_owner; /* atomic; 0: nobody takes one */
+static pid_t stacks_owner; /* atomic; 0: none is taken */
 
 /* Lets Ruby stop this Ractor while it waits: the owner may be collecting garbage. */
 static void stacks_take(void) {
@@ -369,7 +369,7 @@ static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker,
   VALUE fiber = worker->fiber;
   gyre_forget_early(scheduler, fiber); /* an unblock that came for its last job */
   if (rb_fiber_current() == scheduler->driver) {
-    /* The driver needs no place in the queue: whoever finds nothing ready comes back to it. */
+    /* The driver needs no place in the queue: a fiber that finds nothing ready comes back to it. */
     scheduler->entered = fiber;
     scheduler->worker = worker;
     enter(scheduler, worker, fiber);
