@@ -28,7 +28,7 @@ Gyre.run do |task|
   task.async(transient: true) { (sleep 0.05) && ticks += 1 while true }
   task.async do
     mutex.synchronize do
-      say.call("fiber has the mutex, #{ticks.positive? ? "others ticked while it waited" : "nobody ticked"}")
+      say.call("fiber has the mutex, #{ticks.positive? ? "others ticked while it waited" : "none ticked"}")
       sleep 0.3
     end
   end

@@ -28,7 +28,7 @@ module GyreCheck
   # one waits in io_uring_enter.
   TIMELESS = %w[test/scheduler_test.rb -n /Scheduler(Descriptors|Interrupts)Test::Epoll/].freeze
   # Fair: else a thread may wait for seconds. An error of memory that was never set is asked for in plain C only. No frame of
-  # Ruby's or ours has 64 KB, and the stacks of fibers lie further apart: who moves by more changes stacks. Taken for a frame,
+  # Ruby's or ours has 64 KB, and the stacks of fibers lie further apart: a move by more changes stacks. Taken for a frame,
   # such a move makes whatever lies between two stacks, blocks of the heap too, look like freed memory.
   VALGRIND = %w[valgrind --fair-sched=yes --undef-value-errors=no --error-limit=no --num-callers=12
                 --max-stackframe=65536].freeze

@@ -148,8 +148,8 @@ class EndpointTest < Minitest::Test
   end
 
   def test_a_host_without_address_is_named
-    error = assert_raises(SocketError) { Gyre::Endpoint.parse("nobody.invalid:0").bind }
-    assert_includes error.message, "tcp://nobody.invalid:0"
+    error = assert_raises(SocketError) { Gyre::Endpoint.parse("missing.invalid:0").bind }
+    assert_includes error.message, "tcp://missing.invalid:0"
   end
 
   def test_all_or_none_of_the_addresses_are_bound

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre.print_hierarchy: everything that runs, on all threads, also for those who do not run in it.
+# Gyre.print_hierarchy: everything that runs, on all threads, also for callers outside of it.
 
 require "test_helper"
 require "support/engines"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::LimitedQueue: who pushes too much waits.
+# Gyre::LimitedQueue: a push into a full one waits.
 
 require "test_helper"
 require "support/engines"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::PriorityQueue: who is served first.
+# Gyre::PriorityQueue: which waiter is served first.
 
 require "test_helper"
 require "support/engines"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::Promise: one value or exception, for all who wait.
+# Gyre::Promise: one value or exception, for all waiters.
 
 require "test_helper"
 require "support/engines"

@@ -77,7 +77,7 @@ class TidyTest < Minitest::Test
 
   # Marks of unfinished work and of debugging, put together so that this file does not hold them.
   MARKS = /\b(?:#{%w[TO+DO FIX+ME X+XX HA+CK].join("|").delete("+")})\b|binding\.(?:irb|pry)\b|\bbye[b]ug\b/.freeze
-  # Where somebody's machine shows through.
+  # Where a developer's machine shows through.
   MACHINE_PATHS = %r{(?<![\w.])/(?:#{%w[wo+rk ro+ot ho+me tmp/pl+an].join("|").delete("+")})/}.freeze
 
   def test_every_file_belongs_to_a_layer
@@ -105,12 +105,12 @@ class TidyTest < Minitest::Test
       lines = read(path).lines.drop_while { |line| line.start_with?("#!") }
       lines[0] == "# frozen_string_literal: true\n" && lines[1] == "\n" && lines[2].to_s.match?(/\A# \S/)
     end
-    assert_empty wrong, "each opens with what it is, who calls it, what it never does"
+    assert_empty wrong, "each opens with what it is, what calls it, what it never does"
   end
 
   def test_every_c_file_opens_with_a_header
     wrong = files("ext/gyre/*.{c,h}").reject { |path| read(path).match?(%r{\A/\*\s*\n?\s*\*? ?\S}) }
-    assert_empty wrong, "each opens with what it is, who calls it, what it never does"
+    assert_empty wrong, "each opens with what it is, what calls it, what it never does"
   end
 
   def test_every_file_has_its_test

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One who waits and is woken, in a fiber and in a thread: Gyre::Waiter.
+# Gyre::Waiter: waits and is woken, in a fiber and in a thread.
 
 require "test_helper"
 require "support/engines"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Those who wait for one thing: order, and that no wake-up gets lost: Gyre::Waiters.
+# Gyre::Waiters for one thing: order, and that no wake-up gets lost.
 
 require "test_helper"
 require "support/engines"
@@ -49,7 +49,7 @@ GyreTest::Engines.test_case("WaitersTest") do
       first = task.async { waiters.wait { true } && woken << :first }
       second = task.async { waiters.wait { true } && woken << :second }
       first.stop
-      waiters.wake # the first one is still among those who wait
+      waiters.wake # the first one is still among the waiters
       first.wait
       sleep 0.001
       second.stop

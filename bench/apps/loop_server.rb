@@ -99,7 +99,7 @@ class WatchesServer
   end
 end
 
-# As the nio4r examples that come with Ever do it: a monitor that is made anew for each wait.
+# As the nio4r examples that come with Ever do it: a new monitor for each wait.
 class SelectorServer
   def initialize(server, jobs)
     @selector = NIO::Selector.new

@@ -59,7 +59,7 @@ module Bench
       [name, *cells]
     end
 
-    # Errors seen by the load generator, and who could not be measured.
+    # Errors seen by the load generator, and which servers could not be measured.
     def remarks(scenario)
       errors = scenario.servers.flat_map do |name|
         @results.values(scenario.key, name, :errors).uniq.map { |text| "- #{name}: #{text}" }

@@ -11,7 +11,7 @@ module Bench
   # One run of bench/http.
   class HttpRun
     # @param scenarios [Array] of HttpScenarios::ALL
-    # @param servers [Array<String>] who takes part, where the scenario has them
+    # @param servers [Array<String>] those that take part, where the scenario has them
     # @param rounds [Integer]
     # @param seconds [Integer] how long wrk measures in each round
     def initialize(scenarios:, servers:, rounds:, seconds:)

@@ -27,7 +27,7 @@ module Bench
     # @param path [String] what is asked for, a key of Answers::BODIES
     # @param connections [Integer]
     # @param headers [Hash] further request headers
-    # @param servers [Array<String>] who can take part
+    # @param servers [Array<String>] those that can take part
     # @param columns [Array<Column>] more than the usual ones
     # @param tool [#run] Wrk or H2load
     # @param stretch [Integer] times the usual duration, where the last, cut-off requests would weigh too much

@@ -11,7 +11,7 @@ module Bench
   # One run of bench/log.
   class LogRun
     # @param scenarios [Array] of LogScenarios::ALL
-    # @param subjects [Array<String>] who takes part, where the scenario has them
+    # @param subjects [Array<String>] those that take part, where the scenario has them
     # @param rounds [Integer]
     # @param scale [Float] part of the usual number of messages
     def initialize(scenarios:, subjects:, rounds:, scale:)

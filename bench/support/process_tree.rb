@@ -39,7 +39,7 @@ module Bench
       pids.sum { |pid| read("/proc/#{pid}/status")[/^VmHWM:\s*(\d+)/, 1].to_i }
     end
 
-    # @return [Integer] kilobytes resident, shared pages divided by those who share them
+    # @return [Integer] kilobytes resident, shared pages divided by the processes that share them
     def pss_kb
       pids.sum { |pid| read("/proc/#{pid}/smaps_rollup")[/^Pss:\s*(\d+)/, 1].to_i }
     end

@@ -14,7 +14,7 @@ module Bench
     private
 
     # @param title [String]
-    # @param command [String] who wrote it: bench/loop
+    # @param command [String] the program that wrote it: bench/loop
     # @param cores [String] what ran where
     # @param about [Array<String>] how it was measured, a line each
     def head(title, command, cores, *about)
@@ -30,7 +30,7 @@ module Bench
     end
 
     # @param keys [Array<String>] what was measured
-    # @param names [Array<String>] of whom
+    # @param names [Array<String>] of what
     # @return [String, nil]
     def problems(keys, names)
       errors = keys.product(names).flat_map do |key, name|

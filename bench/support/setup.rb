@@ -11,7 +11,7 @@ module Bench
   ROOT = File.expand_path("../..", __dir__)
   WORK = File.join(ROOT, "tmp/bench")
 
-  # Who runs where: the measured process on one core, the load on another.
+  # What runs where: the measured process on one core, the load on another.
   SERVER_CORE = 0
   LOAD_CORE = 1
 

@@ -45,7 +45,7 @@ static int64_t now(void) {
   return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* Who drives a loop also looks at GYRE_ENDED; here it is told by what comes later. */
+/* The driver of a loop also looks at GYRE_ENDED; here what comes later shows it. */
 static unsigned ready_of(const struct gyre_event *event) { return event->ready & ~GYRE_ENDED; }
 
 /* What was reported of this descriptor in this generation until `wanted` is among it or the time is over. */
@@ -759,7 +759,7 @@ static void the_end_of_a_child_is_reported_and_it_stays_to_be_waited_for(void) {
 
 /* --- processes --- */
 
-/* What a child of the loop's process does: it lets go of what it was born with, and begins anew. */
+/* What a child of the loop's process does: it lets go of what it inherited, and starts over. */
 static int child(int fd, int other) {
   checks_failed = 0; /* those before are its parent's */
   backend->unwatch(state, fd, 1);

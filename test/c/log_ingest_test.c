@@ -1,5 +1,5 @@
 /*
- * The plain C test of the log's ingest. Without arguments it checks what only C has: the checksum's table, who holds what, buffers.
+ * The plain C test of the log's ingest. Without arguments it checks what only C has: the checksum's table, what holds what, buffers.
  * With "frames" it reads inputs from stdin and prints a line for each (log_exercise.h); test/log/ compares those lines with what the
  * oracle in Ruby gives.
  *

@@ -6,7 +6,7 @@ module GyreConformance
   EXCEPTIONS = {
     "TestFiberMutex#test_mutex_deadlock" => {
       ruby: "3.1.",
-      reason: "leaves a scheduled fiber by Fiber.yield, which goes to whoever resumed it; ours are entered by transfer, as " \
+      reason: "leaves a scheduled fiber by Fiber.yield, which goes to the fiber that resumed it; ours are entered by transfer, as " \
               "CRuby's own are since 3.3, and the test has changed with them"
     }
   }.freeze

@@ -7,7 +7,7 @@ require "io/nonblock"
 require "socket"
 require "gyre/scheduler"
 
-# CRuby's scheduler lets the exception of a fiber out through whoever runs it, and its tests count on that: an assertion
+# CRuby's scheduler lets the exception of a fiber out through the fiber that runs it, and its tests count on that: an assertion
 # that fails in a fiber fails the test. Ours reports it and goes on, so here reports are kept and raised at the end.
 class Scheduler < (Gyre::Loop.native? ? Gyre::Scheduler::Native : Gyre::Scheduler::Portable)
   # CRuby's tests make schedulers without naming a backend; and its scheduler's class takes the fiber to return to.
@@ -31,7 +31,7 @@ class Scheduler < (Gyre::Loop.native? ? Gyre::Scheduler::Native : Gyre::Schedule
   end
   alias close scheduler_close
 
-  # What CRuby's scheduler offers beside the hooks, as far as its tests use it: who waits, and leaving the present fiber.
+  # What CRuby's scheduler offers beside the hooks, as far as its tests use it: which fibers wait, and leaving the present fiber.
 
   def waiting
     Array.new(stats[:tasks])

@@ -23,7 +23,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     end
   end
 
-  # A hook raises where Ruby raises what Thread#raise sent: in whoever a fiber leaves control to.
+  # A hook raises where Ruby raises what Thread#raise sent: in the fiber that gets control.
   define_method(:test_an_exception_that_comes_while_a_handler_gives_control_back_is_not_swallowed) do
     trouble = Class.new(StandardError)
     listener = TCPServer.new("127.0.0.1", 0)
@@ -392,7 +392,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
         size += piece.bytesize
         next unless size % 20_000_000 < piece.bytesize
 
-        # While nobody reads, the server comes to a stop, and what it has dropped does not count.
+        # While no client reads, the server comes to a stop, and what it has dropped does not count.
         eventually(what: "little memory after #{size} bytes") { held.call - before < 5_000_000 }
       end
       writer.join

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Every limit of Gyre::HTTP1::Limits on the wire: what is just allowed, what is answered beyond, and that nobody else notices.
+# Every limit of Gyre::HTTP1::Limits on the wire: what is just allowed, what is answered beyond, and that no other connection notices.
 # Times are parameters, so nothing here waits longer than it must.
 
 require "test_helper"

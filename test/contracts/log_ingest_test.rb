@@ -104,7 +104,7 @@ class LogIngestContractTest < Minitest::Test
     assert_equal [["web|info|4"], 2], [lines(sink), sink.dropped]
   end
 
-  # It bounds itself: one who follows the log and does not read must not hold up those who write.
+  # It bounds itself: a follower that does not read must not hold up the writers.
   def test_a_sink_with_a_limit_does_not_count_as_memory
     tap = ingest.sink(limit: 1000)
     ingest.tap(tap)

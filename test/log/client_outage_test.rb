@@ -89,7 +89,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
-  # What the network had taken when it was cut is gone: the old protocol tells nobody. All else arrives, once.
+  # What the network had taken when it was cut is gone: the old protocol does not report it. All else arrives, once.
   def test_an_old_connection_cut_at_any_byte
     (30..100).step(9) do |bytes|
       server(cut_after: bytes) do |server|
@@ -117,7 +117,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
         server.stalled = false
         assert client.connect(30)
         server.stalled = true
-        # More than the sockets' buffers take, so that a write ends in the middle; less than memory takes, so that nobody waits.
+        # More than the sockets' buffers take, so that a write ends in the middle; less than memory takes, so that no call waits.
         count = 1200
         count.times { |number| client.info("m#{number} #{"x" * 8000}") }
         waiting = 0

@@ -46,7 +46,7 @@ module GyreTest
       @lock = Mutex.new
       @threads = []
       @sockets = []
-      # While the server is away nobody else gets its port, not even the client that tries to reach it.
+      # While the server is away no other process gets its port, not even the client that tries to reach it.
       @placeholder = bind(0)
       @port = @placeholder.local_address.ip_port
       self.start if start
@@ -58,7 +58,7 @@ module GyreTest
       @accepting = Thread.new(@listener, @leave) { |listener, leave| accept(listener, leave) }
     end
 
-    # Who was killed at its first step closes nothing by itself.
+    # A server that was killed at its first step closes nothing by itself.
     def stop
       return unless @accepting
 

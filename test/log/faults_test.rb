@@ -252,7 +252,7 @@ class LogFaultsTest < Minitest::Test
 
   FLOOD_MB = 32
 
-  # Sends a header and then bytes without end, as long as somebody takes them.
+  # Sends a header and then bytes without end, as long as they are taken.
   # @param patience_s [Numeric] for the server's answer
   # @return [String, nil] the line that the server says
   def flood(socket, header, patience_s)

@@ -61,7 +61,7 @@ class LogLoggerFaceTest < Minitest::Test
   def test_the_level_holds_for_numbers_and_the_usual_names
     kept = logged(level: :warn) do |log|
       assert_equal true, log.info("no")
-      assert_equal true, log.info { flunk "a block that nobody needs is not called" }
+      assert_equal true, log.info { flunk "a block that is not needed is not called" }
       ["info", :debug, 1, "DEBUG"].each { |severity| log.log(severity, severity.to_s) }
       ["warn", :error, 4, "notice", nil].each { |severity| log.log(severity, "yes") }
       log << "raw"
@@ -131,7 +131,7 @@ class LogLoggerFaceTest < Minitest::Test
     client&.close(0)
   end
 
-  # In a process of its own: ActiveSupport changes what everybody sees.
+  # In a process of its own: ActiveSupport changes what all code sees.
   def test_active_support_tags_and_silences
     GyreTest::FakeLogServer.open do |server|
       output = ruby("-e", <<~'RUBY', server.port.to_s, gems: true)
@@ -151,7 +151,7 @@ class LogLoggerFaceTest < Minitest::Test
         log.flush
         client.info("plain")
         away = ActiveSupport::TaggedLogging.new(Gyre::Log::Client.new("rails", port: 1, spool: false, flush_timeout: 0, report: ->(_) {}))
-        away.info("nobody has it")
+        away.info("not stored")
         started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
         100.times { away.flush } # as Rails does after each request
         puts Process.clock_gettime(Process::CLOCK_MONOTONIC) - started < 100

@@ -81,7 +81,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
       late.write(frame("late", "info", "hello"))
       eventually { server.lines.include?("late|info|hello") }
       small.write(record(1, "x" * 1000)[-1])
-      assert_equal "ack 1\n", small.gets, "who holds little stays"
+      assert_equal "ack 1\n", small.gets, "a connection that holds little stays"
       eventually { !server.server.status[:paused] }
       said = server.lines.find { |line| line.start_with?("gyre") }
       assert_match(/\Agyre\|warn\|127\.0\.0\.1:\d+: messages that have not ended take too much memory/, said)
@@ -121,7 +121,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
     [reader, writer].each(&:close)
   end
 
-  # As a machine does that is overloaded, or a process after SIGSTOP: by its clock everybody has been silent for too long.
+  # As a machine does that is overloaded, or a process after SIGSTOP: by its clock every client has been silent for too long.
   def test_who_spoke_while_the_server_stood_still_was_not_silent
     serve(limits: { idle_timeout_s: 0.5, authentication_timeout_s: 0.5 }) do |server|
       eventually(what: "a stand-still in time") do

@@ -282,7 +282,7 @@ class Program
     Process.kill(name, @pid)
   end
 
-  # Starts anew, and waits until it serves.
+  # Restarts it, and waits until it serves.
   def restart
     former = @port
     signal("USR2")

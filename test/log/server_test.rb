@@ -121,7 +121,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
       eventually { server.lines.size == 2 }
       assert_includes server.lines, "gyre|warn|#{name}: frame cut off"
       assert_equal 1, server.lines.grep(/cut off in its first frame/).size
-      server.connect.close # somebody who only looks whether the port is open
+      server.connect.close # a probe of whether the port is open
       server.client("web").close
       assert_equal 2, server.lines.size
     end

@@ -42,7 +42,7 @@ GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines
     end
   end
 
-  # Redis accepts and says nothing: how long the one waits who is asked about does not matter here, for nobody else does.
+  # Redis accepts and is silent: how long the client waits that is asked about does not matter here, for no other one does.
   def test_while_redis_hangs_only_the_client_waits_that_it_is_asked_about
     with_patience_for_redis do |redis, server|
       client = server.connect

@@ -370,7 +370,7 @@ class LogSpoolTest < Minitest::Test
     unfinished = File.join(@folder, ".#{OTHER}.123") # killed while it made it
     Dir.mkdir(unfinished)
     File.utime(Time.now, Time.now - 3600, unfinished)
-    Dir.mkdir(File.join(@folder, ".#{ID}.124")) # somebody is making it
+    Dir.mkdir(File.join(@folder, ".#{ID}.124")) # a process is making it
     assert_empty orphans
     assert_equal [".#{ID}.124"], Dir.children(@folder)
   end

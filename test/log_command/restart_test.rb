@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The command that starts a server anew; that it does is serve_test.rb's.
+# The command that restarts a server; that it does is serve_test.rb's.
 
 require "test_helper"
 require "socket"

@@ -198,7 +198,7 @@ class LogCommandServeTest < Minitest::Test
     eventually { viewer.status["messages"] >= 9 }
     Process.kill(:USR2, pid)
     eventually do
-      viewer.status["messages"] < 9 # it counts anew
+      viewer.status["messages"] < 9 # it counts from zero again
     rescue Errno::ECONNRESET, EOFError
       nil # asked at the moment of the change
     end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Circles in who waits for whom, and what comes of them: DeadlockError when it is certain, silence when it is not.
+# Circles of fibers that wait for each other, and what comes of them: DeadlockError when it is certain, silence when it is not.
 
 require "test_helper"
 require "support/engines"
@@ -143,7 +143,7 @@ GyreTest::Engines.test_case("SchedulerDeadlockTest") do
     assert_empty said
   end
 
-  # Whoever has taken it without a block may have given it to somebody else, who gives it back.
+  # A place that is taken without a block may be given back by another task.
   def test_places_taken_without_a_block_make_a_report_and_no_alarm
     one, two = Array.new(2) { Gyre::Semaphore.new }
     _, said = capture do

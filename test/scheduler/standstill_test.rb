@@ -6,7 +6,7 @@ require "test_helper"
 require "support/engines"
 
 GyreTest::Engines.test_case("SchedulerStandstillTest") do
-  # Runs tasks until they are killed from outside by a signal that nobody else would send.
+  # Runs tasks until they are killed from outside by a signal that nothing else would send.
   # @return [String] what was said meanwhile
   def said_by(program, until_text: "only a signal")
     code = "require 'gyre'\n#{program}"

@@ -50,7 +50,7 @@ class ShowcasePageTest < Minitest::Test
     assert_operator browser.evaluate("document.querySelectorAll('#memory-line polyline')[0].points.length"), :>=, 2
   end
 
-  # The page itself notes what the bars look like, for whoever asks it from outside may come too late.
+  # The page itself notes what the bars look like, for a question from outside may come too late.
   def watch_bars(browser)
     browser.evaluate(<<~JAVASCRIPT)
       window.widthsSeen = [];
@@ -98,14 +98,14 @@ class ShowcasePageTest < Minitest::Test
     check_pause(browser, program)
   end
 
-  # Nobody looks: nothing comes. Whoever looks again sees what was missed, once.
+  # Without a reader nothing comes. A reader that comes back sees what was missed, once.
   def check_pause(browser, program)
     look_at(browser, "header")
     browser.wait_until("document.getElementById('log').dataset.state === 'paused'")
-    log(program, "while nobody looked", "debug")
-    refute browser.evaluate(row("while nobody looked"))
+    log(program, "without a reader", "debug")
+    refute browser.evaluate(row("without a reader"))
     look_at(browser, "#log")
-    browser.wait_until(row("while nobody looked"))
+    browser.wait_until(row("without a reader"))
     assert_equal 1, browser.evaluate("#{rows("error")}.length"), "came twice"
     assert_equal 0, browser.evaluate("#{rows("missing")}.length")
 

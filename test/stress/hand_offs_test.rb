@@ -8,7 +8,7 @@ require "support/engines"
 require "support/stress"
 require "timeout"
 
-# How the numbers 0 to n - 1 are dealt out to several who put them into queues.
+# How the numbers 0 to n - 1 are dealt out to several producers.
 module Dealing
   # Calls the block for each number that falls to this one of the parts.
   def dealt(count, part, parts)

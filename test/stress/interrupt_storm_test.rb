@@ -101,7 +101,7 @@ GyreTest::Engines.test_case("InterruptStormTest", backends: GyreTest::Engines::A
     skip "this Ruby does not survive Thread#raise and Thread#kill at any moment (3.4 does)" if RUBY_VERSION < "3.4"
   end
 
-  # Waits in all kinds of ways, and begins anew after each exception.
+  # Waits in all kinds of ways, and starts over after each exception.
   # @return [Integer] how many came
   def weather(scheduler, random, rounds, alone: false)
     survived = 0

@@ -109,7 +109,7 @@ module GyreTest
       files&.each(&:close!)
     end
 
-    # Moves every object that can be moved, and checks who refers to them. Ruby 3.1 has crashed in it, once in many runs of the whole
+    # Moves every object that can be moved, and checks what refers to them. Ruby 3.1 has crashed in it, once in many runs of the whole
     # suite: there it is left to rake test:stress, which moves objects all the time, in a small process.
     def move_objects
       skip "this Ruby does not compact" unless GC.respond_to?(:compact)

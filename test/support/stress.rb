@@ -10,7 +10,7 @@ module GyreTest
   module Stress
     FACTOR = Float(ENV.fetch("GYRE_STRESS", "1"))
 
-    # Who got what. Each number from 0 is to be handed over once.
+    # Which receiver got what. Each number from 0 is to be handed over once.
     class Ledger
       # @param count [Integer] how many things there are
       def initialize(count)

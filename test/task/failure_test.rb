@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# An exception that nobody awaited: reported once, with the task's name and trace; one that somebody took: not at all.
+# An unawaited exception: reported once, with the task's name and trace; an awaited one: not at all.
 
 require "test_helper"
 require "support/engines"

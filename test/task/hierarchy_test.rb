@@ -87,7 +87,7 @@ GyreTest::Engines.test_case("TaskHierarchyTest") do
       waiting = task.async("waiting") { mutex.synchronize { nil } }
       assert_match(/task "waiting": waiting for a mutex that task "owner" holds \[/, lines(task).last)
       elsewhere = Thread.new { lines(task).last }.value
-      assert_match(/task "waiting": waiting for a mutex \[/, elsewhere) # nobody can be asked from there
+      assert_match(/task "waiting": waiting for a mutex \[/, elsewhere) # no fiber can be asked from there
       owner.stop
       waiting.wait
     end

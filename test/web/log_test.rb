@@ -31,6 +31,6 @@ class WebLogTest < Minitest::Test
 
   def test_an_output_that_is_closed_ends_nothing
     @errors.close
-    Gyre::Web::Log.new(errors: @errors).error("nobody hears it")
+    Gyre::Web::Log.new(errors: @errors).error("unread")
   end
 end

@@ -9,7 +9,7 @@ require "json"
 require_relative "own_server"
 
 module Showcase
-  # Tells everybody who listens how the server is.
+  # Sends every listener the server's figures.
   class Figures
     HEADERS = {
       "content-type" => "text/event-stream",

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The showcase's log: a Gyre log server with a loop and a file of its own, clients that log to it, and somebody who follows it by the
+# The showcase's log: a Gyre log server with a loop and a file of its own, clients that log to it, and a follower by the
 # network, as `gyre log tail` does, and keeps the last lines for the pages. It begins with the first request and goes with the process.
 
 require "fileutils"
@@ -12,7 +12,7 @@ require "securerandom"
 require "tmpdir"
 
 module Showcase
-  # Everybody may use it, from any thread.
+  # May be used from any thread.
   class Logbook
     # One line of the log, and which one it is.
     Line = Struct.new(:number, :text)

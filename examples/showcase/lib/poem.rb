@@ -13,7 +13,7 @@ module Showcase
       lines = Enumerator.new do |body|
         File.foreach(TEXT, encoding: "UTF-8") do |line|
           body << line
-          sleep PAUSE_S # only this fiber waits; everybody else is served meanwhile
+          sleep PAUSE_S # only this fiber waits; all others are served meanwhile
         end
         env["rack.logger"]&.info("the poem was heard to its end")
       end

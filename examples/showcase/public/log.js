@@ -2,7 +2,7 @@
 
 import { onPress } from "./lines.js";
 
-const ROWS_KEPT = 220; // the server has 200 for who comes
+const ROWS_KEPT = 220; // the server has 200 for a new reader
 const FIELDS = ["time", "service", "severity", "message"];
 const element = (id) => document.getElementById(id);
 const count = (number) => number.toLocaleString("en");
@@ -31,7 +31,7 @@ function follow() {
     show(rows, JSON.parse(event.data));
     rows.dataset.seen = event.lastEventId;
     while (rows.childElementCount > ROWS_KEPT) rows.firstElementChild.remove();
-    if (atEnd) toEnd(rows); // who has scrolled back reads in peace
+    if (atEnd) toEnd(rows); // a reader who has scrolled back is left there
   };
   return events;
 }

@@ -14,7 +14,7 @@ prepareReadings();
 prepareUpload();
 prepareLog();
 
-// The Ruby source below each part is fetched when somebody wants to see it.
+// The Ruby source below each part is fetched when its part is opened.
 for (const details of document.querySelectorAll("details.source")) {
   details.addEventListener("toggle", async () => {
     if (details.querySelector("pre")) return;

@@ -162,7 +162,7 @@ module LoopContract
       refute loop.watching?(:file)
     end
 
-    # Whether a child is over, though nobody has waited for it (proc(5), stat).
+    # Whether a child is over, though it is not reaped (proc(5), stat).
     def ended?(pid)
       !File.directory?("/proc/self") || File.read("/proc/#{pid}/stat").match?(/\) Z /)
     end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A keyed loop in a thread that has a scheduler: they share one loop, and who waits for an event is a parked fiber.
+# A keyed loop in a thread that has a scheduler: they share one loop, and a wait for an event parks its fiber.
 require "gyre"
 
 module LoopContract

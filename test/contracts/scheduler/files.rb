@@ -191,7 +191,7 @@ module SchedulerContract
       end
     end
 
-    # What was left of it is not touched, whoever does the work.
+    # What was left of it is not touched, whatever does the work.
     def test_a_buffer_that_is_made_smaller_while_it_is_written_ends_the_write
       since_ruby "3.2" # before, there is no hook for writing
       assert_program "done\n", <<~RUBY

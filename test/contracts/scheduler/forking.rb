@@ -180,7 +180,7 @@ module SchedulerContract
     end
 
     def test_what_a_keyed_loop_watches_goes_on_in_the_daemon
-      skip "the portable loop begins anew in a daemon" if backend == "select"
+      skip "the portable loop starts over in a daemon" if backend == "select"
       with_pipe do |reader, writer|
         code = <<~RUBY
           require "gyre"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The loop as a whole: who drives it, when it ends, what leaves it, what it says of itself.
+# The loop as a whole: what drives it, when it ends, what leaves it, what it shows of itself.
 
 module SchedulerContract
   # run, run_until, wakeup, close, and exceptions that leave through them.

@@ -102,7 +102,7 @@ class LogOutputFileTest < Minitest::Test
       ticking.stop
     end
     assert_equal data, content
-    assert_operator turns, :>, 1, "nobody else had a turn"
+    assert_operator turns, :>, 1, "no other task had a turn"
   end
 
   def test_the_loop_goes_on_while_a_sync_takes_long
@@ -159,7 +159,7 @@ class LogOutputFileTest < Minitest::Test
     assert_equal 5, out.out.lines.size
   end
 
-  # Somebody removes the log or renames it, and sends HUP: only that makes room.
+  # The log is removed or renamed, and HUP sent: only that makes room.
   def test_a_full_disk_and_a_file_that_is_opened_anew
     [true, false].each do |acknowledged|
       code = <<~RUBY

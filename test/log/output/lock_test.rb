@@ -108,7 +108,7 @@ class LogOutputLockTest < Minitest::Test
     end
   end
 
-  # The old wire alone needs no journal. Nobody else can make one there either.
+  # The old wire alone needs no journal. No other process can make one there either.
   def test_in_a_folder_where_no_journal_can_be_made_the_file_is_written_to
     File.write(@path, "before\n")
     File.chmod(0o666, @path)
@@ -125,6 +125,8 @@ class LogOutputLockTest < Minitest::Test
     RUBY
     assert_equal ["", true], [out.err, out.status.success?]
     assert_equal [["a.log"], "before\none\ntwo\n"], [Dir.children(@folder), File.binread(@path)]
+  ensure
+    File.chmod(0o755, @folder) # else only root could remove it
   end
 
   private

@@ -215,7 +215,7 @@ GyreTest::Engines.test_case("LogOutputRedisTest", backends: GyreTest::Engines::N
       slow.stop.wait
       listener.close
       second = assert_raises(Gyre::Log::Output::Unavailable) { output.stored_by(self.class::ID) }
-      assert_equal first.message, second.message, "nobody tried to connect"
+      assert_equal first.message, second.message, "no connection was tried"
       output.reopen
       third = assert_raises(Gyre::Log::Output::Unavailable) { output.stored_by(self.class::ID) }
       assert_match(/refused/, third.message)

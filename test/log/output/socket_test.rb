@@ -123,7 +123,7 @@ GyreTest::Engines.test_case("LogOutputSocketTest", backends: GyreTest::Engines::
 
   def each_server
     server = TCPServer.new("127.0.0.1", 0)
-    server.setsockopt(:SOCKET, :RCVBUF, 65_536) # some machines keep 40 MB of what nobody reads
+    server.setsockopt(:SOCKET, :RCVBUF, 65_536) # some machines keep 40 MB of what is not read
     yield server, "tcp://127.0.0.1:#{server.addr[1]}"
     server.close
     Dir.mktmpdir do |folder|

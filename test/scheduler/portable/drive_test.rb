@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Who drives the portable scheduler's loop, and until when.
+# What drives the portable scheduler's loop, and until when.
 require "test_helper"
 require "support/on_portable"
 

@@ -75,7 +75,7 @@ class PortablePoolTest < Minitest::Test
       begin
         raiser.enable { scheduler.spawn { scheduler.yield.then { jobs << :first } } }
       rescue Interrupt
-        nil # it leaves through whoever drives, or through spawn
+        nil # it leaves through the driver, or through spawn
       end
       scheduler.spawn { scheduler.yield.then { jobs << :second } } # in a fiber of its own
       begin

@@ -41,10 +41,10 @@ module GyreTest
       end
     end
 
-    # What was acknowledged to whom, held against what is in the files.
+    # What was acknowledged to which client, held against what is in the files.
     class Books
       LINE = %r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|[^|]*\|[^|]*\|((\S+) (\d+) .*)\n\z}mn.freeze
-      # What a kill may leave of a line of the old wire before its message can be told; whoever comes next gives it its end.
+      # What a kill may leave of a line of the old wire before its message is known; the next server ends it.
       TORN = %r{\A(?:[\d/: ]{0,19}|\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|[^|]*(?:\|[^|]*(?:\|(?:o|ol|old\S*(?: \d*)?)?)?)?)\n\z}n.freeze
       SERVERS_OWN = %r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|gyre\|}n.freeze
 
@@ -84,7 +84,7 @@ module GyreTest
           io = File.open(path, "rb")
           io = Zlib::GzipReader.new(io) if path.end_with?(".gz")
           begin
-            # Nobody ends the torn line of a file that was renamed before the next server came.
+            # The torn line stays without an end in a file that was renamed before the next server came.
             io.each_line("\n") { |line| take("#{line.b.chomp("\n")}\n", path) }
           rescue Zlib::Error => error
             @faults << "#{path} is damaged: #{error.message}"
@@ -105,7 +105,7 @@ module GyreTest
       def take(line, path)
         return if SERVERS_OWN.match?(line) || TORN.match?(line)
 
-        match = LINE.match(line) or return @faults << "#{path} has a line that nobody wrote: #{shown(line)}"
+        match = LINE.match(line) or return @faults << "#{path} has a line that was never sent: #{shown(line)}"
         _, message, writer, number = *match
         number = number.to_i
         return if message != Message.line(writer, number) && differs(message, writer, number, "#{path}: #{shown(line)}")
@@ -114,7 +114,7 @@ module GyreTest
         @stored += 1
       end
 
-      # A line of the old wire may be torn by a kill; whoever comes next gives it its end.
+      # A line of the old wire may be torn by a kill; the next server ends it.
       def differs(message, writer, number, where)
         torn = writer.start_with?("old") && Message.line(writer, number).start_with?(message)
         @faults << "a message was changed, #{where}" unless torn

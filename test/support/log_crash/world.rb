@@ -65,7 +65,7 @@ module GyreTest
 
       # --- addresses ---
 
-      # Bound, but not listening, so that nobody else gets the port while the server is away; with REUSEADDR the server may have it.
+      # Bound, but not listening, so that no other process gets the port while the server is away; with REUSEADDR the server may have it.
       def take_ports
         @placeholder = Socket.new(:INET, :STREAM)
         @placeholder.setsockopt(:SOCKET, :REUSEADDR, true)
@@ -131,7 +131,7 @@ module GyreTest
         @random.rand(2).zero? ? kill(-family.pid) : kill([family.pid, *family.children].sample(random: @random))
       end
 
-      # The server is away until everybody has a spool; when it is back they begin to send it, and are killed over that.
+      # The server is away until every writer has a spool; when it is back they begin to send it, and are killed over that.
       def outage
         bury_server(kill(@server)) if @server
         wait_for(0.4) { hear || spools.size > 3 }
@@ -328,11 +328,11 @@ module GyreTest
         File.write(@stop, "")
         start_server
         await_writers
-        # Whoever comes last brings what the dead have left.
+        # The last writer brings what the killed ones have left.
         Plan::SERVICES.each { |service| start_writer(Plan::LAST_WRITER.merge(service: service)) }
         start_writer(Plan::LAST_WRITER.merge(service: "old", old: true))
         await_writers
-        @books.faults << "nobody has adopted #{spools.join(", ")}" unless spools.empty?
+        @books.faults << "left without adoption: #{spools.join(", ")}" unless spools.empty?
         end_server
       end
 

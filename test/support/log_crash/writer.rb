@@ -11,7 +11,7 @@ module GyreTest
     #   pid 123             a fork of it
     #   ack w1.0 17         all up to the 17th of this writer is acknowledged
     #   closed w1.0 20      its client was closed after the 20th
-    #   sent old1.0 20      the same on the old wire, where nobody acknowledges anything
+    #   sent old1.0 20      the same on the old wire, which has no acknowledgements
     class Writer
       ADOPTION_S = 60
 
@@ -72,8 +72,8 @@ module GyreTest
         (1..@settings.fetch(:messages)).each do |number|
           break if number % 16 == 1 && File.exist?(@settings.fetch(:stop)) && !@settings[:last]
 
-          # Nobody wants these; their numbers are acknowledged all the same.
-          @client.log("trace", "nobody reads this") if random.rand(50).zero?
+          # These are dropped; their numbers are acknowledged all the same.
+          @client.log("trace", "never written") if random.rand(50).zero?
           @client.log("info", Message.text(writer, number))
           @counts[writer] = number
           sleep(random.rand * @settings.fetch(:pause_s)) if random.rand(12).zero?
