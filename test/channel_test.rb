@@ -21,7 +21,7 @@ GyreTest::Engines.test_case("ChannelTest") do
     assert_empty channel
   end
 
-  def test_who_sends_waits_while_it_is_full
+  def test_a_send_waits_while_it_is_full
     Gyre.run do |task|
       channel = Gyre::Channel.new(2)
       sent = []
@@ -115,7 +115,7 @@ GyreTest::Engines.test_case("ChannelTest") do
     end
   end
 
-  def test_who_is_stopped_while_he_sends_leaves_nothing_behind
+  def test_a_task_that_is_stopped_while_it_sends_leaves_nothing_behind
     Gyre.run do |task|
       channel = Gyre::Channel.new
       stopped = task.async { channel.send(:never) }

@@ -7,7 +7,7 @@ require "support/engines"
 require "gyre"
 
 GyreTest::Engines.test_case("ConditionTest") do
-  def test_a_signal_wakes_everybody_with_its_value
+  def test_a_signal_wakes_every_waiter_with_its_value
     condition = Gyre::Condition.new
     Gyre.run do |task|
       waiting = Array.new(3) { task.async { condition.wait } }
@@ -19,7 +19,7 @@ GyreTest::Engines.test_case("ConditionTest") do
     end
   end
 
-  def test_a_signal_that_nobody_waits_for_is_gone
+  def test_a_signal_without_a_waiter_is_lost
     condition = Gyre::Condition.new
     condition.signal(:early)
     Gyre.run { assert_nil condition.wait(0.01) }
@@ -43,7 +43,7 @@ GyreTest::Engines.test_case("ConditionTest") do
     end
   end
 
-  def test_who_is_stopped_waits_no_more
+  def test_a_task_that_is_stopped_waits_no_more
     condition = Gyre::Condition.new
     Gyre.run do |task|
       task.async { condition.wait }.stop.wait
@@ -51,7 +51,7 @@ GyreTest::Engines.test_case("ConditionTest") do
     end
   end
 
-  def test_who_waits_again_waits_for_the_next_signal
+  def test_a_task_that_waits_again_waits_for_the_next_signal
     condition = Gyre::Condition.new
     heard = []
     Gyre.run do |task|

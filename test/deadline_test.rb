@@ -188,7 +188,7 @@ GyreTest::Engines.test_case("DeadlineTest") do
     end
   end
 
-  def test_a_late_child_that_nobody_waits_for_is_reported
+  def test_a_late_child_without_a_waiter_is_reported
     _out, err = capture do
       Gyre.run { |task| Gyre.with_deadline(0.01, name: "alone") { task.async("child") { sleep } } }
     end

@@ -71,7 +71,7 @@ class EndpointTest < Minitest::Test
     assert_includes error.message, "write udp://host:port"
   end
 
-  def test_addresses_for_datagrams_are_read_for_those_who_ask
+  def test_addresses_for_datagrams_are_read_where_they_are_asked_for
     udp = Gyre::Endpoint.parse("udp://[::1]:514", transports: %i[tcp udp])
     assert_equal [:udp, "::1", 514, "udp://[::1]:514"], [udp.transport, udp.host, udp.port, udp.to_s]
     file = Gyre::Endpoint.parse("unixgram:///run/log?mode=0666", transports: %i[unixgram])

@@ -125,7 +125,7 @@ class ExamplesTest < Minitest::Test
     end
   end
 
-  def test_name_resolution_stops_nobody
+  def test_name_resolution_stops_no_other_task
     each_run("name_resolution") do |out|
       assert_equal 5, out.scan("localhost is").size
       assert_at_once(/5 names in ([\d.]+) s/, out, 2.5)

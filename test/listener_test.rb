@@ -36,7 +36,7 @@ class ListenerTest < Minitest::Test
     listen("127.0.0.1:0", &:close)
   end
 
-  def test_the_mode_is_set_before_anybody_can_connect
+  def test_the_mode_is_set_before_a_client_can_connect
     in_folder do |path|
       listen("unix://#{path}?mode=0600") { assert_equal 0o600, File.stat(path).mode & 0o777 }
     end

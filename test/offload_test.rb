@@ -62,7 +62,7 @@ GyreTest::Engines.test_case("OffloadTest") do
     assert_raises(IOError) { in_fiber { Gyre::Offload.call { raise IOError } } }
   end
 
-  def test_work_that_nobody_waits_for_any_more_is_ended
+  def test_work_without_a_waiter_is_ended
     in_fiber do |scheduler|
       state = nil
       fiber = scheduler.spawn do

@@ -29,7 +29,7 @@ GyreTest::Engines.test_case("PriorityQueueTest") do
     assert_nil queue.pop
   end
 
-  def test_one_who_is_stopped_leaves_the_item_to_the_next
+  def test_a_waiter_that_is_stopped_leaves_the_item_to_the_next
     Gyre.run do |task|
       queue = Gyre::PriorityQueue.new
       stopped = task.async { queue.pop(priority: 1) }

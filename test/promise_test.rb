@@ -7,7 +7,7 @@ require "support/engines"
 require "gyre"
 
 GyreTest::Engines.test_case("PromiseTest") do
-  def test_all_who_wait_get_the_value_and_so_do_those_who_come_later
+  def test_all_waiters_get_the_value_and_so_do_later_ones
     Gyre.run do |task|
       promise = Gyre::Promise.new
       waiting = Array.new(3) { task.async { promise.wait } }

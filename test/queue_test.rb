@@ -46,7 +46,7 @@ GyreTest::Engines.test_case("QueueTest") do
     assert_nil Thread.new { queue.pop(timeout: 0.01) }.value
   end
 
-  def test_close_lets_the_rest_be_taken_and_nobody_push
+  def test_close_lets_the_rest_be_taken_and_ends_pushing
     queue = Gyre::Queue.new([1])
     assert_same queue, queue.close
     assert_predicate queue, :closed?
@@ -54,7 +54,7 @@ GyreTest::Engines.test_case("QueueTest") do
     assert_equal [1, nil, nil], [queue.pop, queue.pop, queue.pop(timeout: 5)]
   end
 
-  def test_close_wakes_everybody_who_waits
+  def test_close_wakes_every_waiter
     queue = Gyre::Queue.new
     Gyre.run do |task|
       waiting = Array.new(3) { task.async { queue.pop } }

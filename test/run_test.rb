@@ -221,7 +221,7 @@ GyreTest::Engines.test_case("RunTest") do
     assert unwound
   end
 
-  def test_exit_in_a_task_that_somebody_waits_for_is_not_lost
+  def test_exit_in_an_awaited_task_is_not_lost
     error = assert_raises(SystemExit) { Gyre.run { |task| task.async { exit 5 }.wait && sleep } }
     assert_equal 5, error.status
   end
@@ -395,7 +395,7 @@ GyreTest::Engines.test_case("RunTest") do
     RUBY
   end
 
-  def test_a_signal_that_nobody_rescues_ends_the_program_after_ensure
+  def test_a_signal_that_is_not_rescued_ends_the_program_after_ensure
     { INT: /Interrupt/, TERM: // }.each do |signal, said|
       lines, status, err = signalled(signal, waiting)
       assert_equal [%w[unwound], Signal.list[signal.to_s]], [lines, status.termsig], err

@@ -103,7 +103,7 @@ GyreTest::Engines.test_case("SemaphoreTest") do
     assert_equal 0, semaphore.count
   end
 
-  def test_who_is_stopped_while_waiting_takes_no_place
+  def test_a_task_that_is_stopped_while_waiting_takes_no_place
     semaphore = Gyre::Semaphore.new
     Gyre.run do |task|
       semaphore.acquire
@@ -182,7 +182,7 @@ GyreTest::Engines.test_case("SemaphoreTest") do
     end
   end
 
-  def test_more_places_are_given_to_those_who_wait
+  def test_more_places_are_given_to_the_waiters
     Gyre.run do |task|
       semaphore = Gyre::Semaphore.new(1)
       running = 0

@@ -40,7 +40,7 @@ GyreTest::Engines.test_case("TestingTest", backends: GyreTest::Engines::ALL) do
     assert_equal [[:tick, 7], [:quick, 10], [:tick, 14], [:middle, 20], [:tick, 21], [:slow, 30]], log
   end
 
-  def test_the_time_stands_still_while_nobody_waits
+  def test_the_time_stands_still_while_no_task_waits
     simulate do
       before = Gyre::Testing.now
       nil until Process.clock_gettime(Process::CLOCK_MONOTONIC, :millisecond) % 7 == 3
@@ -110,7 +110,7 @@ GyreTest::Engines.test_case("TestingTest", backends: GyreTest::Engines::ALL) do
     orders.each { |log| assert_equal((0..4).to_h { |number| [number, 4] }, log.tally) }
   end
 
-  def test_who_starts_a_task_goes_on_before_all_others
+  def test_a_task_that_starts_another_goes_on_before_all_others
     10.times do |seed|
       log = []
       simulate(seed: seed) do |task|
@@ -186,7 +186,7 @@ GyreTest::Engines.test_case("TestingTest", backends: GyreTest::Engines::ALL) do
     assert_equal "Gyre::Testing: seed 12345 (GYRE_SEED=12345 repeats this order)\n", err
   end
 
-  def test_the_seed_is_printed_with_a_failure_that_nobody_waits_for_and_not_for_a_skip
+  def test_the_seed_is_printed_with_an_unawaited_failure_and_not_for_a_skip
     _, err = capture { simulate(seed: 4) { |task| task.async { raise "child" } && nil } }
     assert_match(/child.*^Gyre::Testing: seed 4 \(/m, err)
     _, err = capture { assert_raises(Minitest::Skip) { simulate(seed: 3) { raise Minitest::Skip, "skipped" } } }

@@ -7,7 +7,7 @@ require "support/engines"
 require "gyre"
 
 GyreTest::Engines.test_case("WaitersTest") do
-  def test_the_one_who_waits_longest_is_woken_first
+  def test_the_longest_waiter_is_woken_first
     order = []
     waiters = Gyre::Waiters.new
     Gyre.run do |task|
@@ -29,13 +29,13 @@ GyreTest::Engines.test_case("WaitersTest") do
     assert_equal 3, woken
   end
 
-  def test_nobody_parks_when_there_is_nothing_to_wait_for
+  def test_no_fiber_parks_when_there_is_nothing_to_wait_for
     waiters = Gyre::Waiters.new
     Gyre.run { assert(waiters.wait { false }) }
     assert_equal 0, waiters.size
   end
 
-  def test_who_runs_out_of_time_is_not_among_them_any_more
+  def test_a_waiter_out_of_time_is_not_among_them_any_more
     waiters = Gyre::Waiters.new
     Gyre.run { refute(waiters.wait(0.001) { true }) }
     assert_equal 0, waiters.size

@@ -38,7 +38,7 @@ GyreTest::Engines.test_case("WatchdogTest") do
     end
   end
 
-  def test_it_reports_who_computes_while_he_does_and_says_when_it_is_over
+  def test_it_reports_what_computes_while_it_does_and_when_it_is_over
     place = nil
     watched do |task|
       task.async("resize") { compute_until(/has held the loop/) && (place = __LINE__) }.wait

@@ -60,7 +60,7 @@ GyreTest::Engines.test_case("AsyncRunningTest", backends: GyreTest::Engines::ALL
     RUBY
   end
 
-  def test_an_exception_of_a_task_reaches_who_waits_and_the_rest_goes_on
+  def test_an_exception_of_a_task_reaches_its_waiter_and_the_rest_goes_on
     assert_prints "caught boom, the other: 7\n", <<~RUBY
       Async do |task|
         other = task.async { sleep(0.02) and 7 }

@@ -131,7 +131,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert_equal [IO::READABLE], @steps
   end
 
-  def test_transfer_goes_to_the_loop_and_queues_nobody
+  def test_transfer_goes_to_the_loop_and_queues_no_fiber
     @selector.push(fiber = Fiber.new { loop { @steps << @selector.transfer } })
     2.times { @selector.select(0) }
     assert_empty @steps
@@ -188,7 +188,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert_equal 0, @selector.select(0), "the wait has ended"
   end
 
-  def test_an_exception_leaves_through_select_and_nobody_else_is_lost
+  def test_an_exception_leaves_through_select_and_no_other_fiber_is_lost
     2.times { |index| @selector.push(Fiber.new { index.zero? ? raise("boom") : @steps << :queued }) }
     start { wait_for(@near) and raise "boom too" }
     start { @steps << wait_for(@near) }
@@ -336,7 +336,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     Tempfile.create { |file| assert_equal IO::WRITABLE, run_in_fiber { wait_for(file, IO::WRITABLE) } }
   end
 
-  def test_one_who_is_entered_for_another_reason_gets_false
+  def test_a_wait_that_is_entered_for_another_reason_gets_false
     fiber = start { @steps << wait_for(@near) }
     fiber.transfer
     assert_equal [false], @steps
@@ -360,7 +360,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert_equal [:ended], @steps
   end
 
-  def test_a_number_that_means_another_io_now_is_watched_anew
+  def test_a_number_that_means_another_io_now_is_watched_again
     run_in_fiber do
       @far.write("x")
       wait_for(@near)
@@ -376,7 +376,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert_equal [IO::READABLE, IO::READABLE], @steps
   end
 
-  def test_one_who_waits_for_an_io_that_is_closed_finds_out
+  def test_a_wait_for_an_io_ends_when_it_is_closed
     fiber = start { @steps << assert_raises(IOError) { wait_for(@near) }.class }
     @near.close
     eventually { @selector.select(1).then { !fiber.alive? } }
@@ -517,7 +517,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert_equal(-1, status.pid)
   end
 
-  def test_one_who_waits_for_a_child_and_is_entered_gets_false
+  def test_a_wait_for_a_child_that_is_entered_gets_false
     pid = spawn("sleep 60")
     fiber = start { @steps << @selector.process_wait(Fiber.current, pid, 0) }
     fiber.transfer
@@ -575,7 +575,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert_equal [IO::READABLE], @steps
   end
 
-  def test_fibers_that_nobody_else_holds_survive_the_collector
+  def test_fibers_without_another_reference_survive_the_collector
     20.times { start { @steps << wait_for(@near) } }
     20.times { @selector.push(Fiber.new { @steps << :queued }) }
     3.times { GC.start }

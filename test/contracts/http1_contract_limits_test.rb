@@ -112,7 +112,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
     end
   end
 
-  define_method(:test_the_time_for_a_head_begins_anew_with_each_request) do
+  define_method(:test_the_time_for_a_head_begins_again_with_each_request) do
     serve(hello, limits: { head_timeout_s: 2 }) do |served|
       client = connect(served)
       3.times do

@@ -576,7 +576,7 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     end
   end
 
-  define_method(:test_rack_protocol_that_nobody_offered_is_a_500) do
+  define_method(:test_a_rack_protocol_that_was_not_offered_is_a_500) do
     serve(->(_env) { [200, { "rack.protocol" => "echo" }, ->(stream) { stream.write("no") }] }) do |served|
       client = connect(served)
       assert_equal 500, client.get(connection: "upgrade", upgrade: "chess").status

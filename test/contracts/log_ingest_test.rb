@@ -228,7 +228,7 @@ class LogIngestContractTest < Minitest::Test
     assert_equal [7, 1], [session.received, ingest.filtered]
   end
 
-  def test_a_full_sink_takes_what_streams_bring_and_drops_what_nobody_can_hold_back
+  def test_a_full_sink_takes_what_streams_bring_and_drops_what_cannot_be_held_back
     full = ingest.sink(bound: 100)
     ingest.route(nil, nil, [full])
     feed(frame("x" * 100))
@@ -275,7 +275,7 @@ class LogIngestContractTest < Minitest::Test
     assert_equal 18, session.received
   end
 
-  def test_of_whom_it_is_not_known_what_a_sink_has_it_gets_nothing
+  def test_of_a_client_of_which_it_is_not_known_what_a_sink_has_it_gets_nothing
     known, unknown = ingest.sink, ingest.sink
     ingest.route("web", nil, [known])
     ingest.route(nil, nil, [unknown])

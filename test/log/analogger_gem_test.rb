@@ -69,7 +69,7 @@ class LogAnaloggerGemTest < Minitest::Test
     assert_empty messages - ["before", "lost, as always", "lost, too", "kept 1", "kept 2"]
   end
 
-  def test_its_client_is_not_disturbed_when_our_server_starts_anew
+  def test_its_client_is_not_disturbed_when_our_server_restarts
     server = log_server(GYRE)
     client = log_client(ANALOGGER, server.folder, server.port)
     client.log(*(1..20).map { |number| "message #{number}" })

@@ -72,7 +72,7 @@ class LogBacklogTest < Minitest::Test
     assert_predicate backlog, :empty?
   end
 
-  def test_what_nobody_sent_cannot_be_acknowledged
+  def test_what_was_not_sent_cannot_be_acknowledged
     backlog = backlog()
     @outbox.append("info", "m")
     backlog.give

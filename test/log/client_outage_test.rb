@@ -434,7 +434,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
-  def test_who_closes_sends_first_what_others_have_left
+  def test_a_client_that_closes_sends_first_what_others_have_left
     server(start: false) do |server|
       Array.new(3) { client(server).tap { |client| log(client, 0...3) } }.each(&:close)
       assert_equal 3, spools.size

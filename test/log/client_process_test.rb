@@ -286,7 +286,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
     end
   end
 
-  def test_a_client_that_nobody_has_any_more_sends_and_ends
+  def test_a_client_without_references_sends_and_ends
     GyreTest::FakeLogServer.open do |server|
       out = run_client(server, <<~'RUBY')
         log.info("kept")

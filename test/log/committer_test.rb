@@ -133,7 +133,7 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
     end
   end
 
-  def test_who_has_nothing_in_any_sink_is_acknowledged_too
+  def test_a_client_with_nothing_in_any_sink_is_acknowledged_too
     with_committer(interval: 60) do |committer, _, output|
       session = new_session("a")
       session.intake.receive(9)

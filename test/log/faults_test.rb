@@ -198,7 +198,7 @@ class LogFaultsTest < Minitest::Test
     assert_equal %w[through last], ours
   end
 
-  def test_10_standard_output_that_nobody_reads_for_a_while_is_no_end_of_the_server
+  def test_10_standard_output_that_is_not_read_for_a_while_does_not_end_the_server
     messages = Array.new(400) { |number| "#{number} #{"x" * 1000}" }
     theirs, ours = both do |peer|
       IO.pipe do |reader, writer|

@@ -35,7 +35,7 @@ class LogGreetingTest < Minitest::Test
     end
   end
 
-  def test_words_that_nobody_knows_are_wrong
+  def test_unknown_words_are_wrong
     assert_equal "unknown protocol version 12", read("web", "authentication/12 tail")
     ["", " client=", " client=#{"g" * 32}", " client=#{"a" * 33}", " tail status"].each do |words|
       assert_equal "malformed authentication", read("web", "authentication/2#{words}"), words

@@ -44,7 +44,7 @@ class LogJournalTest < Minitest::Test
     refute_predicate open_journal, :used?
   end
 
-  def test_it_belongs_to_one_also_after_it_was_made_anew
+  def test_it_belongs_to_one_also_after_it_was_made_again
     open_journal.compact(0)
     error = assert_raises(ArgumentError) do
       Journal.new(@path, nil, Gyre::Log::Output::Lock.new("a.log", nil, 0))
@@ -85,7 +85,7 @@ class LogJournalTest < Minitest::Test
     assert_equal [8, batch({ ID => 5 })], [open_journal.torn_bytes, open_journal.open_batch]
   end
 
-  def test_compaction_keeps_everybody_and_forgets_the_long_unseen
+  def test_compaction_keeps_every_client_but_the_long_unseen
     journal = open_journal
     [[ID, 1, 0], [OTHER, 2, 29 * DAY_S]].each { |id, seq, time| journal.append(batch({ id => seq }, time: time)) && journal.settle(true) }
     journal.compact(29 * DAY_S)

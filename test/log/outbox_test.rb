@@ -165,7 +165,7 @@ class LogOutboxTest < Minitest::Test
     trap(:USR1, before || "DEFAULT")
   end
 
-  def test_a_child_sees_that_it_was_forked_and_begins_anew
+  def test_a_child_sees_that_it_was_forked_and_starts_over
     skip "no fork here" unless Process.respond_to?(:fork)
     box = outbox
     box.append("info", "parent")

@@ -36,7 +36,7 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
   end
 
   # A connection with several services waits as a whole; one with others does not.
-  def test_a_full_queue_stops_who_brings_more_for_it
+  def test_a_full_queue_stops_connections_that_bring_more_for_it
     reader, writer = full_pipe
     serve(logs: [stuck(writer, queue: 50_000)]) do |server|
       mixed = server.client("mixed")
@@ -59,7 +59,7 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
     [reader, writer].each(&:close)
   end
 
-  def test_where_it_drops_nobody_waits_and_it_is_counted_and_told
+  def test_where_it_drops_no_client_waits_and_it_is_counted_and_reported
     reader, writer = full_pipe
     serve(logs: [stuck(writer, queue: 20_000, when_full: "drop")]) do |server|
       client = acknowledged(server, "stuck")

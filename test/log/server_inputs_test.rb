@@ -91,7 +91,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
   end
 
   # In two packets: an account of what is incomplete that went below zero would look like a full memory for ever.
-  def test_a_line_of_json_that_the_library_refuses_costs_nobody_anything
+  def test_a_line_of_json_that_the_library_refuses_costs_no_other_message
     serve("tcp://127.0.0.1:0", type: "json") do |server, endpoint|
       other = server.connect(endpoint)
       client = server.connect(endpoint)
@@ -170,7 +170,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     end
   end
 
-  def test_others_are_not_served_and_harm_nobody
+  def test_others_are_not_served_and_do_no_harm
     with_certificates do |tls, certificates|
       GyreTest::LogServer.open(tls: tls, limits: { authentication_timeout_s: 0.5 }) do |server|
         stranger = certificates.issue("stranger", by: "elsewhere")

@@ -89,7 +89,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
     end
   end
 
-  def test_who_is_silent_for_too_long_has_to_go_but_not_who_only_listens
+  def test_a_client_that_is_silent_for_too_long_has_to_go_but_not_a_listener
     serve(limits: { idle_timeout_s: 0.2 }) do |server|
       follower = server.client("", words: "authentication/2 tail")
       silent = server.client("silent")
@@ -102,7 +102,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
     end
   end
 
-  def test_who_is_not_read_is_not_silent
+  def test_a_client_that_is_not_read_is_not_silent
     reader, writer = IO.pipe
     fill(writer)
     serve(logs: [{ services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}" }],
@@ -122,7 +122,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
   end
 
   # As a machine does that is overloaded, or a process after SIGSTOP: by its clock every client has been silent for too long.
-  def test_who_spoke_while_the_server_stood_still_was_not_silent
+  def test_a_client_that_sent_while_the_server_stood_still_was_not_silent
     serve(limits: { idle_timeout_s: 0.5, authentication_timeout_s: 0.5 }) do |server|
       eventually(what: "a stand-still in time") do
         speaker, late = server.client("speaker"), server.connect
@@ -186,7 +186,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
   end
 
   # The disk may be full for days.
-  def test_who_comes_again_and_again_while_nothing_is_read_leaves_nothing_behind
+  def test_a_client_that_comes_again_and_again_while_nothing_is_read_leaves_nothing_behind
     reader, writer = IO.pipe
     reading = []
     read_on = -> { reading << Thread.new { loop { reader.readpartial(1_000_000) } } } # until the server has ended

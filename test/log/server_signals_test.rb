@@ -14,7 +14,7 @@ require "support/engines"
 require "support/redis_server"
 
 GyreTest::Engines.test_case("LogServerSignalsTest", backends: GyreTest::Engines::NATIVE.first(1)) do
-  def test_files_that_were_renamed_are_opened_anew
+  def test_files_that_were_renamed_are_reopened
     serve do |server|
       client = server.client("web")
       client.write(frame("web", "info", "before"))

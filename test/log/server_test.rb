@@ -127,7 +127,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_who_says_only_that_he_has_said_all_hears_that_his_frame_is_cut_off
+  def test_a_half_closed_client_is_told_its_frame_was_truncated
     serve do |server|
       records = "authentication/2 client=#{"0" * 32}"
       { server.client("web") => frame("web", "info", "hello")[0..-3], server.connect => "0023",
@@ -295,7 +295,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_words_that_nobody_knows_are_refused
+  def test_unknown_words_are_refused
     serve do |server|
       { "authentication/3 client=#{id}" => "unknown protocol version 3", "authentication/2" => "malformed authentication",
         "authentication/2 client=abc" => "malformed authentication", "authentication/2 follow" => "malformed authentication" }.each do |words, error|
@@ -352,7 +352,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
   end
 
   # An acknowledged message that nothing wrote would be lost.
-  def test_severities_that_nobody_knows_and_messages_that_repeat_are_written
+  def test_unknown_severities_and_messages_that_repeat_are_written
     Dir.mktmpdir do |folder|
       GyreTest::LogServer.open(folder: folder, default_log: "#{folder}/log") do |server|
         client = server.client("web")

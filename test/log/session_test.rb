@@ -68,7 +68,7 @@ class LogSessionTest < Minitest::Test
   end
 
   # Another server may have stored something for it meanwhile.
-  def test_where_the_output_is_shared_a_client_that_comes_again_is_asked_about_anew
+  def test_where_the_output_is_shared_a_client_that_comes_again_is_asked_about_again
     Gyre.run do
       table = sessions(shared: ->(_) { true })
       assert_nil table.find("a", connection = Listening.new(0))
@@ -110,7 +110,7 @@ class LogSessionTest < Minitest::Test
     end
   end
 
-  def test_who_has_left_before_the_answer_has_no_session
+  def test_a_client_that_left_before_the_answer_has_no_session
     Gyre.run do
       table = sessions(shared: ->(_) { true })
       table.find("a", connection = Listening.new(nil))
@@ -127,7 +127,7 @@ class LogSessionTest < Minitest::Test
     assert_same first, come_and_go(table, "a")
   end
 
-  def test_nobody_is_forgotten_who_is_there_or_not_durable_yet
+  def test_no_client_is_forgotten_that_is_there_or_not_durable_yet
     table = sessions(limit: 2)
     table.find("a", Listening.new(0))
     come_and_go(table, "b").intake.received = 1

@@ -21,7 +21,7 @@ GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines
     end
   end
 
-  def test_while_redis_is_away_nobody_is_let_in_and_nothing_is_lost
+  def test_while_redis_is_away_no_client_is_let_in_and_nothing_is_lost
     with_servers do |redis, first, second|
       send_records(first, 1..10)
       redis.kill

@@ -43,7 +43,7 @@ class LogCommandReopenTest < Minitest::Test
     end
   end
 
-  def test_a_file_that_cannot_be_opened_anew_is_told
+  def test_a_file_that_cannot_be_reopened_is_reported
     server = log_server(GYRE)
     client(server) do |client|
       client.info("one")

@@ -39,13 +39,13 @@ class LogCommandSendTest < Minitest::Test
     assert_equal [1, said], [output.status.exitstatus, output.err]
   end
 
-  def test_nobody_there
+  def test_no_server_there
     output = send_to(GyreTest::LogPeers.free_port, "--within", "0.2", "backup", "info", "x")
     assert_equal 1, output.status.exitstatus
     assert_match(/\Agyre log send: no server listens on tcp.*\n\z/, output.err)
   end
 
-  def test_that_nobody_is_there_is_told_at_once_unless_it_is_said_how_long_to_wait
+  def test_a_missing_server_is_reported_at_once_unless_a_time_to_wait_is_given
     port = GyreTest::LogPeers.free_port
     command = [ENVIRONMENT, *GYRE.server, "send", "-p", port.to_s]
     took = duration_s { assert_match(/no server listens on tcp/, run_program(*command, "backup", "info", "x").err) }
@@ -148,7 +148,7 @@ class LogCommandSendTest < Minitest::Test
     assert_match(/does not accept the key\. Put it into GYRE_LOG_KEY/, output.err)
   end
 
-  def test_a_certificate_that_nobody_here_knows
+  def test_an_unknown_certificate
     server = log_server(GYRE, start: false)
     certificates = server.start_with_tls
     output = send_to(server.port, "--tls", certificates.authority("stranger"), "backup", "info", "x")

@@ -98,7 +98,7 @@ class LogCommandServeTest < Minitest::Test
     refute_path_exists File.join(folder, "pid")
   end
 
-  def test_hup_opens_the_files_anew
+  def test_hup_reopens_the_files
     server = start_server
     log(server, "one")
     eventually { server.messages == ["one"] }
@@ -112,7 +112,7 @@ class LogCommandServeTest < Minitest::Test
     assert_equal "gyre log: reopened 1 file (HUP)\n", server.read("err").lines.last
   end
 
-  def test_usr2_starts_anew_with_the_same_process_and_pidfile
+  def test_usr2_restarts_with_the_same_process_and_pidfile
     server = start_server({ "pidfile" => "log.pid" })
     log(server, "one")
     server.configure("default_log" => "other.log")
@@ -221,7 +221,7 @@ class LogCommandServeTest < Minitest::Test
   end
 
   # $(gyre log -x) in a shell.
-  def test_a_daemon_lets_go_of_who_reads_what_its_command_prints
+  def test_a_daemon_lets_go_of_the_reader_of_what_its_command_prints
     command = IO.popen([{ "GYRE_LOG_KEY" => nil }, *GYRE.server, "-x", "-p", "0", { chdir: log_folder, err: File::NULL }])
     pid = command.gets[/\APID (\d+)\n\z/, 1].to_i
     assert command.wait_readable(45), "standard output is still open"

@@ -110,7 +110,7 @@ class LogCommandTailTest < Minitest::Test
     end
   end
 
-  def test_it_ends_when_nobody_reads
+  def test_it_ends_without_a_reader
     with_subprocess(*tail) do |pid, out, err|
       until_it_follows(out)
       out.close

@@ -99,7 +99,7 @@ GyreTest::Engines.test_case("SchedulerDeadlockTest") do
     assert_equal [0, 0], [one.count, two.count]
   end
 
-  def test_all_who_hold_a_semaphore_want_another_place_in_it
+  def test_all_holders_of_a_semaphore_want_another_place_in_it
     semaphore = Gyre::Semaphore.new(2)
     links = deadlock do |task|
       2.times { |index| nested(task, "t#{index}", semaphore, semaphore) }
@@ -158,7 +158,7 @@ GyreTest::Engines.test_case("SchedulerDeadlockTest") do
     assert_match(/task "a" is waiting for a place in a semaphore of 1 that task "b" holds at /, said)
   end
 
-  def test_who_holds_places_that_go_from_hand_to_hand_is_not_known
+  def test_the_holders_of_places_that_go_from_hand_to_hand_are_unknown
     semaphore = Gyre::Semaphore.new
     assert_equal [], semaphore.holders
     semaphore.acquire
@@ -182,7 +182,7 @@ GyreTest::Engines.test_case("SchedulerDeadlockTest") do
     end
   end
 
-  def test_no_alarm_for_those_who_wait_for_a_thread_or_a_signal
+  def test_no_alarm_for_waits_for_a_thread_or_a_signal
     queue = Thread::Queue.new
     signals = Thread::Queue.new
     before = trap("USR1") { signals.push(:usr1) }
@@ -212,7 +212,7 @@ GyreTest::Engines.test_case("SchedulerDeadlockTest") do
     end
   end
 
-  def test_a_report_and_no_alarm_while_somebody_waits_for_a_thread_who_could_end_it
+  def test_a_report_and_no_alarm_while_a_wait_for_a_thread_could_end_it
     control = Thread::Queue.new
     unstuck = nil
     _, said = capture do

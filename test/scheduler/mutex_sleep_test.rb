@@ -38,7 +38,7 @@ GyreTest::Engines.test_case("SchedulerMutexSleepTest") do
     end
   end
 
-  def test_who_has_it_meanwhile_keeps_it_to_the_end_also_when_more_comes
+  def test_its_owner_meanwhile_keeps_it_to_the_end_also_when_more_comes
     order = []
     Gyre.run do |task|
       waiter = task.async do

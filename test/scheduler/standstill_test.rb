@@ -52,7 +52,7 @@ GyreTest::Engines.test_case("SchedulerStandstillTest") do
     assert_equal 2, said.scan("is waiting for a queue to be filled").size
   end
 
-  def test_silence_where_somebody_sleeps_or_listens_to_signals_or_another_thread_is_there
+  def test_silence_where_a_task_sleeps_or_listens_to_signals_or_another_thread_is_there
     two = "2.times { task.async { Thread::Queue.new.pop } };"
     ["#{two} task.async { sleep }", "#{two} Gyre.signals('USR1')", "#{two} Thread.new { sleep }", "#{two} task.after(60) {}",
      "#{two} task.async { IO.pipe.first.read }", "task.async { task.async { Thread::Queue.new.pop }.wait }.wait"].each do |tasks|

@@ -34,7 +34,7 @@ GyreTest::Engines.test_case("SchedulerTCPSocketTest", backends: GyreTest::Engine
     assert_equal ["localhost"], resolved
   end
 
-  def test_who_asks_for_the_fast_way_gets_it
+  def test_the_fast_way_is_taken_where_it_is_asked_for
     skip "this Ruby has no fast_fallback" unless Socket.respond_to?(:tcp_fast_fallback)
 
     assert_empty(connect { |port| TCPSocket.new("localhost", port, fast_fallback: true).close })

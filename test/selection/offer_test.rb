@@ -18,7 +18,7 @@ GyreTest::Engines.test_case("SelectionOfferTest") do
     end
   end
 
-  def test_nobody_can_take_it_when_its_time_is_over
+  def test_it_cannot_be_taken_when_its_time_is_over
     Gyre.run do
       offer = Gyre::Selection::Offer.new(self)
       assert_nil offer.wait(0.001)

@@ -9,7 +9,7 @@ require_relative "../support/engines"
 GyreTest::Engines.test_case("ShowcaseLogTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   include GyreTest::Showcase
 
-  def test_what_is_logged_is_on_the_disk_and_seen_by_everybody_who_follows
+  def test_what_is_logged_is_on_the_disk_and_seen_by_every_follower
     forged = "<b>bold</b>\n2026/11/21 00:00:00|web|fatal|forged \xFF"
     Dir.mktmpdir do |folder|
       with_showcase("config.ru", app: GyreTest::Showcase::LINTED, env: { "TMPDIR" => folder }) do |program|
@@ -29,7 +29,7 @@ GyreTest::Engines.test_case("ShowcaseLogTest", backends: GyreTest::Engines::NATI
     end
   end
 
-  def test_who_follows_the_log_goes_on_after_the_line_that_was_seen_last
+  def test_a_follower_of_the_log_goes_on_after_the_line_that_it_saw_last
     with_showcase do |program|
       http(program) { |http| 230.times { |number| http.head("/?#{number}") } } # more lines than are kept
       log(program, "one")

@@ -11,7 +11,7 @@ GyreTest::Engines.test_case("TaskFailureTest") do
     capture { Gyre.run(&block) }.last
   end
 
-  def test_one_that_nobody_awaits_is_reported_with_name_and_trace
+  def test_one_that_is_not_awaited_is_reported_with_name_and_trace
     line = __LINE__ + 1
     said = reported { |task| task.async("fetch prices") { raise KeyError, "no such shop" } }
     assert_match(/unhandled in task "fetch prices": #{Regexp.escape(__FILE__)}:#{line}:.*no such shop \(KeyError\)/, said)
@@ -105,7 +105,7 @@ GyreTest::Engines.test_case("TaskFailureTest") do
     assert_match(/unhandled in task "main": .*cannot clean up/, said)
   end
 
-  def test_it_is_reported_when_the_only_one_who_waited_ran_out_of_time_first
+  def test_it_is_reported_when_the_only_waiter_ran_out_of_time_first
     said = reported do |task|
       gate = Gyre::Queue.new
       broken = task.async("late") { gate.pop && raise("too late") }

@@ -80,7 +80,7 @@ GyreTest::Engines.test_case("TaskHierarchyTest") do
     assert_equal ["", 2, 2], [run.err, run.out.scan(/task "a": .*-e:6\]$/).size, run.out.scan(/^Gyre::DeadlockError$/).size], run.out
   end
 
-  def test_a_mutex_shows_who_holds_it_also_when_he_waits_for_something_else
+  def test_a_mutex_shows_its_owner_also_when_that_waits_for_something_else
     Gyre.run do |task|
       mutex = Mutex.new
       owner = task.async("owner") { mutex.synchronize { sleep } }
@@ -93,7 +93,7 @@ GyreTest::Engines.test_case("TaskHierarchyTest") do
     end
   end
 
-  def test_a_mutex_that_no_task_holds_belongs_to_who_called_or_to_a_fiber
+  def test_a_mutex_that_no_task_holds_belongs_to_the_caller_or_to_a_fiber
     mutex = Mutex.new
     mutex.synchronize do
       line = shown { mutex.synchronize { nil } }

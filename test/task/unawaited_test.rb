@@ -43,7 +43,7 @@ GyreTest::Engines.test_case("TaskUnawaitedTest") do
     assert_equal 5, said.scan(/task "forgotten \d"/).uniq.size
   end
 
-  def test_the_failure_of_a_task_that_somebody_holds_can_be_awaited_however_late
+  def test_the_failure_of_a_referenced_task_can_be_awaited_however_late
     _, said = capture do
       looking_after(0.1) do
         Gyre.run do |task|

@@ -7,7 +7,7 @@ require "support/engines"
 require "gyre"
 
 GyreTest::Engines.test_case("TaskWaitingTest") do
-  def test_everybody_who_waits_gets_the_value
+  def test_every_waiter_gets_the_value
     values = []
     Gyre.run do |task|
       slow = task.async { sleep(0.01) && :value }
@@ -16,7 +16,7 @@ GyreTest::Engines.test_case("TaskWaitingTest") do
     assert_equal %i[value value value], values
   end
 
-  def test_everybody_who_waits_gets_the_same_exception
+  def test_every_waiter_gets_the_same_exception
     raised = []
     _, said = capture do
       Gyre.run do |task|
@@ -66,7 +66,7 @@ GyreTest::Engines.test_case("TaskWaitingTest") do
     assert_equal :value, value
   end
 
-  def test_one_who_stops_waiting_leaves_the_others_waiting
+  def test_a_waiter_that_gives_up_leaves_the_others_waiting
     value = nil
     Gyre.run do |task|
       gate = Gyre::Queue.new

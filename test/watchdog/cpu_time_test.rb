@@ -21,7 +21,7 @@ class WatchdogCPUTimeTest < Minitest::Test
     reader.close
   end
 
-  def test_nobody_knows_it_of_a_thread_that_is_not_there
+  def test_it_is_unknown_of_a_thread_that_is_not_there
     gone = Struct.new(:native_thread_id).new((2**22) + 5) # beyond the largest number there is
     time = Gyre::Watchdog::CPUTime.new(gone)
     assert_equal [nil, nil], (Array.new(2) { time.seconds })

@@ -31,20 +31,20 @@ class WatchdogHoldTest < Minitest::Test
     assert_equal [nil, nil, nil], [look(1, 0), look(1, 0.05), look(2, 0.2)]
   end
 
-  def test_who_was_kept_from_computing_holds_nothing
+  def test_code_that_was_kept_from_computing_holds_nothing
     assert_nil look(1, 0, cpu_s: 5)
     assert_nil look(1, 1, cpu_s: 5.05)
     assert_equal [:held, 2], look(1, 2, cpu_s: 6)
     assert_equal "computing", @hold.kind
   end
 
-  def test_who_waits_in_a_call_needs_no_processor_for_it
+  def test_a_wait_in_a_call_needs_no_processor
     look(1, 0, cpu_s: 5)
     assert_equal [:held, 1], look(1, 1, cpu_s: 5, blocked: true)
     assert_equal "waiting in a call that stops its thread", @hold.kind
   end
 
-  def test_who_computed_until_a_moment_ago_is_called_so
+  def test_code_that_computed_until_a_moment_ago_is_reported_as_computing
     look(1, 0, cpu_s: 5)
     look(1, 1, cpu_s: 5.9, blocked: true)
     assert_equal "computing", @hold.kind

@@ -59,7 +59,7 @@ class WebInboxTest < Minitest::Test
     @inbox.post(:one)
   end
 
-  def test_a_full_pipe_makes_nobody_wait
+  def test_a_full_pipe_makes_no_caller_wait
     100_000.times { @inbox.post(:one) }
     assert_equal :one, @inbox.take
   end

@@ -278,7 +278,7 @@ module LoopContract
       end
     end
 
-    def test_an_io_that_was_opened_anew_in_its_handler_is_watched
+    def test_an_io_that_was_reopened_in_its_handler_is_watched
       loop = new_loop
       reader, writer = new_pipe
       loop.watch_io(:io, reader, false, true)

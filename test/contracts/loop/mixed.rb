@@ -90,7 +90,7 @@ module LoopContract
       assert_equal %i[a b], keys.sort
     end
 
-    def test_events_that_nobody_takes_neither_grow_nor_keep_the_loop_busy
+    def test_events_that_are_not_taken_neither_grow_nor_keep_the_loop_busy
       reader, writer = new_pipe
       writer.write("x")
       run do |loop|

@@ -45,7 +45,7 @@ module SchedulerContract
       assert_equal [:ensured, :after, false], steps
     end
 
-    def test_a_question_to_the_driver_while_an_exception_is_raised_loses_nobody
+    def test_a_question_to_the_driver_while_an_exception_is_raised_loses_no_fiber
       steps = []
       with_scheduler do |scheduler|
         driver = Fiber.current

@@ -19,7 +19,7 @@ module SchedulerContract
       end
     end
 
-    def test_a_timeout_that_fires_in_a_suspended_fiber_concerns_nobody_else
+    def test_a_timeout_that_fires_in_a_suspended_fiber_concerns_no_other_one
       in_fiber do |scheduler|
         kept = Array.new(3) { Fiber.new { scheduler.timeout_after(0.001, Timeout::Error, "late") { Fiber.yield } }.tap(&:resume) }
         sleep 0.005

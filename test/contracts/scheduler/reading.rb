@@ -35,7 +35,7 @@ module SchedulerContract
       end
     end
 
-    def test_bytes_and_end_that_came_while_nobody_read_are_found
+    def test_bytes_and_end_that_came_without_a_reader_are_found
       with_open(*UNIXSocket.pair) do |reader, writer|
         in_fiber do |scheduler|
           scheduler.spawn { sleep(0.001).then { writer.write("first") } }

@@ -78,7 +78,7 @@ module SchedulerContract
       end
     end
 
-    def test_loop_running_is_true_only_while_somebody_drives
+    def test_loop_running_is_true_only_while_it_is_driven
       with_scheduler do |scheduler|
         refute_predicate scheduler, :loop_running?
         during = nil
@@ -217,7 +217,7 @@ module SchedulerContract
       scheduler.close
     end
 
-    def test_a_report_that_fails_itself_stops_nobody
+    def test_a_report_that_fails_itself_stops_no_fiber
       done = false
       broken = Object.new
       def broken.<<(_error)
@@ -243,7 +243,7 @@ module SchedulerContract
       assert done
     end
 
-    def test_exit_before_the_first_wait_leaves_through_spawn_when_nobody_drives
+    def test_exit_before_the_first_wait_leaves_through_spawn_when_no_fiber_drives
       with_scheduler do |scheduler|
         assert_raises(SystemExit) { scheduler.spawn { exit }.then { scheduler.run } }
       end

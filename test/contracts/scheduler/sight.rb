@@ -71,7 +71,7 @@ module SchedulerContract
       end
     end
 
-    def test_who_drives_can_be_asked
+    def test_the_driver_can_be_asked
       with_scheduler do |scheduler|
         driver = Fiber.current
         asked = nil
@@ -90,7 +90,7 @@ module SchedulerContract
       end
     end
 
-    def test_what_a_question_raises_is_for_the_one_who_asks
+    def test_what_a_question_raises_is_raised_in_the_asking_fiber
       in_fiber do |scheduler|
         queue = Thread::Queue.new
         popped = nil
@@ -122,7 +122,7 @@ module SchedulerContract
       end
     end
 
-    def test_lag_is_what_the_others_had_to_wait_for_the_one_who_computed
+    def test_lag_is_what_the_others_had_to_wait_for_a_computing_one
       in_fiber do |scheduler|
         2.times do
           start = now

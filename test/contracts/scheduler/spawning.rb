@@ -18,7 +18,7 @@ module SchedulerContract
       assert_equal %i[begin caller end], steps
     end
 
-    def test_the_caller_goes_on_before_anybody_else_who_is_ready
+    def test_the_caller_goes_on_before_all_other_ready_fibers
       steps = []
       in_fiber do |scheduler|
         3.times { |number| scheduler.spawn { scheduler.yield.then { steps << number } } }
@@ -174,7 +174,7 @@ module SchedulerContract
       end
     end
 
-    def test_an_old_handle_of_fiber_schedule_hits_nobody
+    def test_an_old_handle_of_fiber_schedule_hits_no_other_job
       in_fiber do |scheduler|
         old = Fiber.schedule { 1 }
         slept = nil
@@ -299,7 +299,7 @@ module SchedulerContract
       assert_equal [FiberError], reports.map(&:class)
     end
 
-    def test_a_fiber_of_the_program_drives_the_loop_itself_when_nobody_else_does
+    def test_a_fiber_of_the_program_drives_the_loop_itself_when_no_other_does
       order = []
       with_scheduler do
         Fiber.schedule { sleep(0.002).then { order << :spawned } }
@@ -309,7 +309,7 @@ module SchedulerContract
       assert_equal %i[spawned resumed after], order
     end
 
-    def test_fibers_that_end_while_another_fiber_drives_disturb_nobody
+    def test_fibers_that_end_while_another_fiber_drives_disturb_no_other
       finished = 0
       with_scheduler do |scheduler|
         Fiber.new do

@@ -106,7 +106,7 @@ class LogConfigurationWholesTest < Minitest::Test
     assert_equal [[0o640, "root"], [0o600, "root"]], logs.map { |log| log.values_at(:mode, :owner) }
   end
 
-  def test_a_service_that_nobody_can_have_is_refused
+  def test_a_service_that_no_client_can_have_is_refused
     text = "logs: [{service: ['a:b', ok, 'wéb shop'], logfile: a}, {service: \"a\\n\", logfile: b}]"
     assert_equal ['f:1: logs: service "a:b" has a colon: no client can have that name, so nothing would go there',
                   'f:1: logs: service "a\n" is longer than 255 characters or has control characters: no client can have that name, ' \

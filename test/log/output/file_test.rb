@@ -160,7 +160,7 @@ class LogOutputFileTest < Minitest::Test
   end
 
   # The log is removed or renamed, and HUP sent: only that makes room.
-  def test_a_full_disk_and_a_file_that_is_opened_anew
+  def test_a_full_disk_and_a_file_that_is_reopened
     [true, false].each do |acknowledged|
       code = <<~RUBY
         require "gyre"
@@ -375,7 +375,7 @@ class LogOutputFileTest < Minitest::Test
     assert_equal "one\n", content
   end
 
-  def test_a_file_that_was_deleted_is_made_anew
+  def test_a_file_that_was_deleted_is_made_again
     output = output_with("one\n", 1)
     File.unlink(@path)
     store(output, "two\n", 2)
@@ -385,7 +385,7 @@ class LogOutputFileTest < Minitest::Test
     assert_equal({ ID => 2 }, open_output.stored)
   end
 
-  def test_a_journal_that_was_deleted_is_made_anew
+  def test_a_journal_that_was_deleted_is_made_again
     output = output_with("one\n", 1)
     File.unlink("#{@path}.journal")
     output.write("two\n", { "f" * 32 => 2 })

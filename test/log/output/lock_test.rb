@@ -76,7 +76,7 @@ class LogOutputLockTest < Minitest::Test
     assert_equal "3\n", second
   end
 
-  def test_the_next_one_waits_until_the_first_has_ended_also_when_the_journal_is_made_anew_meanwhile
+  def test_the_next_one_waits_until_the_first_has_ended_also_when_the_journal_is_made_again_meanwhile
     with_first do |input, out|
       File.rename(@path, "#{@path}.1")
       with_subprocess(*second_command(60)) do |_, says, err|

@@ -151,7 +151,7 @@ GyreTest::Engines.test_case("LogOutputSpillingTest", backends: GyreTest::Engines
     end
   end
 
-  def test_it_is_opened_anew_between_two_batches
+  def test_it_is_reopened_between_two_batches
     with_output do |output, peer|
       stop(peer)
       %w[one two].each { |data| output.write(data) }

@@ -36,7 +36,7 @@ class LogOutputStreamTest < Minitest::Test
     end
   end
 
-  def test_a_pipe_that_nobody_reads_does_not_keep_the_loop_awake
+  def test_a_pipe_that_is_not_read_does_not_keep_the_loop_awake
     reader, writer = IO.pipe
     Gyre.run do |task|
       writing = task.async { stream(writer).write(LARGE) }
