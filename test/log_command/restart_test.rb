@@ -8,7 +8,7 @@ require "gyre/log_command/restart"
 
 class LogCommandRestartTest < Minitest::Test
   def test_the_command_of_a_program_that_is_right
-    assert_equal [RbConfig.ruby, EXE, "log", "-p", "1"], Gyre::LogCommand::Restart.new(["-p", "1"], program: EXE).call([])
+    assert_equal [RbConfig.ruby, EXE, "log", "-p", "0"], Gyre::LogCommand::Restart.new(["-p", "0"], program: EXE).call([])
   end
 
   def test_what_is_wrong_otherwise
