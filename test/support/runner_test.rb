@@ -50,6 +50,20 @@ class RunnerTest < Minitest::Test
     assert_equal 2, failures.lines.grep(/SomeTest#test_(?:hang|stopped)/).grep(/did not end in time/).size, failures
   end
 
+  # The note by which the parent decides that is replaced, never emptied: a reader has the old one or the new one, whole.
+  def test_reader_of_a_workers_note_gets_a_whole_one
+    output, counts = run_files({ "note" => <<~'RUBY' })
+      def test_note
+        File.open(GyreTest::Watchdog.note) do |note|
+          before = note.read
+          GyreTest::Watchdog.watch(self)
+          assert_equal [before, true], [note.tap(&:rewind).read, before != File.read(GyreTest::Watchdog.note)]
+        end
+      end
+    RUBY
+    assert_equal "1 0 0\n", counts, output.out
+  end
+
   def test_process_left_running_is_ended
     output, = run_files({ "one" => <<~'RUBY' })
       def test_that_leaves_a_grandchild

@@ -18,7 +18,7 @@ module GyreTest
       def watch(test)
         factor = test.class.respond_to?(:time_limit_s) ? test.class.time_limit_s / 120.0 : 1.0
         self.current = ["#{test.class}##{test.name}", now + (LIMIT_S * factor)]
-        File.write(note, current.reverse.join(" ")) if note
+        write_note if note
       end
 
       def release
@@ -32,6 +32,12 @@ module GyreTest
       end
 
       private
+
+      # Whole or not at all: read at a moment when it is empty, a file that has run for long would seem never to have begun a test.
+      def write_note
+        File.write("#{note}.new", current.reverse.join(" "))
+        File.rename("#{note}.new", note)
+      end
 
       def look(on_hang, parent)
         exit!(4) if note && Process.ppid != parent # the run that started this worker was killed
