@@ -14,14 +14,14 @@ module LoopContract
           LOOP.emit("event#{index}")
           writer
         end
-        writers = Array.new(50) { |index| watch(index) }
+        writers = Array.new(20) { |index| watch(index) }
         3.times { GC.start; GC.compact if GC.respond_to?(:compact) }
         100_000.times { "x" + "y" }
         keys = []
         GC.stress = true
-        LOOP.each { |key| keys << key; LOOP.stop if keys.uniq.size == 150 }
+        LOOP.each { |key| keys << key; LOOP.stop if keys.uniq.size == 60 }
         GC.stress = false
-        p keys.uniq.map(&:to_s).sort == (0...50).flat_map { |index| [["key", index].to_s, "timer#{index}", "event#{index}"] }.sort
+        p keys.uniq.map(&:to_s).sort == (0...20).flat_map { |index| [["key", index].to_s, "timer#{index}", "event#{index}"] }.sort
       RUBY
       assert_equal ["true\n", ""], [output.out, output.err]
     end

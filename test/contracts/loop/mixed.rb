@@ -2,6 +2,7 @@
 
 # A keyed loop in a thread that has a scheduler: they share one loop, and a wait for an event parks its fiber.
 require "gyre"
+require "gyre/testing"
 
 module LoopContract
   # Together with fibers, and with other loops.
@@ -170,6 +171,7 @@ module LoopContract
       stops = 0
       in_thread do
         scheduler = Gyre::Scheduler.new(backend)
+        Gyre::Testing::Simulation.current = Gyre::Testing::Simulation.new(scheduler, Minitest.seed) # it is given up after seconds
         Fiber.set_scheduler(scheduler)
         loop = new_loop
         scheduler.spawn do
