@@ -8,6 +8,49 @@ require "tmpdir"
 require "gyre/endpoint"
 
 class ListenerTest < Minitest::Test
+  def test_a_listener_that_refuses_still_gives_what_waits_over_tcp
+    skip "sockets have no filters here" unless Socket.const_defined?(:SO_ATTACH_FILTER)
+    listener = endpoint("tcp://127.0.0.1:0").bind.first
+    waiting = TCPSocket.new("127.0.0.1", listener.port)
+    listener.refuse
+    late = Socket.new(:INET, :STREAM)
+    assert_equal :wait_writable, late.connect_nonblock(Addrinfo.tcp("127.0.0.1", listener.port), exception: false)
+    accepted, = listener.to_io.accept_nonblock
+    assert_raises(IO::WaitReadable) { listener.to_io.accept_nonblock }
+    waiting.write("through the filter")
+    assert_equal "through the filter", accepted.readpartial(100)
+    listener.close
+    assert late.wait_writable(30), "the kernel has not tried again"
+    assert_equal Errno::ECONNREFUSED::Errno, late.getsockopt(:SOCKET, :ERROR).int
+  ensure
+    [waiting, accepted, late, listener].compact.each(&:close)
+  end
+
+  def test_a_listener_that_refuses_still_gives_what_waits_over_a_unix_socket
+    in_folder do |path|
+      listener = endpoint(path).bind.first
+      waiting = UNIXSocket.new(path)
+      File.link(path, "#{path}2") # a name that stays, as of a client that has looked it up already
+      listener.refuse
+      refute_path_exists path
+      assert_raises(Errno::ECONNREFUSED) { UNIXSocket.new("#{path}2") }
+      accepted, = listener.to_io.accept_nonblock
+      waiting.write("hello")
+      assert_equal "hello", accepted.readpartial(100)
+    ensure
+      [waiting, accepted, listener].compact.each(&:close)
+    end
+  end
+
+  def test_a_forked_childs_refusal_leaves_the_parent_listening
+    listener = endpoint("tcp://127.0.0.1:0").bind.first
+    Process.wait(fork { exit!(listener.refuse.nil?) })
+    assert_predicate $?, :success?
+    TCPSocket.new("127.0.0.1", listener.port).close
+  ensure
+    listener&.close
+  end
+
   def test_a_listener_takes_connections
     listen("127.0.0.1:0") do |listener|
       client = TCPSocket.new("127.0.0.1", listener.port)

@@ -161,6 +161,22 @@ module Gyre
       @socket.closed?
     end
 
+    # Lets no new connection in; those that wait can still be accepted. To be called before the last of them are, and {#close} soon
+    # after: what came in between would be reset, with a request in it perhaps. Over TCP the kernel then drops SYNs, which a client
+    # repeats after a second: it finds a successor then, or is refused without having sent anything. A handshake that is half done
+    # may still end. In a forked child, and where the kernel cannot do it, nothing happens.
+    #
+    # @return [void]
+    def refuse
+      return if closed? || datagram? || @owner != Process.pid
+      return socket.setsockopt(:SOCKET, :ATTACH_FILTER, no_syn) unless unix?
+
+      remove_file
+      socket.shutdown(:RD)
+    rescue SystemCallError, SocketError
+      nil # not known here
+    end
+
     # Stops listening, and removes the Unix socket's file if it is still ours. May be called again.
     #
     # @return [void]
@@ -177,6 +193,13 @@ module Gyre
     end
 
     private
+
+    # A struct sock_fprog (socket(7), linux/filter.h); it points to the program, which begins at the TCP header: load the byte of
+    # the flags; SYN? drop it, or else take all of it. What has no SYN goes on, so a handshake's last ACK is heard.
+    def no_syn
+      program = [[0x30, 0, 0, 13], [0x45, 0, 1, 0x02], [0x06, 0, 0, 0], [0x06, 0, 0, 0xffffffff]]
+      [program.size, program.flatten.pack("SCCL" * program.size)].pack("S@#{[nil].pack("p").bytesize}p")
+    end
 
     # The file may be a successor's by now (another inode), and a forked child must leave its parent's alone.
     def remove_file

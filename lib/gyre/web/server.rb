@@ -235,8 +235,7 @@ module Gyre
       # The run is left by an exception: one that was raised for this thread, or the end of the task. No request stays behind.
       def break_off
         @broken = true
-        @http&.stop
-        close_listeners
+        quit_listening
         return unless @http
 
         @http.shutdown(0)
@@ -269,8 +268,7 @@ module Gyre
       def serve
         message = take_message until %i[stop stop_now].include?(message)
         gently = message == :stop
-        @http.stop
-        close_listeners
+        quit_listening
         @log.info(gently ? farewell : "Stopping at once")
         ending = shutdown(gently ? @shutdown_timeout_s : 0)
         until (message = take_message) == :ended
@@ -306,6 +304,13 @@ module Gyre
 
         "Stopping. #{count} #{count == 1 ? "request" : "requests"} may finish within #{@shutdown_timeout_s} s; " \
           "Ctrl-C again stops at once"
+      end
+
+      # In an order in which the kernel resets no connection that it has taken for us.
+      def quit_listening
+        @listeners.each(&:refuse)
+        @http&.stop
+        close_listeners
       end
 
       def close_listeners
