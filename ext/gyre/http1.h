@@ -3,6 +3,7 @@
  * The contract with Ruby stands in lib/gyre/http1/connection.rb and server.rb.
  *
  *   http1_acceptor.c    listening sockets, all connections, limits, NativeAcceptor
+ *   http1_limits.c      the table of limits, read from Ruby
  *   http1_connection.c  one connection between its requests: bytes in, timers
  *   http1_handler.c     the handles that Ruby has of it, the handler's fiber
  *   http1_request.c     next_request, read_body, trailers, hijack: in the handler's fiber
@@ -44,6 +45,14 @@ enum gyre_http1_framing {
 struct gyre_http1_partial {
   struct gyre_http1_head head;
   struct gyre_http1_field fields[]; /* limits.header_count */
+};
+
+/* On the stack of a fiber that waits for more of a request's body. */
+struct gyre_http1_reader {
+  VALUE self;
+  struct gyre_wait wait;
+  int64_t came_ns; /* the latest time at which the client is known to have been waited for; -1: nothing has come */
+  bool kept;       /* no other fiber has been let in meanwhile */
 };
 
 struct gyre_http1_connection {
@@ -90,7 +99,7 @@ struct gyre_http1_connection {
   int64_t body_waited_ns;                /* for the body, or for the rest that is read off */
   int64_t unread_from;                   /* how much of the body was received when the app had answered */
   uint64_t body_bytes_sent;
-  struct gyre_wait *reader; /* the fiber that waits for the request's body */
+  struct gyre_http1_reader *reader; /* the fiber that waits for the request's body */
   VALUE handle, fiber, env, trailers;
 };
 
@@ -156,6 +165,9 @@ struct gyre_http1_acceptor {
 
 extern VALUE gyre_cHttp1Connection;
 
+/* http1_limits.c */
+void gyre_http1_limits_read(struct gyre_http1_limits_table *table, VALUE limits);
+
 /* http1_connection.c */
 struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_acceptor *acceptor, int fd,
                                                         const struct sockaddr_storage *address);
@@ -170,6 +182,8 @@ void gyre_http1_connection_deadline(struct gyre_http1_connection *connection, in
 VALUE gyre_http1_connection_address(struct gyre_http1_connection *connection);
 /* Receives into the connection's own buffer; bytes, 0 at the end, or -errno. */
 ssize_t gyre_http1_connection_fill(struct gyre_http1_connection *connection, size_t wanted);
+/* Whether bytes of a request wait that the loop has not read. An error or the peer's end is no input. */
+bool gyre_http1_connection_input_waits(const struct gyre_http1_connection *connection);
 void gyre_http1_connection_release_buffer(struct gyre_http1_connection *connection);
 /* Parses what the buffer holds: a head that is complete, or refused (connection->status); NULL: more is needed. */
 const struct gyre_http1_head *gyre_http1_connection_parse(struct gyre_http1_connection *connection);
@@ -186,6 +200,9 @@ void gyre_init_http1_handler(void);
 
 /* http1_env.c */
 VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes);
+/* What is known of a request whose head is refused, for the access log; `head` may be NULL, or parsed in part. */
+VALUE gyre_http1_refused_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
+                             const char *bytes);
 VALUE gyre_http1_field_hash(const struct gyre_http1_head *head, const char *bytes);
 void gyre_init_http1_env(void);
 void gyre_http1_env_prepare(struct gyre_http1_acceptor *acceptor); /* before the first env */
@@ -199,6 +216,9 @@ VALUE gyre_http1_hand_over(VALUE self, const char *method, int count, const VALU
 NORETURN(void gyre_http1_request_is_over(void));
 void gyre_http1_request_begin(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
                               const char *bytes);
+/* In the place of begin, with what there is of the head: connection->status says what it is refused with. */
+void gyre_http1_request_refused(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
+                                const char *bytes);
 void gyre_http1_connection_refuse(struct gyre_http1_connection *connection);
 bool gyre_http1_write_interim(struct gyre_http1_connection *connection, int status, VALUE headers);
 VALUE gyre_http1_error(const char *name, int status, const char *message);

@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 #define ACCEPT_BUDGET 256
+#define QUEUE_LENGTH 4096 /* of connections that wait to be accepted: Gyre::Endpoint::BACKLOG */
 #define LINGERING_REFUSED_LIMIT 128
+#define NEW_NS INT64_C(250000000) /* what a connection that has sent nothing yet gets at a stop */
 #define PAUSE_NS INT64_C(1000000000)
 
 static ID id_error, id_call, id_start, id_close;
@@ -168,44 +170,6 @@ static VALUE acceptor_allocate(VALUE class) {
   return self;
 }
 
-/* --- limits --- */
-
-static VALUE limit(VALUE limits, const char *name) { return rb_funcall(limits, rb_intern(name), 0); }
-
-static uint32_t limit_count(VALUE limits, const char *name, uint32_t most) {
-  unsigned long long value = NUM2ULL(limit(limits, name));
-  return value > most ? most : (uint32_t)value;
-}
-
-static int64_t limit_bytes(VALUE limits, const char *name) {
-  unsigned long long value = NUM2ULL(limit(limits, name));
-  return value > INT64_MAX ? INT64_MAX : (int64_t)value;
-}
-
-static void read_limits(struct gyre_http1_acceptor *acceptor, VALUE limits) {
-  struct gyre_http1_limits_table *table = &acceptor->limits;
-  table->head.request_line_bytes = limit_count(limits, "request_line_bytes_limit", 1 << 24);
-  table->head.header_bytes = limit_count(limits, "header_bytes_limit", 1 << 24);
-  table->head.header_count = (uint16_t)limit_count(limits, "header_count_limit", UINT16_MAX);
-  table->trailers = table->head;
-  table->trailers.header_bytes = limit_count(limits, "trailer_bytes_limit", 1 << 24);
-  table->body_bytes = limit_bytes(limits, "body_bytes_limit");
-  table->unread_body_bytes = limit_bytes(limits, "unread_body_bytes_limit");
-  table->head_bytes = limit_bytes(limits, "heads_bytes_limit");
-  table->body_rate = limit_bytes(limits, "body_rate_bytes_limit");
-  table->body_ns = gyre_duration_ns(limit(limits, "body_timeout_s"));
-  table->body_grace_ns = gyre_duration_ns(limit(limits, "body_grace_timeout_s"));
-  table->unread_body_ns = gyre_duration_ns(limit(limits, "unread_body_timeout_s"));
-  table->first_byte_ns = gyre_duration_ns(limit(limits, "first_byte_timeout_s"));
-  table->head_ns = gyre_duration_ns(limit(limits, "head_timeout_s"));
-  table->read_ns = gyre_duration_ns(limit(limits, "read_timeout_s"));
-  table->write_ns = gyre_duration_ns(limit(limits, "write_timeout_s"));
-  table->keep_alive_ns = gyre_duration_ns(limit(limits, "keep_alive_timeout_s"));
-  table->linger_ns = gyre_duration_ns(limit(limits, "linger_timeout_s"));
-  table->requests = limit_count(limits, "keep_alive_requests_limit", UINT32_MAX);
-  table->connections = limit_count(limits, "connections_limit", UINT32_MAX);
-}
-
 /* --- accepting --- */
 
 static int accept_one(int fd, struct sockaddr_storage *address) {
@@ -281,6 +245,38 @@ static void do_not_block(int fd) {
   if (flags >= 0 && !(flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
+/* False: no connection waits, or none can be had now. */
+static bool accept_next(struct gyre_http1_listener *listener) {
+  struct gyre_http1_acceptor *acceptor = listener->acceptor;
+  struct sockaddr_storage address;
+  int fd = accept_one(listener->fd, &address);
+  if (fd < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINVAL) return false; /* EINVAL: it listens no more */
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      pause_accepting(acceptor, errno);
+      return false;
+    }
+    return true; /* that client is gone already (ECONNABORTED and the like) */
+  }
+  acceptor->accepted++;
+  if (acceptor->open >= acceptor->limits.connections) {
+    refuse_connection(acceptor, fd, &address);
+    return true;
+  }
+  struct gyre_http1_connection *connection = gyre_http1_connection_new(acceptor, fd, &address);
+  if (!connection) {
+    close(fd);
+    pause_accepting(acceptor, ENOMEM);
+    return false;
+  }
+  connection->counted = true;
+  connection->is_idle = true;
+  acceptor->open++;
+  acceptor->idle++;
+  gyre_http1_connection_deadline(connection, acceptor->limits.first_byte_ns);
+  return true;
+}
+
 static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct gyre_http1_listener *listener = GYRE_CONTAINER(watch, struct gyre_http1_listener, watch);
   struct gyre_http1_acceptor *acceptor = listener->acceptor;
@@ -288,32 +284,7 @@ static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *watch, unsi
 
   do_not_block(listener->fd);
   for (int budget = ACCEPT_BUDGET; budget > 0 && acceptor->listening; budget--) {
-    struct sockaddr_storage address;
-    int fd = accept_one(listener->fd, &address);
-    if (fd < 0) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        pause_accepting(acceptor, errno);
-        return;
-      }
-      continue; /* that client is gone already (ECONNABORTED and the like) */
-    }
-    acceptor->accepted++;
-    if (acceptor->open >= acceptor->limits.connections) {
-      refuse_connection(acceptor, fd, &address);
-      continue;
-    }
-    struct gyre_http1_connection *connection = gyre_http1_connection_new(acceptor, fd, &address);
-    if (!connection) {
-      close(fd);
-      pause_accepting(acceptor, ENOMEM);
-      return;
-    }
-    connection->counted = true;
-    connection->is_idle = true;
-    acceptor->open++;
-    acceptor->idle++;
-    gyre_http1_connection_deadline(connection, acceptor->limits.first_byte_ns);
+    if (!accept_next(listener)) return;
   }
   /* More may wait: have it reported again in the next turn. */
   gyre_loop_unwatch(loop, watch);
@@ -328,7 +299,7 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   Check_Type(sockets, T_ARRAY);
   Check_Type(template, T_HASH);
   if (acceptor->listeners) rb_raise(rb_eRuntimeError, "initialized twice");
-  read_limits(acceptor, limits);
+  gyre_http1_limits_read(&acceptor->limits, limits);
   acceptor->sockets = rb_ary_dup(sockets);
   acceptor->handler = handler;
   acceptor->template = template;
@@ -352,7 +323,7 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   return self;
 }
 
-static VALUE acceptor_stop(VALUE self);
+static void quit_listening(struct gyre_http1_acceptor *acceptor);
 
 static VALUE acceptor_start(VALUE self) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
@@ -376,40 +347,53 @@ static VALUE acceptor_start(VALUE self) {
     do_not_block(listener->fd);
     int error = gyre_loop_watch(&scheduler->loop, &listener->watch, listener->fd, GYRE_READABLE | GYRE_STANDING);
     if (error < 0) {
-      acceptor_stop(self);
+      quit_listening(acceptor);
       rb_syserr_fail(-error, "watch a listening socket");
     }
   }
   return self;
 }
 
-static VALUE acceptor_stop(VALUE self) {
-  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
-  if (!acceptor->listening) return self;
+static void quit_listening(struct gyre_http1_acceptor *acceptor) {
+  if (!acceptor->listening) return;
   acceptor->listening = false;
   gyre_list_remove(&acceptor->keeper);
-  if (acceptor->scheduler->closed) return self;
+  if (acceptor->scheduler->closed) return;
   struct gyre_loop *loop = &acceptor->scheduler->loop;
   gyre_timers_cancel(&loop->timers, &acceptor->pause);
   for (long i = 0; i < acceptor->listener_count; i++) {
     gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
     gyre_loop_forget_unwatched(loop, acceptor->listeners[i].fd);
   }
-  return self;
 }
 
-/* Bytes of a request that the loop has not read yet. An error or the peer's end is no input: such a connection may close. */
-static bool input_waits(const struct gyre_http1_connection *connection) {
-  char byte;
-  return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+/* For its clients a connection that the kernel has taken is one of this server's, and may hold a request already: closing the
+ * socket would reset it. No more are taken than the queue can hold, for others may follow without end. */
+static VALUE acceptor_stop(VALUE self) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  if (!acceptor->listening) return self;
+  for (long i = 0; i < acceptor->listener_count && !acceptor->scheduler->closed; i++) {
+    struct gyre_http1_listener *listener = &acceptor->listeners[i];
+    do_not_block(listener->fd);
+    for (int budget = QUEUE_LENGTH; budget > 0 && accept_next(listener); budget--) continue;
+  }
+  quit_listening(acceptor);
+  return self;
 }
 
 static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_idle) {
   for (struct gyre_list *node = acceptor->connections.next, *next; node != &acceptor->connections; node = next) {
     next = node->next;
     struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, node);
-    /* A request that has arrived is answered: its client cannot know whether it may send it again. */
-    if (only_idle && (connection->handler || !connection->is_idle || input_waits(connection))) continue;
+    /* A request that has arrived is answered: its client cannot know whether it may send it again. The first one of a new
+     * connection may still be on its way. */
+    if (only_idle) {
+      if (connection->handler || !connection->is_idle || gyre_http1_connection_input_waits(connection)) continue;
+      if (connection->state == GYRE_HTTP1_FIRST_BYTE) {
+        gyre_http1_connection_deadline(connection, NEW_NS);
+        continue;
+      }
+    }
     gyre_http1_connection_close(connection, false);
     gyre_http1_connection_free(connection);
   }
@@ -449,7 +433,7 @@ static void leave_scheduler(struct gyre_http1_acceptor *acceptor) {
 
 static VALUE acceptor_close(VALUE self) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
-  acceptor_stop(self);
+  quit_listening(acceptor);
   acceptor->draining = true;
   if (!acceptor->scheduler || acceptor->scheduler->closed) return self;
   close_connections(acceptor, false);

@@ -15,6 +15,7 @@
 
 #define LINGER_BYTES_LIMIT (1 << 20) /* read off a refused client before it is cut */
 #define HEAD_BUFFER_BYTES 4096
+#define LOOKED INT64_MIN /* the deadline of a connection that is over unless its last bytes complete a head */
 
 /* --- memory --- */
 
@@ -133,12 +134,17 @@ static bool head_fits(struct gyre_http1_connection *connection) {
   return gyre_http1_connection_count_head(connection, bytes);
 }
 
+static void refuse_partial(struct gyre_http1_connection *connection) {
+  const struct gyre_http1_partial *partial = connection->partial;
+  gyre_http1_handler_start(connection, partial ? &partial->head : NULL, connection->buffer + connection->buffer_offset);
+}
+
 static bool keep_head(struct gyre_http1_connection *connection) {
   if (head_fits(connection)) return true;
   connection->acceptor->refused++;
   connection->status = 503;
   connection->reason = "too many requests have come in part";
-  gyre_http1_handler_start(connection, NULL, NULL);
+  refuse_partial(connection);
   return false;
 }
 
@@ -172,7 +178,7 @@ static void read_first(struct gyre_http1_connection *connection) {
   int length = gyre_http1_head_parse(&acceptor->head, loop->buffer, (size_t)count, &acceptor->limits.head);
   if (length < 0) {
     refused(connection, &acceptor->head);
-    gyre_http1_handler_start(connection, NULL, NULL);
+    gyre_http1_handler_start(connection, &acceptor->head, loop->buffer);
     return;
   }
   /* What is not a whole head is kept: the beginning of one, or what follows it. */
@@ -230,12 +236,13 @@ static void read_off(struct gyre_http1_connection *connection) {
 
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct gyre_http1_connection *connection = GYRE_CONTAINER(watch, struct gyre_http1_connection, watch);
-  (void)loop;
   if (!(ready & GYRE_READABLE)) return;
   connection->readable = true;
   if (ready & GYRE_READ_ENDED) connection->hung_up = true;
   if (connection->handler) {
-    if (connection->reader) gyre_wake(connection->acceptor->scheduler, &connection->reader->parked);
+    if (!connection->reader) return;
+    if (connection->reader->came_ns < 0) connection->reader->came_ns = loop->unseen_ns;
+    gyre_wake(connection->acceptor->scheduler, &connection->reader->wait.parked);
     return;
   }
   switch (connection->state) {
@@ -262,6 +269,11 @@ void gyre_http1_connection_deadline(struct gyre_http1_connection *connection, in
   (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
 }
 
+bool gyre_http1_connection_input_waits(const struct gyre_http1_connection *connection) {
+  char byte;
+  return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_http1_connection *connection = GYRE_CONTAINER(timer, struct gyre_http1_connection, timer);
   struct gyre_loop *loop = context;
@@ -270,8 +282,21 @@ static void on_time(struct gyre_timer *timer, void *context) {
     (void)gyre_timers_arm(&loop->timers, timer, connection->deadline_ns);
     return;
   }
+  /* What is there has come in time, reported or not: a loop that was held learns of much at once, and of a part only. */
+  if (connection->deadline_ns != LOOKED && connection->state != GYRE_HTTP1_LINGERING &&
+      gyre_http1_connection_input_waits(connection)) {
+    connection->deadline_ns = LOOKED;
+    (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns);
+    on_ready(loop, &connection->watch, GYRE_READABLE);
+    return;
+  }
   switch (connection->state) {
   case GYRE_HTTP1_FIRST_BYTE:
+    if (connection->acceptor->draining) {
+      gyre_http1_connection_close(connection, false);
+      gyre_http1_connection_free(connection);
+      break;
+    }
     connection->status = 408;
     connection->reason = "no request came in time";
     gyre_http1_handler_start(connection, NULL, NULL);
@@ -279,7 +304,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
   case GYRE_HTTP1_HEAD:
     connection->status = 408;
     connection->reason = "the request's head did not come in time";
-    gyre_http1_handler_start(connection, NULL, NULL);
+    refuse_partial(connection);
     break;
   default: gyre_http1_connection_close(connection, false); gyre_http1_connection_free(connection);
   }
@@ -325,7 +350,7 @@ void gyre_http1_connection_detach(struct gyre_http1_connection *connection) {
   if (connection->is_idle) acceptor->idle--;
   if (!connection->counted && connection->state == GYRE_HTTP1_LINGERING) acceptor->lingering_refused--;
   connection->counted = connection->is_idle = false;
-  if (connection->reader) gyre_wake(acceptor->scheduler, &connection->reader->parked);
+  if (connection->reader) gyre_wake(acceptor->scheduler, &connection->reader->wait.parked);
   connection->reader = NULL; /* it stands on the stack of a fiber that a scheduler which closes may not run again */
 }
 

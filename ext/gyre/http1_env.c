@@ -305,6 +305,10 @@ static int find_place(VALUE key, VALUE value, VALUE argument) {
   return ST_CONTINUE;
 }
 
+static VALUE protocol_of(const struct gyre_http1_head *head) {
+  return rb_str_new(head->minor_version == 0 ? "HTTP/1.0" : "HTTP/1.1", 8);
+}
+
 VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
   struct gyre_http1_usual *usual = &connection->acceptor->usual;
   bool known = is_usual(usual, connection, head, bytes);
@@ -314,7 +318,7 @@ VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre
   VALUE values[ENV_VALUES] = {
       [ENV_METHOD] = slice(bytes, head->method),
       [ENV_SCRIPT] = rb_str_new(NULL, 0),
-      [ENV_PROTOCOL] = rb_str_new(head->minor_version == 0 ? "HTTP/1.0" : "HTTP/1.1", 8),
+      [ENV_PROTOCOL] = protocol_of(head),
       [ENV_QUERY] = head->has_query ? slice(bytes, head->query) : rb_str_new(NULL, 0),
       [ENV_PATH] = slice(bytes, head->path),
       [ENV_URI] = slice(bytes, head->target),
@@ -342,6 +346,18 @@ VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre
   if (head->flags & GYRE_HTTP1_UPGRADE) rb_hash_aset(env, key_rack_protocol, offered_protocols(head, bytes));
   if (head->flags & GYRE_HTTP1_CHUNKED)
     rb_hash_aset(env, key_trailers, rb_obj_method(self, ID2SYM(rb_intern("trailers"))));
+  return env;
+}
+
+VALUE gyre_http1_refused_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
+                             const char *bytes) {
+  VALUE env = rb_hash_new();
+  rb_hash_aset(env, key_remote, gyre_http1_connection_address(connection));
+  if (!head) return env;
+  if (head->method.length) rb_hash_aset(env, key_method, slice(bytes, head->method));
+  if (head->target.length) rb_hash_aset(env, key_uri, slice(bytes, head->target));
+  if (head->section > head->target.offset) /* behind the request line */
+    rb_hash_aset(env, key_protocol, protocol_of(head));
   return env;
 }
 

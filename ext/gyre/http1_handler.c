@@ -47,7 +47,7 @@ static VALUE wrap(struct gyre_http1_connection *connection) {
 static void let_go_of_handle(struct gyre_http1_connection *connection) {
   RTYPEDDATA_DATA(connection->handle) = NULL;
   if (!connection->reader) return;
-  gyre_wake(connection->acceptor->scheduler, &connection->reader->parked);
+  gyre_wake(connection->acceptor->scheduler, &connection->reader->wait.parked);
   connection->reader = NULL;
 }
 
@@ -97,7 +97,11 @@ static VALUE start_body(VALUE argument) {
   struct starting *starting = (struct starting *)argument;
   struct gyre_http1_connection *connection = starting->connection;
   starting->handle = connection->handle = wrap(connection);
-  if (!connection->status) gyre_http1_request_begin(connection, starting->head, starting->bytes);
+  if (connection->status) {
+    gyre_http1_request_refused(connection, starting->head, starting->bytes);
+  } else {
+    gyre_http1_request_begin(connection, starting->head, starting->bytes);
+  }
   return gyre_spawn(connection->acceptor->scheduler, handler_main, connection->handle, Qnil);
 }
 

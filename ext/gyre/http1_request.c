@@ -50,31 +50,30 @@ void gyre_http1_request_begin(struct gyre_http1_connection *connection, const st
   if (connection->body_remaining > acceptor->limits.body_bytes) {
     connection->status = 413;
     connection->reason = "the body is too long";
-  } else {
-    connection->env = gyre_http1_env(connection, head, bytes);
   }
+  connection->env = gyre_http1_env(connection, head, bytes);
   gyre_http1_connection_head_taken(connection);
   if (connection->buffer_length > connection->buffer_offset)
     connection->expects_continue = false; /* some of the body is there */
 }
 
+void gyre_http1_request_refused(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
+                                const char *bytes) {
+  connection->head_only = head && head->method_number == GYRE_HTTP1_METHOD_HEAD;
+  connection->env = gyre_http1_refused_env(connection, head, bytes);
+}
+
 /* --- waiting for input --- */
 
-struct input_wait {
-  VALUE self;
-  struct gyre_wait wait;
-  bool kept; /* no other fiber has been let in meanwhile */
-};
-
 static VALUE input_wait_body(VALUE argument) {
-  gyre_wait_again(&((struct input_wait *)argument)->wait);
+  gyre_wait_again(&((struct gyre_http1_reader *)argument)->wait);
   return Qnil;
 }
 
 static VALUE input_wait_ensure(VALUE argument) {
-  struct input_wait *input = (struct input_wait *)argument;
+  struct gyre_http1_reader *input = (struct gyre_http1_reader *)argument;
   struct gyre_http1_connection *connection = gyre_http1_connection_get(input->self);
-  input->kept = connection && connection->reader == &input->wait;
+  input->kept = connection && connection->reader == input;
   if (input->kept) connection->reader = NULL;
   gyre_wait_end(&input->wait);
   return Qnil;
@@ -112,16 +111,18 @@ static void refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is
 static bool wait_for_input(VALUE self, const char **reason) {
   struct gyre_http1_connection *connection = serving(self);
   struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
-  struct input_wait input = {.self = self};
+  struct gyre_http1_reader input = {.self = self, .came_ns = -1};
   int64_t limit_ns = input_limit_ns(connection, reason), from_ns = gyre_loop_now(&scheduler->loop);
   gyre_wait_begin(scheduler, &input.wait, self);
   gyre_wait_arm(&input.wait, limit_ns);
-  connection->reader = &input.wait;
+  connection->reader = &input;
   rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
   if (serving(self) && !input.kept) refuse_second_reader();
   connection = gyre_http1_connection_get(self);
-  if (connection) connection->body_waited_ns += gyre_loop_now(&scheduler->loop) - from_ns;
-  return !input.wait.timed_out || (connection && connection->readable);
+  /* What came while the loop was held may have been there all the time, so that time is not the client's. */
+  int64_t until_ns = input.came_ns < 0 ? gyre_loop_now(&scheduler->loop) : input.came_ns;
+  if (connection && until_ns > from_ns) connection->body_waited_ns += until_ns - from_ns;
+  return !input.wait.timed_out;
 }
 
 /* The request turned out wrong: its answer may still be sent, but nothing more is read. */
@@ -143,20 +144,16 @@ static void cut_off(VALUE self) {
 
 /* Puts more bytes into the buffer; parks when there are none yet. */
 static struct gyre_http1_connection *more_input(VALUE self) {
-  for (;;) {
+  const char *reason = NULL;
+  for (bool late = false;; late = !wait_for_input(self, &reason)) {
     struct gyre_http1_connection *connection = serving(self);
     if (!connection) cut_off(self);
-    if (connection->readable) {
+    if (connection->readable || late) { /* what is there has come in time, reported or not */
       ssize_t count = gyre_http1_connection_fill(connection, PIECE_BYTES);
       if (count > 0) return connection;
       if (count != -EAGAIN && count != -EWOULDBLOCK) cut_off(self);
     }
-    const char *reason;
-    if (!wait_for_input(self, &reason)) {
-      connection = serving(self);
-      if (!connection) cut_off(self);
-      fail_request(connection, 408, reason);
-    }
+    if (late) fail_request(connection, 408, reason);
   }
 }
 
@@ -273,7 +270,7 @@ static VALUE connection_read_body(VALUE self, VALUE most) {
 
 static VALUE connection_interrupt_reader(VALUE self, VALUE fiber, VALUE exception) {
   struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
-  if (!connection || !connection->reader || connection->reader->parked.fiber != fiber) return Qnil;
+  if (!connection || !connection->reader || connection->reader->wait.parked.fiber != fiber) return Qnil;
   gyre_interrupt_fiber(connection->acceptor->scheduler, fiber, exception);
   connection->reader = NULL;
   return Qnil;
@@ -358,9 +355,12 @@ static VALUE connection_next_request(VALUE self) {
     if (connection->buffer_length > connection->buffer_offset) {
       const struct gyre_http1_head *head = gyre_http1_connection_parse(connection);
       if (head) {
-        if (!connection->status) {
+        const char *bytes = connection->buffer + connection->buffer_offset;
+        if (connection->status) {
+          gyre_http1_request_refused(connection, head, bytes);
+        } else {
           gyre_http1_connection_renew(connection);
-          gyre_http1_request_begin(connection, head, connection->buffer + connection->buffer_offset);
+          gyre_http1_request_begin(connection, head, bytes);
         }
         if (connection->status) {
           gyre_http1_connection_refuse(connection);

@@ -424,8 +424,11 @@ static VALUE refusal_body(VALUE self) {
   gyre_http1_answer_length(output, length + 1);
   gyre_http1_head_date(output, &connection->acceptor->date);
   gyre_http1_answer_text(output, "connection: close\r\n\r\n");
-  gyre_http1_answer_text(output, connection->reason);
-  gyre_http1_answer_text(output, "\n");
+  connection->body_bytes_sent = connection->head_only ? 0 : length + 1;
+  if (!connection->head_only) {
+    gyre_http1_answer_text(output, connection->reason);
+    gyre_http1_answer_text(output, "\n");
+  }
   if (output->failed) rb_memerror();
   send_output(self, NULL, 0);
   return Qnil;
@@ -439,10 +442,18 @@ static VALUE ignore_error(VALUE self, VALUE error) {
 
 /* One plain line, then the end. */
 void gyre_http1_connection_refuse(struct gyre_http1_connection *connection) {
-  VALUE self = connection->handle;
+  struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
+  VALUE self = connection->handle, handler = connection->acceptor->handler;
+  VALUE arguments[] = {connection->env, INT2NUM(connection->status), Qnil, Qnil};
+  int64_t from_ns = gyre_loop_now(&scheduler->loop);
+  connection->env = Qnil;
+  connection->body_bytes_sent = 0;
   rb_rescue2(refusal_body, self, ignore_error, self, rb_eStandardError, (VALUE)0);
   connection = gyre_http1_connection_get(self);
+  arguments[2] = ULL2NUM(connection ? connection->body_bytes_sent : 0);
+  arguments[3] = DBL2NUM((double)(gyre_loop_now(&scheduler->loop) - from_ns) / 1e9);
   if (connection) gyre_http1_connection_linger(connection);
+  rb_check_funcall(handler, rb_intern("refused"), 4, arguments); /* handlers of tests may lack it */
 }
 
 void gyre_init_http1_response(void) {

@@ -464,6 +464,7 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   /* Events first: what has come in time is not to be found late. */
   loop->now_ns = gyre_loop_now(loop);
   if (!slept) gyre_lag_add(&loop->lag, loop->now_ns - loop->polled_ns);
+  loop->unseen_ns = slept ? loop->now_ns : loop->polled_ns;
   loop->polled_ns = loop->now_ns;
   deliver(loop);
   gyre_timers_fire(&loop->timers, loop->now_ns, loop);

@@ -55,6 +55,7 @@ struct gyre_loop {
   int64_t virtual_ns; /* a clock that stands still but for jumps to the next timer (Gyre::Testing); 0: the real one */
   unsigned outside;   /* parts of the work that others do in real time: then that clock does not jump */
   int64_t polled_ns;  /* when the backend last answered */
+  int64_t unseen_ns;  /* what is reported in this turn had not happened by then: later, the loop may have been held */
 
   struct gyre_descriptor *descriptors; /* by number */
   int descriptor_capacity;

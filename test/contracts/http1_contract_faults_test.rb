@@ -445,6 +445,38 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     end
   end
 
+  # The loop stands still meanwhile: the kernel takes connections, and the server accepts none.
+  define_method(:test_a_stop_takes_what_waits_to_be_accepted) do
+    serve(hello) do |served|
+      clients = hold(served) do
+        Array.new(20) { connect(served).request }.tap do
+          served.server.stop
+          served.listener.close
+          served.server.drain
+        end
+      end
+      clients.each do |client|
+        assert_equal %w[hello close], client.answer.then { |answer| [answer.body, answer["connection"]] }
+        assert_predicate client, :ended?
+      end
+    end
+  end
+
+  define_method(:test_a_new_connection_whose_request_is_on_its_way_is_answered_at_a_stop) do
+    serve(hello) do |served|
+      client = hold(served) { connect(served).tap { served.server.drain }.request }
+      assert_equal %w[hello close], client.answer.then { |answer| [answer.body, answer["connection"]] }
+    end
+  end
+
+  define_method(:test_closing_takes_nothing_that_waits_to_be_accepted) do
+    serve(hello) do |served|
+      client = hold(served) { connect(served).request.tap { served.server.close } }
+      assert_equal 0, served.stats[:accepted]
+      assert_predicate client, :silent? # the socket is open: another server may take it
+    end
+  end
+
   define_method(:test_a_shutdown_waits_for_requests_and_then_cancels_them) do
     events = Thread::Queue.new
     app = lambda do |env|

@@ -202,6 +202,38 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
     serve(app, limits: limits) { |served| assert_equal "hello", get(served, "POST / HTTP/1.1", "hello", content_length: 5).body }
   end
 
+  define_method(:test_time_in_which_the_loop_was_held_is_not_the_clients) do
+    pieces = Thread::Queue.new
+    app = lambda do |env|
+      2.times { pieces << env["rack.input"].read(1) }
+      [200, {}, ["ok"]]
+    end
+    limits = { body_timeout_s: 1, body_grace_timeout_s: 1, body_rate_bytes_limit: 1 }
+    serve(app, limits: limits) do |served|
+      client = connect(served).request("POST / HTTP/1.1", content_length: 2)
+      eventually { served.stats[:running] == 1 }
+      hold(served) do
+        client.write("a")
+        sleep 1.1
+      end
+      assert_equal "a", pieces.pop
+      assert_equal "ok", client.write("b").answer.body
+    end
+  end
+
+  # More than the loop asks the kernel for at once, so some are not reported when their time is over.
+  define_method(:test_a_request_that_came_while_the_loop_was_held_has_come_in_time) do
+    serve(hello, limits: { first_byte_timeout_s: 1, head_timeout_s: 1 }, backlog: 1000) do |served|
+      clients = Array.new(300) { connect(served) }
+      eventually { served.stats[:connections] == clients.size }
+      hold(served) do
+        clients.each(&:request)
+        sleep 1.1
+      end
+      assert_equal [200], clients.map { |client| client.answer.status }.uniq
+    end
+  end
+
   define_method(:test_without_a_rate_and_a_time_a_body_may_trickle) do
     serve(echo, limits: { body_grace_timeout_s: 0.001, body_rate_bytes_limit: 0, body_timeout_s: nil }) do |served|
       client = connect(served).request("POST / HTTP/1.1", content_length: 5)

@@ -705,6 +705,45 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     end
   end
 
+  define_method(:test_the_access_log_has_refused_heads_once_each_with_what_is_known_of_them) do
+    heads = {
+      "nonsense\r\n\r\n" => [nil, nil, nil, 400], "GET /#{"a" * 80} HTTP/1.1\r\n\r\n" => ["GET", nil, nil, 414],
+      "#{"A" * 65} / HTTP/1.1\r\n\r\n" => [nil, nil, nil, 501], "GET /v HTTP/2.0\r\n\r\n" => ["GET", "/v", nil, 505],
+      "GET /h HTTP/1.1\r\n\r\n" => ["GET", "/h", "HTTP/1.1", 400],
+      "GET /f?q HTTP/1.0\r\nx: #{"y" * 300}\r\n\r\n" => ["GET", "/f?q", "HTTP/1.0", 431],
+      "PUT /b HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n" => ["PUT", "/b", "HTTP/1.1", 413],
+      "PUT /t HTTP/1.1\r\n" => ["PUT", "/t", "HTTP/1.1", 408], "" => [nil, nil, nil, 408]
+    }
+    limits = { request_line_bytes_limit: 80, header_bytes_limit: 200, body_bytes_limit: 8, head_timeout_s: 0.05, first_byte_timeout_s: 0.05 }
+    serve(->(_env) { [200, {}, []] }, limits: limits, log_accesses: true) do |served|
+      answers = heads.keys.map { |head| connect(served).write(head).answer }
+      eventually { served.accesses.size == heads.size }
+      known = served.accesses.map { |env, status| [*env.values_at("REQUEST_METHOD", "REQUEST_URI", "SERVER_PROTOCOL"), status] }
+      assert_equal heads.values, known
+      assert_equal answers.map { |answer| [answer.status, answer.body.bytesize] }, served.accesses.map { |_, status, bytes| [status, bytes] }
+      assert_equal [["127.0.0.1", true]], served.accesses.map { |env, *, seconds| [env["REMOTE_ADDR"], seconds.between?(0, 60)] }.uniq
+    end
+  end
+
+  define_method(:test_the_access_log_has_a_refused_head_behind_other_requests) do
+    serve(->(_env) { [200, {}, []] }, log_accesses: true) do |served|
+      client = connect(served).request("HEAD /a HTTP/1.1").write("GET /b HTTP/3.0\r\n\r\n")
+      assert_equal [200, 505], [client.answer(head_only: true).status, client.answer.status]
+      eventually { served.accesses.size == 2 }
+      assert_equal [["/a", 200, 0], ["/b", 505, 39]],
+                   served.accesses.map { |env, status, bytes| [env["REQUEST_URI"], status, bytes] }
+    end
+  end
+
+  define_method(:test_a_refused_head_request_gets_no_body) do
+    serve(->(_env) { [200, {}, []] }, log_accesses: true) do |served|
+      client = connect(served).write("HEAD / HTTP/1.1\r\n\r\n")
+      assert_equal 400, client.answer(head_only: true).status
+      assert_predicate client, :ended?
+      eventually { served.accesses.map { |_, status, bytes| [status, bytes] } == [[400, 0]] }
+    end
+  end
+
   define_method(:test_rack_errors_goes_where_the_server_says) do
     errors = StringIO.new
     serve(->(env) { env["rack.errors"].puts("oops").then { [200, {}, []] } }, errors: errors, scheme: "https") do |served|

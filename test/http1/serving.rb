@@ -261,6 +261,12 @@ module GyreTest
       Client.new(self, served.socket).tap { |client| @clients << client }
     end
 
+    # Runs the block on the server's loop, which stands still meanwhile.
+    # @return what the block returned
+    def hold(served, &block)
+      served.on_loop { Fiber.new(blocking: true, &block).resume }
+    end
+
     # @return [Answer] to one request on a connection of its own
     def get(served, line = "GET / HTTP/1.1", body = "", **fields)
       client = connect(served)

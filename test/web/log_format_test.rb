@@ -56,6 +56,14 @@ class WebLogFormatTest < Minitest::Test
     assert_includes text, "a\\x22b\\x5Cc\\x0D\\x0Aforged"
   end
 
+  def test_what_is_not_known_of_a_refused_head_has_a_dash_in_its_place
+    log = Gyre::Web::LogFormat.named("common")
+    assert_match(/\A192\.0\.2\.1 - - \[.*\] "- - -" 408 12\n\z/, log.line({ "REMOTE_ADDR" => "192.0.2.1" }, 408, 12, 0.0))
+    assert_match(/ "PUT - -" 414 12\n\z/, log.line({ "REMOTE_ADDR" => "", "REQUEST_METHOD" => "PUT" }, 414, 12, 0.0))
+    record = JSON.parse(Gyre::Web::LogFormat.named("json").line({ "REMOTE_ADDR" => "192.0.2.1" }, 400, 12, 0.0))
+    assert_equal ["192.0.2.1", nil, nil, nil, 400], record.values_at("remote", "method", "target", "protocol", "status")
+  end
+
   def test_a_user_name_with_a_space_stays_one_field
     assert_includes line("common", "REMOTE_USER" => "a b"), "127.0.0.1 - a+b ["
     assert_includes line("common", "REMOTE_USER" => ""), "127.0.0.1 - - ["

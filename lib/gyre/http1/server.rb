@@ -9,14 +9,16 @@
 #       sockets    Array of listening IOs (non-blocking); the acceptor never closes them
 #       handler    responds to call(connection): run in a pooled fiber of Fiber.scheduler whenever a connection has a complete
 #                  head, or one to refuse. It never raises, except SystemExit, SignalException and the like. It also
-#                  responds to error(message), one line for the log, and to hijacked(socket)
+#                  responds to error(message), one line for the log, to hijacked(socket), and to
+#                  refused(env, status, body bytes sent, seconds) for each head that was refused
 #       limits     Gyre::HTTP1::Limits, read once
 #       template   frozen Hash of env entries that are the same for each request (Gyre::HTTP1::Env.template)
 #   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
-#   stop             accepts no more; may be called again. Connections go on. The sockets may be closed afterwards
-#   drain            stop, and: idle connections (also those that never sent a byte) close at once, unless bytes have arrived
-#                    that are not read yet; heads that are under way may be completed, and from now on no answer keeps its
-#                    connection
+#   stop             accepts what the kernel has ready, and no more; may be called again. Connections go on. The sockets may be
+#                    closed afterwards
+#   drain            stop, and: idle connections close at once, unless bytes have arrived that are not read yet; those that
+#                    never sent a byte have 0.25 s more for it, and close without a word; heads that are under way may be
+#                    completed, and from now on no answer keeps its connection
 #   interrupt(exception) → Integer   scheduler.fiber_interrupt for each fiber that runs the handler now; how many they were
 #   close            stop, and all connections close at once, whatever they do
 #   stats → Hash     of Integers: connections: (open, without hijacked ones), idle: (those without a request under way),
@@ -64,7 +66,8 @@ module Gyre
       # @param listeners [Array<#to_io>] listening sockets, or Gyre::Listener objects; it never closes them
       # @param limits [Limits]
       # @param log [#error] takes a String: an app's exception with its trace, or a fault of the server
-      # @param access_log [#log, #call, nil] given (env, status, body bytes sent, seconds) after each request
+      # @param access_log [#log, #call, nil] given (env, status, body bytes sent, seconds) after each request; of
+      #   one whose head was refused env has only REMOTE_ADDR and what was understood (REQUEST_METHOD, REQUEST_URI, SERVER_PROTOCOL)
       # @param scheme [String] rack.url_scheme
       # @param errors [#puts, #write, #flush] rack.errors
       # @param env [Hash{String => Object}] more entries of each request's env

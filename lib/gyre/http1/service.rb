@@ -69,6 +69,17 @@ module Gyre
         @streams.hijacked(socket)
       end
 
+      # A request whose head was refused, from the acceptor; the app sees nothing of it.
+      #
+      # @param env [Hash] REMOTE_ADDR, and of REQUEST_METHOD, REQUEST_URI and SERVER_PROTOCOL what was understood
+      # @param status [Integer]
+      # @param bytes [Integer] of body sent
+      # @param seconds [Float]
+      # @return [void]
+      def refused(env, status, bytes, seconds)
+        @access_log&.call(env, status, bytes, seconds)
+      end
+
       # @param message [String] one line for the log, from the acceptor
       # @return [void]
       def error(message)

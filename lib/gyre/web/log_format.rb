@@ -52,13 +52,15 @@ module Gyre
         forwarded.empty? ? "unix:" : forwarded
       end
 
-      # @return [String] the request target as the client sent it
+      # @return [String, nil] the request target as the client sent it; nil when its head was refused before that was read
       def self.target(env)
         uri = env["REQUEST_URI"]
         return uri if uri
 
         query = env["QUERY_STRING"].to_s
         path = "#{env["SCRIPT_NAME"]}#{env["PATH_INFO"]}"
+        return if path.empty? && query.empty?
+
         query.empty? ? path : "#{path}?#{query}"
       end
 
@@ -82,7 +84,7 @@ module Gyre
 
         def fields(env, status, bytes)
           "#{bare(LogFormat.client(env))} - #{bare(env["REMOTE_USER"])} [#{time}] " \
-            "\"#{env["REQUEST_METHOD"]} #{LogFormat.escape(LogFormat.target(env))} #{env["SERVER_PROTOCOL"]}\" " \
+            "\"#{env["REQUEST_METHOD"] || "-"} #{LogFormat.escape(LogFormat.target(env))} #{env["SERVER_PROTOCOL"] || "-"}\" " \
             "#{status} #{bytes}"
         end
 
