@@ -44,7 +44,7 @@ module Bench
       File.write(path, JSON.pretty_generate(samples: @samples, problems: @problems))
     end
 
-    # @return [Array<String>] who has samples in a scenario
+    # @return [Array<String>] the subjects with samples in a scenario
     def subjects(scenario)
       @samples.key?(scenario) ? @samples[scenario].keys : []
     end
