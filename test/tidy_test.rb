@@ -37,11 +37,11 @@ class TidyTest < Minitest::Test
          scheduler/portable/sight scheduler/fork scheduler/fiber_raise].to_h { |name| ["lib/gyre/#{name}.rb", "test/scheduler_test.rb"] },
     "lib/gyre/log_command/daemon.rb" => "test/log_command/serve_test.rb",
     # Parts of the log server: what its clients meet.
-    **%w[connection conversation door feed handover hub link routing status tail transport]
+    **%w[connection conversation feed handover hub link routing status tail transport]
       .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/server_test.rb"] },
     # Parts of the log's client: what its callers and its server see of them.
     "lib/gyre/log/process_hooks.rb" => "test/log/client_process_test.rb",
-    **%w[adoption errors sender sender/away sender/lifetime sender/serving sender/waiting uplink]
+    **%w[adoption errors sender sender/away sender/ending sender/lifetime sender/serving sender/waiting uplink]
       .to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_outage_test.rb"] },
     **%w[address settings].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/client_test.rb"] },
     **%w[spool/folders spool/segment spool/trust].to_h { |name| ["lib/gyre/log/#{name}.rb", "test/log/spool_test.rb"] },

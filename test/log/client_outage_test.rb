@@ -2,6 +2,7 @@
 
 # What becomes of messages when the server, the network or the disk fails.
 require "test_helper"
+require "minitest/mock"
 require_relative "fake_server"
 require_relative "with_clients"
 require_relative "../support/engines"
@@ -73,6 +74,68 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
         assert_equal messages(0...20), server.messages
         assert_equal (1..10).to_a + (1..20).to_a, server.raw.map(&:sequence)
         assert_equal 1, server.raw.map(&:client).uniq.size
+      end
+    end
+  end
+
+  def test_a_fault_of_the_adoption_ends_nothing_else
+    server(acknowledge: :never) do |server|
+      Gyre::Log::Spool.stub(:each_orphan, ->(*, **) { raise NotImplementedError, "no such thing here" }) do
+        client = client(server)
+        log(client, 0...3)
+        eventually { server.raw.size == 3 && @reports.any? }
+        client.close(0)
+        assert_equal ["spools that were left behind cannot be sent: no such thing here"], @reports
+        assert_equal [3, :closed], client.stats.values_at(:spooled, :state)
+      end
+    end
+  end
+
+  def test_a_fault_of_each_turn_is_told_once_and_waits_between_two
+    server(start: false) do |server|
+      client(server) do |client|
+        sender = client.instance_variable_get(:@sender)
+        events = Thread::Queue.new
+        sender.define_singleton_method(:doze) { |*arguments| events.push(:wait) && super(*arguments) }
+        backlog = sender.instance_variable_get(:@backlog)
+        backlog.define_singleton_method(:store) { |**| events.push(:fault) && raise(TypeError, "broken") }
+        client.info("kept")
+        faults = 0
+        former = nil
+        until faults == 5
+          event = events.pop
+          faults += 1 if event == :fault
+          refute_equal %i[fault fault], [former, event]
+          former = event
+        end
+        assert_equal 1, @reports.grep(/broken/).size
+        backlog.singleton_class.remove_method(:store)
+        server.start
+        assert client.flush(30)
+        assert_equal ["kept"], server.messages
+      end
+    end
+  end
+
+  def test_an_attempt_that_nothing_interrupts_holds_up_the_end_for_a_moment_only
+    server(start: false) do |server|
+      begun, gate = Thread::Queue.new, Thread::Queue.new
+      attempt = nil
+      stuck = lambda do |*, **|
+        attempt = Thread.current
+        begun.push(true)
+        Thread.handle_interrupt(Object => :never) { gate.pop } # as getaddrinfo(3) in older Rubies
+        raise Errno::ETIMEDOUT
+      end
+      Gyre::Log::Uplink.stub(:open, stuck) do
+        client = client(server)
+        client.info("kept")
+        begun.pop
+        client.close(0)
+        assert_equal [1, :closed], client.stats.values_at(:spooled, :state)
+        assert_predicate attempt, :alive?
+        gate.push(true)
+        attempt.join
       end
     end
   end

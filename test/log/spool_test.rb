@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "minitest/mock"
 require "gyre/log/outbox"
 require "gyre/log/records"
 require "gyre/log/spool"
@@ -133,6 +134,22 @@ class LogSpoolTest < Minitest::Test
     assert spool.unread?
     assert_equal [2], read_all(spool).first
     crash(spool)
+  end
+
+  def test_a_disk_that_takes_no_more_holds_up_nothing_that_is_done
+    spool = spool()
+    spool.append(records(1..3))
+    _, mark = read_all(spool)
+    file = spool.instance_variable_get(:@segments).first.instance_variable_get(:@file)
+    file.define_singleton_method(:pwrite) { |*| raise Errno::EIO }
+    spool.acknowledge(mark)
+    assert spool.empty?
+    File.stub(:delete, ->(*) { raise Errno::EROFS }) { spool.delete }
+    assert_equal ["Input/output error", "Read-only file system"], @reports.map { |text| text[/keeps what is done: (.*)/, 1] }.uniq
+    assert file.closed?
+    adopted, = orphans
+    assert_equal [1, 2, 3], read_all(adopted).first # the server knows that it has them
+    adopted.close
   end
 
   def test_many_segments_are_one_row_and_are_deleted_one_by_one
@@ -296,6 +313,64 @@ class LogSpoolTest < Minitest::Test
     adopted.acknowledge(mark)
     assert adopted.empty?
     adopted.close
+  end
+
+  # Kills its own process before the step of that number.
+  module Killing
+    class << self
+      attr_accessor :left
+    end
+
+    { IO => %i[pwrite], File => %i[flock], File.singleton_class => %i[open rename], Dir.singleton_class => %i[mkdir] }.each do |where, names|
+      steps = Module.new do
+        names.each do |name|
+          define_method(name) do |*arguments, **options, &block|
+            Process.kill(:KILL, Process.pid) if Killing.left && (Killing.left -= 1).negative?
+            super(*arguments, **options, &block)
+          end
+        end
+      end
+      const_set("#{where.inspect[/\w+(?=>?\z)/]}#{names.first.capitalize}Steps", steps)
+      where.prepend(steps)
+    end
+  end
+
+  # In a process that is killed before its step of that number.
+  # @return [Array(Array<Integer>, Boolean)] the numbers that it had stored, and whether it came to its end
+  def stored_before(step)
+    told, tell = IO.pipe
+    pid = fork do
+      Killing.left = step
+      identities = Array.new(2) { Gyre::Log::Identity.fresh }
+      spool = Gyre::Log::Spool.create(@folder, "app", identities[0].client_id, secret: identities[0].secret, **options)
+      [1..3, 4..4].zip(identities.reverse) do |range, identity|
+        spool.append(records(range))
+        tell.syswrite(range.to_a.pack("C*"))
+        spool.identify(identity)
+      end
+      exit! 0
+    end
+    tell.close
+    [told.read.unpack("C*"), Process.wait2(pid).last.success?]
+  ensure
+    [told, tell].each(&:close)
+  end
+
+  def test_killed_at_each_step_it_keeps_its_records_under_an_id_that_it_can_prove
+    skip "no fork here" unless Process.respond_to?(:fork)
+    steps = (0..).find do |step|
+      stored, whole = stored_before(step)
+      adopted, *more = orphans
+      numbers = adopted ? read_all(adopted).first : []
+      assert_empty more
+      assert_equal stored, numbers.first(stored.size), "killed at step #{step}"
+      assert Gyre::Log::Identity.proven?(adopted.client_id, adopted.identity.secret), "killed at step #{step}" if adopted
+      adopted&.delete
+      FileUtils.rm_rf(Dir.children(@folder).map { |entry| File.join(@folder, entry) })
+      whole
+    end
+    assert_operator steps, :>, 8
+    assert_empty @reports
   end
 
   def test_damage_in_a_head_puts_the_segment_aside

@@ -4,6 +4,8 @@
 # has already. Started by a Gyre::Log::Sender when it has a connection; one connection and one spool at a time. What cannot be sent
 # now stays for the next time.
 
+require "gyre/log/errors"
+
 module Gyre
   module Log
     # See the head of this file.
@@ -61,7 +63,7 @@ module Gyre
           @sender.run
           break unless @sender.done?
         end
-      rescue SystemCallError => error
+      rescue *FAULTS => error
         @settings.report.call("spools that were left behind cannot be sent: #{error.message}")
       ensure
         @spool&.close

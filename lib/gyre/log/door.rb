@@ -13,9 +13,11 @@ module Gyre
     class Door
       # How many at once: others wait meanwhile.
       ACCEPTS = 64
-      # How long it leaves off when the process or the machine is out of descriptors or memory.
+      # How long it leaves off when nothing can be accepted: the process or the machine is out of descriptors or memory, say.
       REST_S = 1.0
-      EXHAUSTED = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM].freeze
+      # Errors of a network that a connection has met before it was accepted (accept(2), "Error handling"): it has gone again.
+      GONE = [Errno::ECONNABORTED, Errno::ECONNRESET, Errno::ENETDOWN, Errno::EPROTO, Errno::ENOPROTOOPT, Errno::EHOSTDOWN,
+              Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EOPNOTSUPP, Errno::EPERM, Errno::ETIMEDOUT].freeze
 
       # @return [Gyre::Listener]
       attr_reader :listener
@@ -62,24 +64,24 @@ module Gyre
 
         @hub.look_at_clock
         ACCEPTS.times do
-          socket, address = accept
-          break if socket.nil?
-
-          admit(socket, address)
+          case accepted = accept
+          when Array then admit(*accepted)
+          when nil then break
+          end
         end
       end
 
       private
 
-      # @return [Array(Socket, Addrinfo), nil]
+      # @return [Array(Socket, Addrinfo), Symbol, nil] :gone: one less waits; nil: none can be had now
       def accept
         result = @listener.socket.accept_nonblock(exception: false)
         result unless result == :wait_readable
-      rescue *EXHAUSTED => error
+      rescue *GONE
+        :gone
+      rescue SystemCallError => error
         rest(error)
         nil
-      rescue SystemCallError
-        retry # that one has gone again (accept(2) passes on the errors of the network)
       end
 
       def rest(error)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a log client raises, beside ArgumentError for what cannot be logged. Defines classes only.
+# What a log client raises, beside ArgumentError for what cannot be logged, and what its threads survive. Defines classes only.
 
 require "gyre/errors"
 
@@ -20,5 +20,8 @@ module Gyre
 
     # The client was closed.
     class Closed < Error; end
+
+    # What ends no thread of a client: a thread that dies of it would raise it where it is joined, in the middle of the spooling.
+    FAULTS = [StandardError, ScriptError, NoMemoryError, SystemStackError].freeze
   end
 end

@@ -17,6 +17,7 @@ require "gyre/log/uplink"
 require "gyre/log/process_hooks"
 require "gyre/log/records"
 require "gyre/log/sender/away"
+require "gyre/log/sender/ending"
 require "gyre/log/sender/lifetime"
 require "gyre/log/sender/serving"
 require "gyre/log/sender/waiting"
@@ -28,6 +29,7 @@ module Gyre
     # See the head of this file.
     class Sender
       include Away
+      include Ending
       include Lifetime
       include Serving
       include Waiting
@@ -188,8 +190,9 @@ module Gyre
       rescue *NETWORK, Error => error
         lose(error)
       rescue StandardError => error
-        @settings.report.call("#{error.full_message(highlight: false)}it connects again")
+        tell_once("#{error.full_message(highlight: false)}it connects again")
         lose(error)
+        doze([], nil, [pause_s, closing_left].compact.min) # it may come in each turn
       end
 
       def finished?
@@ -247,47 +250,17 @@ module Gyre
       end
 
       def drop_link
-        return unless @link
+        link, @link = @link, nil
+        writing, @writing = @writing, nil
+        return unless link
 
-        if @writing && !@link.acknowledges?
-          @backlog.rewind(@writing.batch, @writing.all ? @outbox.class.framed(@writing.batch.bytes, @writing.written) : 0)
+        if writing && !link.acknowledges?
+          @backlog.rewind(writing.batch, writing.all ? @outbox.class.framed(writing.batch.bytes, writing.written) : 0)
         else
           @backlog.rewind
         end
-        @writing = nil
-        @link.close
-        @link = nil
-      end
-
-      def leave
-        @adoption&.stop
-        @attempt&.kill&.join
-        @link ||= @results.pop.then { |result| result if result.is_a?(Uplink) } until @results.empty?
-        drop_link
-        return pause if @suspended
-
-        @outbox.attention = true # from here on nothing more comes in
-        give_up unless @backlog.store
-        @done = @backlog.empty?
-        @backlog.close
-        @state = :closed
-        [@pipe, @waker].each(&:close)
-        ProcessHooks.remove(self)
-        tell
-      end
-
-      # What neither the server nor the spool would take.
-      def give_up
-        tell_of_disk
-        count = @backlog.abandon
-        @settings.report.call("#{count} messages are lost: #{@error ? @error.message : "the log server was not reached"}") if count.positive?
-      end
-
-      # Once for each time that the disk takes no more.
-      def tell_of_disk
-        trouble = @backlog.trouble
-        @settings.report.call("the spool in #{@settings.spool} takes nothing: #{trouble.message}") if trouble && !@told_of_disk
-        @told_of_disk = !trouble.nil?
+      ensure
+        link&.close
       end
     end
   end

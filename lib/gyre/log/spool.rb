@@ -64,10 +64,9 @@ module Gyre
       # @return [void]
       # @raise [SystemCallError]
       def identify(identity)
-        path = @path.sub(/\h{32}\z/, identity.client_id)
-        @lock.pwrite(identity.secret, 0)
-        @segments.each { |segment| segment.identify(identity.client_id) }
+        @lock.pwrite(identity.secret, 0) # in one piece, and with it all is done: the folder's name only helps to find it
         @identity = identity
+        path = @path.sub(/\h{32}\z/, identity.client_id)
         File.rename(@path, path)
         @path = path
         @segments.each { |segment| segment.moved(path) }
@@ -95,7 +94,7 @@ module Gyre
         dropped = 0
         while (excess = bytesize + bytes - @limit).positive? && (segment = @segments.first)
           offset, count = records_within(segment, excess)
-          segment.position = count.zero? ? segment.size : offset # what cannot be read cannot be sent either
+          advance(segment, count.zero? ? segment.size : offset) # what cannot be read cannot be sent either
           dropped += count
           discard_finished
         end
@@ -108,7 +107,7 @@ module Gyre
       def drop_segment
         segment = @segments.first
         _, count = records_within(segment, segment.bytesize)
-        @segments.shift.delete
+        discard_first
         rewind
         count
       end
@@ -147,7 +146,7 @@ module Gyre
         number, offset = mark
         @segments.each do |segment|
           done = segment.number < number ? segment.size : offset
-          segment.position = done if segment.number <= number && done > segment.position
+          advance(segment, done) if segment.number <= number && done > segment.position
         end
         discard_finished
       end
@@ -192,12 +191,13 @@ module Gyre
       # Everything in it is done.
       # @return [void]
       def delete
-        @segments.each(&:delete)
-        @segments.clear
-        File.delete(File.join(@path, "lock"))
-        Dir.rmdir(@path)
-      rescue Errno::ENOENT, Errno::ENOTEMPTY, Errno::EEXIST
-        nil # it was deleted, or something damaged stays for a look at it
+        discard_first until @segments.empty?
+        tidy do
+          File.delete(File.join(@path, "lock"))
+          Dir.rmdir(@path)
+        rescue Errno::ENOENT, Errno::ENOTEMPTY, Errno::EEXIST
+          nil # it is tidy, or something damaged stays for a look at it
+        end
       ensure
         @lock.close
       end
@@ -269,9 +269,23 @@ module Gyre
       end
 
       def discard_finished
-        while (segment = @segments.first) && segment.bytesize.zero? && (@segments.size > 1)
-          @segments.shift.delete
-        end
+        discard_first while @segments.size > 1 && @segments.first.bytesize.zero?
+      end
+
+      def discard_first
+        segment = @segments.shift
+        tidy { segment.delete }
+      end
+
+      def advance(segment, offset)
+        tidy { segment.position = offset }
+      end
+
+      # On a disk that takes no more: what is done is known in memory, and to the server. Only a later process would send it again.
+      def tidy
+        yield
+      rescue SystemCallError => error
+        @report&.call("the spool #{@path} keeps what is done: #{SystemCallError.new(nil, error.errno).message}")
       end
     end
   end

@@ -65,7 +65,7 @@ module Gyre
           settings, identity, adopted, results = @settings, (@identity if @settings.acknowledged), @adopting, @results
           @attempt = Thread.new do
             results << mortal { Uplink.open(settings.address, identity, old: settings.acknowledged != true, adopted: adopted) }
-          rescue StandardError => error
+          rescue *FAULTS => error
             results << error
           ensure
             wake

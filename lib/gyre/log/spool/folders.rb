@@ -111,18 +111,17 @@ module Gyre
 
           segments = []
           Dir.children(path).grep(/\A\d+\.records\z/).sort.each do |entry|
-            segments << Segment.open(File.join(path, entry), client_id, options[:report])
+            segments << Segment.open(File.join(path, entry), options[:report])
           end
-          new(path, client_id, lock, segments.compact, secret: lock.pread(32, 0)[/\A\h{32}\z/], **options)
-        rescue EOFError # an older client's, which had no secret
-          new(path, client_id, lock, segments.compact, **options)
-        rescue Trust::Refused => error
+          secret = lock.size.zero? ? nil : lock.pread(32, 0)[/\A\h{32}\z/] # an older client had none
+          new(path, secret ? Identity.id_of(secret) : client_id, lock, segments.compact, secret: secret, **options)
+        rescue Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES
+          [lock, *segments].compact.each(&:close)
+          remove_rest(path) # deleted meanwhile
+        rescue SystemCallError => error # also one that is not trusted; the others are sent all the same
           [lock, *segments].compact.each(&:close)
           options[:report]&.call("not sent: #{error.message}")
           nil
-        rescue Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES
-          lock&.close
-          remove_rest(path) # deleted meanwhile
         end
 
         # The process that deleted it may have been killed before the folder was gone. There is never one without a lock otherwise.

@@ -3,7 +3,7 @@
 # One file of a log client's spool: a header, then records as they go over the wire. Gyre::Log::Spool keeps a row of them. It knows
 # where its records begin and end, not what is in them.
 #
-#    0  8 bytes "GYRELOG1"       8  16 bytes client id        24  u32 CRC-32 of these 24 bytes        (all big-endian)
+#    0  8 bytes "GYRELOG1"       8  16 bytes first client id  24  u32 CRC-32 of these 24 bytes        (all big-endian)
 #   32  u64 position, u32 CRC-32 of it      48  the same again: the two are written in turn, and the higher valid one counts,
 #       so that a write which is torn by a crash leaves the other one
 #   64  records; everything before the position is acknowledged
@@ -43,14 +43,14 @@ module Gyre
             raise
           end
 
-          # @return [Segment, nil] one that is there. nil: its header is not that of a segment of this client. It was torn when it
+          # @return [Segment, nil] one that is there. nil: its header is not that of a segment. It was torn when it
           #   was made and is deleted, or it was damaged and is put aside
           # @raise [SystemCallError]
-          def open(path, client_id, report = nil)
+          def open(path, report = nil)
             file = Trust.open(path)
             size = file.size
             head = size.zero? ? "" : file.pread([size, HEADER_BYTES].min, 0)
-            return new(path, file, [position(head), size].min, size) if genuine?(head, client_id)
+            return new(path, file, [position(head), size].min, size) if genuine?(head)
 
             file.close
             return File.delete(path) && nil if size <= HEADER_BYTES
@@ -68,8 +68,8 @@ module Gyre
 
           private
 
-          def genuine?(head, client_id)
-            head.bytesize == HEADER_BYTES && head.start_with?(MAGIC) && head.byteslice(8, 16).unpack1("H*") == client_id &&
+          def genuine?(head)
+            head.bytesize == HEADER_BYTES && head.start_with?(MAGIC) &&
               head.unpack1("N", offset: 24) == Zlib.crc32(head.byteslice(0, 24))
           end
 
@@ -129,13 +129,6 @@ module Gyre
           @file.truncate(offset)
         end
 
-        # It belongs to another id from now on.
-        # @return [void]
-        # @raise [SystemCallError]
-        def identify(client_id)
-          @file.pwrite(Segment.head(client_id), 0)
-        end
-
         # Its folder has another name now.
         # @return [void]
         def moved(folder)
@@ -150,9 +143,10 @@ module Gyre
         # @return [void]
         def delete
           File.delete(@path)
-          @file.close
         rescue Errno::ENOENT
-          @file.close # it was deleted
+          nil # it is tidied up already
+        ensure
+          @file.close
         end
       end
     end
