@@ -42,6 +42,35 @@ GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
+  def test_a_unix_socket_serves_as_tcp_does_also_through_an_outage
+    path = File.join(@spool, "socket")
+    GyreTest::FakeLogServer.open(path: path) do |server|
+      client = Gyre::Log::Client.new("app", address: "unix://#{path}", spool: "#{@spool}/s", retry_interval: 0.02..0.1)
+      client.info("one")
+      assert client.flush(30)
+      server.stop
+      eventually { client.stats[:state] == :away }
+      client.info("two")
+      eventually { client.stats[:spooled] == 1 }
+      assert_equal ["app@unix@#{path.gsub("/", "%2F")}@2"], Dir.children("#{@spool}/s").map { |name| name[/\A(.*)\.\h{32}\z/, 1] }
+      server.start
+      assert client.flush(30)
+      assert_equal %w[one two], server.messages
+      assert_includes client.inspect, "at unix://#{path}>"
+      client.close
+      assert_empty server.failures
+    end
+  end
+
+  def test_addresses_and_what_stands_for_them
+    to = ->(**options) { Gyre::Log::Address.new("a", **options).endpoint.to_s }
+    assert_equal ["tcp://127.0.0.1:6766", "tcp://a:6766", "tcp://127.0.0.1:1"], [to.call, to.call(host: "a"), to.call(port: 1)]
+    assert_equal ["tcp://a:1", "tcp://a:6766", "unix:///x", "unix://#{Dir.pwd}/x", "unix://@x"],
+                 %w[tcp://a:1 a unix:///x unix://x unix://@x].map { |address| to.call(address: address) }
+    [{ address: "unix://" }, { address: "udp://a:1" }, { address: "tcp://*:1" }, { address: "tcp://a:0" }, { address: "a", port: 1 }]
+      .each { |options| assert_raises(ArgumentError, options.inspect) { to.call(**options) } }
+  end
+
   def test_texts_arrive_as_they_were
     texts = ["", "ü€😀", "a:b|c\\n", "two\nlines\r\n", "\0\x01\x7F", "bytes \xFF\xFE".b, "broken \xFF", "x" * 8000]
     both_protocols do |client, server|

@@ -32,7 +32,8 @@ module GyreTest
       server&.close
     end
 
-    def initialize(reply: nil, acknowledge: :each, cut_after: nil, start: true, tls: nil)
+    def initialize(reply: nil, acknowledge: :each, cut_after: nil, start: true, tls: nil, path: nil)
+      @path = path
       @reply = reply
       @acknowledge = acknowledge
       @cut_after = cut_after
@@ -48,7 +49,7 @@ module GyreTest
       @sockets = []
       # While the server is away no other process gets its port, not even the client that tries to reach it.
       @placeholder = bind(0)
-      @port = @placeholder.local_address.ip_port
+      @port = @placeholder.local_address.ip_port unless path
       self.start if start
     end
 
@@ -92,11 +93,18 @@ module GyreTest
     private
 
     def bind(port)
+      return bind_path if @path
+
       socket = Socket.new(:INET, :STREAM)
       socket.setsockopt(:SOCKET, :REUSEADDR, true)
       socket.setsockopt(:SOCKET, :RCVBUF, RECEIVE_BYTES)
       socket.bind(Addrinfo.tcp("127.0.0.1", port))
       socket
+    end
+
+    def bind_path
+      File.delete(@path) if File.exist?(@path)
+      Socket.new(:UNIX, :STREAM).tap { |socket| socket.bind(Addrinfo.unix(@path)) }
     end
 
     def accept(listener, leave)

@@ -30,6 +30,26 @@ class LogCommandSendTest < Minitest::Test
     assert_equal lines.map(&:b), server.messages(service: "backup")
   end
 
+  def test_a_unix_socket_is_an_address_as_good_as_tcp
+    Dir.mktmpdir do |folder|
+      address = "unix://#{folder}/s"
+      gone = run_program(ENVIRONMENT, *GYRE.server, "send", "-a", address, "backup", "info", "x")
+      assert_equal 1, gone.status.exitstatus
+      assert_match(/\Agyre log send: no server listens on #{address}\./, gone.err)
+      File.write("#{folder}/log.yml", "bind: '#{address}'\ndefault_log: #{folder}/log\n")
+      with_subprocess(ENVIRONMENT, *GYRE.server, "-c", "#{folder}/log.yml") do |_pid, _out, err|
+        assert_includes err.gets, "listens on #{address}"
+        [["-a", address], ["-c", "#{folder}/log.yml"]].each do |where|
+          output = run_program(ENVIRONMENT, *GYRE.server, "send", *where, "backup", "info", "by #{where[0]}")
+          assert_equal [0, ""], [output.status.exitstatus, output.err]
+        end
+        assert_equal ["by -a", "by -c"], File.readlines("#{folder}/log", chomp: true).grep(/backup/).map { |line| line[/[^|]*\z/] }
+        status = run_program(ENVIRONMENT, *GYRE.server, "status", "-a", address, "--json")
+        assert_equal [0, ""], [status.status.exitstatus, status.err]
+      end
+    end
+  end
+
   def test_what_is_not_acknowledged_in_time_is_told
     server = log_server(GYRE)
     Process.kill(:STOP, server.pid)

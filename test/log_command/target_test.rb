@@ -27,6 +27,13 @@ class LogCommandTargetTest < Minitest::Test
     assert_match(/\A--port: must be a port/, assert_raises(Gyre::UsageError) { target("-p", "x").endpoint }.message)
   end
 
+  def test_by_an_address
+    assert_equal ["unix:///run/g", "tcp://logs:1"], %w[unix:///run/g tcp://logs:1].map { |address| target("-a", address).endpoint.to_s }
+    assert_match(/\A--address: "udp:.* is no address/, assert_raises(Gyre::UsageError) { target("-a", "udp://a:1").endpoint }.message)
+    error = assert_raises(Gyre::UsageError) { target("-a", "unix:///run/g", "-p", "1").endpoint }
+    assert_equal "--address cannot stand beside --port: it has both", error.message
+  end
+
   def test_from_the_servers_configuration
     Tempfile.create("log.yml") do |file|
       file.write("host: 0.0.0.0\nport: 7\nkey: sesame\n")
@@ -44,20 +51,18 @@ class LogCommandTargetTest < Minitest::Test
   end
 
   def test_the_first_address_that_can_be_connected_to
-    bound = lambda do |addresses, tcp: false|
+    bound = lambda do |addresses|
       Tempfile.create("log.yml") do |file|
         file.write("bind: #{addresses}\n")
         file.flush
-        target = LogCommand::Target.new(tcp: tcp)
+        target = LogCommand::Target.new
         Gyre::Flags.new("x") { |flags| target.declare(flags) }.read(["-c", file.path])
         target.endpoint.to_s
       end
     end
     assert_equal "unix:///run/g", bound.call('["unix:///run/g", "tcp://*:7"]')
-    assert_equal "tcp://127.0.0.1:7", bound.call('["unix:///run/g", "tcp://127.0.0.1:0", "tcp://*:7"]', tcp: true)
+    assert_equal "tcp://127.0.0.1:7", bound.call('["tcp://127.0.0.1:0", "tcp://*:7"]')
     assert_equal "unix:///run/g", bound.call('["tcp://127.0.0.1:0", "unix:///run/g"]')
-    error = assert_raises(Gyre::StartError) { bound.call('["unix:///run/g"]', tcp: true) }
-    assert_match(%r{\Amessages are sent over TCP, and unix:///run/g is not TCP: add .* -h and -p\z}, error.message)
     assert_match(/port 0 .* name that one with -p/, assert_raises(Gyre::StartError) { target("-p", "0").endpoint }.message)
   end
 

@@ -2,6 +2,7 @@
 
 # Where a log client's server is and what the client shows there. Made by Gyre::Log::Client, read by Gyre::Log::Uplink. Immutable.
 
+require "gyre/endpoint"
 require "gyre/log/origin"
 require "gyre/log/wire"
 
@@ -9,27 +10,48 @@ module Gyre
   module Log
     # A server and a service at it.
     class Address
+      # What an address may leave out.
+      HOST = "127.0.0.1"
+      PORT = 6766
+      private_constant :HOST, :PORT
+
       # @return [String]
-      attr_reader :host, :service
-      # @return [Integer]
-      attr_reader :port
+      attr_reader :service
+      # @return [Gyre::Endpoint]
+      attr_reader :endpoint
       # @return [OpenSSL::SSL::SSLContext, nil]
       attr_reader :tls
       # @return [Numeric] seconds
       attr_reader :connect_timeout
 
+      # @param address [String, Integer, Gyre::Endpoint, nil] tcp://host:port, unix:///path, host:port, a port; nil: host and port say it
+      # @param host [String, nil]
+      # @param port [Integer, nil]
       # @param tls [Boolean, Hash, OpenSSL::SSL::SSLContext, nil] true: the system's authorities; a Hash: what
       #   Gyre::TLS.client takes
       # @raise [ArgumentError]
-      def initialize(service, host:, port:, key: nil, tls: nil, connect_timeout: 5)
+      def initialize(service, address: nil, host: nil, port: nil, key: nil, tls: nil, connect_timeout: 5)
+        raise ArgumentError, "address cannot stand beside host and port" if address && (host || port)
+
         @service = service
-        @host = host.to_s
-        @port = Integer(port)
+        @endpoint = address ? given(address) : Endpoint.new(:tcp, host: (host || HOST).to_s, port: Integer(port || PORT))
         @key = key.to_s
         @tls = context(tls)
         @connect_timeout = connect_timeout
         authentication(nil) # raises what a frame cannot carry
-        raise ArgumentError, "the port must be a number from 1 to 65535, not #{port}" unless @port.between?(1, 65_535)
+        return if @endpoint.path || @endpoint.port.between?(1, 65_535)
+
+        raise ArgumentError, "the port must be a number from 1 to 65535, not #{@endpoint.port}"
+      end
+
+      # @return [String, nil] nil for a Unix socket
+      def host
+        @endpoint.host
+      end
+
+      # @return [Array] what no other server's address has, for the names of spools
+      def parts
+        @endpoint.path ? ["unix", @endpoint.path] : [@endpoint.host, @endpoint.port]
       end
 
       # The frame that opens a connection.
@@ -46,15 +68,24 @@ module Gyre
 
       # @return [String]
       def to_s
-        "the log server #{host.include?(":") ? "[#{host}]" : host}:#{port}"
+        "the log server #{@endpoint.to_s.delete_prefix("tcp://")}"
       end
 
       # @return [String] without the key
       def inspect
-        "#<#{self.class} #{service.inspect} at #{host}:#{port}>"
+        "#<#{self.class} #{service.inspect} at #{@endpoint.to_s.delete_prefix("tcp://")}>"
       end
 
       private
+
+      # A daemon changes its folder.
+      def given(address)
+        endpoint = Endpoint.parse(address, host: HOST, port: PORT)
+        raise ArgumentError, "#{endpoint} names no host to connect to" if endpoint.host == "*"
+        return endpoint if endpoint.path.nil? || endpoint.path.start_with?("@")
+
+        Endpoint.new(:unix, path: File.expand_path(endpoint.path))
+      end
 
       # A key may be so long that a frame has no room for more.
       def room?(*parts)

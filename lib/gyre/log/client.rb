@@ -29,8 +29,9 @@ module Gyre
       # Begins to connect, and returns at once.
       #
       # @param service [String] what the server files the messages under; without ":"
-      # @param host [String]
-      # @param port [Integer]
+      # @param host [String, nil] 127.0.0.1 if nothing is given
+      # @param port [Integer, nil] 6766 if nothing is given
+      # @param address [String, nil] instead of host and port: tcp://host:port or unix:///path
       # @param key [String, nil] what the server asks for
       # @param acknowledged [Boolean, :if_possible] false: the protocol of Analogger, for its servers; :if_possible: that one only where
       #   the server knows no other, so that what it cannot carry is refused until the server has shown that it does
@@ -52,12 +53,12 @@ module Gyre
       # @option options [Numeric] :adoption_interval seconds between looks for spools of processes that have died; 60
       # @option options [#call] :report told of trouble, as a String; writes to $stderr
       # @raise [ArgumentError]
-      def initialize(service = "default", host: "127.0.0.1", port: 6766, key: nil, acknowledged: true, level: DEBUG, progname: nil,
+      def initialize(service = "default", host: nil, port: nil, address: nil, key: nil, acknowledged: true, level: DEBUG, progname: nil,
                      formatter: nil, tls: nil, connect_timeout: 5, **options)
         set_up_levels
         super(nil, level: level, progname: progname, formatter: formatter)
         @service = service.to_s
-        address = Address.new(@service, host: host, port: port, key: key, tls: tls, connect_timeout: connect_timeout)
+        address = Address.new(@service, address: address, host: host, port: port, key: key, tls: tls, connect_timeout: connect_timeout)
         @settings = Settings.new(address, acknowledged: acknowledged, **options)
         @outbox = Outbox.new(@service, @settings.memory_limit, @settings.record_limit, acknowledged != true)
         @sender = Sender.new(@settings, @outbox)

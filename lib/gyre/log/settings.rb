@@ -107,7 +107,7 @@ module Gyre
       private
 
       def spool_name
-        Spool.name(address.service, address.host, address.port, acknowledged ? 2 : 1)
+        Spool.name(address.service, *address.parts, acknowledged ? 2 : 1)
       end
 
       def spool_options

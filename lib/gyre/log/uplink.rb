@@ -28,9 +28,7 @@ module Gyre
         # @raise [Denied, Incompatible, ProtocolError, SystemCallError, SocketError, IOError, OpenSSL::SSL::SSLError]
         def open(address, identity, old: identity.nil?, adopted: false)
           deadline = now + address.connect_timeout
-          socket = Socket.tcp(address.host, address.port, connect_timeout: address.connect_timeout)
-          socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1)
-          socket.setsockopt(Socket::SOL_SOCKET, Socket::SO_KEEPALIVE, 1)
+          socket = address.endpoint.connect(address.connect_timeout)
           link = new(address.tls ? secure(socket, address, deadline) : socket, address)
           link.authenticate(identity, old, deadline, adopted: adopted)
           opened = link
@@ -56,11 +54,11 @@ module Gyre
         def secure(socket, address, deadline)
           tls = OpenSSL::SSL::SSLSocket.new(socket, address.tls)
           tls.sync_close = true
-          tls.hostname = address.host # also when it is an address: it is what the certificate is checked for
+          tls.hostname = address.host if address.host # also when it is an IP address: the certificate is checked for it
           while (wanted = tls.connect_nonblock(exception: false)).is_a?(Symbol)
             wait(socket, wanted, deadline)
           end
-          tls.post_connection_check(address.host) if address.tls.verify_mode != OpenSSL::SSL::VERIFY_NONE
+          tls.post_connection_check(address.host) if address.host && address.tls.verify_mode != OpenSSL::SSL::VERIFY_NONE
           tls
         end
       end

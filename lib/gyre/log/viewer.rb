@@ -114,7 +114,7 @@ module Gyre
       end
 
       def connect
-        socket = endpoint.path ? UNIXSocket.new(path) : Socket.tcp(endpoint.host, endpoint.port, connect_timeout: @timeout_s)
+        socket = endpoint.connect(@timeout_s)
         return socket unless @tls
 
         tls = OpenSSL::SSL::SSLSocket.new(socket, @tls)
@@ -127,10 +127,6 @@ module Gyre
       rescue StandardError
         socket&.close
         raise
-      end
-
-      def path
-        endpoint.path.sub(/\A@/, "\0")
       end
 
       # @return [String, nil] nil at the end

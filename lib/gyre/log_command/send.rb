@@ -22,7 +22,8 @@ module Gyre
       WITHIN_S = 10
       # Unless --within says how long: so soon it is told that nothing listens there, which waiting mends only by luck.
       HASTY_S = 0.3
-      HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError, OpenSSL::SSL::SSLError].freeze
+      HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EACCES, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError,
+                  OpenSSL::SSL::SSLError].freeze
       private_constant :HASTY_S, :HOPELESS
 
       # @param out [IO]
@@ -32,7 +33,7 @@ module Gyre
         @out = out
         @err = err
         @input = input
-        @target = Target.new(tcp: true)
+        @target = Target.new
         @within_s = WITHIN_S
         @patient = false
         @told = []
@@ -100,7 +101,7 @@ module Gyre
       def client(service)
         endpoint = @target.endpoint
         LogCommand.require_native("the log client")
-        Log::Client.new(service, host: endpoint.host, port: endpoint.port, key: @target.key, tls: @target.tls, spool: @spool || false,
+        Log::Client.new(service, address: endpoint, key: @target.key, tls: @target.tls, spool: @spool || false,
                                  acknowledged: !@unacknowledged, connect_timeout: @within_s,
                                  when_full: @spool ? :raise : :block, # without a server and a disk it would block for ever
                                  report: ->(text) { @told << text })

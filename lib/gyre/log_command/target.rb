@@ -12,16 +12,17 @@ module Gyre
     # Host, port, key and TLS of a server.
     class Target
       CERTIFICATE_FLAGS = "--certificate and --certificate-key"
-      private_constant :CERTIFICATE_FLAGS
+      PORT_0 = "port 0 stands for a free port, which the server prints when it starts: name that one with -p"
+      # The flags of what the configuration calls otherwise.
+      FLAGS = { bind: "address" }.freeze
+      private_constant :CERTIFICATE_FLAGS, :PORT_0, :FLAGS
 
       # @return [Hash{Symbol => Object}] what the flags say
       attr_reader :values
 
-      # @param tcp [Boolean] whether only a TCP address will do
-      def initialize(tcp: false)
+      def initialize
         @values = {}
         @tls = nil
-        @tcp = tcp
       end
 
       # Declares the flags.
@@ -32,6 +33,9 @@ module Gyre
         flags.separator "\nWhich server:"
         flags.on("-h", "--host HOST", "the host (127.0.0.1)") { |value| @values[:host] = value }
         flags.on("-p", "--port PORT", "the port (6766)") { |value| @values[:port] = value }
+        flags.on("-a", "--address ADDRESS", "instead of host and port: tcp://host:port or", "unix:///path") do |value|
+          @values[:bind] = value
+        end
         flags.on("-c", "--config FILE", "the server's configuration: host, port and key", "are taken from it") { |value| @path = value }
         flags.on("--key-file FILE", "the file that holds the key, if it is not in", "GYRE_LOG_KEY") { |value| @values[:key_file] = value }
         flags.on("--tls [CA]", "with TLS; CA is a PEM file with the authorities", "that count, instead of the system's") do |value|
@@ -45,7 +49,7 @@ module Gyre
       # @raise [UsageError, StartError]
       def endpoint
         all = configuration.addresses.map { |address| Endpoint.parse(address, host: "127.0.0.1", port: Log::Configuration::DEFAULT_PORT) }
-        found = all.find { |one| one.path ? !@tcp : one.port.positive? } or raise StartError, unreachable(all)
+        found = all.find { |one| one.path || one.port.positive? } or raise StartError, PORT_0
         %w[* 0.0.0.0 ::].include?(found.host) ? found.with(host: "127.0.0.1") : found
       end
 
@@ -85,13 +89,6 @@ module Gyre
 
       private
 
-      def unreachable(endpoints)
-        return "port 0 stands for a free port, which the server prints when it starts: name that one with -p" unless endpoints.all?(&:path)
-
-        "messages are sent over TCP, and #{endpoints.join(", ")} is not TCP: add an address such as tcp://127.0.0.1:6766 to the server's bind, " \
-          "or name another server with -h and -p"
-      end
-
       # A server that verifies its clients says so only after TLS's handshake, and the connection may be gone before that is read.
       def advice_when_closed
         return "if it wants TLS, add --tls" unless tls
@@ -122,10 +119,13 @@ module Gyre
       end
 
       def checked
+        twice = %i[host port].find { |name| @values.key?(name) && @values.key?(:bind) }
+        raise UsageError, "--address cannot stand beside --#{twice}: it has both" if twice
+
         @values.to_h do |name, value|
           [name, Log::Configuration.check(name, value)]
         rescue ArgumentError => error
-          raise UsageError, "--#{name.to_s.tr("_", "-")}: #{error.message}"
+          raise UsageError, "--#{FLAGS.fetch(name, name).to_s.tr("_", "-")}: #{error.message}"
         end
       end
     end
