@@ -258,6 +258,18 @@ class LogSpoolTest < Minitest::Test
     assert_equal bytes.bytesize - whole - 1, @reports.size, "each but the whole ones is reported"
   end
 
+  def test_a_segment_without_a_record_as_a_full_disk_leaves_it_is_no_damage
+    spool = spool()
+    spool.append(records(1..2))
+    Gyre::Log::Spool::Segment.create(File.join(spool.path, "00000002.records"), ID).close
+    crash(spool)
+    adopted, = orphans
+    assert_equal [1, 2], read_all(adopted).first
+    refute_predicate adopted, :unread?
+    assert_empty @reports
+    adopted.close
+  end
+
   def test_a_crash_at_any_byte_of_a_new_segment_loses_no_older_one
     spool = spool()
     spool.append(records(1..2))

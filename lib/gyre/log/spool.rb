@@ -114,7 +114,7 @@ module Gyre
 
       # @return [Boolean] whether {#read} has more, damage aside
       def unread?
-        @segments.any? { |segment| segment.number > @at.first || (segment.number == @at.first && segment.size > @at.last) }
+        @segments.any? { |segment| more?(segment) }
       end
 
       # The next whole records.
@@ -214,9 +214,14 @@ module Gyre
 
       # The segment in which reading goes on.
       def reading
-        segment = @segments.find { |one| one.number > @at.first || (one.number == @at.first && one.size > @at.last) }
+        segment = @segments.find { |one| more?(one) }
         @at = [segment.number, segment.position] if segment && segment.number != @at.first
         segment
+      end
+
+      # Whether something in it was not read. A disk that was full leaves a segment without a record.
+      def more?(segment)
+        segment.number == @at.first ? segment.size > @at.last : segment.number > @at.first && segment.bytesize.positive?
       end
 
       # @return [Array(String, Integer, Integer)] whole records, their count, the last number
