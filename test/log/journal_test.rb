@@ -52,6 +52,21 @@ class LogJournalTest < Minitest::Test
     assert_equal "another server writes to a.log", error.message
   end
 
+  # In a folder that another user may write to.
+  def test_links_that_are_planted_lead_nowhere
+    other = File.join(@folder, "other")
+    File.write(other, "untouched", perm: 0o644)
+    journal = open_journal
+    File.symlink(other, "#{@path}.new")
+    journal.compact(0)
+    assert_equal ["untouched", "file"], [File.read(other), File.ftype(@path)]
+    journal.close
+    File.delete(@path)
+    File.symlink(other, @path)
+    assert_raises(Errno::ELOOP) { open_journal }
+    assert_equal ["untouched", 0o644], [File.read(other), File.stat(other).mode & 0o777]
+  end
+
   def test_a_batch_counts_when_that_is_said
     journal = open_journal
     journal.append(batch({ ID => 5 }))

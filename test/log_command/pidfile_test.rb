@@ -22,6 +22,15 @@ class LogCommandPidfileTest < Minitest::Test
     pid
   end
 
+  def test_a_link_that_is_planted_leads_nowhere
+    Dir.mktmpdir do |folder|
+      File.write(other = File.join(folder, "other"), "untouched")
+      File.symlink(other, "#{path = File.join(folder, "pid")}.#{Process.pid}")
+      Gyre::LogCommand::Pidfile.new(path).write
+      assert_equal ["untouched", "#{Process.pid}\n", "file"], [File.read(other), File.read(path), File.ftype(path)]
+    end
+  end
+
   def test_it_is_written_and_removed
     @pidfile.write
     assert_equal "#{Process.pid}\n", File.read(@path)

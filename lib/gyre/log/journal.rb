@@ -182,7 +182,7 @@ module Gyre
       end
 
       def replace(bytes)
-        fresh = Output::Access.private_file("#{@path}.new", ::File::WRONLY | ::File::APPEND | ::File::TRUNC)
+        fresh = Output::Access.new_private_file("#{@path}.new", ::File::WRONLY | ::File::APPEND)
         fresh.sync = true
         @lock.take(fresh)
         at = 0

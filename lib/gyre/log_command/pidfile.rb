@@ -32,7 +32,8 @@ module Gyre
       def write
         check
         fresh = "#{@path}.#{Process.pid}"
-        File.write(fresh, "#{Process.pid}\n")
+        File.delete(fresh) if File.symlink?(fresh) || File.exist?(fresh) # of a process that had this number, or a link
+        File.write(fresh, "#{Process.pid}\n", mode: File::WRONLY | File::CREAT | File::EXCL)
         File.rename(fresh, @path)
         self
       rescue SystemCallError => error

@@ -28,16 +28,27 @@ module Gyre
             ids.any? ? ids : raise(ArgumentError, "owner is user, user:group or :group, not #{owner.inspect}")
           end
 
-          # A file that only its owner reads, such as a journal or an unfinished part.
+          # A file that only its owner reads, such as a journal or an unfinished part. Links are not followed: in a folder that
+          # another user may write to, one could lead to any file.
           # @param path [String]
           # @param flags [Integer]
           # @return [::File]
           # @raise [SystemCallError]
           def private_file(path, flags)
-            ::File.open(path, flags | ::File::CREAT | ::File::BINARY, PRIVATE).tap do |io|
+            ::File.open(path, flags | ::File::CREAT | ::File::BINARY | ::File::NOFOLLOW, PRIVATE).tap do |io|
               stat = io.stat
               io.chmod(PRIVATE) if stat.owned? && (stat.mode & 0o077).positive?
             end
+          end
+
+          # A new one. What has the name, of a server that was killed or a link, loses it.
+          # @param path [String]
+          # @param flags [Integer]
+          # @return [::File]
+          # @raise [SystemCallError]
+          def new_private_file(path, flags)
+            ::File.unlink(path) if ::File.symlink?(path) || ::File.exist?(path)
+            private_file(path, flags | ::File::EXCL)
           end
 
           # Gives a file the owner, the group and the mode of another one; what cannot be given is not opened to others either.

@@ -27,8 +27,7 @@ module Gyre
         def pack(path, method)
           packed = path + SUFFIXES.fetch(method)
           part = "#{packed}.part"
-          ::File.unlink(part) if ::File.exist?(part)
-          writer = Output::Access.private_file(part, ::File::RDWR | ::File::EXCL)
+          writer = Output::Access.new_private_file(part, ::File::RDWR)
           method == :gzip ? gzip(path, writer) : run_zstd(path, writer)
           stat = ::File.stat(path)
           Output::Access.like(writer, stat)
