@@ -70,6 +70,20 @@ GyreTest::Engines.test_case("LogServerSignalsTest", backends: GyreTest::Engines:
     end
   end
 
+  def test_a_stop_without_a_time_limit_writes_everything_and_a_reopening_is_done
+    serve(interval: 60, limits: { stop_timeout_s: nil }) do |server|
+      client = server.client("web")
+      client.write(frame("web", "info", "last words"))
+      eventually { server.status["messages"].positive? }
+      server.signal("HUP")
+      eventually { server.errors.include?("gyre log: reopened 1 file (HUP)") }
+      server.signal("TERM")
+      assert_equal 0, server.wait.exitstatus, server.errors
+      assert_equal ["web|info|last words"], server.messages.grep(/web/)
+      client.close
+    end
+  end
+
   def test_int_ends_it_as_well
     serve do |server|
       server.signal("INT")

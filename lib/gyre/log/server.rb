@@ -27,6 +27,10 @@ module Gyre
     #   server = Gyre::Log::Server.new(bind: 6766, default_log: "log/all.log")
     #   server.run
     class Server
+      # What no time limit stands for: longer than any machine runs.
+      FOR_EVER_S = 1e9
+      private_constant :FOR_EVER_S
+
       SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
 
       # @return [NativeIngest]
@@ -213,7 +217,7 @@ module Gyre
       # Returns at once; what has become of it is told when each output has done it.
       def reopen_outputs(why)
         task = @task.async("reopen", transient: true) do
-          done = @committer.reopen(@limits.stop_timeout_s)
+          done = @committer.reopen(stop_timeout_s)
           files = @routing.files == 1 ? "1 file" : "#{@routing.files} files"
           report(done ? "reopened #{files} (#{why})" : "not all of #{files} could be reopened (#{why})")
           yield done if block_given?
@@ -225,6 +229,10 @@ module Gyre
       end
 
       # --- the end ---
+
+      def stop_timeout_s
+        @limits.stop_timeout_s || FOR_EVER_S
+      end
 
       def stop_serving
         @stopping = true
@@ -240,7 +248,7 @@ module Gyre
       end
 
       def finish
-        over_s = Clock.now + @limits.stop_timeout_s # for all that follows
+        over_s = Clock.now + stop_timeout_s # for all that follows
         @hub.empty_sockets { @committer.flush([over_s - Clock.now, 0].max) }
         @complete = write_all([over_s - Clock.now, 0].max)
         @committer.rest([over_s - Clock.now, 0].max)
@@ -249,9 +257,9 @@ module Gyre
 
       # @param timeout_s [Numeric] what is left of the limit
       # @return [Boolean] whether all that came is durable
-      def write_all(timeout_s = @limits.stop_timeout_s)
+      def write_all(timeout_s = stop_timeout_s)
         done = @committer.flush(timeout_s)
-        report("after #{@limits.stop_timeout_s} s #{@hub.bytes} bytes are still not written") unless done
+        report("after #{stop_timeout_s} s #{@hub.bytes} bytes are still not written") unless done
         @hub.speak
         done
       end
@@ -268,7 +276,7 @@ module Gyre
         @hub.brake.hold do
           next report("not restarted: not everything could be written") unless write_all
 
-          @committer.rest(@limits.stop_timeout_s)
+          @committer.rest(stop_timeout_s)
           Handover.give(@doors, @hub.connections.keys, command)
         end
       rescue StandardError => error
