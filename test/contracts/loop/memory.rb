@@ -50,6 +50,8 @@ module LoopContract
       assert_equal ["", ""], [output.out, output.err]
     end
 
+    # Fewer than half: the collector takes what looks like an object's address on a stack for one,
+    # which keeps some; a leak keeps all.
     def test_what_is_over_is_let_go
       output = program(<<~'RUBY')
         require "weakref"
@@ -70,7 +72,7 @@ module LoopContract
         references = work
         10.times { work }
         GC.start
-        p references.count(&:weakref_alive?) < 5
+        p references.count(&:weakref_alive?) < 10
       RUBY
       assert_equal ["true\n", ""], [output.out, output.err]
     end
