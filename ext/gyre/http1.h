@@ -193,7 +193,8 @@ void gyre_http1_connection_head_taken(struct gyre_http1_connection *connection);
 /* http1_handler.c: runs the handler for a head that is complete, or to refuse (connection->status). */
 void gyre_http1_handler_start(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
                               const char *bytes);
-struct gyre_http1_connection *gyre_http1_connection_get(VALUE self); /* NULL when its request is over */
+/* NULL when its request is over. Not checked, as in gyre_scheduler_get. */
+static inline struct gyre_http1_connection *gyre_http1_connection_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 /* What the app has of the present request is of no use from now on; a new handle stands for the next one. */
 void gyre_http1_connection_renew(struct gyre_http1_connection *connection);
 void gyre_init_http1_handler(void);

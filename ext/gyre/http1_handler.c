@@ -29,11 +29,6 @@ static const rb_data_type_t handle_type = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
-struct gyre_http1_connection *gyre_http1_connection_get(VALUE self) {
-  struct gyre_http1_connection *connection = rb_check_typeddata(self, &handle_type);
-  return connection;
-}
-
 static VALUE run_handler(VALUE handle) {
   struct gyre_http1_connection *connection = gyre_http1_connection_get(handle);
   return rb_funcall(connection->acceptor->handler, id_call, 1, handle);

@@ -280,9 +280,11 @@ void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre
 /* --- forgetting --- */
 
 static struct gyre_list *all(struct gyre_scheduler *scheduler, int index) {
-  struct gyre_list *lists[] = {&scheduler->interrupts, &scheduler->raising, &scheduler->postponed, &scheduler->deferred,
-                               &scheduler->held};
-  return index < (int)(sizeof(lists) / sizeof(*lists)) ? lists[index] : NULL;
+  static const size_t offsets[] = {offsetof(struct gyre_scheduler, interrupts),
+                                   offsetof(struct gyre_scheduler, raising), offsetof(struct gyre_scheduler, postponed),
+                                   offsetof(struct gyre_scheduler, deferred), offsetof(struct gyre_scheduler, held)};
+  if (index == (int)(sizeof(offsets) / sizeof(*offsets))) return NULL;
+  return (struct gyre_list *)((char *)scheduler + offsets[index]);
 }
 
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber) {

@@ -236,13 +236,12 @@ void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest) {
   if (fd >= 0 && fd < loop->descriptor_capacity) loop->descriptors[fd].drained |= (uint8_t)interest;
 }
 
-struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int fd, uintptr_t holder) {
+struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t holder) {
   if (fd < 0) return NULL;
   struct gyre_descriptor *state = descriptor(loop, fd);
-  if (state && state->holder != holder) {
-    state->holder = holder;
-    state->drained = state->kind = 0;
-  }
+  if (!state) return NULL;
+  state->holder = holder;
+  state->drained = state->kind = 0;
   return state;
 }
 

@@ -112,9 +112,16 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch);
 /* A call on `fd` just answered "would block": the next readiness will be reported as a change. */
 void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest);
 
+/* Nothing is known of it any more: it has another holder. */
+struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t holder);
+
 /* What is known of a descriptor that `holder` uses, of which nothing but the address is looked at: an IO that has the
  * same number is another one. NULL when there is no memory. Until the next call of the loop. */
-struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int fd, uintptr_t holder);
+static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int fd, uintptr_t holder) {
+  if (fd >= 0 && fd < loop->descriptor_capacity && loop->descriptors[fd].holder == holder)
+    return &loop->descriptors[fd];
+  return gyre_loop_hold(loop, fd, holder);
+}
 
 /* Whether a call would say "would block", as far as is known: a watch begun now will tell when that changes. Mistaken
  * where the number was closed, opened and drained by the same holder meanwhile, or where a stream ended a read early (at an

@@ -64,12 +64,6 @@ static VALUE scheduler_allocate(VALUE class) {
   return self;
 }
 
-struct gyre_scheduler *gyre_scheduler_get(VALUE self) {
-  struct gyre_scheduler *scheduler;
-  TypedData_Get_Struct(self, struct gyre_scheduler, &scheduler_type, scheduler);
-  return scheduler;
-}
-
 struct gyre_scheduler *gyre_scheduler_opened(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) rb_raise(rb_eRuntimeError, "the scheduler is closed");

@@ -10,6 +10,8 @@
 
 int64_t gyre_duration_ns(VALUE duration) {
   if (NIL_P(duration)) return -1;
+  if (FIXNUM_P(duration) && FIX2LONG(duration) >= 0 && FIX2LONG(duration) <= INT32_MAX)
+    return (int64_t)FIX2LONG(duration) * 1000000000;
   double seconds = NUM2DBL(duration);
   if (isnan(seconds) || seconds < 0) rb_raise(rb_eArgError, "time interval must not be negative");
   return seconds > 9e9 ? INT64_C(9000000000000000000)

@@ -90,7 +90,8 @@ module Gyre
 
         # A space would end a field without quotes around it.
         def bare(text)
-          LogFormat.escape(text).tr(" ", "+")
+          escaped = LogFormat.escape(text)
+          escaped.include?(" ") ? escaped.tr(" ", "+") : escaped # tr makes its table and a String each time
         end
 
         # Formatting a time costs more than all the rest of the line, and there is only one a second.
