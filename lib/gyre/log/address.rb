@@ -49,6 +49,11 @@ module Gyre
         @endpoint.host
       end
 
+      # @return [Integer, nil] nil for a Unix socket
+      def port
+        @endpoint.port
+      end
+
       # @return [Array] what no other server's address has, for the names of spools
       def parts
         @endpoint.path ? ["unix", @endpoint.path] : [@endpoint.host, @endpoint.port]
