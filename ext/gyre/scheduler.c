@@ -272,9 +272,13 @@ static VALUE close_ensure(VALUE self) { return rb_ensure(unwind_body, self, clos
  * Runs what is left and gives the loop's descriptors back (Fiber::Scheduler#close).
  *
  * @return [nil]
+ * @raise [ThreadError] in another thread than the scheduler's, which may be waiting on the loop
  */
 static VALUE scheduler_close(VALUE self) {
-  if (!gyre_scheduler_get(self)->closed) rb_ensure(close_body, self, close_ensure, self);
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (scheduler->closed) return Qnil;
+  gyre_thread_check(scheduler);
+  rb_ensure(close_body, self, close_ensure, self);
   return Qnil;
 }
 

@@ -211,6 +211,7 @@ module Gyre
       def scheduler_close
         return if @closed
 
+        @fibers.check_thread
         # In a fiber of its own: Ruby keeps the exception that ends a thread where any rescue here would put it out.
         waits = !leaving?
         Fiber.new(blocking: true) { run_and_close(waits) }.resume

@@ -182,6 +182,18 @@ module SchedulerContract
       scheduler.unblock(:nothing, Fiber.current)
     end
 
+    def test_another_thread_cannot_close_the_scheduler_of_one_that_waits_on_it
+      begun = Thread::Queue.new
+      thread = Thread.new do
+        with_scheduler { |scheduler| in_turn(scheduler, begun) }
+      end
+      scheduler, release = begun.pop
+      assert_raises(ThreadError) { scheduler.close }
+      refute_predicate scheduler, :closed?
+      release << :go
+      assert_equal :go, thread.value
+    end
+
     def test_two_threads_each_with_a_scheduler_do_not_disturb_each_other
       results = Array.new(2) do |index|
         Thread.new { in_fiber { 20.times.map { |number| sleep(0.0005).then { number + index } } } }
@@ -250,6 +262,16 @@ module SchedulerContract
     end
 
     private
+
+    # Tells of a wait, and what it was given.
+    def in_turn(scheduler, begun)
+      release = Thread::Queue.new
+      got = nil
+      scheduler.spawn { got = release.pop }
+      begun << [scheduler, release]
+      scheduler.run
+      got
+    end
 
     def with_trap(signal, handler)
       before = Signal.trap(signal, &handler)

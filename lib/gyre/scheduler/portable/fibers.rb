@@ -184,6 +184,16 @@ module Gyre
           @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
         end
 
+        # Fibers can be entered in the thread that made them only, so another one must not take any off the queue. The scheduler of
+        # a thread that has ended may be taken over.
+        def check_thread
+          return if here?
+          raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?
+
+          @pool = Pool.new(self, @scheduler) if @thread
+          @thread = Thread.current
+        end
+
         # The scheduler closes.
         def close
           @pool.close
@@ -323,16 +333,6 @@ module Gyre
           failure = @failure
           @failure = nil
           raise failure
-        end
-
-        # Fibers can be entered in the thread that made them only, so another one must not take any off the queue. The scheduler of
-        # a thread that has ended may be taken over.
-        def check_thread
-          return if here?
-          raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?
-
-          @pool = Pool.new(self, @scheduler) if @thread
-          @thread = Thread.current
         end
 
         # One for the thread may come in the exception's own method: then that one is raised, and this one at the next wait.
