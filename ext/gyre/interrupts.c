@@ -78,6 +78,7 @@ struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VA
 /* Takes it out of its list and frees it. */
 static void end_interrupt(struct gyre_interrupt *interrupt) {
   if (interrupt->owner) *interrupt->owner = NULL;
+  if (interrupt->raiser) *interrupt->raiser = NULL;
   if (interrupt->parked) interrupt->parked->interrupt = NULL;
   gyre_list_remove(&interrupt->node);
   free(interrupt);
@@ -220,21 +221,19 @@ static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_inter
   move(&scheduler->held, interrupt);
   if (!inner_fibers_wait(scheduler) || !is_resuming(pair[0])) return;
   int state = 0;
+  struct gyre_interrupt *left = interrupt; /* NULL once it is cancelled: others run meanwhile */
+  interrupt->raiser = &left;
+  move(&scheduler->raising, interrupt);
   scheduler->is_away = true;
-  gyre_list_remove(&interrupt->node);
-  struct gyre_interrupt **owner = interrupt->owner;
-  if (owner) *owner = NULL;
-  free(interrupt);
   rb_protect(raise_body, (VALUE)pair, &state);
   scheduler->is_away = false;
-  if (!state) return;
-  if (!rb_obj_is_kind_of(rb_errinfo(), fiber_error) || !RTEST(rb_fiber_alive_p(pair[0]))) rb_jump_tag(state);
+  if (left) left->raiser = NULL;
+  bool refused = state && rb_obj_is_kind_of(rb_errinfo(), fiber_error) && RTEST(rb_fiber_alive_p(pair[0]));
+  if (left && !refused) end_interrupt(left);
+  if (state && !refused) rb_jump_tag(state);
+  if (!refused) return;
   rb_set_errinfo(Qnil); /* Ruby 3.1 and 3.2 refuse it: tried again shortly after */
-  interrupt = gyre_interrupt_fiber(scheduler, pair[0], pair[1]);
-  if (!interrupt) return;
-  interrupt->owner = owner;
-  if (owner) *owner = interrupt;
-  defer_interrupt(scheduler, interrupt);
+  if (left) defer_interrupt(scheduler, left);
 }
 
 /* Makes those ready, before all others, in whose fibers something is due. */

@@ -73,7 +73,8 @@ struct gyre_interrupt {
   VALUE id;                   /* of a fiber that is not kept alive for it (gyre_live_fiber), or nil */
   struct gyre_parked *parked; /* the wait that raises it, once one is found */
   struct gyre_timer retry;
-  struct gyre_interrupt **owner; /* the owner's reference, for gyre_interrupt_cancel; cleared when it is raised */
+  struct gyre_interrupt **owner;  /* the owner's reference, for gyre_interrupt_cancel; cleared when it is raised */
+  struct gyre_interrupt **raiser; /* that of the driver while it raises it by Fiber#raise; cleared as well */
 };
 
 struct gyre_scheduler {

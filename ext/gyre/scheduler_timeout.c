@@ -8,6 +8,8 @@
  */
 #include "fibers.h"
 
+#include <string.h>
+
 struct timeout {
   struct gyre_list node;            /* in scheduler->timeouts, if it is on the heap */
   struct gyre_scheduler *scheduler; /* NULL when that was freed before */
@@ -16,8 +18,9 @@ struct timeout {
   VALUE fiber; /* a pooled one, or Qundef */
   VALUE id;    /* of any other one, else nil */
   VALUE duration;
-  VALUE exception; /* once it has fired; else nil */
-  bool returned;   /* the block has ended by itself */
+  VALUE exception;       /* once it has fired; else nil */
+  struct making *making; /* while its exception is made */
+  bool returned;         /* the block has ended by itself */
   int count;
   VALUE arguments[3]; /* for the exception, as Kernel#raise takes them */
 };
@@ -35,7 +38,15 @@ static void timeout_mark(void *opaque) {
   rb_gc_mark(timeout->exception);
 }
 
+/* On the stack of the fiber that drives: the exception's constructor may wait, and the block end meanwhile. */
+struct making {
+  struct timeout *timeout; /* NULL once that has ended */
+  int count;
+  VALUE arguments[3], exception;
+};
+
 static void end_timeout(struct timeout *timeout) {
+  if (timeout->making) timeout->making->timeout = NULL;
   if (!timeout->scheduler) return;
   gyre_list_remove(&timeout->node);
   gyre_timers_cancel(&timeout->scheduler->loop.timers, &timeout->timer);
@@ -68,14 +79,9 @@ void gyre_timeouts_free(struct gyre_scheduler *scheduler) {
 
 /* --- firing --- */
 
-struct making {
-  struct timeout *timeout;
-  VALUE exception;
-};
-
 static VALUE make_body(VALUE argument) {
-  struct timeout *timeout = (struct timeout *)argument;
-  return rb_make_exception(timeout->count, timeout->arguments);
+  struct making *making = (struct making *)argument;
+  return rb_make_exception(making->count, making->arguments);
 }
 
 /* What its constructor raises is raised instead. */
@@ -83,7 +89,7 @@ static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
   struct making *making = (struct making *)argument;
   int state = 0;
   (void)yielded;
-  making->exception = rb_protect(make_body, (VALUE)making->timeout, &state);
+  making->exception = rb_protect(make_body, argument, &state);
   if (!state) return Qnil;
   making->exception = rb_errinfo();
   rb_set_errinfo(Qnil);
@@ -104,12 +110,17 @@ static void timeout_fire(struct gyre_timer *timer, void *context) {
     fiber = gyre_live_fiber(scheduler, timeout->id);
     if (NIL_P(fiber)) return;
   }
-  struct making making = {.timeout = timeout, .exception = Qnil};
+  struct making making = {.timeout = timeout, .count = timeout->count, .exception = Qnil};
+  memcpy(making.arguments, timeout->arguments, sizeof(making.arguments));
   int state = 0;
+  timeout->making = &making;
   rb_protect(make_undisturbed, (VALUE)&making, &state);
-  timeout->interrupt = gyre_interrupt_weakly(scheduler, fiber, timeout->id, making.exception);
-  if (timeout->interrupt) timeout->interrupt->owner = &timeout->interrupt;
-  timeout->exception = making.exception;
+  if (making.timeout) {
+    timeout->making = NULL;
+    timeout->interrupt = gyre_interrupt_weakly(scheduler, fiber, timeout->id, making.exception);
+    if (timeout->interrupt) timeout->interrupt->owner = &timeout->interrupt;
+    timeout->exception = making.exception;
+  }
   if (state) rb_jump_tag(state);
 }
 

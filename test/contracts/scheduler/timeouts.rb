@@ -83,6 +83,40 @@ module SchedulerContract
       assert_equal [kind], ended.map(&:class)
     end
 
+    # A fiber that may wait drives the loop, and Ruby code that it calls in a turn may wait in it.
+    def test_a_block_that_ends_while_its_timeout_is_made_is_not_hit_by_it
+      skip "the portable engine makes it again at each turn until it is made" if backend == "select"
+      kind = Class.new(IOError) { def initialize(*) = super.tap { sleep 0.01 } }
+      with_scheduler do |scheduler|
+        ends = []
+        scheduler.spawn do
+          ends << Timeout.timeout(0.001, kind) { sleep(0.004).then { :in_time } }
+          sleep(0.02).then { ends << :undisturbed }
+        rescue kind
+          ends << :late
+        end
+        Fiber.new { scheduler.run }.resume
+        assert_equal %i[in_time undisturbed], ends
+      end
+    end
+
+    def test_a_block_that_ends_while_its_timeout_is_raised_further_in_is_not_hit_by_it
+      skip "the portable engine knows the outermost and the innermost fiber" if backend == "select"
+      kind = Class.new(IOError) { def exception(*) = tap { @slept ||= sleep(0.01) } }
+      with_scheduler do |scheduler|
+        ends = []
+        middle = Fiber.new do
+          ends << scheduler.timeout_after(0.001, kind.new) { Fiber.new { sleep 0.004 }.resume.then { :in_time } }
+          Fiber.new { sleep 0.02 }.resume.then { ends << :undisturbed }
+        rescue kind
+          ends << :late
+        end
+        scheduler.spawn { middle.resume }
+        Fiber.new { scheduler.run }.resume
+        assert_equal %i[in_time undisturbed], ends
+      end
+    end
+
     def test_class_and_message_can_be_given
       in_fiber do
         error = assert_raises(IOError) { Timeout.timeout(0.001, IOError, "too slow") { sleep } }
