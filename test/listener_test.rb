@@ -51,6 +51,16 @@ class ListenerTest < Minitest::Test
     listener&.close
   end
 
+  def test_the_refusal_of_an_adopted_socket_leaves_its_giver_listening
+    listener = endpoint("tcp://127.0.0.1:0").bind.first
+    adopted = Gyre::Listener.adopt(listener.socket.dup.tap { |socket| socket.autoclose = false }.fileno, listener.endpoint)
+    adopted.refuse
+    adopted.close
+    Socket.tcp("127.0.0.1", listener.port, connect_timeout: 10).close
+  ensure
+    listener&.close
+  end
+
   def test_a_listener_takes_connections
     listen("127.0.0.1:0") do |listener|
       client = TCPSocket.new("127.0.0.1", listener.port)

@@ -64,9 +64,9 @@ module Gyre
         raise ArgumentError, "it is another kind of socket, or does not listen" unless bound_for?(socket, endpoint)
 
         socket.close_on_exec = true
-        return new(socket, endpoint.with(port: socket.local_address.ip_port)) unless endpoint.path
+        return new(socket, endpoint.with(port: socket.local_address.ip_port), adopted: true) unless endpoint.path
 
-        new(socket, endpoint, file: File.exist?(endpoint.path) ? File.stat(endpoint.path) : nil)
+        new(socket, endpoint, file: File.exist?(endpoint.path) ? File.stat(endpoint.path) : nil, adopted: true)
       rescue SystemCallError, ArgumentError => error
         socket&.autoclose = false # it is not ours
         raise ArgumentError, "adopt descriptor #{descriptor} for #{endpoint}: #{error.message}"
@@ -113,10 +113,12 @@ module Gyre
     # @param socket [Socket] bound and listening
     # @param endpoint [Gyre::Endpoint]
     # @param file [File::Stat, nil] the Unix socket's file; {#close} removes it
-    def initialize(socket, endpoint, file: nil)
+    # @param adopted [Boolean] another process may have the same socket, and go on with it
+    def initialize(socket, endpoint, file: nil, adopted: false)
       @socket = socket
       @endpoint = endpoint
       @file = file
+      @adopted = adopted
       @owner = Process.pid
     end
 
@@ -164,11 +166,12 @@ module Gyre
     # Lets no new connection in; those that wait can still be accepted. To be called before the last of them are, and {#close} soon
     # after: what came in between would be reset, with a request in it perhaps. Over TCP the kernel then drops SYNs, which a client
     # repeats after a second: it finds a successor then, or is refused without having sent anything. A handshake that is half done
-    # may still end. In a forked child, and where the kernel cannot do it, nothing happens.
+    # may still end. Nothing happens in a forked child, with an adopted socket (the process that gave it may go on with it), and where
+    # the kernel cannot do it.
     #
     # @return [void]
     def refuse
-      return if closed? || datagram? || @owner != Process.pid
+      return if closed? || datagram? || @adopted || @owner != Process.pid
       return socket.setsockopt(:SOCKET, :ATTACH_FILTER, no_syn) unless unix?
 
       remove_file
