@@ -199,6 +199,16 @@ static VALUE scheduler_waiting_in(VALUE self, VALUE fiber) {
   return parked ? parked->fiber : Qnil;
 }
 
+/*
+ * Whether the fiber has a job, for pooled ones (scheduler/pooled_fiber.rb).
+ *
+ * @param fiber [Fiber]
+ * @return [Boolean]
+ */
+static VALUE scheduler_working_p(VALUE self, VALUE fiber) {
+  return gyre_fiber_is_working(gyre_scheduler_get(self), fiber) ? Qtrue : Qfalse;
+}
+
 /* --- the loop --- */
 
 /*
@@ -257,6 +267,7 @@ static VALUE close_loop(VALUE self) {
   }
   scheduler->closed = true;
   gyre_timers_cancel_all(&scheduler->loop.timers);
+  gyre_workers_close(scheduler);
   gyre_loop_close(&scheduler->loop);
   return Qnil;
 }
@@ -353,6 +364,7 @@ void gyre_init_scheduler(void) {
   rb_define_method(class, "spawn", scheduler_spawn, -1);
   rb_define_method(class, "fiber_interrupt", scheduler_fiber_interrupt, 2);
   rb_define_method(class, "waiting_in", scheduler_waiting_in, 1);
+  rb_define_method(class, "working?", scheduler_working_p, 1);
   rb_define_method(class, "run", scheduler_run, 0);
   rb_define_method(class, "run_until", scheduler_run_until, 0);
   rb_define_method(class, "loop_running?", scheduler_loop_running_p, 0);

@@ -240,6 +240,11 @@ struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, V
 VALUE gyre_fiber_id(struct gyre_scheduler *scheduler, VALUE fiber);
 VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id);
 
+/* Whether the fiber has a job. */
+bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber);
+/* No job comes any more. */
+void gyre_workers_close(struct gyre_scheduler *scheduler);
+
 /* Whether the current fiber is pooled: then it is kept alive until its job has ended. */
 bool gyre_fiber_is_pooled(struct gyre_scheduler *scheduler);
 

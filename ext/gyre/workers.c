@@ -19,7 +19,7 @@
  * 30,000 stacks fit in a process. */
 #define FRESH_BYTES 8192
 
-static ID id_report, id_keys, id_new, id_storage, id_aset;
+static ID id_report, id_keys, id_new, id_storage, id_aset, id_pooled_fiber;
 static VALUE pooled_options, fiber_class;
 static VALUE blocking_key, storage_key;
 static size_t stack_bytes; /* of a fiber */
@@ -36,6 +36,7 @@ void gyre_init_workers(void) {
   id_new = rb_intern("new");
   id_storage = rb_intern("storage");
   id_aset = rb_intern("[]=");
+  id_pooled_fiber = rb_intern("PooledFiber");
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);
   blocking_key = ID2SYM(rb_intern("blocking"));
@@ -60,6 +61,11 @@ void gyre_workers_init(struct gyre_scheduler *scheduler) {
 struct gyre_worker *gyre_worker_of(struct gyre_scheduler *scheduler, VALUE fiber) {
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->workers, fiber);
   return node ? GYRE_CONTAINER(node, struct gyre_worker, known) : NULL;
+}
+
+bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber) {
+  struct gyre_worker *worker = gyre_worker_of(scheduler, fiber);
+  return worker && worker->function;
 }
 
 bool gyre_fiber_is_pooled(struct gyre_scheduler *scheduler) {
@@ -281,7 +287,8 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
 
 static struct gyre_worker *new_worker(struct gyre_scheduler *scheduler, VALUE options, bool once) {
   if (NIL_P(scheduler->worker_block)) scheduler->worker_block = rb_proc_new(worker_main, scheduler->self);
-  VALUE fiber = rb_funcall_with_block_kw(fiber_class, id_new, 1, &options, scheduler->worker_block, RB_PASS_KEYWORDS);
+  VALUE class = once ? fiber_class : rb_const_get(gyre_cScheduler, id_pooled_fiber);
+  VALUE fiber = rb_funcall_with_block_kw(class, id_new, 1, &options, scheduler->worker_block, RB_PASS_KEYWORDS);
   struct gyre_worker *worker = calloc(1, sizeof(*worker));
   if (!worker) rb_memerror();
   gyre_list_init(&worker->node);
@@ -418,6 +425,12 @@ static void free_workers(struct gyre_scheduler *scheduler, struct gyre_list *lis
   while (!gyre_list_empty(list)) free_worker(scheduler, GYRE_CONTAINER(list->next, struct gyre_worker, node));
 }
 
+/* No job comes any more: the idle fibers are left to the collector, though the program may keep the scheduler. */
+void gyre_workers_close(struct gyre_scheduler *scheduler) {
+  free_workers(scheduler, &scheduler->idle);
+  scheduler->idle_count = scheduler->idle_least = 0;
+}
+
 void gyre_workers_free(struct gyre_scheduler *scheduler) {
   if (!scheduler->workers.buckets) return; /* never initialized */
   free_workers(scheduler, &scheduler->busy);
@@ -429,8 +442,7 @@ void gyre_workers_free(struct gyre_scheduler *scheduler) {
 /* Of the busy ones, the one that forked goes on; what the others hold is the parent's, and is left to the collector. Waits on
  * their stacks may still refer to the workers. */
 void gyre_workers_forked(struct gyre_scheduler *scheduler) {
-  free_workers(scheduler, &scheduler->idle);
-  scheduler->idle_count = scheduler->idle_least = 0;
+  gyre_workers_close(scheduler);
   for (struct gyre_list *node = scheduler->busy.next, *next; node != &scheduler->busy; node = next) {
     next = node->next;
     struct gyre_worker *worker = GYRE_CONTAINER(node, struct gyre_worker, node);

@@ -11,6 +11,7 @@ require_relative "scheduler/async_guests"
 require_relative "scheduler/cancellation"
 require_relative "scheduler/fiber_raise"
 require_relative "scheduler/fork"
+require_relative "scheduler/pooled_fiber"
 require_relative "scheduler/sight"
 
 module Gyre

@@ -230,7 +230,7 @@ module Gyre
 
       # What print_hierarchy, the watchdog and the search for deadlocks ask (see portable/sight.rb); and scheduler/pacing.rb.
       # @api private
-      def_delegators :@fibers, :stats, :list_waits, :waiting_in, :ask, :pulse, :suspicious=, :pace
+      def_delegators :@fibers, :stats, :list_waits, :waiting_in, :working?, :ask, :pulse, :suspicious=, :pace
 
       # For the child of a fork: only the fiber that forked goes on, on a fresh loop.
       def process_fork

@@ -61,6 +61,20 @@ module SchedulerContract
       RUBY
     end
 
+    def test_a_closed_scheduler_that_is_kept_keeps_no_idle_fibers
+      assert_program "collected\n", <<~RUBY
+        kept = Thread.new do
+          scheduler = Gyre::Scheduler.new(#{backend.inspect})
+          Fiber.set_scheduler(scheduler)
+          50.times { scheduler.spawn { sleep 0.0001 } }
+          scheduler
+        end.value
+        GC.start
+        fibers = ObjectSpace.each_object(Fiber).count
+        puts kept.closed? && fibers < 25 ? "collected" : fibers
+      RUBY
+    end
+
     private
 
     def bit_of_everything(scheduler, reader, writer)

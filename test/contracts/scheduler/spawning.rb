@@ -33,7 +33,7 @@ module SchedulerContract
         inside = nil
         outside = scheduler.spawn { inside = Fiber.current }
         assert_same inside, outside
-        assert_instance_of Fiber, outside
+        assert_kind_of Fiber, outside
       end
     end
 
@@ -187,6 +187,20 @@ module SchedulerContract
       end
     end
 
+    def test_a_pooled_fiber_that_is_kept_beyond_its_job_has_ended_for_the_program
+      reached = in_fiber do |scheduler|
+        kept = scheduler.spawn { 1 }
+        assert_equal "dead fiber called", assert_raises(FiberError) { kept.raise("late") }.message
+        assert_raises(FiberError) { kept.transfer }
+        assert_raises(FiberError) { kept.resume }
+        assert_same kept, kept.kill if kept.respond_to?(:kill)
+        refute kept.alive?
+        assert_same kept, scheduler.spawn { sleep 0.001 }
+        kept.alive?
+      end
+      assert reached, "the caller was lost"
+    end
+
     # The collector does not count stacks, and hardly runs by itself where there is much that lives.
     def test_fibers_that_end_do_not_use_up_the_stacks_of_a_process_with_a_large_heap
       skip "Ruby code cannot tell the collector what a stack weighs" if backend == "select"
@@ -212,6 +226,7 @@ module SchedulerContract
 
     # The program may have kept the fibers that the pool has given up, and enter them: there is nothing for them to do.
     def test_the_pool_shrinks_after_a_burst_and_its_former_fibers_end_when_they_are_entered
+      enter, alive = %i[transfer alive?].map { |name| Fiber.instance_method(name) }
       with_scheduler do |scheduler|
         fibers = Array.new(100) { scheduler.spawn { sleep 0.001 } }
         scheduler.run
@@ -219,8 +234,8 @@ module SchedulerContract
         assert_equal 0, scheduler.stats[:timers] # the pool's own does not count
         scheduler.spawn { sleep 0.01 until scheduler.stats[:idle_fibers] <= 16 }
         scheduler.run
-        fibers.each(&:transfer)
-        refute fibers.any?(&:alive?)
+        fibers.each { |fiber| enter.bind_call(fiber) }
+        assert fibers.none? { |fiber| alive.bind_call(fiber) }
         assert_equal(:value, scheduler.spawn { sleep 0.001 }.then { scheduler.run && :value })
       end
     end

@@ -32,6 +32,7 @@ module Gyre
         def initialize(scheduler, loop)
           @scheduler = scheduler
           @loop = loop
+          @transfer = Fiber.instance_method(:transfer) # not that of PooledFiber, which is for the program
           @unwaited = 0
           forget
           @thread = nil # that of the first wait
@@ -291,7 +292,7 @@ module Gyre
           @switches += 1
           waiter = @ready.shift
           waiter.state = :entered
-          waiter.fiber.transfer
+          @transfer.bind_call(waiter.fiber)
           answer while @question
         end
 

@@ -39,10 +39,16 @@ module Gyre
           @idle.size
         end
 
+        # @param fiber [Fiber]
+        # @return [Boolean] whether it has a job
+        def working?(fiber)
+          @busy.key?(fiber)
+        end
+
         # @return [Worker] a pooled one
         def acquire
           worker = @idle.pop
-          worker = @idle.pop until worker.nil? || worker.fiber.alive?
+          worker = @idle.pop until worker.nil? || worker.fiber.usable?
           @least = @idle.size if @idle.size < @least
           worker || Worker.new(self, OPTIONS, pooled: true)
         end
@@ -67,7 +73,7 @@ module Gyre
         def forget(fiber)
           @idle.clear
           @least = 0
-          @busy.select! { |worker, _| worker.fiber.equal?(fiber) }
+          @busy.select! { |busy, _| busy.equal?(fiber) }
         end
 
         # No job comes any more: the idle fibers are left to the collector. Those of a closed scheduler must not hang on it, for the
@@ -81,11 +87,11 @@ module Gyre
         # The fiber of a worker has been entered for a job.
         def started(worker, strand)
           @fibers.started(strand)
-          @busy[worker] = true
+          @busy[worker.fiber] = true
         end
 
         def finished(worker)
-          @busy.delete(worker)
+          @busy.delete(worker.fiber)
         end
 
         # A job let an exception out.

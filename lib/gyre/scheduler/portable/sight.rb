@@ -36,6 +36,12 @@ module Gyre
           waiter.fiber if waiter&.waiting?
         end
 
+        # @param fiber [Fiber] a pooled one
+        # @return [Boolean] whether it has a job
+        def working?(fiber)
+          @pool.working?(fiber)
+        end
+
         # A number that changes whenever the loop gets on. From any thread.
         # @return [Integer, nil] nil while the loop sleeps
         def pulse
@@ -51,7 +57,7 @@ module Gyre
           return unless fiber.equal?(@drives.last&.fiber) || @parked.each_key.any? { |waiter| waiter.fiber.equal?(fiber) }
 
           @question = question = Question.new(Fiber.current, block)
-          fiber.transfer
+          @transfer.bind_call(fiber)
           raise question.error if question.error
 
           question.answer
@@ -80,7 +86,7 @@ module Gyre
 
         # Gives control to a fiber; returns when the present one has it again, and has answered what it was asked.
         def enter_other(fiber)
-          fiber.transfer
+          @transfer.bind_call(fiber)
           answer while @question
         end
 
@@ -93,7 +99,7 @@ module Gyre
           rescue Exception => error # rubocop:disable Lint/RescueException -- raised again by `ask`
             question.error = error
           end
-          question.asker.transfer
+          @transfer.bind_call(question.asker)
         end
 
         # Whether nothing within this loop will wake a fiber.

@@ -21,7 +21,7 @@ module Gyre
         def initialize(pool, options, pooled:)
           @pool = pool
           @pooled = pooled
-          @fiber = Fiber.new(**{ blocking: false }, **options) { live }
+          @fiber = (pooled ? PooledFiber : Fiber).new(**{ blocking: false }, **options) { live }
           @strand = Strand.of(@fiber)
         end
 
