@@ -501,6 +501,15 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     end
   end
 
+  define_method(:test_a_shutdown_that_closes_connections_without_a_request_has_cancelled_none) do
+    serve(hello) do |served|
+      client = connect(served)
+      eventually { served.stats[:connections] == 1 }
+      assert_equal true, served.on_loop { served.server.shutdown(0) }
+      assert_predicate client, :ended?
+    end
+  end
+
   define_method(:test_a_shutdown_cancels_streams_and_slow_clients) do
     closed = Thread::Queue.new
     body = Class.new do

@@ -139,8 +139,8 @@ module Gyre
       def shutdown(timeout_s)
         drain
         @streams.finish
-        finished = quiet_within?(timeout_s)
-        quiet_within?(UNWIND_S) if !finished && interrupt.positive?
+        finished = quiet_within?(timeout_s) || interrupt.zero? # what is left may be connections without a request
+        quiet_within?(UNWIND_S) unless finished
         close
         @streams.close
         finished
