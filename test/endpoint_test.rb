@@ -71,6 +71,12 @@ class EndpointTest < Minitest::Test
     assert_includes error.message, "write udp://host:port"
   end
 
+  def test_a_path_that_the_kernel_does_not_take_is_refused_however_it_is_given
+    assert_equal 107, Gyre::Endpoint.new(:unix, path: "a" * 107).unix_address.unix_path.bytesize
+    error = assert_raises(ArgumentError) { Gyre::Endpoint.new(:unix, path: "a" * 108) }
+    assert_includes error.message, "at most 107 bytes, this one has 108"
+  end
+
   def test_addresses_for_datagrams_are_read_where_they_are_asked_for
     udp = Gyre::Endpoint.parse("udp://[::1]:514", transports: %i[tcp udp])
     assert_equal [:udp, "::1", 514, "udp://[::1]:514"], [udp.transport, udp.host, udp.port, udp.to_s]

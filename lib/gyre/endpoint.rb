@@ -106,10 +106,6 @@ module Gyre
         if !query.empty? && !mode
           raise ArgumentError, "#{text.inspect} is no address: after the path only ?mode=0660 (octal permissions) is known"
         end
-        if path.bytesize > UNIX_PATH_BYTES_LIMIT
-          raise ArgumentError, "#{text.inspect} is no address: the path of a Unix socket has at most " \
-                               "#{UNIX_PATH_BYTES_LIMIT} bytes, this one has #{path.bytesize}"
-        end
         raise ArgumentError, "#{text.inspect} is no address: the path is missing" if path.empty? || path == "@" || path.end_with?("/")
 
         new(transport, path: path, mode: mode&.to_i(8))
@@ -121,6 +117,7 @@ module Gyre
     # @param port [Integer, nil] for :tcp and :udp
     # @param path [String, nil] for :unix and :unixgram
     # @param mode [Integer, nil] permissions, for :unix and :unixgram
+    # @raise [ArgumentError] the path is longer than the kernel takes
     def initialize(transport, host: nil, port: nil, path: nil, mode: nil)
       @transport = transport
       @host = host
@@ -128,6 +125,10 @@ module Gyre
       @path = path
       @mode = mode
       freeze
+      return if path.nil? || path.bytesize <= UNIX_PATH_BYTES_LIMIT
+
+      raise ArgumentError, "#{to_s.inspect} is no address: the path of a Unix socket has at most #{UNIX_PATH_BYTES_LIMIT} bytes, " \
+                           "this one has #{path.bytesize}"
     end
 
     # Listens: one listener for a Unix socket, one for each of the host's addresses with TCP and UDP. Either all or none.

@@ -67,7 +67,8 @@ GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE
     assert_equal ["tcp://127.0.0.1:6766", "tcp://a:6766", "tcp://127.0.0.1:1"], [to.call, to.call(host: "a"), to.call(port: 1)]
     assert_equal ["tcp://a:1", "tcp://a:6766", "unix:///x", "unix://#{Dir.pwd}/x", "unix://@x"],
                  %w[tcp://a:1 a unix:///x unix://x unix://@x].map { |address| to.call(address: address) }
-    [{ address: "unix://" }, { address: "udp://a:1" }, { address: "tcp://*:1" }, { address: "tcp://a:0" }, { address: "a", port: 1 }]
+    [{ address: "unix://" }, { address: "udp://a:1" }, { address: "tcp://*:1" }, { address: "tcp://a:0" }, { address: "a", port: 1 },
+     { address: "unix://#{"a" * 107}" }] # the folder that it stands for comes before it
       .each { |options| assert_raises(ArgumentError, options.inspect) { to.call(**options) } }
   end
 

@@ -41,5 +41,6 @@ class LogOutputRemoteTest < Minitest::Test
     %w[redis://:secret@h:0 redis://:secret@h:65536 redis://:secret@h/x redis+unix:// redis+unix:/// redis://:secret@h:p].each do |url|
       refute_includes refusal { Remote.database(url) }, "secret"
     end
+    assert_match(/\A"unix:.*107 bytes/, refusal { Remote.database("redis+unix://:secret@/#{"a" * 107}") })
   end
 end
