@@ -34,7 +34,8 @@ struct gyre_keyed_watch {
     GYRE_KEYED_PAUSED,
     GYRE_KEYED_RESTING,
     GYRE_KEYED_ALWAYS,
-    GYRE_KEYED_FAILED
+    GYRE_KEYED_FAILED,
+    GYRE_KEYED_ENDING /* is being released; the key's methods may wait meanwhile */
   } state;
   bool oneshot, timed;
   bool queued;   /* its event is in the queue */

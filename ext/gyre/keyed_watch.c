@@ -118,12 +118,14 @@ static void stop_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *wat
 
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   VALUE key = watch->key, helper = watch->helper;
-  if (watch->state == GYRE_KEYED_FREE) return; /* the key's own methods came here first */
+  if (watch->state == GYRE_KEYED_FREE || watch->state == GYRE_KEYED_ENDING)
+    return; /* the key's own methods came here first */
   stop_watching(keyed, watch);
   gyre_list_remove(&watch->node);
-  watch->state = GYRE_KEYED_FREE;
+  watch->state = GYRE_KEYED_ENDING;
   keyed->watch_count--;
   gyre_keyed_delete(keyed, key, watch);
+  watch->state = GYRE_KEYED_FREE;
   watch->key = watch->io = watch->helper = Qnil;
   if (!watch->queued) gyre_keyed_recycle(keyed, watch);
   if (!NIL_P(helper)) rb_funcall(helper, id_cancel, 0);
@@ -298,9 +300,14 @@ void gyre_keyed_prepare(struct gyre_keyed *keyed) {
 
 /* --- watching --- */
 
+/* The key's methods, which may do anything, have closed the loop. */
+NORETURN(static void refuse_closed(void));
+static void refuse_closed(void) { rb_raise(rb_eRuntimeError, "the loop was closed by a method of the key"); }
+
 /* The watch that rests under the key, or NULL. Raises when one is at work. */
 static struct gyre_keyed_watch *resting(struct gyre_keyed *keyed, VALUE key) {
   struct gyre_keyed_watch *watch = gyre_keyed_find(keyed, key);
+  if (!keyed->loop) refuse_closed();
   if (watch && watch->state != GYRE_KEYED_RESTING) {
     rb_raise(rb_eRuntimeError, "Duplicate event key detected, event key must be unique");
   }
@@ -332,7 +339,9 @@ static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE
   gyre_keyed_insert(keyed, key, watch);
   keyed->watch_count++;
   move(watch, GYRE_KEYED_ACTIVE, &keyed->timed);
-  return watch;
+  if (keyed->loop) return watch;
+  gyre_keyed_release(keyed, watch);
+  refuse_closed();
 }
 
 /* Watches of ours for an io that had this number and was closed: what happens now is not theirs. */

@@ -126,6 +126,51 @@ module LoopContract
       assert_equal [1], loop.next_event
     end
 
+    # Does something the nth time that its hash is asked for.
+    class BusyKey
+      def meanwhile(nth, &block)
+        @left = nth
+        @block = block
+        self
+      end
+
+      def hash
+        @block.call if @block && (@left -= 1).zero?
+        1
+      end
+
+      def eql?(other) = equal?(other)
+    end
+
+    def test_an_event_that_is_taken_while_its_watch_is_released_does_no_harm
+      loop = new_loop
+      keys = Array.new(2) { BusyKey.new }
+      keys.each do |key|
+        reader, writer = new_pipe
+        writer.write("x")
+        loop.watch_io(key, reader, false, false)
+      end
+      other = (keys - [loop.next_event]).first # its event is queued
+      loop.unwatch(other.meanwhile(2) { loop.next_event })
+      loop.unwatch((keys - [other]).first)
+      got = []
+      %i[x y].each { |key| loop.watch_timer(key, 0, 0) }
+      in_thread { got << loop.next_event until (%i[x y] - got).empty? }
+      assert_equal %i[x y], (got & %i[x y]).sort
+    end
+
+    def test_a_key_whose_methods_close_the_loop_is_not_watched
+      skip "only the native engine asks again" if backend == "select"
+
+      [1, 2].product(%i[watch_timer watch_io]) do |nth, method|
+        loop = new_loop
+        loop.watch_timer("another", 100, 0) # no key is asked in an empty table
+        key = BusyKey.new.meanwhile(nth) { loop.close }
+        assert_raises(RuntimeError) { method == :watch_io ? loop.watch_io(key, new_pipe[0], false, true) : loop.watch_timer(key, 1, 0) }
+        assert loop.closed?
+      end
+    end
+
     def test_the_key_may_be_watched_again_in_its_handler
       loop = new_loop
       reader, writer = new_pipe
