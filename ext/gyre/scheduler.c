@@ -181,8 +181,12 @@ static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
  * @param fiber [Fiber]
  * @param exception [Exception, nil] nil ends the fiber, as Fiber#kill does
  * @return [nil]
+ * @raise [TypeError] for anything else
  */
 static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
+  if (!rb_obj_is_fiber(fiber)) rb_raise(rb_eTypeError, "fiber expected, not %" PRIsVALUE, rb_obj_class(fiber));
+  if (!NIL_P(exception) && !rb_obj_is_kind_of(exception, rb_eException))
+    rb_raise(rb_eTypeError, "exception expected, not %" PRIsVALUE, rb_obj_class(exception));
   gyre_interrupt_fiber(gyre_scheduler_opened(self), fiber, exception);
   return Qnil;
 }

@@ -87,6 +87,14 @@ module SchedulerContract
       assert_equal %w[a b c], got
     end
 
+    def test_what_cannot_be_interrupted_or_raised_is_told_to_the_caller_at_once
+      in_fiber do |scheduler|
+        assert_equal "fiber expected, not NilClass", assert_raises(TypeError) { scheduler.fiber_interrupt(nil, IOError.new) }.message
+        error = assert_raises(TypeError) { scheduler.fiber_interrupt(Fiber.current, "late") }
+        assert_equal "exception expected, not String", error.message
+      end
+    end
+
     def test_a_fiber_that_is_stopped_is_no_failure
       reports = []
       in_fiber(reports: reports) do |scheduler|
