@@ -340,10 +340,11 @@ VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre
     learn_usual(usual, connection, head, bytes, env);
   }
 
+  if (head->flags & GYRE_HTTP1_UPGRADE) rb_hash_aset(env, key_rack_protocol, offered_protocols(head, bytes));
+  /* From here on Ruby code runs, and the bytes, which may be the loop's, are not read any more. */
   if (head->flags & GYRE_HTTP1_CHUNKED || head->content_length > 0) {
     rb_hash_aset(env, key_input, rb_funcall(input_class, id_new, 1, self));
   }
-  if (head->flags & GYRE_HTTP1_UPGRADE) rb_hash_aset(env, key_rack_protocol, offered_protocols(head, bytes));
   if (head->flags & GYRE_HTTP1_CHUNKED)
     rb_hash_aset(env, key_trailers, rb_obj_method(self, ID2SYM(rb_intern("trailers"))));
   return env;

@@ -160,7 +160,9 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
   }
 }
 
-/* --- heads --- */
+/* --- heads ---
+ *
+ * Arguments are converted before the connection is looked at: their methods may do anything meanwhile, also answer. */
 
 /* A number of only digits, or -1. */
 static int64_t parse_length(VALUE value) {
@@ -252,14 +254,14 @@ static VALUE framing_symbol(enum gyre_http1_framing framing, VALUE given) {
 static VALUE connection_write_head(VALUE self, VALUE status, VALUE headers, VALUE given) {
   if (gyre_http1_is_outside(self))
     return gyre_http1_hand_over(self, "write_head", 3, (VALUE[]){status, headers, given});
+  int code = NUM2INT(status);
+  uint64_t length = NIL_P(given) || RB_SYMBOL_P(given) ? 0 : NUM2ULL(given);
   struct gyre_http1_connection *connection = writable(self);
   if (connection->head_sent) rb_raise(rb_eRuntimeError, "the head has been sent already");
-  int code = NUM2INT(status);
   if (code != 101 && (code < 200 || code > 999)) rb_raise(rb_eArgError, "status %d is no final one", code);
   Check_Type(headers, T_HASH);
 
   enum gyre_http1_framing framing;
-  uint64_t length = 0;
   if (NIL_P(given)) {
     framing = GYRE_HTTP1_NO_BODY;
   } else if (given == ID2SYM(rb_intern("chunked"))) {
@@ -268,9 +270,10 @@ static VALUE connection_write_head(VALUE self, VALUE status, VALUE headers, VALU
     framing = GYRE_HTTP1_UNTIL_CLOSE;
   } else if (given == ID2SYM(rb_intern("raw"))) {
     framing = GYRE_HTTP1_RAW;
+  } else if (RB_SYMBOL_P(given)) {
+    rb_raise(rb_eArgError, "no framing: %+" PRIsVALUE, given);
   } else {
     framing = GYRE_HTTP1_LENGTH;
-    length = NUM2ULL(given);
   }
   bool no_body = framing != GYRE_HTTP1_RAW && (connection->head_only || code == 204 || code == 304);
 
@@ -315,10 +318,10 @@ bool gyre_http1_write_interim(struct gyre_http1_connection *connection, int stat
 
 static VALUE connection_write_interim(VALUE self, VALUE status, VALUE headers) {
   if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "write_interim", 2, (VALUE[]){status, headers});
-  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
   int code = NUM2INT(status);
   if (code < 100 || code > 199 || code == 101) rb_raise(rb_eArgError, "status %d is no interim one", code);
   Check_Type(headers, T_HASH);
+  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
   if (!connection) gyre_http1_request_is_over();
   if (connection->state != GYRE_HTTP1_SERVING) return Qfalse;
   return gyre_http1_write_interim(connection, code, headers) ? Qtrue : Qfalse;
@@ -382,10 +385,11 @@ static ssize_t send_piece(struct gyre_http1_connection *connection, int file, of
 
 static VALUE connection_write_file(VALUE self, VALUE io, VALUE from, VALUE size) {
   if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "write_file", 3, (VALUE[]){io, from, size});
-  struct gyre_http1_connection *connection = writable(self);
   off_t offset = NUM2OFFT(from);
   uint64_t length = NUM2ULL(size), sent = 0;
-  int file = rb_io_descriptor(io = rb_io_get_io(io));
+  io = rb_io_get_io(io);
+  struct gyre_http1_connection *connection = writable(self);
+  int file = rb_io_descriptor(io);
   if (connection->framing == GYRE_HTTP1_CHUNKED_BODY) rb_raise(rb_eArgError, "a file cannot be sent in chunks");
   if (connection->framing == GYRE_HTTP1_NO_BODY) return ULL2NUM(length);
 

@@ -48,6 +48,22 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
 
   # --- the app ---
 
+  define_method(:test_no_second_head_is_sent_when_the_conversion_of_a_status_sends_one) do
+    error = nil
+    app = lambda do |env|
+      connection = env["rack.hijack"]
+      status = Object.new
+      status.define_singleton_method(:to_int) { connection.write_head(204, {}, nil).then { 200 } }
+      error = assert_raises(RuntimeError) { connection.write_head(status, {}, nil) }
+      hello.call(env)
+    end
+    serve(app) do |served|
+      assert_equal 204, get(served).status
+      expect_errors(served, /the head has been sent already/) # the app's own answer
+    end
+    assert_equal "the head has been sent already", error.message
+  end
+
   define_method(:test_an_app_that_raises_gives_a_500_and_a_trace_in_the_log) do
     raises = {
       "/standard" => -> { raise "trouble" }, "/argument" => -> { raise ArgumentError, "trouble" },
