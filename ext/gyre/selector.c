@@ -40,6 +40,7 @@ struct gyre_selector_entry {
 static void selector_mark(void *opaque) {
   struct gyre_selector *selector = opaque;
   rb_gc_mark(selector->loop_fiber);
+  rb_gc_mark(selector->thread);
   for (struct gyre_list *node = selector->ready.next; node != &selector->ready; node = node->next) {
     rb_gc_mark(GYRE_CONTAINER(node, struct gyre_selector_entry, node)->fiber);
   }
@@ -107,7 +108,7 @@ struct gyre_selector *gyre_selector_opened(VALUE self) {
 static VALUE selector_allocate(VALUE class) {
   struct gyre_selector *selector;
   VALUE self = TypedData_Make_Struct(class, struct gyre_selector, &selector_type, selector);
-  selector->loop_fiber = Qnil;
+  selector->loop_fiber = selector->thread = Qnil;
   gyre_list_init(&selector->ready);
   gyre_list_init(&selector->waiting);
   gyre_list_init(&selector->reported);
@@ -135,6 +136,7 @@ static VALUE selector_initialize(int argc, VALUE *argv, VALUE self) {
   gyre_loop_open_on(&selector->loop, backend);
   selector->loop.sleeping = sleeping;
   selector->loop_fiber = loop_fiber;
+  selector->thread = rb_thread_current();
   selector->limit.fire = time_is_over;
   selector->sweep.fire = sweep;
   selector->owner = getpid();
@@ -153,10 +155,13 @@ static VALUE selector_backend(VALUE self) { return rb_str_new_cstr(gyre_selector
  * Gives the loop's descriptors back. Fibers that still wait are not woken.
  *
  * @return [nil]
+ * @raise [ThreadError] in another thread than the selector's, which may be waiting on the loop
  */
 static VALUE selector_close(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   if (selector->closed) return Qnil;
+  if (selector->thread != rb_thread_current() && RTEST(rb_funcall(selector->thread, id_alive_p, 0)))
+    rb_raise(rb_eThreadError, "this selector belongs to another thread, which may be waiting on it");
   selector->closed = true;
   abandon_waits(&selector->waiting);
   abandon_waits(&selector->reported);

@@ -25,6 +25,8 @@ struct gyre_selector_wait {
 struct gyre_selector {
   struct gyre_loop loop;
   VALUE loop_fiber;
+  /* The one that made it, and that waits on the loop. */
+  VALUE thread;
   struct gyre_list ready;                /* struct gyre_selector_entry */
   struct gyre_list waiting, reported;    /* struct gyre_selector_wait */
   struct gyre_list spare;                /* entries on the heap, to be used again */

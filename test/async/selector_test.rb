@@ -294,6 +294,13 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert thread.join(60)
   end
 
+  def test_another_thread_does_not_close_it_before_its_own_has_ended
+    error = assert_raises(ThreadError) { Thread.new { @selector.close }.tap { |thread| thread.report_on_exception = false }.join }
+    assert_equal "this selector belongs to another thread, which may be waiting on it", error.message
+    refute @selector.closed?
+    Thread.new { Gyre::Async::Selector.new(Fiber.current) }.value.close
+  end
+
   # --- descriptors ---
 
   def test_a_fiber_waits_until_its_io_is_ready
