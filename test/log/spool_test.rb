@@ -136,6 +136,17 @@ class LogSpoolTest < Minitest::Test
     crash(spool)
   end
 
+  def test_a_spool_whose_folder_cannot_be_renamed_has_its_new_id_all_the_same
+    spool = spool()
+    spool.append(records(1..3))
+    fresh = Gyre::Log::Identity.fresh
+    FileUtils.rm_rf(spool.path)
+    spool.identify(fresh)
+    assert_equal [fresh.client_id, [1, 2, 3]], [spool.client_id, read_all(spool).first]
+    assert_match(/keeps its former id: No such file/, @reports.join)
+    crash(spool)
+  end
+
   def test_a_disk_that_takes_no_more_holds_up_nothing_that_is_done
     spool = spool()
     spool.append(records(1..3))

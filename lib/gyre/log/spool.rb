@@ -62,14 +62,15 @@ module Gyre
       #
       # @param identity [Identity]
       # @return [void]
-      # @raise [SystemCallError]
       def identify(identity)
-        @lock.pwrite(identity.secret, 0) # in one piece, and with it all is done: the folder's name only helps to find it
         @identity = identity
         path = @path.sub(/\h{32}\z/, identity.client_id)
-        File.rename(@path, path)
-        @path = path
-        @segments.each { |segment| segment.moved(path) }
+        tidy("its former id") do
+          @lock.pwrite(identity.secret, 0) # in one piece, and with it all is done: the folder's name only helps to find it
+          File.rename(@path, path)
+          @path = path
+          @segments.each { |segment| segment.moved(path) }
+        end
       end
 
       # Writes at the end; all or nothing.
@@ -287,10 +288,10 @@ module Gyre
       end
 
       # On a disk that takes no more: what is done is known in memory, and to the server. Only a later process would send it again.
-      def tidy
+      def tidy(kept = "what is done")
         yield
       rescue SystemCallError => error
-        @report&.call("the spool #{@path} keeps what is done: #{SystemCallError.new(nil, error.errno).message}")
+        @report&.call("the spool #{@path} keeps #{kept}: #{SystemCallError.new(nil, error.errno).message}")
       end
     end
   end
