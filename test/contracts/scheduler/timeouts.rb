@@ -7,6 +7,29 @@ require "timeout"
 module SchedulerContract
   # timeout_after.
   module Timeouts
+    def test_the_constructor_of_a_timeouts_exception_may_wait
+      made = 0
+      kind = Class.new(IOError) do
+        define_method(:initialize) do |*arguments|
+          made += 1
+          sleep 0.002
+          super(*arguments)
+        end
+      end
+      ended = false
+      in_fiber do |scheduler|
+        sleep 0.0001
+        scheduler.spawn { scheduler.run_until { ended } } # from now on the driver is a fiber that can wait
+        error = assert_raises(kind) { scheduler.timeout_after(0.001, kind, "late") { sleep } }
+        assert_equal "late", error.message
+        assert_equal(:ended, scheduler.timeout_after(0.001, kind, "late") { (sleep 0.0001 until made == 2).then { :ended } })
+        sleep 0.003
+      ensure
+        ended = true
+      end
+      assert_equal 2, made
+    end
+
     def test_a_timeout_ends_a_sleep
       in_fiber do
         took = duration_s { assert_raises(Timeout::Error) { Timeout.timeout(0.005) { sleep } } }

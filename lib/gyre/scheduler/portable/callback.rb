@@ -67,18 +67,21 @@ module Gyre
           @exception = exception
         end
 
-        # The timer's call. It comes again when an exception for the thread came at its end.
+        # The timer's call. It comes again when an exception for the thread came at its end, and when the exception's constructor
+        # waits: then the loop goes on, and the block may end meanwhile.
         def call
           return if @told
 
           Thread.handle_interrupt(Object => :never) do
-            @fibers.interrupt(@fiber, @error ||= make_error)
             @told = true
+            error = make_error
+            @fibers.interrupt(@fiber, @error = error) unless @withdrawn
           end
         end
 
         # The block has ended: it must not be raised any more.
         def withdraw
+          @withdrawn = true
           Strand.of(@fiber).withdraw(@error) if @error
         end
 
