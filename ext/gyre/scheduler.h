@@ -58,6 +58,7 @@ struct gyre_driving {
   struct gyre_parked parked; /* state RUNNING while it is the newest */
   bool (*done)(struct gyre_scheduler *, struct gyre_driving *);
   void *context;
+  bool asked;   /* in this turn, whether it is done */
   bool overdue; /* it began because the budget was spent: the kernel is asked before its own fiber goes on */
 };
 
@@ -134,6 +135,7 @@ struct gyre_post {
 /* A part in C that lives on a scheduler and holds Ruby objects. */
 struct gyre_client {
   struct gyre_list node;
+  bool due; /* it has not been told yet of what happens */
   void (*mark)(struct gyre_client *client);
   void (*closing)(struct gyre_client *client); /* the loop is about to close */
   void (*forked)(struct gyre_client *client);  /* the loop was reopened in a child process */
@@ -158,6 +160,7 @@ static inline void gyre_forget_early(struct gyre_scheduler *scheduler, VALUE fib
 /* scheduler_block.c */
 void gyre_init_scheduler_block(void);
 void gyre_block_init(struct gyre_scheduler *scheduler);
+void gyre_block_mark(struct gyre_scheduler *scheduler);
 void gyre_block_free(struct gyre_scheduler *scheduler);
 void gyre_block_forked(struct gyre_scheduler *scheduler);
 /* The parked fiber's block, if it was unblocked and has not gone on yet; or NULL. What it was given (a lock, an element of a

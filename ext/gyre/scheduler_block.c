@@ -33,7 +33,17 @@ static bool is_signal(const struct gyre_scheduler *scheduler, VALUE blocker) {
   return blocker == scheduler->thread || is_mutex(blocker);
 }
 
+static int is_over(st_data_t fiber, st_data_t early, st_data_t context) {
+  (void)early;
+  (void)context;
+  return RTEST(rb_fiber_alive_p((VALUE)fiber)) ? ST_CONTINUE : ST_DELETE;
+}
+
+/* The fibers that have ended meanwhile have no next block. All others are marked: another fiber must not come to stand at the
+ * address of one. */
 static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE blocker) {
+  st_foreach(scheduler->early, is_over, 0);
+  if (!RTEST(rb_fiber_alive_p(fiber))) return;
   st_data_t before, early = early_key(blocker) | (is_signal(scheduler, blocker) ? EARLY_SIGNAL : 0);
   if (st_lookup(scheduler->early, (st_data_t)fiber, &before) && before != early)
     early = EARLY_ANY | ((before | early) & EARLY_SIGNAL);
@@ -207,6 +217,11 @@ void gyre_block_init(struct gyre_scheduler *scheduler) {
   if (gyre_blocked_init(&scheduler->blocked) < 0) rb_memerror();
   scheduler->early = st_init_numtable();
   scheduler->signals = st_init_numtable();
+}
+
+/* Those in `signals` are in a wait, which keeps them alive and takes them out at its end, however it ends. */
+void gyre_block_mark(struct gyre_scheduler *scheduler) {
+  if (scheduler->early) rb_mark_set(scheduler->early);
 }
 
 void gyre_block_free(struct gyre_scheduler *scheduler) {

@@ -111,6 +111,18 @@ module SchedulerContract
       end
     end
 
+    def test_an_unblock_for_a_fiber_that_is_gone_ends_no_wait_of_a_later_one
+      in_fiber do |scheduler|
+        500.times do
+          [Fiber.new { nil }, Fiber.new { Fiber.yield }].each { |fiber| fiber.resume.then { scheduler.unblock(:test, fiber) } }
+        end
+        fill_stacks
+        GC.start
+        woken = Array.new(500) { Fiber.new { scheduler.block(:test, 0.00001) } }.count(&:resume)
+        assert_equal 0, woken
+      end
+    end
+
     private
 
     # Another frame, so that this one's registers and slots refer to none of them.
