@@ -38,11 +38,27 @@ static void set_driving(struct gyre_scheduler *scheduler, struct gyre_driving *d
   scheduler->driver = driving ? driving->parked.fiber : Qnil;
 }
 
-/* A driver that was overtaken goes on when what it drives for has come true. */
+/* The next overtaken one that has not been asked in this turn, or NULL. */
+static struct gyre_driving *next_to_ask(struct gyre_scheduler *scheduler) {
+  struct gyre_driving *driving = scheduler->driving;
+  while (driving && (driving->asked || driving->parked.state != GYRE_PARKED)) driving = driving->before;
+  return driving;
+}
+
+static bool is_overtaken(struct gyre_scheduler *scheduler, const struct gyre_driving *wanted) {
+  struct gyre_driving *driving = scheduler->driving;
+  while (driving && driving != wanted) driving = driving->before;
+  return driving && driving->parked.state == GYRE_PARKED;
+}
+
+/* A driver that was overtaken goes on when what it drives for has come true. That may be told by the program's block, in which
+ * drivers may begin and end: so the chain is walked again after each. */
 static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
-  for (struct gyre_driving *driving = scheduler->driving->before; driving; driving = driving->before) {
-    if (driving->parked.state != GYRE_PARKED || !driving->done(scheduler, driving)) continue;
-    go_on(scheduler, driving, GYRE_READY);
+  struct gyre_driving *driving;
+  for (driving = scheduler->driving; driving; driving = driving->before) driving->asked = false;
+  while ((driving = next_to_ask(scheduler))) {
+    driving->asked = true;
+    if (driving->done(scheduler, driving) && is_overtaken(scheduler, driving)) go_on(scheduler, driving, GYRE_READY);
   }
 }
 

@@ -256,6 +256,31 @@ static VALUE scheduler_wakeup(VALUE self) {
   return Qnil;
 }
 
+static struct gyre_client *client_of(struct gyre_list *node) { return GYRE_CONTAINER(node, struct gyre_client, node); }
+
+/* Tells each client. One that is told may run Ruby code, in which any of them leave and others come: so the list is walked again
+ * after each, and those that come are not told. */
+static void tell_clients(struct gyre_scheduler *scheduler, void (*tell)(struct gyre_client *)) {
+  struct gyre_list *clients = &scheduler->clients;
+  for (struct gyre_list *node = clients->next; node != clients; node = node->next) client_of(node)->due = true;
+  for (struct gyre_list *node = clients->next; node != clients;) {
+    struct gyre_client *client = client_of(node);
+    node = node->next;
+    if (!client->due) continue;
+    client->due = false;
+    tell(client);
+    node = clients->next;
+  }
+}
+
+static void tell_closing(struct gyre_client *client) { client->closing(client); }
+
+static void tell_forked(struct gyre_client *client) { client->forked(client); }
+
+static void tell_moved(struct gyre_client *client) {
+  if (client->moved) client->moved(client);
+}
+
 /* When the thread is killed, or a signal's exception is under way, nothing is waited for. */
 static VALUE close_body(VALUE self) {
   if (!RTEST(rb_funcall(self, rb_intern("leaving?"), 0))) scheduler_run(self);
@@ -264,11 +289,7 @@ static VALUE close_body(VALUE self) {
 
 static VALUE close_loop(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  for (struct gyre_list *node = scheduler->clients.next, *next; node != &scheduler->clients; node = next) {
-    next = node->next;
-    struct gyre_client *client = GYRE_CONTAINER(node, struct gyre_client, node);
-    client->closing(client);
-  }
+  tell_clients(scheduler, tell_closing);
   scheduler->closed = true;
   gyre_timers_cancel_all(&scheduler->loop.timers);
   gyre_workers_close(scheduler);
@@ -324,11 +345,7 @@ static VALUE scheduler_process_fork(VALUE self) {
     scheduler->closed = true;
     rb_syserr_fail(-error, "open the event loop after fork");
   }
-  for (struct gyre_list *node = scheduler->clients.next, *next; node != &scheduler->clients; node = next) {
-    next = node->next;
-    struct gyre_client *client = GYRE_CONTAINER(node, struct gyre_client, node);
-    client->forked(client);
-  }
+  tell_clients(scheduler, tell_forked);
   return Qnil;
 }
 
@@ -342,10 +359,7 @@ static VALUE scheduler_process_move(VALUE self) {
   if (scheduler->closed) return Qnil;
   int error = gyre_loop_move(&scheduler->loop);
   if (error < 0) rb_syserr_fail(-error, "open the event loop of the daemon");
-  for (struct gyre_list *node = scheduler->clients.next; node != &scheduler->clients; node = node->next) {
-    struct gyre_client *client = GYRE_CONTAINER(node, struct gyre_client, node);
-    if (client->moved) client->moved(client);
-  }
+  tell_clients(scheduler, tell_moved);
   return Qnil;
 }
 
