@@ -38,6 +38,8 @@ module Gyre
         backtrace = message.size > 1 ? message.pop : nil
         message << details unless details.empty?
         exception = error.exception(*message)
+        raise TypeError, "exception object expected" unless exception.is_a?(Exception)
+
         exception.set_backtrace(backtrace) if backtrace
         exception
       end

@@ -89,12 +89,8 @@ module Gyre
 
       # Has a fiber raise an exception at its present wait, or at its next one (Fiber::Scheduler#fiber_interrupt). From any thread.
       # @param exception [Exception, nil] nil ends the fiber, as Fiber#kill does
-      # @raise [TypeError] for anything else
       def fiber_interrupt(fiber, exception)
-        raise TypeError, "fiber expected, not #{fiber.class}" unless fiber.is_a?(Fiber)
-        raise TypeError, "exception expected, not #{exception.class}" unless exception.nil? || exception.is_a?(Exception)
-
-        @fibers.interrupt(fiber, exception || Fibers::KILL) unless @closed
+        @fibers.interrupt(fiber, exception) unless @closed
       end
 
       # Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which Timeout.timeout

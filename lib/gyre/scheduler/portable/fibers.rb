@@ -128,7 +128,13 @@ module Gyre
         end
 
         # Has a fiber raise an exception at its present wait, or at its next one. From any thread.
+        # @param error [Exception, nil] nil ends the fiber
+        # @raise [TypeError] for anything else
         def interrupt(fiber, error)
+          raise TypeError, "fiber expected, not #{fiber.class}" unless fiber.is_a?(Fiber)
+          raise TypeError, "exception expected, not #{error.class}" unless error.nil? || error.is_a?(Exception)
+
+          error ||= KILL
           return interrupted(fiber, error) if here?
 
           @inbox.push(:interrupted, fiber, error)
