@@ -61,6 +61,17 @@ class ListenerTest < Minitest::Test
     listener&.close
   end
 
+  def test_a_child_that_shares_the_socket_goes_on_after_its_parent_has_refused_and_closed
+    listener = endpoint("tcp://127.0.0.1:0").bind.first
+    shared = listener.socket.dup
+    listener.refuse
+    listener.close
+    Socket.tcp("127.0.0.1", listener.port, connect_timeout: 10).close
+  ensure
+    shared&.close
+    listener&.close
+  end
+
   def test_a_listener_takes_connections
     listen("127.0.0.1:0") do |listener|
       client = TCPSocket.new("127.0.0.1", listener.port)

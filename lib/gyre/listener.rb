@@ -172,7 +172,7 @@ module Gyre
     # @return [void]
     def refuse
       return if closed? || datagram? || @adopted || @owner != Process.pid
-      return socket.setsockopt(:SOCKET, :ATTACH_FILTER, no_syn) unless unix?
+      return filter unless unix?
 
       remove_file
       socket.shutdown(:RD)
@@ -187,6 +187,7 @@ module Gyre
       return if @socket.closed?
 
       remove_file
+      unfilter
       @socket.close
     end
 
@@ -196,6 +197,18 @@ module Gyre
     end
 
     private
+
+    def filter
+      @filtered = true
+      socket.setsockopt(:SOCKET, :ATTACH_FILTER, no_syn)
+    end
+
+    # A child that was forked before has the same socket, and may go on with it.
+    def unfilter
+      socket.setsockopt(:SOCKET, :DETACH_FILTER, 0) if @filtered
+    rescue SystemCallError
+      nil # there was none: it could not be attached
+    end
 
     # A struct sock_fprog (socket(7), linux/filter.h); it points to the program, which begins at the TCP header: load the byte of
     # the flags; SYN? drop it, or else take all of it. What has no SYN goes on, so a handshake's last ACK is heard.
