@@ -90,7 +90,7 @@ class PortablePoolTest < Minitest::Test
   def test_an_exception_raised_into_a_resting_worker_does_it_no_harm
     with_scheduler do |scheduler|
       fiber = scheduler.spawn { nil }
-      Fiber.new { fiber.raise(IOError, "too late") }.resume
+      Fiber.new { assert_raises(FiberError) { fiber.raise(IOError, "too late") } }.resume
       done = false
       5.times { scheduler.spawn { scheduler.yield.then { done = true } } }
       scheduler.run

@@ -70,12 +70,12 @@ module Gyre
         # The timer's call. It comes again when an exception for the thread came at its end, and when the exception's constructor
         # waits: then the loop goes on, and the block may end meanwhile.
         def call
-          return if @told
+          return if @told || @making
 
           Thread.handle_interrupt(Object => :never) do
+            @error ||= make_error
+            @fibers.interrupt(@fiber, @error) unless @withdrawn
             @told = true
-            error = make_error
-            @fibers.interrupt(@fiber, @error = error) unless @withdrawn
           end
         end
 
@@ -89,9 +89,12 @@ module Gyre
 
         # What its constructor raises is raised instead.
         def make_error
+          @making = true
           FiberRaise.exception(*@exception)
         rescue StandardError => error
           error
+        ensure
+          @making = false
         end
       end
     end
