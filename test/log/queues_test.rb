@@ -6,11 +6,12 @@
 require "test_helper"
 require "json"
 require "support/engines"
-require "support/log_server"
+require "support/log_outputs"
 require "support/redis_server"
-require "gyre/log/records"
 
 GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE.first(1)) do
+  include GyreTest::LogOutputs
+
   # Nothing listens on a port that was bound and is closed.
   define_method(:nowhere) { @nowhere ||= TCPServer.open("127.0.0.1", 0) { |server| "127.0.0.1:#{server.local_address.ip_port}" } }
 
@@ -175,37 +176,6 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
 
   def stuck(writer, **settings)
     { services: ["stuck"], logfile: "/dev/fd/#{writer.fileno}", **settings }
-  end
-
-  def output(server, name)
-    server.server.status[:outputs].find { |output| output[:output].include?(name) }
-  end
-
-  def frame(service, message, severity: "info")
-    Gyre::Log::Wire.frame(service, severity, message)
-  end
-
-  def record(number, message = "m#{number}", service: "web")
-    Gyre::Log::Records.encode(seq: number, time_us: 1, service: service, severity: "info", message: message)
-  end
-
-  def acknowledged(server, service, id: "a")
-    server.client(service, words: "authentication/2 client=#{id * 32}")
-  end
-
-  # As a client does: again, when it is sent away.
-  def let_in(server, service)
-    acknowledged(server, service)
-  rescue RuntimeError
-    nil
-  end
-
-  def with_program(config, **options)
-    with_subprocess(*ruby_command(GyreTest::Helpers::EXE, "log", "-c", config), **options) do |pid, out, err|
-      port = nil
-      port = err.gets[/listens on \S+:(\d+)/, 1] until port
-      yield port.to_i, pid, out, err, -> { Process.wait2(pid).last }
-    end
   end
 
   def store(port, service, number, id: "a")

@@ -5,9 +5,8 @@
 require "test_helper"
 require "json"
 require "support/engines"
-require "support/log_server"
+require "support/log_outputs"
 require "support/redis_server"
-require "gyre/log/records"
 
 # The program that an output leads to: reads lines from one connection after the other.
 class LogSpillPeer
@@ -45,6 +44,8 @@ class LogSpillPeer
 end
 
 GyreTest::Engines.test_case("LogSpillServerTest", backends: GyreTest::Engines::NATIVE.first(1)) do
+  include GyreTest::LogOutputs
+
   def self.time_limit_s = 120
 
   def setup
@@ -223,44 +224,17 @@ GyreTest::Engines.test_case("LogSpillServerTest", backends: GyreTest::Engines::N
     LogSpillPeer.new(@address)
   end
 
-  def output(server, name)
-    server.server.status[:outputs].find { |output| output[:output].include?(name) }
-  end
-
-  def frame(service, message, severity: "info")
-    Gyre::Log::Wire.frame(service, severity, message)
-  end
-
-  def record(number, message = "m#{number}", service: "far")
-    Gyre::Log::Records.encode(seq: number, time_us: 1, service: service, severity: "info", message: message)
-  end
-
   # Returns when all are acknowledged.
   def store(client, numbers, service: "far")
     numbers.each { |number| client.write(record(number, service: service)) }
     nil until client.gets&.[](/\Aack (\d+)\n\z/, 1).to_i == numbers.last
   end
 
-  def acknowledged(server, service, id: "a")
-    server.client(service, words: "authentication/2 client=#{id * 32}")
-  end
-
-  # As a client does: again, when it is sent away.
-  def let_in(server, service, id: "a")
-    acknowledged(server, service, id: id)
-  rescue RuntimeError
-    nil
-  end
-
-  def program
+  def program(&block)
     config = "#{@folder}/log.yml"
     logs = [{ service: "far", logfile: "unix://#{@address}", when_full: "spill", spill: @spill }]
     File.write(config, JSON.generate(port: 0, interval: 0.01, default_log: "#{@folder}/log", logs: logs))
-    with_subprocess(*ruby_command(GyreTest::Helpers::EXE, "log", "-c", config)) do |pid, out, err|
-      port = nil
-      port = err.gets[/listens on \S+:(\d+)/, 1] until port
-      yield port.to_i, pid, out, err, -> { Process.wait2(pid).last }
-    end
+    with_program(config, &block)
   end
 
   def status(port)

@@ -8,7 +8,7 @@
 # A connection as the acceptor sees it. Only SERVING holds a fiber; IDLE and FIRST BYTE hold no buffer either:
 #
 #   accepted ─► FIRST BYTE ─► HEAD ─► SERVING ─► IDLE ─► HEAD …
-#                  │408        │408/4xx  │  ▲       └ time over, drain, end of the client: closed without a word
+#                  │408        │408/4xx  │  ▲       └ time over, drain, end of the client: closed without a response
 #                  ▼           ▼         │  └ a pipelined request that is complete
 #               LINGERING ◄────┴─────────┴─► HIJACKED (no longer the server's)
 #                  └► closed

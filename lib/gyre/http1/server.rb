@@ -17,7 +17,7 @@
 #   stop             accepts what the kernel has ready, and no more; may be called again. Connections go on. The sockets may be
 #                    closed afterwards
 #   drain            stop, and: idle connections close at once, unless bytes have arrived that are not read yet; those that
-#                    never sent a byte have 0.25 s more for it, and close without a word; heads that are under way may be
+#                    never sent a byte have 0.25 s more for it, and close without a response; heads that are under way may be
 #                    completed, and from now on no answer keeps its connection
 #   interrupt(exception) → Integer   scheduler.fiber_interrupt for each fiber that runs the handler now; how many they were
 #   close            stop, and all connections close at once, whatever they do

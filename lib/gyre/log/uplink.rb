@@ -131,7 +131,7 @@ module Gyre
         nil # it is gone already
       end
 
-      # In a forked child: lets go of the parent's socket without a word to the server.
+      # In a forked child: lets go of the parent's socket and sends the server nothing.
       # @return [void]
       def abandon
         to_io.close

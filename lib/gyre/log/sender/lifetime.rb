@@ -46,7 +46,7 @@ module Gyre
           @outbox.attention = true
         end
 
-        # In a forked child: lets go of the parent's connection and spool, without a word to the server.
+        # In a forked child: lets go of the parent's connection and spool, and sends the server nothing.
         # @return [void]
         def abandon
           @link&.abandon
