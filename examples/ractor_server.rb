@@ -8,7 +8,7 @@
 # What a Ractor uses has to be shareable: constants that are frozen all through, classes and modules. So the app is a
 # module. Everything is required before the first Ractor starts.
 
-require "gyre/http1"
+require "gyre/http"
 require "etc"
 require "socket"
 
@@ -39,7 +39,7 @@ ractors = Array.new(count) do |index|
     Gyre.run do
       socket = bound(number)
       socket.listen(1024)
-      server = Gyre::HTTP1::Server.new(Hello, listeners: [socket]).start
+      server = Gyre::HTTP::Server.new(Hello, listeners: [socket]).start
       Ractor.yield(:listens)
       IO.for_fd(descriptor, autoclose: false).read
       server.shutdown(2)

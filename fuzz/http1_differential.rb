@@ -5,28 +5,28 @@
 #   ruby -Ilib fuzz/http1_differential.rb SECONDS SEED
 # It ends with status 1 at the first difference and shows the input.
 
-require_relative "../test/http1/cases"
+require_relative "../test/http/cases"
 require_relative "mutation"
 
 seconds = Integer(ARGV.fetch(0, "30"))
 seed = Integer(ARGV.fetch(1) { Random.new_seed % 1_000_000 })
 random = Random.new(seed)
-seeds = HTTP1Cases::ALL.map(&:input).select { |input| input.bytes.bytesize <= 2000 }
+seeds = HTTPCases::ALL.map(&:input).select { |input| input.bytes.bytesize <= 2000 }
 mutation = Mutation.new(random, seeds.map(&:bytes))
-limits = [HTTP1Verdicts::USUAL_LIMITS, HTTP1Verdicts::USUAL_LIMITS, [24, 100, 3], [64, 30, 2]]
+limits = [HTTPVerdicts::USUAL_LIMITS, HTTPVerdicts::USUAL_LIMITS, [24, 100, 3], [64, 30, 2]]
 deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
 checked = 0
 
 Dir.mktmpdir("gyre-fuzz-") do |folder|
-  native = HTTP1Verdicts::Native.build(folder, GyreTest::PlainC::PLAIN) or abort "no C compiler: nothing to compare"
+  native = HTTPVerdicts::Native.build(folder, GyreTest::PlainC::PLAIN) or abort "no C compiler: nothing to compare"
   while Process.clock_gettime(Process::CLOCK_MONOTONIC) < deadline
     inputs = Array.new(300) do
       start = seeds.sample(random: random)
-      HTTP1Verdicts::Input.new(start.kind, mutation.call(start.bytes),
+      HTTPVerdicts::Input.new(start.kind, mutation.call(start.bytes),
         random.rand(4).zero? ? limits.sample(random: random) : start.limits)
     end
     native.verdicts(inputs).zip(inputs) do |verdict, input|
-      twin = HTTP1Verdicts::Portable.verdict(input, splits: random.rand(20).zero?)
+      twin = HTTPVerdicts::Portable.verdict(input, splits: random.rand(20).zero?)
       next if verdict == twin
 
       abort "different with seed #{seed}:\n#{input.inspect}\nC:    #{verdict}\nRuby: #{twin}"

@@ -6,7 +6,7 @@
  * The first byte of an input chooses what it is and under which limits; the rest are its bytes.
  */
 #include "http1_exercise.h"
-#include "http1_parser.h"
+#include "http/http1_parser.h"
 
 #include <stdint.h>
 #include <stdio.h>

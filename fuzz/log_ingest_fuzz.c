@@ -4,7 +4,7 @@
  *
  * The first byte of an input chooses what it is, how syslog is framed and a limit; the rest are its bytes.
  */
-#include "log_crc32.h"
+#include "log/log_crc32.h"
 #include "log_exercise.h"
 
 #include <stdio.h>

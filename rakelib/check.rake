@@ -12,10 +12,10 @@ require_relative "../test/support/plain_c"
 module GyreCheck
   # Not worth the sanitizers' time: tests of files, command lines, whole programs, the browser and JRuby; of Ruby code alone; of C
   # programs that have sanitizers of their own; of logs what happens on the disk and in other processes.
-  LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|http1/|conformance/|scheduler/portable/|async/(?!selector_test)|
-                         log_command|log/(?!(?:client|outbox|ingest|server|checksum)_test)|
+  LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|http/|oracle/|conformance/|scheduler/portable/|async/(?!selector_test)|
+                         cli/|log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
-                         (?:tidy|gem|support/build|examples|showcase|rackup_handler|jruby|async|portable_engine|endpoint|listener|tls)_test)}x
+                         (?:tidy|gem|support/build|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|net/)}x
   # Minitest's option that leaves the portable engine out, for it is Ruby.
   NATIVE = %w[--exclude /::Select#/].freeze
   # Everything goes through C code here, and little depends on the clock: for tools that make it 20 times slower.
@@ -118,7 +118,7 @@ module GyreCheck
   # @param log [String] valgrind's output, in paragraphs
   # @return [Array<String>]
   def memory_errors(log)
-    ours = Regexp.union(Dir["ext/gyre/*.{c,h}"].map { |path| "(#{File.basename(path)}:" })
+    ours = Regexp.union(Dir["ext/gyre/**/*.{c,h}"].map { |path| "(#{File.basename(path)}:" })
     log.gsub(/^==\d+== ?/, "").split(/\n\s*\n/).select do |error|
       frames = error.lines.grep(/^\s*(?:at|by) 0x/).first(2)
       error.match?(/Address .* is \d+ bytes (?:inside|after|before) a block/) && frames.any? { |frame| frame.match?(ours) }

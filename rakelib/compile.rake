@@ -53,7 +53,7 @@ module GyreBuild
   # Runs extconf.rb when there is no Makefile, or when what it depends on is not what it was: the sources, and which of the
   # headers that it asks for are there, for a library may have been installed since.
   def configure(root, work, environment)
-    sources = Dir[File.join(root, "ext/gyre/*.{c,h,rb}")].sort
+    sources = Dir[File.join(root, "ext/gyre/**/*.{c,h,rb}")].sort
     extconf = File.join(root, "ext/gyre/extconf.rb")
     reasons = [RUBY_DESCRIPTION, environment.inspect, File.read(extconf), *headers(extconf), *sources].join("\n")
     stamp = File.join(work, "configured-for")

@@ -65,17 +65,17 @@ namespace :fuzz do
   desc "Fuzz the HTTP/1 parsers: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
   task :http1 do
     $LOAD_PATH.unshift("lib")
-    require_relative "../test/http1/cases"
+    require_relative "../test/http/cases"
     inputs = File.join("tmp", "fuzz", "http1", "inputs")
     mkdir_p inputs, verbose: false
-    HTTP1Cases::ALL.each_with_index do |example, index|
+    HTTPCases::ALL.each_with_index do |example, index|
       next if example.input.bytes.bytesize > 2000
 
       File.binwrite(File.join(inputs, format("case-%04d", index)),
         (example.input.kind == "b" ? "\x01" : "\x00").b + example.input.bytes)
     end
     half = [GyreFuzz.seconds / 2, 1].max
-    sources = %w[http1_parser http1_fields http1_target http1_chunked].map { |name| "ext/gyre/#{name}.c" }
+    sources = %w[http1_parser http1_fields http1_target http1_chunked].map { |name| "ext/gyre/http/#{name}.c" }
     GyreFuzz.run("http1_parser_fuzz", ["test/c/http1_exercise.c", *sources], inputs, half)
     sh(RbConfig.ruby, "-Ilib", "fuzz/http1_differential.rb", half.to_s, GyreFuzz.seed.to_s)
   end

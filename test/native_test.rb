@@ -37,10 +37,10 @@ class NativeTest < Minitest::Test
   # The extension relies on that, and does not look at the type of self again.
   def test_ruby_calls_methods_of_native_objects_for_no_others_and_makes_none_without_their_allocator
     skip "no extension" unless Gyre::Native.available?
-    require "gyre/http1"
+    require "gyre/http"
     assert_raises(TypeError) { Gyre::Scheduler::Native.instance_method(:yield).bind(Object.new) }
-    assert_raises(TypeError) { Gyre::HTTP1::NativeConnection.instance_method(:read_body).bind(Object.new) }
-    assert_raises(TypeError) { Gyre::HTTP1::NativeConnection.allocate }
+    assert_raises(TypeError) { Gyre::HTTP::NativeConnection.instance_method(:read_body).bind(Object.new) }
+    assert_raises(TypeError) { Gyre::HTTP::NativeConnection.allocate }
     assert Gyre::Scheduler::Native.allocate.closed?
   end
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The parts that the reports of bench/loop and bench/scheduler share. Included by their classes, which have @results, @settings
-# and NOTES. Measures nothing.
+# and NOTES. Units nothing.
 
 module Bench
   # Head, problems and notes of a results file.

@@ -54,6 +54,9 @@ have_func("preadv2", "sys/uio.h") && have_const("RWF_NOWAIT", "sys/uio.h")
 have_header("linux/magic.h") && have_header("sys/vfs.h")
 have_header("sys/syscall.h") && have_const("SYS_pidfd_open", "sys/syscall.h")
 
+have_header("openssl/ssl.h") && have_library("crypto", "EVP_PKEY_free") && have_library("ssl", "SSL_read_ex", "openssl/ssl.h") &&
+  have_func("SSL_get1_peer_certificate", "openssl/ssl.h") # 3.0
+
 have_func("rb_io_timeout", "ruby/io.h")
 have_func("rb_io_mode", "ruby/io.h")
 have_func("rb_io_closed_p", "ruby/io.h")
@@ -70,4 +73,8 @@ unless sanitizers.empty?
   $LDFLAGS << flags
 end
 
+# The sources stand in folders, and include each other by their path from here; each has a name of its own.
+sources = Dir[File.join($srcdir, "**", "*.c")].sort
+$VPATH.concat(sources.map { |path| File.dirname(path) }.uniq.map { |folder| folder.sub($srcdir, "$(srcdir)") } - ["$(srcdir)"])
+$srcs = sources.map { |path| File.basename(path) }
 create_makefile("gyre/gyre_ext")

@@ -46,6 +46,9 @@
 #if defined(HAVE_SYS_INOTIFY_H) && defined(HAVE_INOTIFY_INIT1)
 #define GYRE_HAVE_INOTIFY 1
 #endif
+#ifdef HAVE_SSL_GET1_PEER_CERTIFICATE /* OpenSSL 3.0 */
+#define GYRE_HAVE_LIBSSL 1
+#endif
 
 /* Ruby. The comment says since when. */
 #ifdef HAVE_RB_IO_TIMEOUT /* 3.2 */

@@ -3,10 +3,11 @@
  */
 #include "gyre.h"
 #include "feature.h"
-#include "http1.h"
-#include "log_ingest.h"
-#include "scheduler.h"
-#include "selector.h"
+#include "http/http1.h"
+#include "log/log_ingest.h"
+#include "net/net.h"
+#include "fiber/scheduler.h"
+#include "async/selector.h"
 
 VALUE gyre_mGyre;
 
@@ -29,6 +30,8 @@ void Init_gyre_ext(void) {
   gyre_init_loop_close();
   gyre_init_scheduler();
   gyre_init_keyed_loop();
+  gyre_init_net_tls();
+  gyre_init_net_transport();
   gyre_init_http1_handler();
   gyre_init_http1_env();
   gyre_init_http1_request();

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
 # The log aggregator: `require "gyre/log"` for its server, its outputs and its client. The command `gyre log` is layer 5,
-# lib/gyre/log_command.rb. Server and client need the C extension.
+# lib/gyre/cli/log.rb. Server and client need the C extension.
 
 require "gyre"
 require "gyre/log/ingest"
-require "gyre/log/records"
+require "gyre/log/wire/records"
 require "gyre/log/wire"
 
 module Gyre

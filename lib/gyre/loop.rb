@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Gyre::Loop: an event loop without callbacks. Things are watched under keys of the program's own, and the program gets the keys
-# back. This file has what both engines' loops share; they are Gyre::Loop::NativeKeyed (ext/gyre/keyed_loop.c) and
+# back. This file has what both engines' loops share; they are Gyre::Loop::NativeKeyed (ext/gyre/keyed/keyed_loop.c) and
 # Gyre::Loop::PortableKeyed. Written without newer syntax, so that every Ruby can load it.
 require_relative "loop/backends"
 require_relative "loop/file_watch"

@@ -6,10 +6,10 @@
 
 require "gyre/errors"
 require "gyre/scheduler"
-require "gyre/short_lock"
+require "gyre/sync/spin_lock"
 require "gyre/task"
 require "gyre/task/unawaited"
-require "gyre/watchdog"
+require "gyre/inspection/watchdog"
 
 module Gyre
   # Runs the block as a task and waits until it and its children are over. On a thread without a scheduler a
@@ -83,7 +83,7 @@ module Gyre
     attr_reader :root
     # @return [Task::Unawaited]
     attr_reader :unawaited
-    # @return [ShortLock] for the waits of other threads for tasks of this one
+    # @return [SpinLock] for the waits of other threads for tasks of this one
     attr_reader :elsewhere
 
     # @param scheduler [Scheduler]
@@ -94,7 +94,7 @@ module Gyre
       @fiber = Fiber.current
       @unawaited = Task::Unawaited.new(scheduler)
       @to_stop = Thread::Queue.new
-      @elsewhere = ShortLock.new
+      @elsewhere = SpinLock.new
       @leaving = @forker = nil
     end
 

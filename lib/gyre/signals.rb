@@ -4,7 +4,7 @@
 # which Gyre::Web::Server uses). Former handlers come back as they were (loop/traps.rb). A signal handler may take no lock, so
 # it leaves the name in a Thread::Queue, and a short-lived thread hands it to the listener.
 
-require "gyre/channel"
+require "gyre/sync/channel"
 require "gyre/loop/traps"
 require "gyre/task"
 

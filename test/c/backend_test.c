@@ -8,7 +8,7 @@
  */
 #include "feature.h"
 
-#include "backends.h"
+#include "loop/backends.h"
 #include "check.h"
 
 #include <arpa/inet.h>

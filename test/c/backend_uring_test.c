@@ -9,7 +9,7 @@
 
 static int limited_init(unsigned entries, struct io_uring *ring, struct io_uring_params *parameters);
 #define io_uring_queue_init_params limited_init
-#include "backend_uring.c"
+#include "loop/backend_uring.c"
 #undef io_uring_queue_init_params
 
 #include "check.h"

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "http1_exercise.h"
 #include "arriving.h"
-#include "http1_chunked.h"
+#include "http/http1_chunked.h"
 
 #include <stdbool.h>
 #include <stdint.h>

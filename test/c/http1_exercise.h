@@ -7,7 +7,7 @@
 #ifndef GYRE_TEST_HTTP1_EXERCISE_H
 #define GYRE_TEST_HTTP1_EXERCISE_H
 
-#include "http1_parser.h"
+#include "http/http1_parser.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /*
  * The plain C test of the HTTP/1 parsers. Without arguments it checks what only C has: the table of
  * bytes, the limits' bounds, offsets, what stays after a verdict. With "frames" it reads inputs from
- * stdin and prints a line for each (http1_exercise.h); test/http1/ compares those lines with what the
+ * stdin and prints a line for each (http1_exercise.h); test/http/ compares those lines with what the
  * cases expect and with the Ruby parser.
  *
  * A frame: kind (one byte), request_line_bytes, header_bytes, header_count, length (four bytes each,
@@ -9,10 +9,10 @@
  */
 #include "check.h"
 #include "frames.h"
-#include "http1_chunked.h"
+#include "http/http1_chunked.h"
 #include "http1_exercise.h"
-#include "http1_parser.h"
-#include "http1_scan.h"
+#include "http/http1_parser.h"
+#include "http/http1_scan.h"
 
 #include <stdlib.h>
 #include <string.h>

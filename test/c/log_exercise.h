@@ -1,12 +1,12 @@
 /*
- * Runs bytes through the log's ingest (ext/gyre/log_hub.h) in every way in which they may arrive: whole, split in two at each byte,
+ * Runs bytes through the log's ingest (ext/gyre/log/log_hub.h) in every way in which they may arrive: whole, split in two at each byte,
  * byte by byte, each time at another address and with the end at a page that must not be touched. Used by log_ingest_test.c and by
  * the fuzzer. It judges nothing but that all ways give the same: it says what came out.
  */
 #ifndef GYRE_TEST_LOG_EXERCISE_H
 #define GYRE_TEST_LOG_EXERCISE_H
 
-#include "log_hub.h"
+#include "log/log_hub.h"
 
 struct log_exercise_input {
   enum gyre_log_kind kind;

@@ -7,7 +7,7 @@
  */
 #include "check.h"
 #include "frames.h"
-#include "log_crc32.h"
+#include "log/log_crc32.h"
 #include "log_exercise.h"
 
 #include <stdlib.h>

@@ -5,13 +5,13 @@
 
 require "test_helper"
 require "support/engines"
-require "http1/cases"
-require "http1/serving"
+require "http/cases"
+require "http/serving"
 
 GyreTest::Engines.test_case("HTTP1CorpusContract", backends: GyreTest::Engines::NATIVE) do
-  include GyreTest::HTTP1Serving
+  include GyreTest::HTTPServing
 
-  usual = HTTP1Cases::ALL.select { |one| one.input.limits == HTTP1Verdicts::USUAL_LIMITS }
+  usual = HTTPCases::ALL.select { |one| one.input.limits == HTTPVerdicts::USUAL_LIMITS }
   heads, bodies = usual.partition { |one| one.input.kind == "h" }
 
   # What came back: a status, or nil when the connection ended without an answer.
@@ -45,7 +45,7 @@ GyreTest::Engines.test_case("HTTP1CorpusContract", backends: GyreTest::Engines::
 
   define_method(:test_heads_get_what_the_parser_says) do
     app = ->(env) { [env["PATH_INFO"] == "/bystander" ? 200 : 299, { "connection" => "close" }, []] }
-    serve(app, limits: limits(*HTTP1Verdicts::USUAL_LIMITS)) do |served|
+    serve(app, limits: limits(*HTTPVerdicts::USUAL_LIMITS)) do |served|
       with_bystander(served) do
         heads.each do |one|
           expected = expected_status(one, "complete" => 299, "incomplete" => nil)
@@ -63,7 +63,7 @@ GyreTest::Engines.test_case("HTTP1CorpusContract", backends: GyreTest::Engines::
       read = env["rack.input"].read if env["PATH_INFO"] != "/bystander"
       [200, { "connection" => "close" }, []]
     end
-    serve(app, limits: limits(*HTTP1Verdicts::USUAL_LIMITS)) do |served|
+    serve(app, limits: limits(*HTTPVerdicts::USUAL_LIMITS)) do |served|
       with_bystander(served) do
         bodies.each do |one|
           read = nil

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# The environment of each request is, to the byte and the encoding, the one that test/oracle/http1_env.rb makes of it.
+# The environment of each request is, to the byte and the encoding, the one that test/oracle/http/env.rb makes of it.
 
 require "test_helper"
 require "support/engines"
-require "http1/serving"
-require "oracle/http1_env"
+require "http/serving"
+require "oracle/http/env"
 
 class HTTP1EnvContractTest < Minitest::Test
-  include GyreTest::HTTP1Serving
+  include GyreTest::HTTPServing
 
   REQUESTS = [
     "GET / HTTP/1.1\r\nhost: a\r\n\r\n",
@@ -45,10 +45,10 @@ class HTTP1EnvContractTest < Minitest::Test
   end
 
   def expected_environment(bytes, scheme)
-    head = Gyre::HTTP1::Parser.new
+    head = Gyre::HTTP::Parser.new
     assert_operator head.parse(bytes.b), :>, 0, head.reason
-    template = Gyre::HTTP1::Env.template(scheme: scheme)
-    described(GyreTest::HTTP1Env.build(template, head, Connection, "127.0.0.1".b, "127.0.0.1".b, "ours".b))
+    template = Gyre::HTTP::Env.template(scheme: scheme)
+    described(GyreTest::HTTPEnv.build(template, head, Connection, "127.0.0.1".b, "127.0.0.1".b, "ours".b))
   end
 
   def described(value)
@@ -57,7 +57,7 @@ class HTTP1EnvContractTest < Minitest::Test
     when String then [value, value.encoding]
     when Array  then value.map { |part| described(part) }
     when IO, true, false, nil then value
-    when Connection.singleton_class, Gyre::HTTP1::Connection then "Connection"
+    when Connection.singleton_class, Gyre::HTTP::Connection then "Connection"
     else value.class.name
     end
   end

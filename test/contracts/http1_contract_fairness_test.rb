@@ -7,10 +7,10 @@
 require "test_helper"
 require "tempfile"
 require "support/engines"
-require "http1/serving"
+require "http/serving"
 
 GyreTest::Engines.test_case("HTTP1FairnessContract", backends: GyreTest::Engines::NATIVE) do
-  include GyreTest::HTTP1Serving
+  include GyreTest::HTTPServing
 
   # Sends what it is told to, again and again, and reads all that comes, until the connection ends.
   greedy = <<~'RUBY'

@@ -7,10 +7,10 @@ require "test_helper"
 require "objspace"
 require "timeout"
 require "support/engines"
-require "http1/serving"
+require "http/serving"
 
 GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::NATIVE) do
-  include GyreTest::HTTP1Serving
+  include GyreTest::HTTPServing
 
   hello = ->(_env) { [200, {}, ["hello"]] }
 
@@ -18,7 +18,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
 
   define_method(:test_the_end_of_another_server_of_the_same_socket_leaves_it_alone) do
     serve(hello) do |served|
-      served.on_loop { Gyre::HTTP1::Server.new(hello, listeners: [served.listener]).start.close }
+      served.on_loop { Gyre::HTTP::Server.new(hello, listeners: [served.listener]).start.close }
       assert_equal 200, get(served).status
     end
   end
@@ -32,7 +32,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
       Fiber.set_scheduler(scheduler = Gyre::Scheduler.new)
       driver = Fiber.current
       raiser = TracePoint.new(:fiber_switch) { (armed = false) || raise(trouble) if armed && Fiber.current.equal?(driver) }
-      server = Gyre::HTTP1::Server.new(->(_env) { (armed = true) && sleep(0.01) }, listeners: [listener]).start
+      server = Gyre::HTTP::Server.new(->(_env) { (armed = true) && sleep(0.01) }, listeners: [listener]).start
       raiser.enable { assert_raises(trouble) { scheduler.run } }
     ensure
       server&.close
@@ -326,14 +326,14 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
         client.socket.shutdown(:WR)
         assert_equal 400, client.answer.status
         assert client.ended?
-        assert_instance_of Gyre::HTTP1::RequestCut, errors.pop
+        assert_instance_of Gyre::HTTP::RequestCut, errors.pop
       end
       client = connect(served)
       called.clear
       client.write("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\nabc")
       called.pop
       client.reset
-      assert_instance_of Gyre::HTTP1::RequestCut, errors.pop
+      assert_instance_of Gyre::HTTP::RequestCut, errors.pop
     end
   end
 
@@ -552,7 +552,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
 
   define_method(:test_a_server_without_a_scheduler_says_what_is_missing) do
     listener = TCPServer.new("127.0.0.1", 0)
-    error = assert_raises(RuntimeError) { Gyre::HTTP1::Server.new(hello, listeners: [listener]).start }
+    error = assert_raises(RuntimeError) { Gyre::HTTP::Server.new(hello, listeners: [listener]).start }
     assert_match(/needs a thread with a Gyre::Scheduler/, error.message)
   ensure
     listener&.close
@@ -617,13 +617,13 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
 
   define_method(:test_a_process_without_descriptors_pauses_and_goes_on) do
     code = <<~'RUBY'
-      require "gyre/http1"
+      require "gyre/http"
       trap(:TERM) { exit!(0) }
       listener = TCPServer.new("127.0.0.1", 0)
       Fiber.set_scheduler(Gyre::Scheduler.new)
       log = Object.new
       def log.error(message) = $stdout.syswrite("log: #{message}\n")
-      Fiber.schedule { Gyre::HTTP1::Server.new(->(_env) { [200, {}, ["ok"]] }, listeners: [listener], log: log).start }
+      Fiber.schedule { Gyre::HTTP::Server.new(->(_env) { [200, {}, ["ok"]] }, listeners: [listener], log: log).start }
       Fiber.schedule do
         IO.pipe.first.close
         Process.setrlimit(:NOFILE, Dir.children("/proc/self/fd").size + 8)
@@ -638,7 +638,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
       sockets.each(&:close)
       socket = TCPSocket.new("127.0.0.1", port)
       socket.write("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
-      assert socket.wait_readable(GyreTest::HTTP1Serving::PATIENCE_S)
+      assert socket.wait_readable(GyreTest::HTTPServing::PATIENCE_S)
       assert_match(/ok\z/, socket.read)
     ensure
       sockets&.each(&:close)

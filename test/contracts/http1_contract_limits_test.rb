@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Every limit of Gyre::HTTP1::Limits on the wire: what is just allowed, what is answered beyond, and that no other connection notices.
+# Every limit of Gyre::HTTP::Limits on the wire: what is just allowed, what is answered beyond, and that no other connection notices.
 # Times are parameters, so nothing here waits longer than it must.
 
 require "test_helper"
 require "support/engines"
-require "http1/serving"
+require "http/serving"
 
 GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::NATIVE.first(1)) do
-  include GyreTest::HTTP1Serving
+  include GyreTest::HTTPServing
 
   hello = ->(_env) { [200, {}, ["hello"]] }
   echo = ->(env) { [200, {}, [env["rack.input"].read]] }
@@ -77,7 +77,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
     app = lambda do |env|
       env["rack.input"].read
       [200, {}, []]
-    rescue Gyre::HTTP1::RequestError => error
+    rescue Gyre::HTTP::RequestError => error
       [418, {}, ["#{error.status} #{error.message}"]]
     end
     serve(app, limits: { body_bytes_limit: 10 }) do |served|
@@ -284,7 +284,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
         client = connect(served)
         client.request("GET #{path} HTTP/1.1")
         closed.pop if path == "/each"
-        assert_equal Gyre::HTTP1::WriteTimeout, closed.pop, path
+        assert_equal Gyre::HTTP::WriteTimeout, closed.pop, path
         eventually { served.stats.values_at(:connections, :running) == [0, 0] }
         client.rest
       end
@@ -345,7 +345,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
   end
 
   define_method(:test_times_may_be_unlimited) do
-    times = Gyre::HTTP1::Limits::TABLE.select { |row| row.unit == :seconds }.to_h { |row| [row.name, nil] }
+    times = Gyre::HTTP::Limits::TABLE.select { |row| row.unit == :seconds }.to_h { |row| [row.name, nil] }
     serve(echo, limits: times) do |served|
       client = connect(served)
       2.times { assert_equal "abc", client.get("POST / HTTP/1.1", "abc", content_length: 3).body }

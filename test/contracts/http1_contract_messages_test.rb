@@ -7,10 +7,10 @@ require "test_helper"
 require "time"
 require "tmpdir"
 require "support/engines"
-require "http1/serving"
+require "http/serving"
 
 GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines::NATIVE) do
-  include GyreTest::HTTP1Serving
+  include GyreTest::HTTPServing
 
   hello = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello"]] }
   # Answers with what arrived.

@@ -8,10 +8,10 @@ require "rack"
 require "rack/lint"
 require "tempfile"
 require "support/engines"
-require "http1/serving"
+require "http/serving"
 
 GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NATIVE) do
-  include GyreTest::HTTP1Serving
+  include GyreTest::HTTPServing
 
   # A body that counts how often it is closed.
   counting_body = Class.new do

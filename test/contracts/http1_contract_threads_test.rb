@@ -6,10 +6,10 @@
 require "test_helper"
 require "timeout"
 require "support/engines"
-require "http1/serving"
+require "http/serving"
 
 GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines::NATIVE) do
-  include GyreTest::HTTP1Serving
+  include GyreTest::HTTPServing
 
   # Has the app's block run in a thread of its own, which the app waits for.
   in_thread = ->(&block) { Thread.new(&block).tap { |thread| thread.report_on_exception = false }.value }
@@ -107,9 +107,9 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
     end
     serve(app) do |served|
       assert_equal 400, get(served, "POST / HTTP/1.1", "zz\r\n", transfer_encoding: "chunked").status
-      assert_equal [Gyre::HTTP1::RequestError, true], errors.pop
+      assert_equal [Gyre::HTTP::RequestError, true], errors.pop
       connect(served).request("POST / HTTP/1.1", "", content_length: 5).close
-      assert_equal [Gyre::HTTP1::RequestCut, true], errors.pop
+      assert_equal [Gyre::HTTP::RequestCut, true], errors.pop
     end
   end
 
@@ -296,7 +296,7 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
       connect(served).request("POST / HTTP/1.1", "", content_length: 3)
       eventually { threads.size == 1 && served.stats[:running] == 1 }
     end
-    2.times { assert_kind_of IOError, errors.pop(true) } if threads.pop.join(GyreTest::HTTP1Serving::PATIENCE_S)
+    2.times { assert_kind_of IOError, errors.pop(true) } if threads.pop.join(GyreTest::HTTPServing::PATIENCE_S)
     assert_empty errors
   end
 

@@ -4,7 +4,7 @@
 # have their own tests.
 require "test_helper"
 require "gyre"
-require "gyre/tls"
+require "gyre/net/tls"
 require_relative "fake_server"
 require_relative "with_clients"
 require_relative "../support/certificates"

@@ -8,7 +8,7 @@ require "json"
 require "socket"
 require "tmpdir"
 require "yaml"
-require "gyre/log/records"
+require "gyre/log/wire/records"
 require "gyre/log/wire"
 
 class LogFullDiskTest < Minitest::Test

@@ -3,7 +3,7 @@
 # What else the log server listens for: syslog over TCP, UDP and Unix sockets, lines of JSON, and TLS in front of each.
 
 require "test_helper"
-require "gyre/tls"
+require "gyre/net/tls"
 require "support/certificates"
 require "support/engines"
 require "support/log_server"

@@ -5,7 +5,7 @@
 require "test_helper"
 require "json"
 require "objspace"
-require "gyre/log/records"
+require "gyre/log/wire/records"
 require "support/engines"
 require "support/log_server"
 

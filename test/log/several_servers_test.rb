@@ -8,7 +8,7 @@ require "json"
 require "support/engines"
 require "support/log_server"
 require "support/redis_server"
-require "gyre/log/records"
+require "gyre/log/wire/records"
 
 GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   def test_a_client_that_goes_from_server_to_server_is_stored_once

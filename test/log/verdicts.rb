@@ -4,7 +4,7 @@
 # C files without Ruby through test/c/log_ingest_test.c. Used by the contract and by the differential fuzzer (fuzz/). It judges nothing.
 
 require "gyre/log"
-require "gyre/log/native_ingest"
+require "gyre/log/ingest/native_ingest"
 require "tmpdir"
 require_relative "../oracle/log/ingest"
 require_relative "../support/plain_answers"

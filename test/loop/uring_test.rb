@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What only the io_uring backend has (ext/gyre/backend_uring.c): set-up flags that step down, rings that change threads,
+# What only the io_uring backend has (ext/gyre/loop/backend_uring.c): set-up flags that step down, rings that change threads,
 # operations in flight when a loop ends. What all backends do is in test/contracts/scheduler/ and backend_contract_test.rb.
 require "test_helper"
 require "support/engines"

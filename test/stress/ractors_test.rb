@@ -8,7 +8,7 @@ require "test_helper"
 require "support/engines"
 require "support/stress"
 require "gyre"
-require "gyre/http1"
+require "gyre/http"
 require "net/http"
 
 # What each Ractor runs; all of them give the same.

@@ -11,13 +11,13 @@ module GyreTest
     # Each program's sources; in test/c there may be headers beside them.
     PROGRAMS = {
       "http1_parser_test" => %w[test/c/http1_exercise.c
-                                ext/gyre/http1_parser.c ext/gyre/http1_fields.c ext/gyre/http1_target.c ext/gyre/http1_chunked.c],
+                                ext/gyre/http/http1_parser.c ext/gyre/http/http1_fields.c ext/gyre/http/http1_target.c ext/gyre/http/http1_chunked.c],
       "log_ingest_test" => %w[test/c/log_exercise.c] +
                            %w[channel crc32 frame hub line record session sink stream syslog syslog_frame
-                              time].map { |name| "ext/gyre/log_#{name}.c" },
-      "backend_test" => %w[ext/gyre/backends.c ext/gyre/backend_epoll.c ext/gyre/backend_kqueue.c ext/gyre/backend_uring.c
-                           ext/gyre/wakeup.c],
-      "backend_uring_test" => %w[ext/gyre/wakeup.c] # and backend_uring.c, which it includes
+                              time].map { |name| "ext/gyre/log/log_#{name}.c" },
+      "backend_test" => %w[ext/gyre/loop/backends.c ext/gyre/loop/backend_epoll.c ext/gyre/loop/backend_kqueue.c ext/gyre/loop/backend_uring.c
+                           ext/gyre/loop/wakeup.c],
+      "backend_uring_test" => %w[ext/gyre/loop/wakeup.c] # and backend_uring.c, which it includes
     }.freeze
     # Those that depend on what extconf.rb found.
     PLATFORM = %w[backend_test backend_uring_test].freeze

@@ -3,7 +3,7 @@
 # The command line: help, what it says about mistakes, where settings come from. (exe/gyre, Gyre::Web::CLI.)
 
 require "test_helper"
-require "gyre/http1/limits"
+require "gyre/http/limits"
 require_relative "serving"
 
 class WebCLITest < Minitest::Test
@@ -35,7 +35,7 @@ class WebCLITest < Minitest::Test
     output = gyre("serve", "--help")
     assert_equal 0, output.status.exitstatus
     assert_includes output.out, "Usage: gyre serve"
-    assert_equal Gyre::HTTP1::Limits::TABLE.size, output.out[/^Limits.*?\n\n/m].scan(/^ +--/).size
+    assert_equal Gyre::HTTP::Limits::TABLE.size, output.out[/^Limits.*?\n\n/m].scan(/^ +--/).size
   end
 
   def test_a_bad_flag_is_one_line_and_where_to_look

@@ -25,7 +25,7 @@ class WebConfigTest < Minitest::Test
   end
 
   def test_every_limit_has_a_word
-    Gyre::HTTP1::Limits::TABLE.each do |row|
+    Gyre::HTTP::Limits::TABLE.each do |row|
       assert_equal({ limits: { row.name => 7 } }, evaluate("#{row.name} 7"))
       assert_equal({ limits: { row.name => 7 } }, evaluate("#{row.name.to_s.delete_suffix("_s")} 7"))
     end

@@ -19,7 +19,7 @@ class WebOptionsTest < Minitest::Test
 
   def test_every_limit_has_a_flag_and_a_line_of_help
     help = Gyre::Web::Options.help
-    Gyre::HTTP1::Limits::TABLE.each do |row|
+    Gyre::HTTP::Limits::TABLE.each do |row|
       flag = "--#{row.name.to_s.delete_suffix("_s").tr("_", "-")}"
       assert_equal({ limits: { row.name => 7 } }, settings(flag, "7"))
       assert_match(/^ +#{flag} #{row.unit.upcase} +#{Regexp.escape(row.meaning)} \(#{row.default}\)$/, help)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector. Nearly all of it is in C
-# (ext/gyre/selector.c); here is the choice of its backend, and what needs a thread. It requires neither Async nor io-event.
+# (ext/gyre/async/selector.c); here is the choice of its backend, and what needs a thread. It requires neither Async nor io-event.
 require "gyre/loop"
 
 unless Gyre::Loop.native?

@@ -4,18 +4,18 @@
 # scheduler; threads, fibers, signal handlers and forked children use it alike. It puts records into an outbox; a thread of its own
 # (Gyre::Log::Sender) does the rest.
 
-require "gyre/log/address"
+require "gyre/log/client/address"
 require "gyre/log/errors"
-require "gyre/log/logger_face"
-require "gyre/log/outbox"
-require "gyre/log/sender"
-require "gyre/log/settings"
+require "gyre/log/client/logger_methods"
+require "gyre/log/client/outbox"
+require "gyre/log/client/sender"
+require "gyre/log/client/settings"
 
 module Gyre
   module Log
     # See the head of this file, and docs/log.md.
     class Client < ::Logger
-      include LoggerFace
+      include LoggerMethods
 
       # @return [String]
       attr_reader :service

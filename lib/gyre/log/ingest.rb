@@ -3,12 +3,12 @@
 # Takes the bytes of connections, cuts them into messages, checks, routes, filters, culls and escapes these and formats them right
 # into sinks: buffers of finished lines, one for each output. Called by the log server for each read. It knows no socket, no file
 # and no clock: the time of arrival, in nanoseconds since 1970, is a parameter. The work is done in C, by Gyre::Log::NativeIngest
-# (ext/gyre/log_ingest.c); test/oracle/log has the same in Ruby, for comparison only.
+# (ext/gyre/log/log_ingest.c); test/oracle/log has the same in Ruby, for comparison only.
 #
 #   Ingest.new(services_limit: 1000)
 #   sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, bound: nil, drops: false, key: "gyre")
 #       → sink
-#       format  :text, :json or :redis (see ext/gyre/log_line.h); key: the stream's name for :redis
+#       format  :text, :json or :redis (see ext/gyre/log/log_line.h); key: the stream's name for :redis
 #       cull    a message that equals the one before becomes "Last message repeated N times"
 #       raw     a text line has the message's bytes as they came, also a line's end
 #       origin  whether lines have host and pid of their stream: in text before the message, else as fields; nil: not in text
@@ -58,7 +58,7 @@ module Gyre
       # @return [NativeIngest]
       # @raise [ExtensionRequired] without the C extension
       def self.new(**options)
-        require "gyre/log/native_ingest"
+        require "gyre/log/ingest/native_ingest"
         NativeIngest.new(**options)
       end
     end

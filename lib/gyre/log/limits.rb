@@ -3,7 +3,7 @@
 # Every size, count and time that bounds the log server and its connections. The server reads a Limits object when it starts;
 # configuration and docs are made from TABLE (gyre/limits.rb says how). It enforces nothing by itself.
 
-require "gyre/limits"
+require "gyre/net/limits"
 
 module Gyre
   module Log

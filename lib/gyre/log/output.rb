@@ -12,7 +12,7 @@ require "gyre/log/output/remote"
 require "gyre/log/output/socket"
 require "gyre/log/output/spilling"
 require "gyre/log/output/stream"
-require "gyre/log/rotation"
+require "gyre/log/output/rotation"
 
 module Gyre
   module Log

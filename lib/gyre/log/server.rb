@@ -8,17 +8,17 @@
 #                                          └────┴─ restart, USR2: checks, stops reading, writes all, execs itself
 
 require "gyre"
-require "gyre/endpoint"
-require "gyre/log/committer"
-require "gyre/log/door"
-require "gyre/log/handover"
-require "gyre/log/hub"
+require "gyre/net/endpoint"
+require "gyre/log/server/committer"
+require "gyre/log/server/door"
+require "gyre/log/server/handover"
+require "gyre/log/server/hub"
 require "gyre/log/ingest"
-require "gyre/log/input"
+require "gyre/log/server/input"
 require "gyre/log/limits"
-require "gyre/log/routing"
-require "gyre/log/session"
-require "gyre/log/status"
+require "gyre/log/server/routing"
+require "gyre/log/server/session"
+require "gyre/log/server/status"
 
 module Gyre
   module Log

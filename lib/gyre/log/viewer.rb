@@ -6,7 +6,7 @@
 require "io/wait"
 require "json"
 require "socket"
-require "gyre/endpoint"
+require "gyre/net/endpoint"
 require "gyre/errors"
 require "gyre/log/errors"
 require "gyre/log/wire"

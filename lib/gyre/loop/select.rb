@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The backend without C: asks the kernel by IO.select. Gyre::Loop::Portable calls it and keeps the books (what waits for
-# which descriptor); the contract is that of the backends in C, see ext/gyre/backend.h. It knows no fibers and never
+# which descriptor); the contract is that of the backends in C, see ext/gyre/loop/backend.h. It knows no fibers and never
 # calls back. Written without newer syntax, so that every Ruby that has Thread::Queue can load it.
 require_relative "wakeup_pipe"
 

@@ -3,7 +3,7 @@
 # Waiting for a task: by fibers of its own thread, which is cheap, and by other threads. Part of Gyre::Task.
 
 require "gyre/clock"
-require "gyre/waiter"
+require "gyre/sync/waiter"
 
 module Gyre
   class Task

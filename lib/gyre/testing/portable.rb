@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What Gyre::Testing asks of the portable engine: the same as ext/gyre/scheduler_testing.c of the native one. Added to its
+# What Gyre::Testing asks of the portable engine: the same as ext/gyre/fiber/scheduler_testing.c of the native one. Added to its
 # classes when gyre/testing is required.
 
 require "gyre/loop/portable"

@@ -6,7 +6,7 @@
 require "gyre/clock"
 require "gyre/loop/timers"
 require "gyre/offload"
-require "gyre/selection"
+require "gyre/sync/selection"
 
 module Gyre
   module Testing

@@ -3,7 +3,7 @@
 # The flags of `gyre serve` and its help text; a flag for each limit comes from the limits' table. Gyre::Web::CLI calls it.
 # It turns words into settings and says what is wrong with them; it prints nothing and reads no file.
 
-require "gyre/flags"
+require "gyre/cli/flags"
 require "gyre/web/config"
 
 module Gyre

@@ -3,7 +3,7 @@
 # Makes the app from a file: config.ru with Rack::Builder, or a .rb file that defines it. The rack gem is needed for
 # the former and for nothing else. Gyre::Web::CLI calls it; an app given as an object never comes here.
 
-require "gyre/command_errors"
+require "gyre/cli/command_errors"
 
 module Gyre
   module Web

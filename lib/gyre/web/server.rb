@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A whole web server: its sockets, its logs, its signals, and its end. `gyre serve`, the Rackup handler and programs that
-# embed Gyre make one. HTTP itself is Gyre::HTTP1::Server's; flags and files are Gyre::Web::CLI's.
+# embed Gyre make one. HTTP itself is Gyre::HTTP::Server's; flags and files are Gyre::Web::CLI's.
 #
 #   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► DRAINING ── all answered ──► ended
 #                                             │                              │ time over: cancelled ──►  │
@@ -10,8 +10,8 @@
 # What the app has left running beside its requests (Fiber.schedule, Async) is cancelled at the end, if the loop is the server's own.
 
 require "gyre"
-require "gyre/endpoint"
-require "gyre/http1"
+require "gyre/net/endpoint"
+require "gyre/http"
 require "gyre/web/access_log"
 require "gyre/web/guard"
 require "gyre/web/inbox"
@@ -34,12 +34,12 @@ module Gyre
       UNWIND_S = 1.0
       private_constant :UNWIND_S
 
-      # @return [Gyre::HTTP1::Limits]
+      # @return [Gyre::HTTP::Limits]
       attr_reader :limits
 
       # @param app [#call] a Rack app
       # @param bind [String, Integer, Gyre::Endpoint, Array] as {Gyre::Endpoint.parse} reads it, one or several
-      # @param limits [Hash, Gyre::HTTP1::Limits] by the names in {Gyre::HTTP1::Limits::TABLE}
+      # @param limits [Hash, Gyre::HTTP::Limits] by the names in {Gyre::HTTP::Limits::TABLE}
       # @param log_format [String] the access log: none, common, combined, json
       # @param out [IO] where the access log goes
       # @param log [#info, #error] what the server says of itself; by default errors only, to $stderr
@@ -56,7 +56,7 @@ module Gyre
         Loop.require_native("the HTTP server")
         @app = app
         @endpoints = (bind.is_a?(Array) ? bind : [bind]).map { |address| Endpoint.parse(address) }.uniq
-        @limits = limits.is_a?(HTTP1::Limits) ? limits : HTTP1::Limits.new(**limits)
+        @limits = limits.is_a?(HTTP::Limits) ? limits : HTTP::Limits.new(**limits)
         @log = log
         @access_log = access_log(log_format, out)
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
@@ -105,7 +105,7 @@ module Gyre
         listen
         handle_signals do
           in_task do
-            @http = HTTP1::Server.new(@app, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
+            @http = HTTP::Server.new(@app, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
                                             env: { "gyre.server" => self })
             @http.start
             yield self if block_given?
@@ -163,7 +163,7 @@ module Gyre
 
       # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; all 0 before it runs
       def stats
-        @http ? @http.stats : HTTP1::Server::NOT_STARTED
+        @http ? @http.stats : HTTP::Server::NOT_STARTED
       end
 
       private

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 # What can be set for a web server, with defaults and checks: one list for the command line, the configuration file
-# and Gyre::Web::Server. The limits of HTTP are in it too, straight from Gyre::HTTP1::Limits::TABLE.
+# and Gyre::Web::Server. The limits of HTTP are in it too, straight from Gyre::HTTP::Limits::TABLE.
 # It reads no file and starts nothing.
 
-require "gyre/endpoint"
-require "gyre/http1/limits"
-require "gyre/measures"
+require "gyre/net/endpoint"
+require "gyre/http/limits"
+require "gyre/net/units"
 require "gyre/web/log_format"
 
 module Gyre
@@ -47,31 +47,31 @@ module Gyre
         TABLE.map(&:name) + limits.map { |row| short_name(row) }
       end
 
-      # @return [Array<Gyre::HTTP1::Limits::Row>]
+      # @return [Array<Gyre::HTTP::Limits::Row>]
       def limits
-        HTTP1::Limits::TABLE
+        HTTP::Limits::TABLE
       end
 
-      # @param row [Gyre::HTTP1::Limits::Row]
+      # @param row [Gyre::HTTP::Limits::Row]
       # @return [Symbol] its name as flags and files have it: a time without its unit
       def short_name(row)
         row.name.to_s.delete_suffix("_s").to_sym
       end
 
       # @param name [Symbol] with or without the unit
-      # @return [Gyre::HTTP1::Limits::Row, nil]
+      # @return [Gyre::HTTP::Limits::Row, nil]
       def limit(name)
         limits.find { |row| row.name == name || short_name(row) == name }
       end
 
-      # @param row [Gyre::HTTP1::Limits::Row]
+      # @param row [Gyre::HTTP::Limits::Row]
       # @param text [String] as people write it: 64k, 10M, 1.5, none
       # @return [Integer, Float, nil]
       # @raise [ArgumentError] when it cannot be one; the message says what can
       def read_limit(row, text)
         value = case row.unit
-                when :seconds then text == "none" ? nil : Measures.number(text) || text
-                when :bytes   then Measures.bytes(text)
+                when :seconds then text == "none" ? nil : Units.number(text) || text
+                when :bytes   then Units.bytes(text)
                 else Integer(text, 10, exception: false)
                 end
         row.check(value)

@@ -7,7 +7,7 @@ require "support/engines"
 require "tmpdir"
 require "gyre"
 require "gyre/log/output/spilling"
-require "gyre/promise"
+require "gyre/sync/promise"
 
 GyreTest::Engines.test_case("LogOutputSpillingTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   const_set(:ID, "a" * 32)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Where messages begin and end in a connection's bytes, for the oracle's streams. The log itself has this in ext/gyre/log_frame.c,
+# Where messages begin and end in a connection's bytes, for the oracle's streams. The log itself has this in ext/gyre/log/log_frame.c,
 # log_record.c and log_syslog_frame.c. A framing answers
 #
 #   cut(bytes, position) → nil: more is needed; String: what is wrong; or
@@ -9,7 +9,7 @@
 #
 # and is told the same incomplete message from its beginning again until it is whole. All bytes are BINARY.
 
-require "gyre/log/records"
+require "gyre/log/wire/records"
 require "gyre/log/wire"
 require_relative "syslog"
 

@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 # A second implementation of the log's ingest, in plain Ruby: which message goes to which sinks, and how many there were. The head of
-# lib/gyre/log/ingest.rb has the contract. Tests and the fuzzer compare ext/gyre/log_ingest.c and the files below it with this one: the
+# lib/gyre/log/ingest.rb has the contract. Tests and the fuzzer compare ext/gyre/log/log_ingest.c and the files below it with this one: the
 # same bytes in, the same bytes in the sinks. Nothing in lib loads it.
 
-require "gyre/log/json_lines"
+require "gyre/log/ingest/json_lines"
 require_relative "framing"
 require_relative "line"
 require_relative "line_time"

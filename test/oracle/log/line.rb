@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A message as a finished line: text, JSON, or a Redis command. Called by the oracle's sinks; ext/gyre/log_line.c writes the same
+# A message as a finished line: text, JSON, or a Redis command. Called by the oracle's sinks; ext/gyre/log/log_line.c writes the same
 # bytes. A line is <before><message><after>, and what stands before and after is the same for many messages. It keeps nothing.
 #
 #   text    2026/11/21 19:20:00|service|severity|message

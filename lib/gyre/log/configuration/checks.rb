@@ -4,10 +4,10 @@
 # a value in one), answers the value as the server wants it, and raises ArgumentError with what is expected instead.
 # Analogger's forms count as they do there. No message holds a secret, and nothing is opened.
 
-require "gyre/endpoint"
+require "gyre/net/endpoint"
 require "gyre/log/output/access"
 require "gyre/log/output/remote"
-require "gyre/measures"
+require "gyre/net/units"
 
 module Gyre
   module Log
@@ -49,25 +49,25 @@ module Gyre
 
         # @return [Integer, Float] 0 or more
         def seconds(node)
-          value = Measures.number(node.value)
+          value = Units.number(node.value)
           value.is_a?(Numeric) && value.real? && value >= 0 && value.finite? ? value : expect("a number of seconds, 0 or more", node)
         end
 
         # @return [Integer]
         def bytes(node)
-          size = Measures.bytes(node.value) if node.kind == :scalar
+          size = Units.bytes(node.value) if node.kind == :scalar
           size&.positive? ? size : expect("a number of bytes like 500, 64k or 10M", node)
         end
 
         # @return [Integer]
         def count(node)
-          value = Measures.number(node.value)
+          value = Units.number(node.value)
           value.is_a?(Integer) && value.positive? ? value : expect("a whole number, 1 or more", node)
         end
 
         # @return [Integer, Float] seconds
         def period(node)
-          seconds = Measures.period(node.value) if node.kind == :scalar
+          seconds = Units.period(node.value) if node.kind == :scalar
           seconds || expect("minute, hour, day, week, some of them (2 days) or a number of seconds", node)
         end
 

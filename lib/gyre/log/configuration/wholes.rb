@@ -4,7 +4,7 @@
 # when it has read a section; single values are Checks' business. It changes nothing but {nowhere: true} for a log without service.
 
 require "gyre/log/configuration/keys"
-require "gyre/log/spool/trust"
+require "gyre/log/client/spool/trust"
 
 module Gyre
   module Log
@@ -188,7 +188,7 @@ module Gyre
 
         # What is in the files.
         def context(reader, section)
-          require "gyre/tls"
+          require "gyre/net/tls"
           TLS.server(**section.values)
         rescue ArgumentError => error
           reader.wrong(section.line, section.place, error.message.delete_prefix("tls: "))

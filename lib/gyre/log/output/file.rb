@@ -6,14 +6,14 @@
 #
 # A full disk, an error of the device: write and sync keep the bytes, report it once and try again (Trouble).
 
-require "gyre/log/checksum"
-require "gyre/log/journal"
+require "gyre/log/output/checksum"
+require "gyre/log/output/journal"
 require "gyre/log/output/access"
 require "gyre/log/output/defaults"
 require "gyre/log/output/lock"
 require "gyre/log/output/writing"
-require "gyre/log/recovery"
-require "gyre/log/rotation"
+require "gyre/log/output/recovery"
+require "gyre/log/output/rotation"
 
 module Gyre
   module Log

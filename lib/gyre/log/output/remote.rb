@@ -3,7 +3,7 @@
 # Outputs that are reached by an address: what may be written for them, checked and taken apart. Output makes them from it, and the
 # configuration finds out by it what is wrong before anything starts. It connects to nothing, and shows no password.
 
-require "gyre/endpoint"
+require "gyre/net/endpoint"
 
 module Gyre
   module Log

@@ -11,7 +11,7 @@
 # batch twice, and long batches of lines are cut into several. When the spill is full, write waits.
 
 require "gyre/clock"
-require "gyre/condition"
+require "gyre/sync/condition"
 require "gyre/log/output/defaults"
 require "gyre/log/output/link"
 require "gyre/log/output/spill"

@@ -8,9 +8,9 @@
 #   batch:  u64 length of the lines, u32 length of the clients, u32 CRC-32 of the lines, u32 CRC-32 of all before and of the clients,
 #           clients (id 16 bytes, u64 sequence number), lines
 
-require "gyre/log/checksum"
+require "gyre/log/output/checksum"
 require "gyre/log/output/writing"
-require "gyre/log/spool/trust"
+require "gyre/log/client/spool/trust"
 
 module Gyre
   module Log

@@ -1,0 +1,470 @@
+/*
+ * Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector, on which Async runs its own fibers
+ * and timers (lib/gyre/async.rb gives it to Async). It moves fibers only by transfer, between the loop's fiber, which
+ * calls `select`, and those that wait. It knows nothing of Gyre::Scheduler.
+ *
+ * What becomes ready is first put into a list and entered after the poll: a fiber may raise out of `select`, and the
+ * others' reports must not be lost by that, for a change is reported once.
+ */
+#include "feature.h"
+
+#include "gyre.h"
+#include "fiber/scheduler.h"
+#include "async/selector.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#define ROUNDS_LIMIT 32 /* of ready fibers, until the kernel is asked */
+#define SWEEP_NS INT64_C(100000000)
+#define SWEEP_BATCH 64
+
+/* How many forks lie between this process and the one that loaded the extension. */
+static unsigned forks;
+
+static void count_fork(void) { forks++; }
+
+static ID id_alive_p, id_transfer, id_raise, id_pending_interrupt_p;
+
+/* What the ready queue holds. */
+struct gyre_selector_entry {
+  struct gyre_list node;
+  VALUE fiber;                               /* or what responds to alive? and transfer */
+  enum { ON_STACK, ON_HEAP, BOUNDARY } kind; /* of a fiber that queued itself; of `push`; where a flush ends */
+  struct gyre_selector_entry *allocated;     /* the next on the heap */
+};
+
+/* --- the object --- */
+
+static void selector_mark(void *opaque) {
+  struct gyre_selector *selector = opaque;
+  rb_gc_mark(selector->loop_fiber);
+  rb_gc_mark(selector->thread);
+  for (struct gyre_list *node = selector->ready.next; node != &selector->ready; node = node->next) {
+    rb_gc_mark(GYRE_CONTAINER(node, struct gyre_selector_entry, node)->fiber);
+  }
+  struct gyre_list *lists[] = {&selector->waiting, &selector->reported};
+  for (int i = 0; i < 2; i++) {
+    for (struct gyre_list *node = lists[i]->next; node != lists[i]; node = node->next) {
+      rb_gc_mark(GYRE_CONTAINER(node, struct gyre_selector_wait, node)->fiber);
+    }
+  }
+}
+
+/* The waits stand on the stacks of fibers that may still run: they learn that their selector is gone. */
+static void abandon_waits(struct gyre_list *list) {
+  while (!gyre_list_empty(list)) {
+    struct gyre_selector_wait *wait = GYRE_CONTAINER(list->next, struct gyre_selector_wait, node);
+    gyre_list_remove(&wait->node);
+    gyre_list_remove(&wait->watch.unverified);
+    wait->watch.fd = -1;
+  }
+}
+
+/* In a forked child the descriptors are the parent's: their numbers may long mean something else. */
+static void close_loop(struct gyre_selector *selector) {
+  if (selector->owner == getpid()) gyre_loop_close(&selector->loop);
+}
+
+/* Fibers that still wait are unreachable too, and perhaps freed before: their lists are not looked at. */
+static void selector_free(void *opaque) {
+  struct gyre_selector *selector = opaque;
+  close_loop(selector);
+  while (selector->allocated) {
+    struct gyre_selector_entry *entry = selector->allocated;
+    selector->allocated = entry->allocated;
+    xfree(entry);
+  }
+  xfree(selector);
+}
+
+static size_t selector_size(const void *opaque) {
+  const struct gyre_selector *selector = opaque;
+  return sizeof(*selector) + (size_t)selector->loop.descriptor_capacity * sizeof(struct gyre_descriptor);
+}
+
+static const rb_data_type_t selector_type = {
+    .wrap_struct_name = "Gyre::Async::Selector",
+    .function = {.dmark = selector_mark, .dfree = selector_free, .dsize = selector_size},
+    /* Not write-barrier protected: what it marks stands on fibers' stacks and changes at every switch. */
+};
+
+struct gyre_selector *gyre_selector_get(VALUE self) {
+  struct gyre_selector *selector;
+  TypedData_Get_Struct(self, struct gyre_selector, &selector_type, selector);
+  return selector;
+}
+
+struct gyre_selector *gyre_selector_opened(VALUE self) {
+  struct gyre_selector *selector = gyre_selector_get(self);
+  if (selector->closed) rb_raise(rb_eRuntimeError, "the selector is closed");
+  /* What the kernel reports in a child would be lost to the parent. */
+  if (selector->forks != forks)
+    rb_raise(rb_eRuntimeError, "the selector belongs to the process that this one was forked from");
+  return selector;
+}
+
+static VALUE selector_allocate(VALUE class) {
+  struct gyre_selector *selector;
+  VALUE self = TypedData_Make_Struct(class, struct gyre_selector, &selector_type, selector);
+  selector->loop_fiber = selector->thread = Qnil;
+  gyre_list_init(&selector->ready);
+  gyre_list_init(&selector->waiting);
+  gyre_list_init(&selector->reported);
+  gyre_list_init(&selector->spare);
+  selector->closed = true;
+  return self;
+}
+
+static bool sleeping(struct gyre_loop *loop);
+static void sweep(struct gyre_timer *timer, void *context);
+
+/* Its being due has ended the sleep. */
+static void time_is_over(struct gyre_timer *timer, void *context) {}
+
+/*
+ * @param loop [Fiber] the fiber that will call {#select}
+ * @param backend [String, Symbol, nil] as Gyre::Scheduler.new
+ */
+static VALUE selector_initialize(int argc, VALUE *argv, VALUE self) {
+  struct gyre_selector *selector = gyre_selector_get(self);
+  VALUE loop_fiber, backend;
+  rb_scan_args(argc, argv, "11", &loop_fiber, &backend);
+  if (!selector->closed) rb_raise(rb_eRuntimeError, "initialized twice");
+
+  gyre_loop_open_on(&selector->loop, backend);
+  selector->loop.sleeping = sleeping;
+  selector->loop_fiber = loop_fiber;
+  selector->thread = rb_thread_current();
+  selector->limit.fire = time_is_over;
+  selector->sweep.fire = sweep;
+  selector->owner = getpid();
+  selector->forks = forks;
+  selector->closed = false;
+  return self;
+}
+
+/* @return [Fiber] the fiber that calls {#select} */
+static VALUE selector_loop(VALUE self) { return gyre_selector_get(self)->loop_fiber; }
+
+/* @return [String] the name of the loop's backend */
+static VALUE selector_backend(VALUE self) { return rb_str_new_cstr(gyre_selector_opened(self)->loop.backend->name); }
+
+/*
+ * Gives the loop's descriptors back. Fibers that still wait are not woken.
+ *
+ * @return [nil]
+ * @raise [ThreadError] in another thread than the selector's, which may be waiting on the loop
+ */
+static VALUE selector_close(VALUE self) {
+  struct gyre_selector *selector = gyre_selector_get(self);
+  if (selector->closed) return Qnil;
+  if (selector->thread != rb_thread_current() && RTEST(rb_funcall(selector->thread, id_alive_p, 0)))
+    rb_raise(rb_eThreadError, "this selector belongs to another thread, which may be waiting on it");
+  selector->closed = true;
+  abandon_waits(&selector->waiting);
+  abandon_waits(&selector->reported);
+  while (!gyre_list_empty(&selector->ready)) gyre_list_remove(selector->ready.next);
+  gyre_timers_cancel_all(&selector->loop.timers);
+  close_loop(selector);
+  return Qnil;
+}
+
+/* @return [Boolean] whether it is closed, or belongs to the process that this one was forked from */
+static VALUE selector_closed_p(VALUE self) {
+  struct gyre_selector *selector = gyre_selector_get(self);
+  return selector->closed || selector->owner != getpid() ? Qtrue : Qfalse;
+}
+
+/* --- moving between fibers --- */
+
+/* What is dead is passed over. */
+static VALUE enter(VALUE fiber) {
+  if (rb_obj_is_fiber(fiber)) return RTEST(rb_fiber_alive_p(fiber)) ? rb_fiber_transfer(fiber, 0, NULL) : Qnil;
+  return RTEST(rb_funcallv(fiber, id_alive_p, 0, NULL)) ? rb_funcallv(fiber, id_transfer, 0, NULL) : Qnil;
+}
+
+VALUE gyre_selector_leave(struct gyre_selector *selector) {
+  if (rb_fiber_current() == selector->loop_fiber) return Qnil;
+  return rb_fiber_transfer(selector->loop_fiber, 0, NULL);
+}
+
+/*
+ * To the loop's fiber, without being queued.
+ *
+ * @return [Object] what the transfer back hands over
+ */
+static VALUE selector_transfer(VALUE self) { return gyre_selector_leave(gyre_selector_opened(self)); }
+
+static void queue_push(struct gyre_selector *selector, VALUE fiber) {
+  struct gyre_selector_entry *entry;
+  if (gyre_list_empty(&selector->spare)) {
+    entry = xmalloc(sizeof(*entry));
+    gyre_list_init(&entry->node);
+    entry->allocated = selector->allocated;
+    selector->allocated = entry;
+  } else {
+    entry = GYRE_CONTAINER(selector->spare.next, struct gyre_selector_entry, node);
+    gyre_list_remove(&entry->node);
+  }
+  entry->kind = ON_HEAP;
+  entry->fiber = fiber;
+  gyre_list_append(&selector->ready, &entry->node);
+}
+
+/*
+ * Queues a fiber: the next {#select} enters it. From any thread; follow it by {#wakeup} there.
+ *
+ * @param fiber [Fiber, #alive?, #transfer]
+ * @return [nil]
+ */
+static VALUE selector_push(VALUE self, VALUE fiber) {
+  queue_push(gyre_selector_opened(self), fiber);
+  return Qnil;
+}
+
+struct passing {
+  struct gyre_selector_entry entry; /* of the current fiber, while it is away */
+  int argc;
+  const VALUE *argv;
+  int keywords;
+};
+
+static VALUE pass_ensure(VALUE argument) {
+  gyre_list_remove(&((struct passing *)argument)->entry.node);
+  return Qnil;
+}
+
+/* Queues the current fiber and goes on in another. */
+static VALUE pass(VALUE self, VALUE (*body)(VALUE), int argc, const VALUE *argv) {
+  struct passing passing = {.entry = {.fiber = rb_fiber_current(), .kind = ON_STACK}, .argc = argc, .argv = argv};
+  passing.keywords = rb_keyword_given_p() ? RB_PASS_KEYWORDS : RB_NO_KEYWORDS;
+  gyre_list_append(&gyre_selector_opened(self)->ready, &passing.entry.node);
+  VALUE result = rb_ensure(body, (VALUE)&passing, pass_ensure, (VALUE)&passing);
+  RB_GC_GUARD(self);
+  return result;
+}
+
+static VALUE transfer_body(VALUE argument) {
+  struct passing *passing = (struct passing *)argument;
+  if (rb_obj_is_fiber(passing->argv[0]) && passing->keywords == RB_NO_KEYWORDS) {
+    return rb_fiber_transfer(passing->argv[0], passing->argc - 1, passing->argv + 1);
+  }
+  return rb_funcallv_kw(passing->argv[0], id_transfer, passing->argc - 1, passing->argv + 1, passing->keywords);
+}
+
+/*
+ * @overload resume(fiber, *arguments)
+ *   Goes on in that fiber; the current one is queued.
+ */
+static VALUE selector_resume(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 1, UNLIMITED_ARGUMENTS);
+  return pass(self, transfer_body, argc, argv);
+}
+
+/* Queues the current fiber at the end and goes to the loop's. */
+static VALUE selector_yield(VALUE self) {
+  VALUE loop_fiber = gyre_selector_get(self)->loop_fiber;
+  return pass(self, transfer_body, 1, &loop_fiber);
+}
+
+static VALUE raise_body(VALUE argument) {
+  struct passing *passing = (struct passing *)argument;
+  return rb_funcallv_kw(passing->argv[0], id_raise, passing->argc - 1, passing->argv + 1, passing->keywords);
+}
+
+/*
+ * @overload raise(fiber, *arguments, **options)
+ *   Raises an exception in that fiber, as Fiber#raise, and goes on there; the current one is queued.
+ */
+static VALUE selector_raise(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 2, UNLIMITED_ARGUMENTS);
+  return pass(self, raise_body, argc, argv);
+}
+
+/* The next to enter, beyond the boundaries of other flushes; NULL at one's own or at the end. */
+static struct gyre_selector_entry *next_ready(struct gyre_selector *selector,
+                                              const struct gyre_selector_entry *boundary) {
+  for (struct gyre_list *node = selector->ready.next; node != &selector->ready; node = node->next) {
+    struct gyre_selector_entry *entry = GYRE_CONTAINER(node, struct gyre_selector_entry, node);
+    if (entry == boundary) return NULL;
+    if (entry->kind != BOUNDARY) return entry;
+  }
+  return NULL;
+}
+
+static bool anything_ready(struct gyre_selector *selector) { return next_ready(selector, NULL); }
+
+/* @return [Boolean] whether a fiber is queued */
+static VALUE selector_ready_p(VALUE self) { return anything_ready(gyre_selector_get(self)) ? Qtrue : Qfalse; }
+
+struct flush {
+  struct gyre_selector *selector;
+  struct gyre_selector_entry boundary;
+  long count;
+};
+
+static VALUE flush_body(VALUE argument) {
+  struct flush *flush = (struct flush *)argument;
+  struct gyre_selector_entry *entry;
+  while ((entry = next_ready(flush->selector, &flush->boundary))) {
+    VALUE fiber = entry->fiber;
+    gyre_list_remove(&entry->node);
+    if (entry->kind == ON_HEAP) gyre_list_append(&flush->selector->spare, &entry->node);
+    flush->count++;
+    enter(fiber);
+  }
+  return Qnil;
+}
+
+static VALUE flush_ensure(VALUE argument) {
+  gyre_list_remove(&((struct flush *)argument)->boundary.node);
+  return Qnil;
+}
+
+/* Enters what is queued now; what these fibers queue waits for the next time. */
+static long flush_ready(struct gyre_selector *selector) {
+  if (gyre_list_empty(&selector->ready)) return 0;
+  struct flush flush = {.selector = selector, .boundary = {.fiber = Qnil, .kind = BOUNDARY}};
+  gyre_list_append(&selector->ready, &flush.boundary.node);
+  rb_ensure(flush_body, (VALUE)&flush, flush_ensure, (VALUE)&flush);
+  return flush.count;
+}
+
+/* Enters those whose descriptors were reported. */
+static long flush_reported(struct gyre_selector *selector) {
+  long count = 0;
+  while (!gyre_list_empty(&selector->reported)) {
+    struct gyre_selector_wait *wait = GYRE_CONTAINER(selector->reported.next, struct gyre_selector_wait, node);
+    gyre_list_remove(&wait->node);
+    gyre_list_append(&selector->waiting, &wait->node);
+    count++;
+    enter(wait->fiber);
+  }
+  return count;
+}
+
+/* --- the loop --- */
+
+/* Before version 4.0 Ruby does not report that an IO is closed, and the kernel just drops the watch. So at the first sleep
+ * after fibers have run the descriptors are looked at once more a little later: a wait for a closed one shall end. */
+static void sweep(struct gyre_timer *timer, void *context) {
+  struct gyre_selector *selector = GYRE_CONTAINER(context, struct gyre_selector, loop);
+  struct gyre_selector_wait *waits[SWEEP_BATCH];
+  struct pollfd descriptors[SWEEP_BATCH];
+  struct gyre_list *node = selector->waiting.next;
+  selector->swept = true;
+  while (node != &selector->waiting) {
+    int count = 0;
+    for (; node != &selector->waiting && count < SWEEP_BATCH; node = node->next) {
+      struct gyre_selector_wait *wait = GYRE_CONTAINER(node, struct gyre_selector_wait, node);
+      waits[count] = wait;
+      descriptors[count++] = (struct pollfd){.fd = wait->watch.fd};
+    }
+    if (poll(descriptors, (nfds_t)count, 0) <= 0) continue;
+    for (int i = 0; i < count; i++) {
+      if (descriptors[i].revents & POLLNVAL)
+        waits[i]->watch.ready(&selector->loop, &waits[i]->watch, waits[i]->watch.interest);
+    }
+  }
+}
+
+/* Asked by the loop before a sleep. A signal that is masked while `select` runs, as Async does it, must be seen first:
+ * nothing would end the sleep for it. */
+static bool sleeping(struct gyre_loop *loop) {
+  struct gyre_selector *selector = GYRE_CONTAINER(loop, struct gyre_selector, loop);
+  if (RTEST(rb_funcallv(rb_cThread, id_pending_interrupt_p, 0, NULL))) return false;
+  if (!selector->swept && !gyre_list_empty(&selector->waiting) && !gyre_timer_armed(&selector->sweep)) {
+    (void)gyre_timers_arm(&loop->timers, &selector->sweep, gyre_timers_now() + SWEEP_NS);
+  }
+  selector->slept_ns = gyre_timers_now();
+  return true;
+}
+
+/* While fibers are ready the kernel can wait, for some rounds and milliseconds. */
+static bool may_skip_the_kernel(struct gyre_selector *selector) {
+  if (!anything_ready(selector)) return false;
+  int64_t now_ns = gyre_timers_coarse_now();
+  if (selector->rounds++ < ROUNDS_LIMIT && now_ns == selector->slice_ns) return true;
+  selector->rounds = 0;
+  selector->slice_ns = now_ns;
+  return false;
+}
+
+/*
+ * Enters the fibers that are queued, asks the kernel, and enters those whose descriptors are ready. Waits only when
+* there was no fiber to enter.
+ *
+ * @param duration [Numeric, nil] how long it may wait, in seconds; nil: until something happens
+ * @return [Integer] how many descriptors' waits have ended
+ */
+static VALUE selector_select(VALUE self, VALUE duration) {
+  struct gyre_selector *selector = gyre_selector_opened(self);
+  int64_t duration_ns = gyre_duration_ns(duration);
+  selector->idle_ns = 0;
+  long queued = flush_ready(selector), count = flush_reported(selector);
+  if (queued || count) selector->swept = false;
+  if (selector->closed || may_skip_the_kernel(selector)) return LONG2NUM(count);
+
+  bool wait = duration_ns != 0 && !queued && !count && !anything_ready(selector);
+  if (wait && duration_ns > 0 &&
+      gyre_timers_arm(&selector->loop.timers, &selector->limit, gyre_timers_now() + duration_ns) < 0)
+    rb_memerror();
+  gyre_loop_poll(&selector->loop, wait);
+  if (wait) gyre_timers_cancel(&selector->loop.timers, &selector->limit);
+  if (selector->slept_ns) {
+    selector->idle_ns = selector->loop.now_ns - selector->slept_ns;
+    selector->slept_ns = 0;
+  }
+  long reported = flush_reported(selector);
+  if (reported) selector->swept = false;
+  RB_GC_GUARD(self);
+  return LONG2NUM(count + reported);
+}
+
+/* @return [Float] seconds that the last {#select} slept */
+static VALUE selector_idle_duration(VALUE self) { return DBL2NUM((double)gyre_selector_get(self)->idle_ns / 1e9); }
+
+/*
+ * Ends the present {#select}'s wait, or keeps the next one from waiting. From any thread and from a trap handler.
+ *
+ * @return [Boolean] whether it was waiting
+ */
+static VALUE selector_wakeup(VALUE self) {
+  struct gyre_selector *selector = gyre_selector_get(self);
+  if (selector->closed) return Qfalse;
+  if (selector->loop.waiting) {
+    gyre_loop_wake(&selector->loop);
+    return Qtrue;
+  }
+  __atomic_store_n(&selector->loop.woken, 1, __ATOMIC_SEQ_CST);
+  return Qfalse;
+}
+
+void gyre_init_selector(void) {
+  pthread_atfork(NULL, NULL, count_fork);
+  id_alive_p = rb_intern("alive?");
+  id_transfer = rb_intern("transfer");
+  id_raise = rb_intern("raise");
+  id_pending_interrupt_p = rb_intern("pending_interrupt?");
+
+  VALUE class = rb_define_class_under(rb_define_module_under(gyre_mGyre, "Async"), "Selector", rb_cObject);
+  rb_gc_register_mark_object(class);
+  rb_define_alloc_func(class, selector_allocate);
+  rb_define_method(class, "initialize", selector_initialize, -1);
+  rb_define_method(class, "loop", selector_loop, 0);
+  rb_define_method(class, "backend", selector_backend, 0);
+  rb_define_method(class, "close", selector_close, 0);
+  rb_define_method(class, "closed?", selector_closed_p, 0);
+  rb_define_method(class, "transfer", selector_transfer, 0);
+  rb_define_method(class, "resume", selector_resume, -1);
+  rb_define_method(class, "yield", selector_yield, 0);
+  rb_define_method(class, "push", selector_push, 1);
+  rb_define_method(class, "raise", selector_raise, -1);
+  rb_define_method(class, "ready?", selector_ready_p, 0);
+  rb_define_method(class, "select", selector_select, 1);
+  rb_define_method(class, "idle_duration", selector_idle_duration, 0);
+  rb_define_method(class, "wakeup", selector_wakeup, 0);
+  gyre_init_selector_io(class);
+}

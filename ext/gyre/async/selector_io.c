@@ -1,0 +1,219 @@
+/*
+ * What Gyre::Async::Selector offers for descriptors and processes: io_wait, io_read, io_write, process_wait. The system call is
+ * tried first, without changing the descriptor's mode, and the kernel is told of it once (loop.c): that is what makes it
+ * faster than io-event's own.
+ */
+#include "feature.h"
+
+#include "fiber/nonblocking_io.h"
+#include "fiber/ruby_io.h"
+#include "fiber/scheduler.h"
+#include "async/selector.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static ID id_wait, id_wait_in_thread;
+static VALUE process_status_class;
+
+static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  struct gyre_selector_wait *wait = GYRE_CONTAINER(watch, struct gyre_selector_wait, watch);
+  wait->ready |= ready & watch->interest;
+  gyre_list_remove(&wait->node);
+  gyre_list_append(&wait->selector->reported, &wait->node);
+}
+
+bool gyre_selector_io_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
+  if (watch->ready != descriptor_is_ready) return false;
+  if (GYRE_CONTAINER(watch, struct gyre_selector_wait, watch)->io == io) {
+    descriptor_is_ready(loop, watch, watch->interest);
+    gyre_loop_wake(loop);
+  }
+  return true;
+}
+
+static VALUE wait_body(VALUE wait) { return gyre_selector_leave(((struct gyre_selector_wait *)wait)->selector); }
+
+static VALUE wait_ensure(VALUE argument) {
+  struct gyre_selector_wait *wait = (struct gyre_selector_wait *)argument;
+  gyre_list_remove(&wait->node);
+  gyre_loop_unwatch(&wait->selector->loop, &wait->watch);
+  return Qnil;
+}
+
+/* What is ready; 0 when the fiber was entered for another reason; or -errno. */
+static int wait_for(VALUE self, VALUE fiber, VALUE io, int fd, unsigned events) {
+  struct gyre_selector *selector = gyre_selector_opened(self);
+  struct gyre_selector_wait wait = {
+      .selector = selector, .fiber = fiber, .io = io, .watch = {.fd = -1, .ready = descriptor_is_ready}};
+  events &= GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE;
+  int error = gyre_loop_watch(&selector->loop, &wait.watch, fd, events);
+  if (error < 0) return error == -EPERM ? (int)events : error;
+
+  gyre_list_append(&selector->waiting, &wait.node);
+  rb_ensure(wait_body, (VALUE)&wait, wait_ensure, (VALUE)&wait);
+  RB_GC_GUARD(self);
+  return (int)wait.ready;
+}
+
+/*
+ * Leaves the current fiber until `io` is ready.
+ *
+ * @param fiber [Fiber] the current one
+ * @param io [IO]
+ * @param events [Integer] IO::READABLE | IO::PRIORITY | IO::WRITABLE
+ * @return [Integer, false] what is ready; false when another transfer entered the fiber
+ * @raise [IOError] when it was closed meanwhile
+ */
+static VALUE selector_io_wait(VALUE self, VALUE fiber, VALUE io, VALUE events) {
+  int ready = wait_for(self, fiber, io, rb_io_descriptor(io), NUM2UINT(events));
+  if (ready < 0) rb_syserr_fail(-ready, "wait for a descriptor");
+  if (ready) rb_io_descriptor(io); /* raises when that was its being closed */
+  return ready ? INT2NUM(ready) : Qfalse;
+}
+
+struct moving {
+  VALUE io, buffer;
+  size_t offset, most; /* of the buffer's bytes */
+  bool writes;
+  int fd;
+  char *bytes;
+};
+
+static ssize_t move_once(const struct moving *moving, char *bytes, size_t length) {
+  enum gyre_io_kind kind = gyre_io_is_duplex(moving->io) ? GYRE_IO_SOCKET : GYRE_IO_ANY;
+  ssize_t count = moving->writes ? gyre_nonblocking_write(moving->fd, bytes, length, kind)
+                                 : gyre_nonblocking_read(moving->fd, bytes, length, kind);
+  if (count != GYRE_IO_FILE && count != GYRE_IO_FILE_WAITS) return count;
+  return gyre_file_call(moving->fd, bytes, length, -1, moving->writes);
+}
+
+/* In a wait the program may have closed the IO or freed the buffer. */
+static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned interest) {
+  int ready = wait_for(self, fiber, moving->io, moving->fd, interest);
+  if (ready < 0) return ready;
+  moving->fd = rb_io_descriptor(moving->io);
+  return gyre_buffer_bytes(moving->buffer, moving->writes, &moving->bytes) < moving->offset + moving->most ? -EFAULT
+                                                                                                           : 0;
+}
+
+/* Moves at least `least` of the bytes; with 0 what one try gives. What was moved counts more than an error after it. */
+static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least) {
+  unsigned interest = moving->writes ? GYRE_WRITABLE : GYRE_READABLE;
+  size_t moved = 0;
+  while (moved < moving->most) {
+    ssize_t count = move_once(moving, moving->bytes + moving->offset + moved, moving->most - moved);
+    if (count == -EAGAIN) {
+      gyre_loop_drained(&gyre_selector_opened(self)->loop, moving->fd, interest);
+      if (moved >= least) return moved ? (ssize_t)moved : -EAGAIN;
+      int error = wait_to_move(self, fiber, moving, interest);
+      if (error < 0) return moved ? (ssize_t)moved : error;
+      continue;
+    }
+    if (count < 0) return moved ? (ssize_t)moved : count;
+    moved += (size_t)count;
+    if (count == 0 || moved >= least) break;
+  }
+  return (ssize_t)moved;
+}
+
+/* Arguments: fiber, io, buffer, and until Ruby 4.0 the least and an offset, from 4.1 an offset and the most. */
+static VALUE move_arguments(VALUE self, int argc, const VALUE *argv, bool writes) {
+  rb_check_arity(argc, 4, 5);
+  struct moving moving = {.io = argv[1], .buffer = argv[2], .writes = writes};
+  size_t size = gyre_buffer_bytes(moving.buffer, writes, &moving.bytes);
+#if RUBY_FIBER_SCHEDULER_VERSION >= 4
+  size_t least = 0;
+  moving.offset = NUM2SIZET(argv[3]);
+  moving.most = argc > 4 ? NUM2SIZET(argv[4]) : size;
+  if (moving.offset > size || moving.most > size - moving.offset) return INT2NUM(-EINVAL);
+#else
+  size_t least = NUM2SIZET(argv[3]);
+  moving.offset = argc > 4 ? NUM2SIZET(argv[4]) : 0;
+  if (least > size)
+    rb_raise(rb_eArgError, "length %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", least, size);
+  if (moving.offset > size) return INT2NUM(-EINVAL);
+  moving.most = size - moving.offset;
+#endif
+  if (moving.most == 0) return INT2FIX(0);
+  moving.fd = rb_io_descriptor(moving.io);
+  ssize_t moved = move(self, argv[0], &moving, least);
+  RB_GC_GUARD(moving.buffer);
+  return moved < 0 ? INT2NUM((int)moved) : SIZET2NUM((size_t)moved);
+}
+
+/*
+ * @overload io_read(fiber, io, buffer, length, offset = 0)
+ *   Reads at least `length` bytes into the buffer; with 0 what one try gives. From Ruby 4.1: (…, offset, length), one
+ *   try of at most `length`.
+ *   @return [Integer] bytes, 0 at the end of the file, or -errno (-EAGAIN: would block)
+ */
+static VALUE selector_io_read(int argc, VALUE *argv, VALUE self) { return move_arguments(self, argc, argv, false); }
+
+/*
+ * @overload io_write(fiber, io, buffer, length, offset = 0)
+ *   Writes at least `length` bytes of the buffer; as {#io_read} otherwise.
+ *   @return [Integer] bytes or -errno
+ */
+static VALUE selector_io_write(int argc, VALUE *argv, VALUE self) { return move_arguments(self, argc, argv, true); }
+
+/* --- child processes --- */
+
+struct process_wait {
+  VALUE self, fiber, pid;
+  int flags, fd;
+};
+
+static VALUE reap(struct process_wait *wait) {
+  return rb_funcall(process_status_class, id_wait, 2, wait->pid, INT2NUM(wait->flags | WNOHANG));
+}
+
+static VALUE process_wait_body(VALUE argument) {
+  struct process_wait *wait = (struct process_wait *)argument;
+  VALUE status = reap(wait);
+  if (!NIL_P(status) || wait->flags & WNOHANG) return status;
+  int ready = wait_for(wait->self, wait->fiber, Qnil, wait->fd, GYRE_READABLE);
+  if (ready < 0) rb_syserr_fail(-ready, "wait for a child process");
+  return ready ? reap(wait) : Qfalse;
+}
+
+static VALUE process_wait_ensure(VALUE argument) {
+  struct process_wait *wait = (struct process_wait *)argument;
+  struct gyre_selector *selector = gyre_selector_get(wait->self);
+  if (!selector->closed) gyre_loop_forget(&selector->loop, wait->fd);
+  close(wait->fd);
+  return Qnil;
+}
+
+/*
+ * Leaves the current fiber until a child process has ended: by pidfd (Linux 5.3), else in a thread.
+ *
+ * @param fiber [Fiber] the current one
+ * @param pid [Integer] as in Process.wait
+ * @param flags [Integer] as in Process.wait
+ * @return [Process::Status, nil, false] false when another transfer entered the fiber
+ */
+static VALUE selector_process_wait(VALUE self, VALUE fiber, VALUE pid, VALUE flags) {
+  struct process_wait wait = {self, fiber, pid, NUM2INT(flags), -1};
+  struct gyre_selector *selector = gyre_selector_opened(self);
+#ifdef GYRE_HAVE_PIDFD_OPEN
+  if (NUM2PIDT(pid) > 0 && !(wait.flags & ~WNOHANG)) wait.fd = (int)syscall(SYS_pidfd_open, NUM2PIDT(pid), 0);
+#endif
+  if (wait.fd < 0) return rb_funcall(self, id_wait_in_thread, 2, pid, flags);
+  rb_update_max_fd(wait.fd);
+  gyre_loop_forget(&selector->loop, wait.fd); /* a new number, whatever was known of it */
+  return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
+}
+
+void gyre_init_selector_io(VALUE class) {
+  id_wait = rb_intern("wait");
+  id_wait_in_thread = rb_intern("process_wait_in_thread");
+  process_status_class = rb_path2class("Process::Status");
+  rb_gc_register_mark_object(process_status_class);
+
+  rb_define_method(class, "io_wait", selector_io_wait, 3);
+  rb_define_method(class, "io_read", selector_io_read, -1);
+  rb_define_method(class, "io_write", selector_io_write, -1);
+  rb_define_method(class, "process_wait", selector_process_wait, 3);
+}

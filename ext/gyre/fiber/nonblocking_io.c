@@ -1,0 +1,116 @@
+/*
+ * Reads and writes that never wait (see nonblocking_io.h).
+ *
+ * On Linux RWF_NOWAIT makes a single call non-blocking, so that nothing has to be known or changed
+ * about the descriptor. What does not support it (terminals; pipes on older kernels) is asked by poll(2)
+ * first, for its mode belongs to other processes as well.
+ */
+#include "feature.h"
+
+#include "loop/direct_calls.h"
+#include "fiber/nonblocking_io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#ifdef GYRE_HAVE_LINUX_MAGIC
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#endif
+
+static int ready(int fd, short events) {
+  struct pollfd descriptor = {.fd = fd, .events = events};
+  int count = poll(&descriptor, 1, 0);
+  if (count < 0) return errno == EINTR ? 0 : -errno;
+  return count;
+}
+
+/* Something with a position is a file (or a block device): epoll cannot watch it. */
+static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
+
+/* A file that RWF_NOWAIT does not work with. One on a server may wait long; what the kernel makes up, or holds in memory, never
+ * does. */
+static ssize_t unasked_file(int fd) {
+#if defined(GYRE_HAVE_PREADV2_NOWAIT) && defined(GYRE_HAVE_LINUX_MAGIC)
+  static const unsigned long in_memory[] = {TMPFS_MAGIC,         RAMFS_MAGIC,   PROC_SUPER_MAGIC, SYSFS_MAGIC,
+                                            CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC};
+  struct statfs system;
+  if (fstatfs(fd, &system) < 0) return GYRE_IO_FILE;
+  for (size_t i = 0; i < sizeof(in_memory) / sizeof(*in_memory); i++) {
+    if ((unsigned long)system.f_type == in_memory[i]) return GYRE_IO_FILE;
+  }
+  return GYRE_IO_FILE_WAITS;
+#else
+  (void)fd;
+  return GYRE_IO_FILE;
+#endif
+}
+
+bool gyre_is_pipe(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+bool gyre_is_stream_socket(int fd) {
+  int type = 0;
+  socklen_t size = sizeof(type);
+  return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, enum gyre_io_kind kind) {
+  ssize_t count;
+  if (kind == GYRE_IO_SOCKET) {
+    do {
+      count = writes ? gyre_send(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL)
+                     : gyre_recv(fd, bytes, length, MSG_DONTWAIT);
+    } while (count < 0 && errno == EINTR);
+    if (count >= 0) return count;
+    if (errno != ENOTSOCK) return -errno;
+  }
+#ifdef GYRE_HAVE_PREADV2_NOWAIT
+  struct iovec vector = {bytes, length};
+  do {
+    count = writes ? gyre_write_now(fd, &vector) : gyre_read_now(fd, &vector);
+  } while (count < 0 && errno == EINTR);
+  if (count >= 0) return count;
+  if (errno == EAGAIN) return kind != GYRE_IO_PIPE && is_file(fd) ? GYRE_IO_FILE_WAITS : -EAGAIN;
+  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != ESPIPE) return -errno;
+#endif
+  if (kind != GYRE_IO_PIPE && is_file(fd)) return writes ? GYRE_IO_FILE : unasked_file(fd);
+  int state = ready(fd, writes ? POLLOUT : POLLIN);
+  if (state <= 0) return state < 0 ? state : -EAGAIN;
+  /* In blocking mode a pipe that is ready still waits for room beyond PIPE_BUF. */
+  if (writes && length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;
+  do {
+    count = writes ? gyre_write(fd, bytes, length) : gyre_read(fd, bytes, length);
+  } while (count < 0 && errno == EINTR);
+  return count < 0 ? -errno : count;
+}
+
+ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length, enum gyre_io_kind kind) {
+  return transfer(fd, bytes, length, false, kind);
+}
+
+ssize_t gyre_nonblocking_write(int fd, const void *bytes, size_t length, enum gyre_io_kind kind) {
+  return transfer(fd, (void *)bytes, length, true, kind);
+}
+
+ssize_t gyre_nonblocking_pread(int fd, void *bytes, size_t length, off_t from) {
+#ifdef GYRE_HAVE_PREADV2_NOWAIT
+  struct iovec vector = {bytes, length};
+  if (from < 0) return GYRE_IO_FILE;
+  ssize_t count = preadv2(fd, &vector, 1, from, RWF_NOWAIT);
+  if (count >= 0) return count;
+  if (errno == EAGAIN) return GYRE_IO_FILE_WAITS;
+  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) return GYRE_IO_FILE; /* where the error comes again */
+#else
+  (void)bytes, (void)length, (void)from;
+#endif
+  return unasked_file(fd);
+}

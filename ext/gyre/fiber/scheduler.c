@@ -1,0 +1,414 @@
+/*
+ * Gyre::Scheduler::Native: the object and its own face (run, spawn, …). Ruby's Fiber::Scheduler hooks for waiting are in
+ * scheduler_block.c and scheduler_timeout.c, those for descriptors in scheduler_io.c, for processes in scheduler_process.c;
+ * what moves the fibers is in fibers.c.
+ */
+#include "fiber/scheduler.h"
+#include "feature.h"
+#include "gyre.h"
+
+#include <errno.h>
+#include <ruby/fiber/scheduler.h>
+#include <ruby/thread.h>
+
+VALUE gyre_cScheduler, gyre_cNativeScheduler;
+static VALUE blocking, non_blocking;
+static ID id_call, id_storage;
+static VALUE fiber_class;
+
+/* --- the object --- */
+
+static void scheduler_mark(void *opaque) {
+  struct gyre_scheduler *scheduler = opaque;
+  rb_gc_mark(scheduler->self); /* pinned: C keeps its address */
+  gyre_fibers_mark(scheduler);
+  for (struct gyre_list *node = scheduler->clients.next; node != &scheduler->clients; node = node->next) {
+    struct gyre_client *client = GYRE_CONTAINER(node, struct gyre_client, node);
+    client->mark(client);
+  }
+}
+
+static void scheduler_free(void *opaque) {
+  struct gyre_scheduler *scheduler = opaque;
+  gyre_fibers_free(scheduler);
+  gyre_loop_orphan(&scheduler->loop);
+  gyre_loop_close(&scheduler->loop);
+  gyre_block_free(scheduler);
+  xfree(scheduler);
+}
+
+static size_t scheduler_size(const void *opaque) {
+  const struct gyre_scheduler *scheduler = opaque;
+  return sizeof(*scheduler) + gyre_fibers_memory(scheduler) + (scheduler->loop.buffer ? GYRE_LOOP_BUFFER : 0) +
+         (size_t)scheduler->loop.descriptor_capacity * sizeof(struct gyre_descriptor) +
+         scheduler->loop.timers.capacity * sizeof(struct gyre_timers_entry);
+}
+
+static const rb_data_type_t scheduler_type = {
+    .wrap_struct_name = "Gyre::Scheduler::Native",
+    .function = {.dmark = scheduler_mark, .dfree = scheduler_free, .dsize = scheduler_size},
+    /* Not write-barrier protected: what it marks stands on fibers' stacks and changes at every switch. */
+};
+
+static VALUE scheduler_allocate(VALUE class) {
+  struct gyre_scheduler *scheduler;
+  VALUE self = TypedData_Make_Struct(class, struct gyre_scheduler, &scheduler_type, scheduler);
+  scheduler->self = self;
+  gyre_fibers_init(scheduler);
+  gyre_list_init(&scheduler->keepers);
+  gyre_list_init(&scheduler->clients);
+  gyre_list_init(&scheduler->descriptor_waits);
+  gyre_list_init(&scheduler->loop.unverified);
+  gyre_list_init(&scheduler->loop.operations);
+  scheduler->closed = true;
+  return self;
+}
+
+struct gyre_scheduler *gyre_scheduler_opened(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (scheduler->closed) rb_raise(rb_eRuntimeError, "the scheduler is closed");
+  return scheduler;
+}
+
+struct gyre_scheduler *gyre_scheduler_here(void) {
+  VALUE self = rb_fiber_scheduler_get();
+  if (!rb_typeddata_is_kind_of(self, &scheduler_type)) return NULL;
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  return scheduler->closed ? NULL : scheduler;
+}
+
+struct gyre_scheduler *gyre_scheduler_current(void) {
+  VALUE scheduler = rb_fiber_scheduler_get();
+  if (!rb_typeddata_is_kind_of(scheduler, &scheduler_type)) {
+    rb_raise(rb_eRuntimeError, "no native Gyre scheduler on this thread: call Gyre.run { … } around it");
+  }
+  return gyre_scheduler_opened(scheduler);
+}
+
+/*
+ * Makes a scheduler with a loop of its own. Give it to Fiber.set_scheduler.
+ *
+ * @param backend [String, Symbol, nil] the name of a native backend; nil takes the first that opens
+ * @raise [ArgumentError] for a name that Gyre does not know
+ * @raise [RuntimeError] for one that is not built
+ * @raise [SystemCallError] when the kernel refuses what the backend needs
+ */
+static VALUE scheduler_initialize(int argc, VALUE *argv, VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  VALUE name = Qnil;
+  rb_scan_args(argc, argv, "01", &name);
+  if (!scheduler->closed) rb_raise(rb_eRuntimeError, "initialized twice");
+
+  gyre_loop_open_on(&scheduler->loop, name);
+  if (gyre_blocked_init(&scheduler->workers) < 0) rb_memerror();
+  gyre_block_init(scheduler);
+  scheduler->swept_switches = UINT64_MAX;
+  scheduler->reset_storage = rb_method_boundp(fiber_class, id_storage, 0);
+  scheduler->closed = false;
+  return self;
+}
+
+/* --- fibers --- */
+
+/*
+ * Puts the current fiber at the end of the queue and runs the others first (Fiber::Scheduler#yield).
+ *
+ * @return [nil]
+ */
+static VALUE scheduler_yield(VALUE self) {
+  gyre_yield(gyre_scheduler_opened(self));
+  return Qnil;
+}
+
+static VALUE call_job(VALUE job) {
+  if (rb_obj_is_proc(job))
+    return rb_proc_call_with_block(job, 0, NULL, Qnil); /* a shallower stack than by its method */
+  if (!RB_TYPE_P(job, T_ARRAY)) return rb_funcallv(job, id_call, 0, NULL);
+  long count = RARRAY_LEN(job);
+  VALUE callable = rb_ary_entry(job, 0);
+  return rb_funcallv(callable, id_call, (int)count - 1, RARRAY_CONST_PTR(job) + 1);
+}
+
+static VALUE inherited_storage(struct gyre_scheduler *scheduler) {
+  return scheduler->reset_storage ? rb_funcall(rb_fiber_current(), id_storage, 0) : Qnil;
+}
+
+/*
+ * @overload fiber(**options, &block)
+ *   Runs the block in a fiber of its own, at once up to its first wait (Fiber::Scheduler#fiber, which Fiber.schedule calls).
+ *   The fiber ends with the block.
+ *   @param options [Hash] as for Fiber.new; non-blocking unless it says otherwise
+ *   @return [Fiber]
+ *   @raise [ThreadError] in another thread than the scheduler's
+ */
+static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
+  VALUE options = Qnil, block = rb_block_proc();
+  rb_scan_args(argc, argv, "0:", &options);
+  if (NIL_P(options)) {
+    options = non_blocking;
+  } else if (NIL_P(rb_hash_lookup2(options, blocking, Qnil))) {
+    options = rb_hash_dup(options);
+    rb_hash_aset(options, blocking, Qfalse);
+  }
+  return gyre_spawn_once(scheduler, call_job, block, options);
+}
+
+/*
+ * @overload spawn(callable = nil, *arguments, &block)
+ *   Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait.
+ *   @return [Fiber] which goes on to other work after that
+ *   @raise [ThreadError] in another thread than the scheduler's
+ */
+static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
+  VALUE job;
+  if (argc == 0 || (argc > 0 && NIL_P(argv[0]))) {
+    job = rb_block_proc();
+    if (argc > 1) {
+      job = rb_ary_new_from_values(argc, argv);
+      rb_ary_store(job, 0, rb_block_proc());
+    }
+  } else {
+    job = argc == 1 && !RB_TYPE_P(argv[0], T_ARRAY) ? argv[0] : rb_ary_new_from_values(argc, argv);
+  }
+  return gyre_spawn(scheduler, call_job, job, inherited_storage(scheduler));
+}
+
+/*
+ * Has a fiber raise an exception at its present wait, or at its next one (Fiber::Scheduler#fiber_interrupt). From any thread.
+ *
+ * @param fiber [Fiber]
+ * @param exception [Exception, nil] nil ends the fiber, as Fiber#kill does
+ * @return [nil]
+ * @raise [TypeError] for anything else
+ */
+static VALUE scheduler_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
+  if (!rb_obj_is_fiber(fiber)) rb_raise(rb_eTypeError, "fiber expected, not %" PRIsVALUE, rb_obj_class(fiber));
+  if (!NIL_P(exception) && !rb_obj_is_kind_of(exception, rb_eException))
+    rb_raise(rb_eTypeError, "exception expected, not %" PRIsVALUE, rb_obj_class(exception));
+  gyre_interrupt_fiber(gyre_scheduler_opened(self), fiber, exception);
+  return Qnil;
+}
+
+/*
+ * The fiber that waits here in the name of this one: itself, or one that it resumes.
+ *
+ * @param fiber [Fiber]
+ * @return [Fiber, nil] nil when there is none
+ */
+static VALUE scheduler_waiting_in(VALUE self, VALUE fiber) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  const struct gyre_parked *parked = scheduler->closed ? NULL : gyre_wait_of(scheduler, fiber);
+  return parked ? parked->fiber : Qnil;
+}
+
+/*
+ * Whether the fiber has a job, for pooled ones (scheduler/pooled_fiber.rb).
+ *
+ * @param fiber [Fiber]
+ * @return [Boolean]
+ */
+static VALUE scheduler_working_p(VALUE self, VALUE fiber) {
+  return gyre_fiber_is_working(gyre_scheduler_get(self), fiber) ? Qtrue : Qfalse;
+}
+
+/* --- the loop --- */
+
+/*
+ * Drives the loop until nothing is left to do: no fiber waits and nothing listens.
+ *
+ * @return [self]
+ */
+static VALUE scheduler_run(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
+  gyre_drive(scheduler, gyre_nothing_left, NULL);
+  return self;
+}
+
+static bool block_is_true(struct gyre_scheduler *scheduler, struct gyre_driving *driving) {
+  (void)scheduler;
+  return RTEST(rb_funcallv((VALUE)driving->context, id_call, 0, NULL));
+}
+
+/*
+ * Drives the loop until the block is true; it is asked once a turn.
+ *
+ * @return [self]
+ */
+static VALUE scheduler_run_until(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
+  VALUE block = rb_block_proc();
+  gyre_drive(scheduler, block_is_true, (void *)block);
+  RB_GC_GUARD(block);
+  return self;
+}
+
+static VALUE scheduler_loop_running_p(VALUE self) { return NIL_P(gyre_scheduler_get(self)->driver) ? Qfalse : Qtrue; }
+
+/*
+ * Ends the loop's present or next wait. From any thread and from a trap handler.
+ *
+ * @return [nil]
+ */
+static VALUE scheduler_wakeup(VALUE self) {
+  gyre_loop_wake(&gyre_scheduler_get(self)->loop);
+  return Qnil;
+}
+
+static struct gyre_client *client_of(struct gyre_list *node) { return GYRE_CONTAINER(node, struct gyre_client, node); }
+
+/* Tells each client. One that is told may run Ruby code, in which any of them leave and others come: so the list is walked again
+ * after each, and those that come are not told. */
+static void tell_clients(struct gyre_scheduler *scheduler, void (*tell)(struct gyre_client *)) {
+  struct gyre_list *clients = &scheduler->clients;
+  for (struct gyre_list *node = clients->next; node != clients; node = node->next) client_of(node)->due = true;
+  for (struct gyre_list *node = clients->next; node != clients;) {
+    struct gyre_client *client = client_of(node);
+    node = node->next;
+    if (!client->due) continue;
+    client->due = false;
+    tell(client);
+    node = clients->next;
+  }
+}
+
+static void tell_closing(struct gyre_client *client) { client->closing(client); }
+
+static void tell_forked(struct gyre_client *client) { client->forked(client); }
+
+static void tell_moved(struct gyre_client *client) {
+  if (client->moved) client->moved(client);
+}
+
+/* When the thread is killed, or a signal's exception is under way, nothing is waited for. */
+static VALUE close_body(VALUE self) {
+  if (!RTEST(rb_funcall(self, rb_intern("leaving?"), 0))) scheduler_run(self);
+  return Qnil;
+}
+
+static VALUE close_loop(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  tell_clients(scheduler, tell_closing);
+  scheduler->closed = true;
+  gyre_timers_cancel_all(&scheduler->loop.timers);
+  gyre_workers_close(scheduler);
+  gyre_loop_close(&scheduler->loop);
+  return Qnil;
+}
+
+static VALUE unwind_body(VALUE self) {
+  gyre_unwind(gyre_scheduler_get(self));
+  return Qnil;
+}
+
+static VALUE close_ensure(VALUE self) { return rb_ensure(unwind_body, self, close_loop, self); }
+
+/*
+ * Runs what is left and gives the loop's descriptors back (Fiber::Scheduler#close).
+ *
+ * @return [nil]
+ * @raise [ThreadError] in another thread than the scheduler's, which may be waiting on the loop
+ */
+static VALUE scheduler_close(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (scheduler->closed) return Qnil;
+  gyre_thread_check(scheduler);
+  rb_ensure(close_body, self, close_ensure, self);
+  return Qnil;
+}
+
+static VALUE scheduler_closed_p(VALUE self) { return gyre_scheduler_get(self)->closed ? Qtrue : Qfalse; }
+
+static VALUE scheduler_backend(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  return scheduler->loop.backend ? rb_str_new_cstr(scheduler->loop.backend->name) : Qnil;
+}
+
+/*
+ * For the child of a fork: only the fiber that forked goes on, on a fresh loop. The parent's is untouched.
+ *
+ * @return [nil]
+ */
+static VALUE scheduler_process_fork(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (scheduler->closed) return Qnil;
+  gyre_fibers_forked(scheduler);
+  gyre_list_init(&scheduler->keepers);
+  gyre_list_init(&scheduler->descriptor_waits);
+  scheduler->sweep.place = 0;
+  gyre_block_forked(scheduler);
+  int64_t virtual_ns = scheduler->loop.virtual_ns;
+  int error = gyre_loop_reopen(&scheduler->loop);
+  scheduler->loop.virtual_ns = virtual_ns;
+  if (error < 0) {
+    scheduler->closed = true;
+    rb_syserr_fail(-error, "open the event loop after fork");
+  }
+  tell_clients(scheduler, tell_forked);
+  return Qnil;
+}
+
+/*
+ * For Process.daemon: another process has taken the place of this one, and all of its fibers go on there.
+ *
+ * @return [nil]
+ */
+static VALUE scheduler_process_move(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (scheduler->closed) return Qnil;
+  int error = gyre_loop_move(&scheduler->loop);
+  if (error < 0) rb_syserr_fail(-error, "open the event loop of the daemon");
+  tell_clients(scheduler, tell_moved);
+  return Qnil;
+}
+
+void gyre_init_scheduler(void) {
+  id_call = rb_intern("call");
+  blocking = ID2SYM(rb_intern("blocking"));
+  non_blocking = rb_hash_new();
+  rb_hash_aset(non_blocking, blocking, Qfalse);
+  rb_gc_register_mark_object(rb_obj_freeze(non_blocking));
+  id_storage = rb_intern("storage");
+  fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
+  rb_gc_register_mark_object(fiber_class);
+
+  VALUE class = gyre_cNativeScheduler = rb_define_class_under(gyre_cScheduler, "Native", gyre_cScheduler);
+  rb_gc_register_mark_object(class);
+  rb_define_alloc_func(class, scheduler_allocate);
+  rb_define_method(class, "initialize", scheduler_initialize, -1);
+  rb_define_method(class, "yield", scheduler_yield, 0);
+  rb_define_method(class, "fiber", scheduler_fiber, -1);
+  rb_define_method(class, "spawn", scheduler_spawn, -1);
+  rb_define_method(class, "fiber_interrupt", scheduler_fiber_interrupt, 2);
+  rb_define_method(class, "waiting_in", scheduler_waiting_in, 1);
+  rb_define_method(class, "working?", scheduler_working_p, 1);
+  rb_define_method(class, "run", scheduler_run, 0);
+  rb_define_method(class, "run_until", scheduler_run_until, 0);
+  rb_define_method(class, "loop_running?", scheduler_loop_running_p, 0);
+  rb_define_method(class, "wakeup", scheduler_wakeup, 0);
+  rb_define_method(class, "close", scheduler_close, 0);
+  rb_define_method(class, "scheduler_close", scheduler_close, 0);
+  rb_define_method(class, "closed?", scheduler_closed_p, 0);
+  rb_define_method(class, "backend", scheduler_backend, 0);
+  rb_define_method(class, "process_fork", scheduler_process_fork, 0);
+  rb_define_method(class, "process_move", scheduler_process_move, 0);
+
+  gyre_init_fibers();
+  gyre_init_scheduler_block();
+  gyre_init_scheduler_process();
+  gyre_init_scheduler_select();
+  gyre_init_scheduler_timeout();
+  gyre_init_scheduler_testing();
+  gyre_init_scheduler_sight();
+
+  /* Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 shipped a broken
+   * interface of both (fixed in 3.2.6). Without the hooks Ruby reads and writes itself and calls io_wait. */
+  const char *version = StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))});
+  bool broken = strcmp(version, "3.2.5") == 0;
+  bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
+  /* In 3.3 and 3.4 IO#pwrite calls the io_pwrite hook without the GVL, which ends in a deadlock of all threads. */
+  bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
+  gyre_init_scheduler_read();
+  gyre_init_scheduler_io(!broken, !broken && !old, !broken && !without_gvl);
+}

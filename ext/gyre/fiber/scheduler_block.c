@@ -1,0 +1,257 @@
+/*
+ * Ruby's Fiber::Scheduler hooks for waiting without descriptors: block, unblock and kernel_sleep, which Mutex, Queue,
+ * ConditionVariable, Thread#join and Gyre's own primitives call. What an unblock gives to a fiber is never lost: it wins over
+ * a timeout of the same turn, and an exception that comes before the fiber has gone on hands it to another one (interrupts.c).
+ */
+#include "fiber/fibers.h"
+
+static VALUE sleeping; /* :sleep */
+static VALUE mutex_class, queue_class, sized_queue_class;
+
+/* --- what comes early ---
+ *
+ * An unblock may come before its fiber has parked: another thread takes the fiber off a queue's list of waiters just
+ * before the fiber calls `block`. So it is kept, with its blocker, until the fiber's next block, and ends that one if it is for
+ * the same. One that comes late, when the wait that it is for has ended by itself, so ends no other. Of blockers only the
+ * address is kept, beside a bit for what ends a sleep. */
+
+#define EARLY_SIGNAL ((st_data_t)1)
+#define EARLY_ANY (~(st_data_t)1) /* several came, for different blockers */
+
+static st_data_t early_key(VALUE blocker) { return (st_data_t)blocker << 1; }
+
+/* Ruby's hidden objects have no class; of those that fibers wait for, all are mutexes. */
+static bool is_hidden(VALUE object) { return RBASIC_CLASS(object) == 0; }
+
+static bool is_mutex(VALUE blocker) {
+  return !RB_SPECIAL_CONST_P(blocker) && (is_hidden(blocker) || RTEST(rb_obj_is_kind_of(blocker, mutex_class)));
+}
+
+/* What ends a sleep besides :sleep. ConditionVariable#wait is a sleep, and its signal is an unblock for its mutex. So is the wait
+ * of IO#close for the threads that use the IO, which unblock it for the thread of the fiber that closes (Ruby 3.4). */
+static bool is_signal(const struct gyre_scheduler *scheduler, VALUE blocker) {
+  return blocker == scheduler->thread || is_mutex(blocker);
+}
+
+static int is_over(st_data_t fiber, st_data_t early, st_data_t context) {
+  (void)early;
+  (void)context;
+  return RTEST(rb_fiber_alive_p((VALUE)fiber)) ? ST_CONTINUE : ST_DELETE;
+}
+
+/* The fibers that have ended meanwhile have no next block. All others are marked: another fiber must not come to stand at the
+ * address of one. */
+static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE blocker) {
+  st_foreach(scheduler->early, is_over, 0);
+  if (!RTEST(rb_fiber_alive_p(fiber))) return;
+  st_data_t before, early = early_key(blocker) | (is_signal(scheduler, blocker) ? EARLY_SIGNAL : 0);
+  if (st_lookup(scheduler->early, (st_data_t)fiber, &before) && before != early)
+    early = EARLY_ANY | ((before | early) & EARLY_SIGNAL);
+  st_insert(scheduler->early, (st_data_t)fiber, early);
+}
+
+/* What came for the fiber before it parked, which is forgotten; 0 if nothing did. */
+static st_data_t take_early(struct gyre_scheduler *scheduler, VALUE fiber) {
+  st_data_t key = (st_data_t)fiber, early = 0;
+  if (scheduler->early->num_entries) (void)st_delete(scheduler->early, &key, &early);
+  return early;
+}
+
+static bool is_early_for(st_data_t early, VALUE blocker) {
+  if (blocker == sleeping && early & EARLY_SIGNAL) return true;
+  early &= ~EARLY_SIGNAL;
+  return early && (early == EARLY_ANY || early == early_key(blocker));
+}
+
+/* --- waiting --- */
+
+static VALUE block_ensure(VALUE argument) {
+  struct gyre_wait *wait = (struct gyre_wait *)argument;
+  gyre_blocked_remove(&wait->scheduler->blocked, &wait->blocked_node);
+  gyre_wait_end(wait);
+  return Qnil;
+}
+
+/* Parks until unblock or the end of the time. Whether it was unblocked. */
+static bool block(struct gyre_scheduler *scheduler, VALUE blocker, int64_t timeout_ns) {
+  if (is_early_for(take_early(scheduler, rb_fiber_current()), blocker)) return true;
+
+  struct gyre_wait wait;
+  gyre_wait_begin(scheduler, &wait, blocker);
+  gyre_wait_arm(&wait, timeout_ns);
+  gyre_blocked_add(&scheduler->blocked, &wait.blocked_node, wait.parked.fiber);
+  rb_ensure(gyre_wait_body, (VALUE)&wait, block_ensure, (VALUE)&wait);
+  return wait.unblocked || !wait.timed_out;
+}
+
+/*
+ * Parks the current fiber until {#unblock} or until the time is over (Fiber::Scheduler#block).
+ *
+ * @param blocker [Object] what it waits for; shown by print_hierarchy
+ * @param timeout [Numeric, nil] seconds
+ * @return [Boolean] whether it was unblocked
+ */
+static VALUE scheduler_block(int argc, VALUE *argv, VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
+  VALUE blocker, timeout;
+  rb_scan_args(argc, argv, "11", &blocker, &timeout);
+  return block(scheduler, blocker, gyre_duration_ns(timeout)) ? Qtrue : Qfalse;
+}
+
+/* A sleep ends for its own sake or for a signal, and not for an unblock of some earlier wait. */
+static bool ends(const struct gyre_wait *wait, VALUE blocker) {
+  return wait->parked.blocker != sleeping || blocker == sleeping || is_signal(wait->scheduler, blocker);
+}
+
+/*
+ * Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread. One that has not parked yet does not
+ * when it comes to block for the same.
+ *
+ * @param blocker [Object] what it waited for
+ * @param fiber [Fiber]
+ * @return [Boolean] true
+ */
+static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (scheduler->closed) return Qfalse;
+  if (scheduler->signals->num_entries && st_is_member(scheduler->signals, (st_data_t)fiber) && is_mutex(blocker))
+    st_insert(scheduler->signals, (st_data_t)fiber, true);
+
+  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocked, fiber);
+  struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
+  if (wait &&
+      wait->unblocked) { /* in the place of another one, and it is still on its blocker's list: this is the next one's */
+    (void)gyre_hand_on(scheduler, wait);
+  } else if (wait && ends(wait, blocker)) {
+    /* An exception that it is about to raise waits for its next wait, unless another fiber can have what it is given. */
+    if (wait->parked.interrupt && gyre_hand_on(scheduler, wait)) return Qtrue;
+    if (wait->parked.interrupt) gyre_interrupt_return(scheduler, &wait->parked);
+    wait->unblocked = true;
+    gyre_wake(scheduler, &wait->parked);
+  } else {
+    keep_early(scheduler, fiber, blocker);
+  }
+  return Qtrue;
+}
+
+/*
+ * Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other ready fiber run first.
+ *
+ * @param duration [Numeric, nil] seconds; none: until it is unblocked
+ * @return [true]
+ */
+static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
+  VALUE duration;
+  rb_scan_args(argc, argv, "01", &duration);
+  int64_t duration_ns = gyre_duration_ns(duration);
+  if (duration_ns == 0) {
+    gyre_yield(scheduler);
+  } else {
+    (void)block(scheduler, sleeping, duration_ns);
+  }
+  return Qtrue;
+}
+
+/* --- for interrupts --- */
+
+struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
+  if (parked->state != GYRE_READY) return NULL;
+  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocked, parked->fiber);
+  struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
+  return wait && &wait->parked == parked && wait->unblocked ? wait : NULL;
+}
+
+/* Ruby's own primitives take a fiber off their list and then unblock it. Each looks again when its wait ends, so any of the
+ * others that wait may be woken in its place. Gyre's own primitives hand on by themselves. */
+static bool can_hand_on(VALUE blocker) {
+  if (RB_SPECIAL_CONST_P(blocker)) return false;
+  return is_mutex(blocker) || RTEST(rb_obj_is_kind_of(blocker, queue_class));
+}
+
+bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
+  VALUE blocker = wait->parked.blocker;
+  if (!can_hand_on(blocker)) return false;
+  /* Pushes and pops wait for the same queue. */
+  bool all = !is_mutex(blocker) && RTEST(rb_obj_is_kind_of(blocker, sized_queue_class)), handed = false;
+  for (struct gyre_list *node = scheduler->parked.next, *next; node != &scheduler->parked; node = next) {
+    next = node->next;
+    struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, node);
+    if (parked->blocker != blocker) continue;
+    GYRE_CONTAINER(parked, struct gyre_wait, parked)->unblocked = true;
+    gyre_wake(scheduler, parked);
+    handed = true;
+    if (!all) break;
+  }
+  return handed;
+}
+
+/* --- for condition variables --- */
+
+/*
+ * ConditionVariable#wait begins in this fiber: from now on it is known whether a signal may have reached it.
+ *
+ * @param mutex [Thread::Mutex] which the signal will be for; here any counts
+ * @return [nil]
+ */
+static VALUE scheduler_expect_signal(VALUE self, VALUE mutex) {
+  (void)mutex;
+  st_insert(gyre_scheduler_opened(self)->signals, (st_data_t)rb_fiber_current(), false);
+  return Qnil;
+}
+
+/*
+ * The end of that.
+ *
+ * @return [Boolean] whether a signal may have come
+ */
+static VALUE scheduler_signalled_p(VALUE self) {
+  st_data_t key = (st_data_t)rb_fiber_current(), signalled = false;
+  (void)st_delete(gyre_scheduler_get(self)->signals, &key, &signalled);
+  return signalled ? Qtrue : Qfalse;
+}
+
+/* --- memory --- */
+
+void gyre_block_init(struct gyre_scheduler *scheduler) {
+  if (gyre_blocked_init(&scheduler->blocked) < 0) rb_memerror();
+  scheduler->early = st_init_numtable();
+  scheduler->signals = st_init_numtable();
+}
+
+/* Those in `signals` are in a wait, which keeps them alive and takes them out at its end, however it ends. */
+void gyre_block_mark(struct gyre_scheduler *scheduler) {
+  if (scheduler->early) rb_mark_set(scheduler->early);
+}
+
+void gyre_block_free(struct gyre_scheduler *scheduler) {
+  gyre_blocked_free(&scheduler->blocked);
+  if (scheduler->early) st_free_table(scheduler->early);
+  if (scheduler->signals) st_free_table(scheduler->signals);
+}
+
+void gyre_block_forked(struct gyre_scheduler *scheduler) {
+  gyre_blocked_clear(&scheduler->blocked);
+  st_clear(scheduler->early);
+  st_clear(scheduler->signals);
+}
+
+static VALUE global_class(const char *path) {
+  VALUE class = rb_path2class(path);
+  rb_gc_register_mark_object(class);
+  return class;
+}
+
+void gyre_init_scheduler_block(void) {
+  sleeping = ID2SYM(rb_intern("sleep"));
+  mutex_class = global_class("Thread::Mutex");
+  queue_class = global_class("Thread::Queue");
+  sized_queue_class = global_class("Thread::SizedQueue");
+
+  VALUE class = gyre_cNativeScheduler;
+  rb_define_method(class, "block", scheduler_block, -1);
+  rb_define_method(class, "unblock", scheduler_unblock, 2);
+  rb_define_method(class, "kernel_sleep", scheduler_kernel_sleep, -1);
+  rb_define_method(class, "expect_signal", scheduler_expect_signal, 1);
+  rb_define_method(class, "signalled?", scheduler_signalled_p, 0);
+}

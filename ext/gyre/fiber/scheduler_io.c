@@ -1,0 +1,394 @@
+/*
+ * The hooks for descriptors of Gyre::Scheduler::Native: io_wait, io_read, io_write, io_pread,
+ * io_pwrite, io_close. Each tries the system call first and parks only on "would block".
+ * Ruby changed the arguments of the buffered hooks twice; `struct transfer` is where that ends.
+ */
+#include "feature.h"
+#include "fiber/nonblocking_io.h"
+#include "fiber/ruby_io.h"
+#include "fiber/scheduler.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ruby/debug.h>
+#include <ruby/version.h>
+#include <unistd.h>
+
+/*
+ * Lets others run first when the present slice of time is over: called before what may go on for ever without a wait, and
+ * asks no other hook (accept, recv and the like; lib/gyre/scheduler/pacing.rb).
+ *
+ * @return [nil]
+ */
+static VALUE scheduler_pace(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (!scheduler->closed && gyre_clock_is_due(scheduler)) gyre_give_way(scheduler);
+  return Qnil;
+}
+
+/* Waits for as long as `timeout` says, or, without one, the IO's own (IO#timeout, Ruby 3.2 and later), whose end raises
+ * IO::TimeoutError. What is ready, 0 after the timeout, or -errno. */
+static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int fd, unsigned events, VALUE timeout) {
+  VALUE own_timeout = Qnil;
+#ifdef GYRE_HAVE_IO_TIMEOUT
+  if (NIL_P(timeout) && RB_TYPE_P(io, T_FILE)) timeout = own_timeout = rb_io_timeout(io);
+#endif
+  int ready = gyre_wait_io(scheduler, fd, events, gyre_duration_ns(timeout), io);
+  if (ready == 0 && !NIL_P(own_timeout)) {
+    rb_raise(rb_const_get(rb_cIO, rb_intern("TimeoutError")),
+             "%" PRIsVALUE " was not ready within its timeout of %" PRIsVALUE " s", io, own_timeout);
+  }
+  return ready;
+}
+
+/*
+ * Parks until `io` is ready for one of `events` (Fiber::Scheduler#io_wait).
+ *
+ * @param io [IO]
+ * @param events [Integer] IO::READABLE | IO::PRIORITY | IO::WRITABLE
+ * @param timeout [Numeric, nil] seconds
+ * @return [Integer, false] the events that are ready; false when the time is over
+ */
+static VALUE scheduler_io_wait(VALUE self, VALUE io, VALUE events, VALUE timeout) {
+  unsigned asked = NUM2UINT(events) & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE);
+  int ready = wait_within_timeout(gyre_scheduler_opened(self), io, rb_io_descriptor(io), asked, timeout);
+  if (ready < 0) rb_syserr_fail(-ready, "wait for a descriptor");
+  return ready ? INT2NUM(ready) : Qfalse;
+}
+
+/* --- buffered reads and writes --- */
+
+#define FILE_PART ((size_t)1024 * 1024) /* bytes of a file that are moved at once */
+
+struct transfer {
+  struct gyre_scheduler *scheduler;
+  VALUE io, buffer;
+  int fd;
+  bool writes, positioned; /* positioned: pread and pwrite */
+  enum gyre_io_kind kind;
+  char *base;   /* the buffer's bytes, until the next wait */
+  size_t least; /* 0: try once */
+  size_t most;  /* bytes */
+  size_t offset;
+  off_t from; /* when positioned */
+};
+
+/* What is noted in a descriptor's `kind`. */
+enum { UNKNOWN, OTHER, STREAM_SOCKET, PIPE };
+
+static VALUE transfer_result(ssize_t result) { return result < 0 ? INT2NUM((int)result) : SIZET2NUM((size_t)result); }
+
+/* length, offset → transfer. Until Ruby 4.0 a length is the least that must be moved, and 0 means one
+ * try; from 4.1 (interface version 4) the arguments are offset, length, and length is the most. */
+static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second, size_t size) {
+#if RUBY_FIBER_SCHEDULER_VERSION >= 4
+  transfer->offset = NUM2SIZET(first);
+  size_t length = NUM2SIZET(second);
+  if (transfer->offset > size)
+    rb_raise(rb_eArgError, "offset %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", transfer->offset, size);
+  transfer->most = size - transfer->offset < length ? size - transfer->offset : length;
+  transfer->least = 0;
+#else
+  transfer->least = NUM2SIZET(first);
+  transfer->offset = NUM2SIZET(second);
+  if (transfer->offset > size)
+    rb_raise(rb_eArgError, "offset %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", transfer->offset, size);
+  transfer->most = size - transfer->offset;
+  if (transfer->least > transfer->most)
+    rb_raise(rb_eArgError, "length %" PRIuSIZE " is beyond the buffer's %" PRIuSIZE " bytes", transfer->least, size);
+#endif
+}
+
+/* The arguments behind io and buffer, in the order of this Ruby: for a place in a file 3.1 has (length, from), 3.2
+ * (from, length, offset), 4.1 (from, offset, length). The last one may be missing. */
+static void transfer_arguments(struct transfer *transfer, int count, const VALUE *arguments, size_t size) {
+  VALUE first = arguments[0], second = count > 1 ? arguments[1] : INT2FIX(0);
+  if (transfer->positioned) {
+#if RUBY_FIBER_SCHEDULER_VERSION >= 2
+    transfer->from = NUM2OFFT(first);
+    first = second;
+    second = count > 2 ? arguments[2] : INT2FIX(0);
+#else
+    transfer->from = NUM2OFFT(second);
+    second = INT2FIX(0);
+#endif
+  }
+  transfer_bounds(transfer, first, second, size);
+}
+
+/* Where in the file; -1: where the file itself is. */
+static off_t transfer_place(const struct transfer *transfer) { return transfer->positioned ? transfer->from : -1; }
+
+/* The descriptor and the buffer's bytes: also after a wait, in which the program may have closed or freed them.
+ * Returns how many bytes the buffer has. */
+static size_t transfer_open(struct transfer *transfer) {
+  transfer->fd = rb_io_descriptor(transfer->io);
+  return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
+}
+
+/* After a wait in which the work was done elsewhere; takes over what was read. The IO may be closed now, and with it the buffer be
+ * gone; and whatever has come of the work, the next part needs the buffer as it was. */
+static void transfer_take(struct transfer *transfer, size_t at, const char *bytes, ssize_t count) {
+  if (transfer_open(transfer) < transfer->offset + transfer->most) rb_raise(rb_eIOError, "the buffer was made smaller");
+  if (count > 0 && !transfer->writes) memcpy(transfer->base + at, bytes, (size_t)count);
+}
+
+/* Or by the kernel on its own, where the backend can ask it to, while this fiber is parked. It works on memory of the operation's
+ * own: the fiber may leave, and its buffer go, before it ends. */
+struct file_operation {
+  struct transfer *transfer;
+  size_t at; /* in the buffer */
+  struct gyre_operation *operation;
+};
+
+static VALUE file_operation_taken(VALUE argument) {
+  struct file_operation *file = (struct file_operation *)argument;
+  transfer_take(file->transfer, file->at, file->operation->bytes, file->operation->result);
+  return Qnil;
+}
+
+static VALUE file_operation_free(VALUE argument) {
+  gyre_operation_free(((struct file_operation *)argument)->operation);
+  return Qnil;
+}
+
+/* -ENOSYS: the backend cannot. */
+static ssize_t file_operate(struct transfer *transfer, size_t at, size_t length) {
+  struct gyre_operation *operation =
+      gyre_operation_new(transfer->writes ? GYRE_OPERATION_WRITE : GYRE_OPERATION_READ, length);
+  if (!operation) return -ENOMEM;
+  operation->fd = transfer->fd;
+  operation->length = length;
+  operation->offset = transfer_place(transfer);
+  if (transfer->writes) memcpy(operation->bytes, transfer->base + at, length);
+  int error = gyre_wait_operation(transfer->scheduler, operation, transfer->io);
+  if (error < 0) return error;
+
+  int result = operation->result;
+  struct file_operation file = {transfer, at, operation};
+  rb_ensure(file_operation_taken, (VALUE)&file, file_operation_free, (VALUE)&file);
+  return result;
+}
+
+/* Or in a thread, while this fiber is parked. */
+static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t length) {
+  VALUE read = gyre_read_in_thread(transfer->io, transfer->fd, transfer_place(transfer), length);
+  const char *bytes;
+  ssize_t count = gyre_thread_read_result(read, &bytes);
+  transfer_take(transfer, at, bytes, count);
+  gyre_thread_read_free(read);
+  return count;
+}
+
+/* A write goes to the kernel's memory at once, mostly; handing it over costs more unless it is long, or waits for the disk. */
+static bool pays(const struct transfer *transfer, size_t length, bool waits) {
+  return transfer->writes ? length >= FILE_PART || fcntl(transfer->fd, F_GETFL) & (O_DSYNC | O_DIRECT) : waits;
+}
+
+static ssize_t file_part(struct transfer *transfer, size_t at, size_t length, bool waits) {
+  if (pays(transfer, length, waits)) {
+    ssize_t count = -ENOSYS;
+    if (transfer->scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS)
+      count = file_operate(transfer, at, length);
+    /* Else the file system cannot, or the ring was closed. */
+    if (count != -ENOSYS && count != -EAGAIN && count != -EINTR && count != -ECANCELED) return count;
+    if (!transfer->writes) return file_read_in_thread(transfer, at, length);
+  }
+  return gyre_file_call(transfer->fd, transfer->base + at, length, transfer_place(transfer), transfer->writes);
+}
+
+static ssize_t file_step(struct transfer *transfer, size_t at, size_t length, bool waits) {
+  size_t moved = 0, part;
+  ssize_t count;
+  do {
+    part = length - moved < FILE_PART ? length - moved : FILE_PART;
+    count = file_part(transfer, at + moved, part, waits);
+    if (count < 0) return moved ? (ssize_t)moved : count;
+    moved += (size_t)count;
+    transfer->from += count;
+  } while ((size_t)count == part && moved < length);
+  return (ssize_t)moved;
+}
+
+/* What is in memory is read at once, the rest as a file. */
+static ssize_t pread_step(struct transfer *transfer, size_t at, size_t length) {
+  size_t moved = 0;
+  while (moved < length) {
+    ssize_t count = gyre_nonblocking_pread(transfer->fd, transfer->base + at + moved, length - moved, transfer->from);
+    if (count == 0) break;
+    if (count < 0) {
+      count = file_step(transfer, at + moved, length - moved, count == GYRE_IO_FILE_WAITS);
+      return count < 0 && moved == 0 ? count : (ssize_t)moved + (count > 0 ? count : 0);
+    }
+    moved += (size_t)count;
+    transfer->from += count;
+  }
+  return (ssize_t)moved;
+}
+
+static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length) {
+  if (transfer->positioned)
+    return transfer->writes ? file_step(transfer, at, length, false) : pread_step(transfer, at, length);
+
+  char *bytes = transfer->base + at;
+  ssize_t count = transfer->writes ? gyre_nonblocking_write(transfer->fd, bytes, length, transfer->kind)
+                                   : gyre_nonblocking_read(transfer->fd, bytes, length, transfer->kind);
+  if (count != GYRE_IO_FILE && count != GYRE_IO_FILE_WAITS) return count;
+  return file_step(transfer, at, length, count == GYRE_IO_FILE_WAITS);
+}
+
+/* What kind of descriptor it is. Nothing is kept of its mode: IO#nonblock=, IO#reopen and every process that shares it change
+ * that. The kind may be wrong too, after a reopen: it is forgotten when a wait has told nothing. */
+static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held) {
+  if (gyre_io_is_duplex(transfer->io)) {
+    if (held && held->kind != STREAM_SOCKET && held->kind != OTHER)
+      held->kind = gyre_is_stream_socket(transfer->fd) ? STREAM_SOCKET : OTHER;
+    return GYRE_IO_SOCKET;
+  }
+  if (!held) return GYRE_IO_ANY;
+  if (held->kind == UNKNOWN || held->kind == STREAM_SOCKET) held->kind = gyre_is_pipe(transfer->fd) ? PIPE : OTHER;
+  return held->kind == PIPE ? GYRE_IO_PIPE : GYRE_IO_ANY;
+}
+
+/* Parks until the next step may move something. 0 or -errno. */
+static int transfer_wait(struct transfer *transfer, unsigned interest) {
+  int ready = wait_within_timeout(transfer->scheduler, transfer->io, transfer->fd, interest, Qnil);
+  if (ready < 0) return ready;
+  return transfer_open(transfer) < transfer->offset + transfer->most ? -EFAULT : 0;
+}
+
+/* What a step has shown. The books are looked up again: in a step without the GVL a signal's handler may have run, and
+ * moved them. */
+static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count, bool waited) {
+  struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
+  if (!held || (count <= 0 && count != -EAGAIN)) return;
+  /* What comes short from anything else may be a message, or a line, and the next one is there already. */
+  if (count == -EAGAIN || (count < (ssize_t)length && (held->kind == PIPE || held->kind == STREAM_SOCKET)))
+    gyre_descriptor_drained(held, interest);
+  if (waited && count == -EAGAIN) held->kind = UNKNOWN;
+}
+
+/* Whether the hook may wait: for `least`, or because Ruby's own blocking methods called it (gets, readpartial, read). They
+ * wait when they are told "would block", so the wait may as well be here, without a second pair of hooks.
+ * IO#read_nonblock must not wait; it is written in Ruby, as are direct calls of the hook. */
+static bool may_wait(const struct transfer *transfer) {
+  if (transfer->least > 0) return true;
+  if (transfer->writes || transfer->positioned) return false;
+  VALUE frames[2]; /* the hook and its caller; Ruby 3.1 does not count C frames when it is to leave some out */
+  int lines[2];
+  return rb_profile_frames(0, 2, frames, lines) == 2 && NIL_P(rb_profile_frame_path(frames[1]));
+}
+
+/* Repeats the step until `least` bytes are moved; -errno counts only when nothing was. */
+static ssize_t transfer_run(struct transfer *transfer) {
+  unsigned interest = transfer->writes ? GYRE_WRITABLE : GYRE_READABLE;
+  bool waited = false;
+  size_t moved = 0;
+  while (moved < transfer->most) {
+    size_t length = transfer->most - moved;
+    ssize_t count = -EAGAIN;
+    struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
+    /* What is known to be drained is not asked in vain, unless it has just been waited for. */
+    if (waited || !held || !gyre_loop_is_drained(&transfer->scheduler->loop, held, interest) || !may_wait(transfer)) {
+      if (!transfer->positioned) transfer->kind = transfer_kind(transfer, held);
+      count = transfer_step(transfer, transfer->offset + moved, length);
+      if (!transfer->positioned) transfer_learn(transfer, interest, length, count, waited);
+    }
+    if (count > 0) {
+      moved += (size_t)count;
+      if (moved >= transfer->least) break;
+    } else if (count == 0) {
+      break;
+    } else if (count == -EAGAIN) {
+      if (moved ? moved >= transfer->least : !may_wait(transfer)) return moved ? (ssize_t)moved : -EAGAIN;
+      int error = transfer_wait(transfer, interest);
+      if (error < 0) return moved ? (ssize_t)moved : error;
+      waited = true;
+    } else {
+      return moved ? (ssize_t)moved : count;
+    }
+  }
+  return (ssize_t)moved;
+}
+
+/* The four hooks: arguments are io, buffer, and those of transfer_arguments. */
+static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes, bool positioned) {
+  rb_check_arity(argc, positioned ? 4 : 3, positioned ? 5 : 4);
+  struct transfer transfer = {gyre_scheduler_opened(self), .io = argv[0], .buffer = argv[1], .writes = writes,
+                              .positioned = positioned};
+  transfer_arguments(&transfer, argc - 2, argv + 2, transfer_open(&transfer));
+  if (positioned && transfer.from < 0) return INT2FIX(-EINVAL); /* pread(2); -1 means something else further down */
+  if (gyre_clock_is_due(transfer.scheduler) && gyre_slice_is_over(transfer.scheduler) && may_wait(&transfer)) {
+    gyre_give_way(transfer.scheduler);
+    if (transfer_open(&transfer) < transfer.offset + transfer.most) return INT2FIX(-EFAULT);
+  }
+  VALUE result = transfer_result(transfer_run(&transfer));
+  RB_GC_GUARD(transfer.buffer);
+  return result;
+}
+
+/*
+ * @overload io_read(io, buffer, length, offset = 0)
+ *   Reads at least `length` bytes into the buffer; with 0 what one try gives (Fiber::Scheduler#io_read).
+ *   From Ruby 4.1: io_read(io, buffer, offset, length), one try of at most `length`.
+ *   @return [Integer] bytes, 0 at the end of the file, or -errno (-EAGAIN: would block)
+ */
+static VALUE scheduler_io_read(int argc, VALUE *argv, VALUE self) {
+  return transfer_hook(self, argc, argv, false, false);
+}
+
+/*
+ * @overload io_write(io, buffer, length, offset = 0)
+ *   Writes at least `length` bytes of the buffer (Fiber::Scheduler#io_write); as {#io_read} otherwise.
+ *   @return [Integer] bytes or -errno
+ */
+static VALUE scheduler_io_write(int argc, VALUE *argv, VALUE self) {
+  return transfer_hook(self, argc, argv, true, false);
+}
+
+/*
+ * @overload io_pread(io, buffer, from, length, offset = 0)
+ *   Reads at a place of a file (Fiber::Scheduler#io_pread), outside the GVL.
+ *   @return [Integer] bytes or -errno
+ */
+static VALUE scheduler_io_pread(int argc, VALUE *argv, VALUE self) {
+  return transfer_hook(self, argc, argv, false, true);
+}
+
+/*
+ * @overload io_pwrite(io, buffer, from, length, offset = 0)
+ *   Writes at a place of a file (Fiber::Scheduler#io_pwrite), outside the GVL.
+ *   @return [Integer] bytes or -errno
+ */
+static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
+  return transfer_hook(self, argc, argv, true, true);
+}
+
+/* --- closing --- */
+
+/*
+ * Closes a descriptor (Fiber::Scheduler#io_close, Ruby 4.0 and later): what waits for it is woken, the
+ * loop forgets it.
+ *
+ * @param descriptor [Integer]
+ * @return [true]
+ */
+static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
+  int fd = RB_INTEGER_TYPE_P(descriptor) ? NUM2INT(descriptor) : rb_io_descriptor(descriptor);
+  gyre_loop_let_go(&gyre_scheduler_opened(self)->loop, fd);
+  if (close(fd) < 0 && errno != EINTR) rb_sys_fail("close");
+  return Qtrue;
+}
+
+void gyre_init_scheduler_io(bool reads, bool writes, bool positioned_writes) {
+  VALUE class = gyre_cNativeScheduler;
+  rb_define_method(class, "pace", scheduler_pace, 0);
+  rb_define_method(class, "io_wait", scheduler_io_wait, 3);
+  rb_define_method(class, "io_close", scheduler_io_close, 1);
+  if (reads) {
+    rb_define_method(class, "io_read", scheduler_io_read, -1);
+    rb_define_method(class, "io_pread", scheduler_io_pread, -1);
+  }
+  if (writes) rb_define_method(class, "io_write", scheduler_io_write, -1);
+  if (positioned_writes) rb_define_method(class, "io_pwrite", scheduler_io_pwrite, -1);
+}

@@ -1,0 +1,95 @@
+/*
+ * Waiting for child processes (the process_wait hook): by an operation of the backend where it has that, else
+ * a pidfd on the loop where the kernel has it, else a thread.
+ */
+#include "feature.h"
+#include "fiber/scheduler.h"
+
+#include <errno.h>
+#include <ruby/io.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static ID id_wait, id_wait_in_thread;
+static VALUE process_status_class;
+
+struct process_wait {
+  struct gyre_scheduler *scheduler;
+  int fd;
+  VALUE pid;
+  int flags;
+};
+
+/* The status of a child that has ended, or nil. */
+static VALUE ended(VALUE pid, int flags) {
+  return rb_funcall(process_status_class, id_wait, 2, pid, INT2NUM(flags | WNOHANG));
+}
+
+/* By the kernel's own waitid: any child or group, too. Qundef: the backend cannot. */
+static VALUE wait_by_operation(struct gyre_scheduler *scheduler, VALUE pid, int flags) {
+  for (;;) {
+    VALUE status = ended(pid, flags);
+    if (!NIL_P(status)) return status;
+
+    struct gyre_operation *operation = gyre_operation_new(GYRE_OPERATION_WAITID, 0);
+    if (!operation) return Qundef;
+    int number = NUM2PIDT(pid);
+    operation->id_type = number > 0 ? P_PID : number == -1 ? P_ALL : P_PGID;
+    operation->pid = number > 0 ? number : number == -1 ? 0 : -number;
+    if (gyre_wait_operation(scheduler, operation, pid) < 0) return Qundef;
+    int result = operation->result;
+    gyre_operation_free(operation);
+    if (result < 0 && result != -ECHILD && result != -EINTR) return Qundef;
+  }
+}
+
+static VALUE process_wait_body(VALUE argument) {
+  struct process_wait *wait = (struct process_wait *)argument;
+  for (;;) {
+    VALUE status = ended(wait->pid, wait->flags);
+    if (!NIL_P(status)) return status;
+    int ready = gyre_wait_io(wait->scheduler, wait->fd, GYRE_READABLE, -1, wait->pid);
+    if (ready < 0) rb_syserr_fail(-ready, "wait for a child process");
+  }
+}
+
+static VALUE process_wait_ensure(VALUE argument) {
+  struct process_wait *wait = (struct process_wait *)argument;
+  wait->scheduler->loop.outside--;
+  gyre_loop_forget(&wait->scheduler->loop, wait->fd);
+  close(wait->fd);
+  return Qnil;
+}
+
+/*
+ * Waits for a child process (Fiber::Scheduler#process_wait): by pidfd (Linux 5.3), else in a thread;
+ * with io_uring by waitid (Linux 6.7).
+ *
+ * @param pid [Integer] as in Process.wait
+ * @param flags [Integer] as in Process.wait
+ * @return [Process::Status]
+ */
+static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
+  struct process_wait wait = {.scheduler = gyre_scheduler_opened(self), .fd = -1, .pid = pid, .flags = NUM2INT(flags)};
+  if (!(wait.flags & ~WNOHANG) && wait.scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS) {
+    VALUE status = wait_by_operation(wait.scheduler, pid, wait.flags);
+    if (status != Qundef) return status;
+  }
+#ifdef GYRE_HAVE_PIDFD_OPEN
+  if (NUM2PIDT(pid) > 0 && !(wait.flags & ~WNOHANG)) wait.fd = (int)syscall(SYS_pidfd_open, NUM2PIDT(pid), 0);
+#endif
+  if (wait.fd < 0) return rb_funcall(self, id_wait_in_thread, 2, pid, flags);
+  rb_update_max_fd(wait.fd);
+  gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* a new number, whatever was known of it */
+  wait.scheduler->loop.outside++;
+  return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
+}
+
+void gyre_init_scheduler_process(void) {
+  id_wait = rb_intern("wait");
+  id_wait_in_thread = rb_intern("process_wait_in_thread");
+  process_status_class = rb_path2class("Process::Status");
+  rb_gc_register_mark_object(process_status_class);
+  rb_define_method(gyre_cNativeScheduler, "process_wait", scheduler_process_wait, 2);
+}

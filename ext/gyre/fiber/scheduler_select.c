@@ -1,0 +1,166 @@
+/*
+ * IO.select in a fiber (the io_select hook). Asks by poll(2) what is ready now, and waits on the loop for what is not.
+ */
+#include "feature.h"
+#include "fiber/scheduler.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <ruby/io.h>
+
+struct selected_watch {
+  struct gyre_watch watch;
+  struct gyre_wait *wait;
+};
+
+struct selecting {
+  struct gyre_wait wait;
+  VALUE arrays[3];
+  long count;
+  struct pollfd *descriptors;
+  struct selected_watch *watches;
+  bool limited; /* there is a timeout */
+};
+
+static const short poll_events[3] = {POLLIN, POLLOUT, POLLPRI};
+static const unsigned watch_events[3] = {GYRE_READABLE, GYRE_WRITABLE, GYRE_PRIORITY};
+
+static bool has_buffered_input(VALUE io) {
+  rb_io_t *file;
+  GetOpenFile(io, file);
+  return rb_io_read_pending(file) != 0;
+}
+
+/* The arrays of what is ready now, or nil. */
+static VALUE select_now(struct selecting *selecting) {
+  int ready = poll(selecting->descriptors, (nfds_t)selecting->count, 0);
+  if (ready < 0 && errno != EINTR) rb_sys_fail("select");
+
+  VALUE result = Qnil;
+  long index = 0;
+  for (int kind = 0; kind < 3; kind++) {
+    if (NIL_P(selecting->arrays[kind])) continue;
+    for (long i = 0; i < RARRAY_LEN(selecting->arrays[kind]) && index < selecting->count; i++, index++) {
+      VALUE element = RARRAY_AREF(selecting->arrays[kind], i);
+      short events = ready > 0 ? selecting->descriptors[index].revents : 0;
+      if (events & POLLNVAL) rb_syserr_fail(EBADF, "select");
+      bool is_ready = events & (poll_events[kind] | (kind < 2 ? POLLERR | POLLHUP : 0));
+      if (!is_ready && kind == 0) is_ready = has_buffered_input(rb_io_get_io(element));
+      if (!is_ready) continue;
+      if (NIL_P(result)) result = rb_ary_new_from_args(3, rb_ary_new(), rb_ary_new(), rb_ary_new());
+      rb_ary_push(rb_ary_entry(result, kind), element);
+    }
+  }
+  return result;
+}
+
+static void selected(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  (void)ready;
+  gyre_wake(gyre_scheduler_of(loop), &GYRE_CONTAINER(watch, struct selected_watch, watch)->wait->parked);
+}
+
+bool gyre_select_io_closed(struct gyre_loop *loop, struct gyre_watch *watch) {
+  if (watch->ready != selected) return false;
+  selected(loop, watch, 0); /* it asks poll(2) again */
+  return true;
+}
+
+bool gyre_select_is_broken(struct gyre_wait *wait) {
+  struct selecting *selecting = GYRE_CONTAINER(wait, struct selecting, wait);
+  if (poll(selecting->descriptors, (nfds_t)selecting->count, 0) <= 0) return false;
+  for (long i = 0; i < selecting->count; i++) {
+    if (selecting->descriptors[i].revents & POLLNVAL) return true;
+  }
+  return false;
+}
+
+static VALUE select_body(VALUE argument) {
+  struct selecting *selecting = (struct selecting *)argument;
+  struct gyre_wait *wait = &selecting->wait;
+  VALUE result;
+  while (NIL_P(result = select_now(selecting)) && !wait->timed_out) {
+    for (long i = 0, kind = 0, of_kind = 0; i < selecting->count; i++, of_kind++) {
+      while (NIL_P(selecting->arrays[kind]) || of_kind >= RARRAY_LEN(selecting->arrays[kind])) kind++, of_kind = 0;
+      struct selected_watch *selected_watch = &selecting->watches[i];
+      if (kind == 2 && selecting->descriptors[i].revents & (POLLERR | POLLHUP)) {
+        /* Out-of-band data are over, for which select(2) has no word; the kernel would tell of the end again and again. */
+        gyre_loop_unwatch(&wait->scheduler->loop, &selected_watch->watch);
+        continue;
+      }
+      if (selected_watch->watch.fd >= 0) continue;
+      int error = gyre_loop_watch(&wait->scheduler->loop, &selected_watch->watch, selecting->descriptors[i].fd,
+                                  watch_events[kind]);
+      if (error < 0 && error != -EPERM) rb_syserr_fail(-error, "select");
+    }
+    gyre_wait_again(wait);
+    /* A timer that fires when something else has made the fiber ready says nothing. */
+    if (selecting->limited && !gyre_timer_armed(&wait->timer)) wait->timed_out = true;
+  }
+  return result;
+}
+
+static VALUE select_ensure(VALUE argument) {
+  struct selecting *selecting = (struct selecting *)argument;
+  for (long i = 0; i < selecting->count; i++) {
+    gyre_loop_unwatch(&selecting->wait.scheduler->loop, &selecting->watches[i].watch);
+  }
+  gyre_wait_end(&selecting->wait);
+  xfree(selecting->watches);
+  xfree(selecting->descriptors);
+  return Qnil;
+}
+
+/*
+ * IO.select (Fiber::Scheduler#io_select, Ruby 3.2 and later).
+ *
+ * @param readables [Array<IO>, nil]
+ * @param writables [Array<IO>, nil]
+ * @param exceptables [Array<IO>, nil]
+ * @param timeout [Numeric, nil] seconds
+ * @return [Array(Array<IO>, Array<IO>, Array<IO>), nil] what is ready; nil when the time is over
+ */
+static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
+  struct selecting selecting = {.count = 0};
+  VALUE timeout;
+  rb_scan_args(argc, argv, "13", &selecting.arrays[0], &selecting.arrays[1], &selecting.arrays[2], &timeout);
+  int64_t timeout_ns = gyre_duration_ns(timeout);
+
+  VALUE keep[3], ios = rb_ary_new();
+  for (int kind = 0; kind < 3; kind++) {
+    keep[kind] = selecting.arrays[kind];
+    if (NIL_P(keep[kind])) continue;
+    keep[kind] = selecting.arrays[kind] = rb_ary_dup(rb_Array(keep[kind]));
+    selecting.count += RARRAY_LEN(keep[kind]);
+    for (long i = 0; i < RARRAY_LEN(keep[kind]); i++) rb_ary_push(ios, rb_io_get_io(RARRAY_AREF(keep[kind], i)));
+  }
+  /* What raises does it here, before anything is allocated: an io that is closed, perhaps by the to_io of another. */
+  for (long i = 0; i < selecting.count; i++) rb_io_descriptor(RARRAY_AREF(ios, i));
+
+  selecting.descriptors = ALLOC_N(struct pollfd, selecting.count + 1);
+  selecting.watches = ALLOC_N(struct selected_watch, selecting.count + 1);
+  for (long index = 0, kind = 0; kind < 3; kind++) {
+    if (NIL_P(keep[kind])) continue;
+    for (long i = 0; i < RARRAY_LEN(keep[kind]); i++, index++) {
+      VALUE io = RARRAY_AREF(ios, index);
+      selecting.descriptors[index] = (struct pollfd){.fd = rb_io_descriptor(io), .events = poll_events[kind]};
+      selecting.watches[index].watch.fd = -1;
+      selecting.watches[index].watch.ready = selected;
+      selecting.watches[index].wait = &selecting.wait;
+    }
+  }
+  gyre_wait_begin(scheduler, &selecting.wait, rb_ary_new_from_values(3, keep));
+  selecting.wait.timed_out = timeout_ns == 0;
+  selecting.limited = timeout_ns > 0;
+  if (selecting.limited) gyre_wait_arm(&selecting.wait, timeout_ns);
+  selecting.wait.selects = true;
+  gyre_list_append(&scheduler->descriptor_waits, &selecting.wait.descriptor_node);
+  VALUE result = rb_ensure(select_body, (VALUE)&selecting, select_ensure, (VALUE)&selecting);
+  RB_GC_GUARD(keep[0]);
+  RB_GC_GUARD(keep[1]);
+  RB_GC_GUARD(keep[2]);
+  RB_GC_GUARD(ios);
+  return result;
+}
+
+void gyre_init_scheduler_select(void) { rb_define_method(gyre_cNativeScheduler, "io_select", scheduler_io_select, -1); }

@@ -1,0 +1,173 @@
+/*
+* What Gyre::Scheduler::Native shows of itself: figures, which fiber waits for what, and what is to be found
+ * out in another fiber. Called to print and to watch, never while fibers move; changes nothing.
+ */
+#include "fiber/fibers.h"
+
+static VALUE waiting, ready;
+
+/* --- figures --- */
+
+static void set_count(VALUE stats, const char *name, uint64_t count) {
+  rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM(count));
+}
+
+/* Those that were not asked for. */
+static unsigned own_timers(const struct gyre_scheduler *scheduler) {
+  return scheduler ? (unsigned)gyre_timer_armed(&scheduler->sweep) + (unsigned)gyre_timer_armed(&scheduler->trim) : 0;
+}
+
+VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *scheduler) {
+  static const struct {
+    const char *name;
+    double share;
+  } lags[] = {{"lag_p50_s", 0.5}, {"lag_p90_s", 0.9}, {"lag_p99_s", 0.99}, {"lag_max_s", 1}};
+  VALUE stats = rb_hash_new();
+  set_count(stats, "turns", loop->statistics.turns);
+  set_count(stats, "waits", loop->statistics.waits);
+  set_count(stats, "wakeups", loop->statistics.wakeups);
+  set_count(stats, "events", loop->statistics.events);
+  set_count(stats, "tasks", scheduler ? scheduler->busy_count : 0);
+  set_count(stats, "idle_fibers", scheduler ? scheduler->idle_count : 0);
+  set_count(stats, "parked", scheduler ? scheduler->parked_count : 0);
+  set_count(stats, "ready", scheduler ? scheduler->ready_count : 0);
+  set_count(stats, "timers", loop->timers.count - own_timers(scheduler));
+  set_count(stats, "descriptors", (uint64_t)loop->watched_count);
+  for (int i = 0; i < 4; i++) {
+    rb_hash_aset(stats, ID2SYM(rb_intern(lags[i].name)),
+                 DBL2NUM((double)gyre_lag_percentile(&loop->lag, lags[i].share) / 1e9));
+  }
+  return stats;
+}
+
+/*
+ * What the loop has done and holds.
+ *
+ * @return [Hash{Symbol => Integer, Float}] turns, waits (turns that slept), wakeups (from outside), events, tasks (fibers
+ *   at work), idle_fibers, parked, ready, timers, descriptors (watched ones); lag_p50_s, lag_p90_s, lag_p99_s, lag_max_s:
+ *   how long what is ready had to wait for the loop at most, in seconds
+ */
+static VALUE scheduler_stats(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  return gyre_stats(&scheduler->loop, scheduler);
+}
+
+/*
+ * A number that changes whenever the loop gets on: with each turn and each switch of fibers. From any thread.
+ *
+ * @return [Integer, nil] nil while the loop sleeps
+ */
+static VALUE scheduler_pulse(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (scheduler->closed || scheduler->loop.waiting) return Qnil;
+  return ULL2NUM(scheduler->switches + scheduler->loop.statistics.turns);
+}
+
+/* Looks for deadlocks also while timers and descriptors may still wake a fiber. */
+static VALUE scheduler_set_suspicious(VALUE self, VALUE value) {
+  gyre_scheduler_get(self)->suspicious = RTEST(value);
+  return value;
+}
+
+/* --- which fiber waits for what --- */
+
+static VALUE describe(struct gyre_parked *parked) {
+  VALUE values[] = {
+      parked->fiber, parked->entered, parked->state == GYRE_READY ? ready : waiting, Qnil, Qnil, INT2FIX(0), Qnil};
+  if (parked->blocker != Qundef) {
+    struct gyre_wait *wait = GYRE_CONTAINER(parked, struct gyre_wait, parked);
+    values[3] = parked->blocker;
+    if (wait->watch.fd >= 0) {
+      values[4] = INT2NUM(wait->watch.fd);
+      values[5] = UINT2NUM(wait->watch.interest & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE));
+    }
+    if (gyre_timer_armed(&wait->timer))
+      values[6] = DBL2NUM((double)(wait->timer.when_ns - gyre_loop_now(&wait->scheduler->loop)) / 1e9);
+  }
+  return rb_ary_new_from_values(7, values);
+}
+
+static bool is_one_of(VALUE object, VALUE classes) {
+  if (object == Qundef) return false;
+  for (long i = 0; i < RARRAY_LEN(classes); i++) {
+    if (RTEST(rb_obj_is_kind_of(object, RARRAY_AREF(classes, i)))) return true;
+  }
+  return false;
+}
+
+/*
+ * The fibers that wait or are ready, for Gyre::Scheduler#waits. From any thread.
+ *
+ * @param classes [Array<Class>, nil] only those that wait for an object of one of these
+ * @return [Array<Array>] the values of a Gyre::Scheduler::Wait each
+ */
+static VALUE scheduler_list_waits(VALUE self, VALUE classes) {
+  if (!NIL_P(classes)) Check_Type(classes, T_ARRAY);
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  struct gyre_list *lists[] = {&scheduler->parked, &scheduler->ready};
+  VALUE waits = rb_ary_new();
+  for (int i = 0; i < 2; i++) {
+    for (struct gyre_list *node = lists[i]->next; node != lists[i]; node = node->next) {
+      struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, node);
+      if (!NIL_P(classes) && !is_one_of(parked->blocker, classes)) continue;
+      rb_ary_push(waits, describe(parked));
+    }
+  }
+  return waits;
+}
+
+/* --- questions --- */
+
+static bool stays_in_gyre_enter(struct gyre_scheduler *scheduler, VALUE fiber) {
+  if (fiber == scheduler->driver) return !scheduler->is_away;
+  struct gyre_list *lists[] = {&scheduler->parked, &scheduler->ready};
+  for (int i = 0; i < 2; i++) {
+    for (struct gyre_list *node = lists[i]->next; node != lists[i]; node = node->next) {
+      if (GYRE_CONTAINER(node, struct gyre_parked, node)->fiber == fiber) return true;
+    }
+  }
+  return false;
+}
+
+static VALUE ask_body(VALUE fiber) { return rb_fiber_transfer(fiber, 0, NULL); }
+
+/*
+ * @overload ask(fiber, &block)
+ *   Runs the block in a fiber that waits, which goes on waiting: for what a fiber alone can tell (Mutex#owned?). The
+ *   block must not wait. On the scheduler's own thread only.
+ *   @param fiber [Fiber]
+ *   @return [Object, nil] the block's value; nil when the fiber cannot be entered
+ */
+static VALUE scheduler_ask(VALUE self, VALUE fiber) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  struct gyre_question question = {rb_fiber_current(), rb_block_proc(), Qnil, Qnil}, *before = scheduler->question;
+  if (fiber == question.asker) return rb_proc_call_with_block(question.block, 0, NULL, Qnil);
+  if (!stays_in_gyre_enter(scheduler, fiber)) return Qnil;
+
+  int state = 0;
+  scheduler->question = &question;
+  rb_protect(ask_body, fiber, &state);
+  scheduler->question = before;
+  if (state) {
+    if (!rb_obj_is_kind_of(rb_errinfo(), rb_eStandardError)) rb_jump_tag(state);
+    rb_set_errinfo(Qnil); /* a FiberError: it resumes another one, say */
+    return Qnil;
+  }
+  if (RTEST(rb_obj_is_kind_of(question.error, rb_eException))) rb_exc_raise(question.error);
+  RB_GC_GUARD(question.asker);
+  RB_GC_GUARD(question.block);
+  RB_GC_GUARD(question.answer);
+  RB_GC_GUARD(question.error);
+  return question.answer;
+}
+
+void gyre_init_scheduler_sight(void) {
+  waiting = ID2SYM(rb_intern("waiting"));
+  ready = ID2SYM(rb_intern("ready"));
+  VALUE class = gyre_cNativeScheduler;
+  rb_define_method(class, "stats", scheduler_stats, 0);
+  rb_define_method(class, "pulse", scheduler_pulse, 0);
+  rb_define_method(class, "suspicious=", scheduler_set_suspicious, 1);
+  rb_define_method(class, "list_waits", scheduler_list_waits, 1);
+  rb_define_method(class, "ask", scheduler_ask, 1);
+}

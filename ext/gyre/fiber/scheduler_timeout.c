@@ -1,0 +1,215 @@
+/*
+ * Timeout.timeout (the timeout_after hook): a timer in C, and an interrupt when it fires before the block
+ * has ended.
+ *
+ * The timer stands on the C stack of a pooled fiber, which is alive until its job has ended. Any other fiber (an Enumerator's)
+ * may be collected in the middle of the block, and its stack used again: there the timeout is on the heap, and belongs to a Ruby
+ * object that only that stack refers to. It goes with the fiber, and does not keep it.
+ */
+#include "fiber/fibers.h"
+
+#include <string.h>
+
+struct timeout {
+  struct gyre_list node;            /* in scheduler->timeouts, if it is on the heap */
+  struct gyre_scheduler *scheduler; /* NULL when that was freed before */
+  struct gyre_timer timer;
+  struct gyre_interrupt *interrupt;
+  VALUE fiber; /* a pooled one, or Qundef */
+  VALUE id;    /* of any other one, else nil */
+  VALUE duration;
+  VALUE exception;       /* once it has fired; else nil */
+  struct making *making; /* while its exception is made */
+  bool returned;         /* the block has ended by itself */
+  int count;
+  VALUE arguments[3]; /* for the exception, as Kernel#raise takes them */
+};
+
+static VALUE timeout_class, never;
+static ID id_handle_interrupt, id_cancellation_in;
+
+/* --- on the heap --- */
+
+static void timeout_mark(void *opaque) {
+  struct timeout *timeout = opaque;
+  for (int i = 0; i < timeout->count; i++) rb_gc_mark(timeout->arguments[i]);
+  rb_gc_mark(timeout->id);
+  rb_gc_mark(timeout->duration);
+  rb_gc_mark(timeout->exception);
+}
+
+/* On the stack of the fiber that drives: the exception's constructor may wait, and the block end meanwhile. */
+struct making {
+  struct timeout *timeout; /* NULL once that has ended */
+  int count;
+  VALUE arguments[3], exception;
+};
+
+static void end_timeout(struct timeout *timeout) {
+  if (timeout->making) timeout->making->timeout = NULL;
+  if (!timeout->scheduler) return;
+  gyre_list_remove(&timeout->node);
+  gyre_timers_cancel(&timeout->scheduler->loop.timers, &timeout->timer);
+  if (timeout->interrupt) gyre_interrupt_cancel(timeout->scheduler, timeout->interrupt);
+}
+
+static void timeout_free(void *opaque) {
+  end_timeout(opaque);
+  xfree(opaque);
+}
+
+static size_t timeout_size(const void *opaque) {
+  (void)opaque;
+  return sizeof(struct timeout);
+}
+
+static const rb_data_type_t timeout_type = {
+    .wrap_struct_name = "Gyre::Scheduler::Native::Timeout",
+    .function = {.dmark = timeout_mark, .dfree = timeout_free, .dsize = timeout_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+void gyre_timeouts_free(struct gyre_scheduler *scheduler) {
+  while (!gyre_list_empty(&scheduler->timeouts)) {
+    struct timeout *timeout = GYRE_CONTAINER(scheduler->timeouts.next, struct timeout, node);
+    gyre_list_remove(&timeout->node);
+    timeout->scheduler = NULL;
+  }
+}
+
+/* --- firing --- */
+
+static VALUE make_body(VALUE argument) {
+  struct making *making = (struct making *)argument;
+  return rb_make_exception(making->count, making->arguments);
+}
+
+/* What its constructor raises is raised instead. */
+static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
+  struct making *making = (struct making *)argument;
+  int state = 0;
+  (void)yielded;
+  making->exception = rb_protect(make_body, argument, &state);
+  if (!state) return Qnil;
+  making->exception = rb_errinfo();
+  rb_set_errinfo(Qnil);
+  return Qnil;
+}
+
+/* An exception for the thread that comes meanwhile comes out at the end, and is not taken for the constructor's. */
+static VALUE make_undisturbed(VALUE argument) {
+  return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, make_exception, argument);
+}
+
+static void timeout_fire(struct gyre_timer *timer, void *context) {
+  struct timeout *timeout = GYRE_CONTAINER(timer, struct timeout, timer);
+  struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
+  VALUE fiber = timeout->fiber;
+  if (!NIL_P(timeout->id)) {
+    /* Its objects are there as long as the fiber is; the collector may have marked neither, and freed some already. */
+    fiber = gyre_live_fiber(scheduler, timeout->id);
+    if (NIL_P(fiber)) return;
+  }
+  struct making making = {.timeout = timeout, .count = timeout->count, .exception = Qnil};
+  memcpy(making.arguments, timeout->arguments, sizeof(making.arguments));
+  int state = 0;
+  timeout->making = &making;
+  rb_protect(make_undisturbed, (VALUE)&making, &state);
+  if (making.timeout) {
+    timeout->making = NULL;
+    timeout->interrupt = gyre_interrupt_weakly(scheduler, fiber, timeout->id, making.exception);
+    if (timeout->interrupt) timeout->interrupt->owner = &timeout->interrupt;
+    timeout->exception = making.exception;
+  }
+  if (state) rb_jump_tag(state);
+}
+
+/* --- the hook --- */
+
+static VALUE timeout_body(VALUE argument) {
+  struct timeout *timeout = (struct timeout *)argument;
+  VALUE result = rb_yield(timeout->duration);
+  timeout->returned = true;
+  return result;
+}
+
+/* The timeout's exception leaves the block. What it replaced there, and must not, is raised instead: see scheduler/cancellation.rb. */
+static void prefer_cancellation(VALUE self, VALUE exception) {
+  rb_set_errinfo(Qnil);
+  VALUE before = rb_gv_get("$!");
+  VALUE cancellation = rb_funcall(self, id_cancellation_in, 2, exception, before);
+  if (!NIL_P(cancellation)) rb_exc_raise(cancellation);
+  rb_set_errinfo(exception);
+}
+
+static VALUE timeout_ensure(VALUE argument) {
+  struct timeout *timeout = (struct timeout *)argument;
+  struct gyre_scheduler *scheduler = timeout->scheduler;
+  end_timeout(timeout);
+  if (!NIL_P(timeout->exception) && !timeout->returned && scheduler && rb_errinfo() == timeout->exception)
+    prefer_cancellation(scheduler->self, timeout->exception);
+  return Qnil;
+}
+
+static void arm(struct timeout *timeout, struct gyre_scheduler *scheduler, int64_t duration_ns, int argc, VALUE *argv) {
+  gyre_list_init(&timeout->node);
+  timeout->scheduler = scheduler;
+  timeout->duration = argv[0];
+  if (argc > 1 && !NIL_P(argv[1])) {
+    timeout->count = argc - 1;
+    for (int i = 1; i < argc; i++) timeout->arguments[i - 1] = argv[i];
+  } else {
+    timeout->count = 2;
+    timeout->arguments[0] = rb_path2class("Timeout::Error");
+    timeout->arguments[1] = argc > 2 ? argv[2] : rb_str_new_cstr("execution expired");
+  }
+  timeout->timer.fire = timeout_fire;
+  if (gyre_timers_arm(&scheduler->loop.timers, &timeout->timer, gyre_loop_now(&scheduler->loop) + duration_ns) < 0)
+    rb_memerror();
+}
+
+/*
+ * Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which Timeout.timeout calls).
+ *
+ * @overload timeout_after(duration, *exception)
+ *   @param duration [Numeric, nil] seconds
+ *   @param exception [Array] what Kernel#raise takes: a class or an exception, a message, a backtrace; Timeout::Error without one
+ *   @yieldparam duration [Numeric]
+ *   @return [Object] the block's value
+ */
+static VALUE scheduler_timeout_after(int argc, VALUE *argv, VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
+  rb_check_arity(argc, 1, 4);
+  int64_t duration_ns = gyre_duration_ns(argv[0]);
+  if (duration_ns < 0) return rb_yield(argv[0]);
+
+  if (gyre_fiber_is_pooled(scheduler)) {
+    struct timeout timeout = {.fiber = rb_fiber_current(), .id = Qnil, .exception = Qnil};
+    arm(&timeout, scheduler, duration_ns, argc, argv);
+    return rb_ensure(timeout_body, (VALUE)&timeout, timeout_ensure, (VALUE)&timeout);
+  }
+
+  struct timeout *timeout;
+  VALUE owner = TypedData_Make_Struct(timeout_class, struct timeout, &timeout_type, timeout);
+  gyre_list_init(&timeout->node);
+  timeout->fiber = Qundef;
+  timeout->exception = Qnil;
+  timeout->id = gyre_fiber_id(scheduler, rb_fiber_current());
+  arm(timeout, scheduler, duration_ns, argc, argv);
+  gyre_list_append(&scheduler->timeouts, &timeout->node);
+  VALUE result = rb_ensure(timeout_body, (VALUE)timeout, timeout_ensure, (VALUE)timeout);
+  RB_GC_GUARD(owner);
+  return result;
+}
+
+void gyre_init_scheduler_timeout(void) {
+  timeout_class = rb_class_new(rb_cObject);
+  rb_gc_register_mark_object(timeout_class);
+  rb_undef_alloc_func(timeout_class);
+  never = rb_hash_new();
+  rb_hash_aset(never, rb_cObject, ID2SYM(rb_intern("never")));
+  rb_gc_register_mark_object(rb_obj_freeze(never));
+  id_handle_interrupt = rb_intern("handle_interrupt");
+  id_cancellation_in = rb_intern("cancellation_in");
+  rb_define_method(gyre_cNativeScheduler, "timeout_after", scheduler_timeout_after, -1);
+}

@@ -1,0 +1,208 @@
+/*
+ * Waiting with everything that a wait may need: a parked fiber, a timer, a watched descriptor. The hooks
+ * (scheduler.c, scheduler_io.c) and HTTP's connections wait by these functions.
+ */
+#include "fiber/scheduler.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+
+int64_t gyre_duration_ns(VALUE duration) {
+  if (NIL_P(duration)) return -1;
+  if (FIXNUM_P(duration) && FIX2LONG(duration) >= 0 && FIX2LONG(duration) <= INT32_MAX)
+    return (int64_t)FIX2LONG(duration) * 1000000000;
+  double seconds = NUM2DBL(duration);
+  if (isnan(seconds) || seconds < 0) rb_raise(rb_eArgError, "time interval must not be negative");
+  return seconds > 9e9 ? INT64_C(9000000000000000000)
+                       : (int64_t)ceil(seconds * 1e9); /* never earlier than asked, and only 0 is 0 */
+}
+
+static void time_is_over(struct gyre_timer *timer, void *context) {
+  struct gyre_wait *wait = GYRE_CONTAINER(timer, struct gyre_wait, timer);
+  (void)context;
+  if (wait->parked.state != GYRE_PARKED) return;
+  wait->timed_out = true;
+  gyre_wake(wait->scheduler, &wait->parked);
+}
+
+static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  struct gyre_wait *wait = GYRE_CONTAINER(watch, struct gyre_wait, watch);
+  wait->ready |= ready & watch->interest;
+  gyre_wake(gyre_scheduler_of(loop), &wait->parked);
+}
+
+bool gyre_wait_io_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
+  if (watch->ready != descriptor_is_ready) return false;
+  if (GYRE_CONTAINER(watch, struct gyre_wait, watch)->parked.blocker == io)
+    descriptor_is_ready(loop, watch, watch->interest);
+  return true;
+}
+
+void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait, VALUE blocker) {
+  wait->scheduler = scheduler;
+  wait->timer.place = 0;
+  wait->timer.fire = time_is_over;
+  wait->watch.fd = -1;
+  wait->watch.ready = descriptor_is_ready;
+  wait->ready = 0;
+  wait->timed_out = wait->unblocked = wait->selects = false;
+  gyre_list_init(&wait->descriptor_node);
+  gyre_park_begin(scheduler, &wait->parked, blocker);
+}
+
+void gyre_wait_end(struct gyre_wait *wait) {
+  gyre_park_end(wait->scheduler, &wait->parked);
+  gyre_list_remove(&wait->descriptor_node);
+  if (gyre_timer_armed(&wait->timer)) gyre_timers_cancel(&wait->scheduler->loop.timers, &wait->timer);
+  if (wait->watch.fd >= 0) gyre_loop_unwatch(&wait->scheduler->loop, &wait->watch);
+}
+
+VALUE gyre_wait_body(VALUE argument) {
+  struct gyre_wait *wait = (struct gyre_wait *)argument;
+  gyre_park(wait->scheduler, &wait->parked);
+  return Qnil;
+}
+
+static VALUE wait_ensure(VALUE argument) {
+  gyre_wait_end((struct gyre_wait *)argument);
+  return Qnil;
+}
+
+void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns) {
+  if (timeout_ns < 0) return;
+  if (gyre_timers_arm(&wait->scheduler->loop.timers, &wait->timer,
+                      gyre_loop_now(&wait->scheduler->loop) + timeout_ns) == 0)
+    return;
+  gyre_wait_end(wait);
+  rb_memerror();
+}
+
+void gyre_wait_again(struct gyre_wait *wait) {
+  if (wait->parked.state == GYRE_RUNNING) gyre_park_begin(wait->scheduler, &wait->parked, wait->parked.blocker);
+  gyre_park(wait->scheduler, &wait->parked);
+}
+
+int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns, VALUE blocker) {
+  struct gyre_wait wait;
+  gyre_wait_begin(scheduler, &wait, blocker);
+  int error = gyre_loop_watch(&scheduler->loop, &wait.watch, fd, events);
+  if (error < 0) {
+    gyre_wait_end(&wait);
+    return error == -EPERM ? (int)events : error;
+  }
+  gyre_wait_arm(&wait, timeout_ns);
+  gyre_list_append(&scheduler->descriptor_waits, &wait.descriptor_node);
+  rb_ensure(gyre_wait_body, (VALUE)&wait, wait_ensure, (VALUE)&wait);
+  return (int)wait.ready;
+}
+
+struct operation_wait {
+  struct gyre_wait wait;
+  struct gyre_operation *operation;
+  bool ended, returned;
+};
+
+static void operation_has_ended(struct gyre_operation *operation) {
+  struct operation_wait *wait = operation->context;
+  wait->ended = true;
+  gyre_wake(wait->wait.scheduler, &wait->wait.parked);
+}
+
+static VALUE operation_body(VALUE argument) {
+  struct operation_wait *wait = (struct operation_wait *)argument;
+  while (!wait->ended) gyre_wait_again(&wait->wait);
+  wait->returned = true;
+  return Qnil;
+}
+
+/* When the wait is left by an exception, the operation and the memory that it works on live on until it ends. */
+static VALUE operation_ensure(VALUE argument) {
+  struct operation_wait *wait = (struct operation_wait *)argument;
+  if (!wait->ended) {
+    gyre_loop_cancel(&wait->wait.scheduler->loop, wait->operation);
+  } else if (!wait->returned) {
+    gyre_operation_free(wait->operation);
+  }
+  gyre_wait_end(&wait->wait);
+  return Qnil;
+}
+
+int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation *operation, VALUE blocker) {
+  if (gyre_thread_is_foreign(scheduler)) {
+    gyre_operation_free(operation);
+    return -ENOSYS;
+  }
+  struct operation_wait wait = {.operation = operation};
+  operation->complete = operation_has_ended;
+  operation->context = &wait;
+  int error = gyre_loop_submit(&scheduler->loop, operation);
+  if (error < 0) {
+    gyre_operation_free(operation);
+    return error;
+  }
+  gyre_wait_begin(scheduler, &wait.wait, blocker);
+  rb_ensure(operation_body, (VALUE)&wait, operation_ensure, (VALUE)&wait);
+  return 0;
+}
+
+/* Closes that Ruby makes in C are told by nothing (see loop_close.c), and the kernel just drops the watch. So
+ * after the fibers have run, and at most once in SWEEP_NS, what they wait for is asked for by poll(2),
+ * which knows closed ones. An idle loop sweeps once and then sleeps undisturbed. It also finds out then whether fibers
+ * wait for each other, when nothing else could wake any. */
+#define SWEEP_NS INT64_C(100000000)
+#define SWEEP_BATCH 256
+
+static void sweep_batch(struct gyre_wait **waits, struct pollfd *descriptors, int count) {
+  if (poll(descriptors, (nfds_t)count, 0) <= 0) return;
+  for (int i = 0; i < count; i++) {
+    if (!(descriptors[i].revents & POLLNVAL)) continue;
+    waits[i]->ready |= waits[i]->watch.interest;
+    gyre_wake(waits[i]->scheduler, &waits[i]->parked);
+  }
+}
+
+/* Whether nothing within this loop will wake a fiber. */
+static bool is_idle(const struct gyre_scheduler *scheduler) {
+  const struct gyre_loop *loop = &scheduler->loop;
+  return loop->timers.count == gyre_timer_armed(&scheduler->trim) && loop->watched_count == 0 &&
+         gyre_list_empty(&loop->operations);
+}
+
+static bool may_be_stuck(const struct gyre_scheduler *scheduler) {
+  return scheduler->parked_count > 0 && (scheduler->suspicious || is_idle(scheduler));
+}
+
+static void sweep(struct gyre_timer *timer, void *context) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
+  struct gyre_wait *waits[SWEEP_BATCH];
+  struct pollfd descriptors[SWEEP_BATCH];
+  int count = 0;
+  (void)timer;
+  for (struct gyre_list *node = scheduler->descriptor_waits.next; node != &scheduler->descriptor_waits;
+       node = node->next) {
+    struct gyre_wait *wait = GYRE_CONTAINER(node, struct gyre_wait, descriptor_node);
+    if (wait->parked.state != GYRE_PARKED) continue;
+    if (wait->selects && gyre_select_is_broken(wait)) gyre_wake(scheduler, &wait->parked);
+    if (wait->watch.fd < 0) continue;
+    waits[count] = wait;
+    descriptors[count++] = (struct pollfd){.fd = wait->watch.fd};
+    if (count == SWEEP_BATCH) {
+      sweep_batch(waits, descriptors, count);
+      count = 0;
+    }
+  }
+  if (count) sweep_batch(waits, descriptors, count);
+  if (may_be_stuck(scheduler) && scheduler->ready_count == 0) {
+    rb_funcall(scheduler->self, rb_intern("refuse_deadlock"), 1, is_idle(scheduler) ? Qtrue : Qfalse); /* may raise */
+  }
+  scheduler->swept_switches = scheduler->switches;
+}
+
+void gyre_sweep(struct gyre_scheduler *scheduler) {
+  if (scheduler->swept_switches == scheduler->switches || gyre_timer_armed(&scheduler->sweep)) return;
+  if (gyre_list_empty(&scheduler->descriptor_waits) && !may_be_stuck(scheduler)) return;
+  scheduler->sweep.fire = sweep;
+  (void)gyre_timers_arm(&scheduler->loop.timers, &scheduler->sweep,
+                        gyre_loop_now(&scheduler->loop) + (scheduler->loop.virtual_ns ? 0 : SWEEP_NS));
+}

@@ -1,0 +1,456 @@
+/*
+ * The pool of fibers: a finished one is kept for the next job, for making one costs some microseconds
+ * and reusing one a tenth of that. Jobs are functions in C; what an exception of one becomes is decided
+ * here. Nothing of a job (fiber-locals, storage, pending unblocks and interrupts) reaches the next.
+ *
+ * A fiber that the program gets hold of (Fiber.schedule) has one job only and ends with it: a handle that the program keeps
+ * never means the work of another.
+ */
+#include "fiber/fibers.h"
+#include "fiber/stacks.h"
+
+#include <ruby/thread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define IDLE_KEPT 16               /* idle workers that are kept however long they have had nothing to do */
+#define TRIM_NS INT64_C(500000000) /* the others go when they have had nothing to do for so long */
+/* What a fiber of one job has touched of its stack. Ruby keeps the stack until it collects the fiber, and does not count it; some
+ * 30,000 stacks fit in a process. */
+#define FRESH_BYTES 8192
+
+static ID id_report, id_keys, id_new, id_storage, id_aset, id_pooled_fiber;
+static VALUE pooled_options, fiber_class;
+static VALUE blocking_key, storage_key;
+static size_t stack_bytes; /* of a fiber */
+
+static size_t stack_size(const char *name) {
+  VALUE parameters = rb_const_get(rb_path2class("RubyVM"), rb_intern("DEFAULT_PARAMS"));
+  return NUM2SIZET(rb_hash_fetch(parameters, ID2SYM(rb_intern(name))));
+}
+
+void gyre_init_workers(void) {
+  stack_bytes = stack_size("fiber_vm_stack_size") + stack_size("fiber_machine_stack_size");
+  id_report = rb_intern("report");
+  id_keys = rb_intern("keys");
+  id_new = rb_intern("new");
+  id_storage = rb_intern("storage");
+  id_aset = rb_intern("[]=");
+  id_pooled_fiber = rb_intern("PooledFiber");
+  fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
+  rb_gc_register_mark_object(fiber_class);
+  blocking_key = ID2SYM(rb_intern("blocking"));
+  storage_key = ID2SYM(rb_intern("storage"));
+  pooled_options = rb_hash_new();
+  rb_hash_aset(pooled_options, blocking_key, Qfalse);
+  /* Else its first job would begin with the storage of the fiber that made it. */
+  if (rb_method_boundp(fiber_class, id_storage, 0)) rb_hash_aset(pooled_options, storage_key, Qnil);
+  rb_gc_register_mark_object(rb_obj_freeze(pooled_options));
+}
+
+void gyre_workers_init(struct gyre_scheduler *scheduler) {
+  gyre_list_init(&scheduler->busy);
+  gyre_list_init(&scheduler->idle);
+  gyre_list_init(&scheduler->left_behind);
+  scheduler->busy_count = scheduler->idle_count = scheduler->idle_least = scheduler->freed_count = 0;
+  scheduler->starting = NULL;
+  scheduler->worker_block = Qnil;
+  scheduler->trim.place = 0;
+}
+
+struct gyre_worker *gyre_worker_of(struct gyre_scheduler *scheduler, VALUE fiber) {
+  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->workers, fiber);
+  return node ? GYRE_CONTAINER(node, struct gyre_worker, known) : NULL;
+}
+
+bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber) {
+  struct gyre_worker *worker = gyre_worker_of(scheduler, fiber);
+  return worker && worker->function;
+}
+
+bool gyre_fiber_is_pooled(struct gyre_scheduler *scheduler) {
+  return scheduler->worker && scheduler->worker->fiber == rb_fiber_current();
+}
+
+static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
+  gyre_list_remove(&worker->node);
+  gyre_blocked_remove(&scheduler->workers, &worker->known);
+  if (scheduler->worker == worker) {
+    scheduler->worker = NULL;
+    scheduler->entered = Qnil;
+  }
+  scheduler->freed_count++;
+  free(worker);
+}
+
+/* --- the size of the pool --- */
+
+/* The fibers of idle workers are suspended in wait_for_job; some of their stacks may have been deep. */
+static void discard_stacks(struct gyre_scheduler *scheduler) {
+  uintptr_t addresses[GYRE_IDLE_WORKERS_LIMIT];
+  size_t count = 0;
+  for (struct gyre_list *node = scheduler->idle.next; node != &scheduler->idle; node = node->next) {
+    addresses[count++] = GYRE_CONTAINER(node, struct gyre_worker, node)->unused_below;
+  }
+  gyre_stacks_discard(addresses, count, stack_bytes);
+}
+
+/* As many as were idle all the time since the last look: those at the end of the list. Their fibers are left to the collector. */
+static void trim(struct gyre_timer *timer, void *context) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
+  if (scheduler->idle_least > IDLE_KEPT) discard_stacks(scheduler);
+  for (; scheduler->idle_least > IDLE_KEPT; scheduler->idle_least--) {
+    scheduler->idle_count--;
+    free_worker(scheduler, GYRE_CONTAINER(scheduler->idle.previous, struct gyre_worker, node));
+  }
+  scheduler->idle_least = scheduler->idle_count;
+  timer->fire = trim;
+  if (scheduler->idle_count > IDLE_KEPT) /* without memory for it, they stay */
+    (void)gyre_timers_arm(&scheduler->loop.timers, timer, gyre_loop_now(&scheduler->loop) + TRIM_NS);
+}
+
+static void become_idle(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
+  gyre_list_prepend(&scheduler->idle, &worker->node);
+  scheduler->idle_count++;
+  if (scheduler->idle_count <= IDLE_KEPT || gyre_timer_armed(&scheduler->trim) || scheduler->loop.virtual_ns) return;
+  scheduler->idle_least = 0;
+  trim(&scheduler->trim, &scheduler->loop);
+}
+
+static void idle_no_more(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
+  gyre_list_remove(&worker->node);
+  scheduler->idle_count--;
+  if (scheduler->idle_count < scheduler->idle_least) scheduler->idle_least = scheduler->idle_count;
+}
+
+/* --- jobs --- */
+
+static VALUE run_job(VALUE argument) {
+  struct gyre_worker *worker = (struct gyre_worker *)argument;
+  if (RB_TYPE_P(worker->storage, T_HASH) && RHASH_SIZE(worker->storage) > 0) {
+    VALUE keys = rb_funcall(worker->storage, id_keys, 0);
+    for (long i = 0; i < RARRAY_LEN(keys); i++) {
+      VALUE key = RARRAY_AREF(keys, i);
+      rb_funcall(fiber_class, id_aset, 2, key, rb_hash_aref(worker->storage, key));
+    }
+  }
+  return worker->function(worker->argument);
+}
+
+/* Fiber-locals and fiber storage of one job must not show in the next one. */
+static VALUE forget_job(VALUE argument) {
+  struct gyre_scheduler *scheduler = (struct gyre_scheduler *)argument;
+  VALUE thread = rb_thread_current();
+  VALUE keys = rb_funcall(thread, id_keys, 0);
+  for (long i = 0; i < RARRAY_LEN(keys); i++) {
+    rb_thread_local_aset(thread, rb_to_id(RARRAY_AREF(keys, i)), Qnil);
+  }
+  if (scheduler->reset_storage) {
+    VALUE storage = rb_funcall(rb_fiber_current(), id_storage, 0);
+    if (RB_TYPE_P(storage, T_HASH) && RHASH_SIZE(storage) > 0) {
+      keys = rb_funcall(storage, id_keys, 0);
+      for (long i = 0; i < RARRAY_LEN(keys); i++) {
+        rb_funcall(fiber_class, id_aset, 2, RARRAY_AREF(keys, i), Qnil);
+      }
+    }
+  }
+  return Qnil;
+}
+
+static VALUE report_error(VALUE argument) {
+  struct gyre_scheduler *scheduler = (struct gyre_scheduler *)argument;
+  VALUE error = rb_errinfo();
+  rb_set_errinfo(Qnil);
+  if (rb_obj_is_kind_of(error, rb_const_get(gyre_mGyre, rb_intern("Stop"))))
+    return Qnil; /* that it ends was asked for */
+  return rb_funcall(scheduler->self, id_report, 2, error, rb_fiber_current());
+}
+
+/* An exception to report, not one that ends the program or the thread. */
+static bool reportable(void) {
+  VALUE error = rb_errinfo();
+  return rb_obj_is_kind_of(error, rb_eException) && !rb_obj_is_kind_of(error, rb_eSystemExit) &&
+         !rb_obj_is_kind_of(error, rb_eSignal);
+}
+
+/* Nothing that was meant for the job that has ended may reach the fiber's next one. */
+static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
+  gyre_list_remove(&worker->node);
+  scheduler->busy_count--;
+  gyre_interrupts_drop(scheduler, worker->fiber);
+  gyre_forget_early(scheduler, worker->fiber);
+}
+
+/* An idle worker's stay. The pool may give the worker up meanwhile, and free it; the program may have kept its fiber, and enter it
+ * then (Fiber#raise). */
+struct rest {
+  struct gyre_scheduler *scheduler;
+  struct gyre_worker *worker;
+  VALUE fiber;
+  size_t freed_count; /* of workers, when it began */
+  bool over;          /* the worker is no more */
+};
+
+static bool is_given_up(const struct rest *rest) {
+  return gyre_worker_of(rest->scheduler, rest->fiber) != rest->worker;
+}
+
+/* Leaves the idle worker's fiber until it has a job. Returns early when there is no fiber to go to: then another one entered this
+ * fiber directly (Fiber#raise), and Ruby finds back to the thread's root fiber when this one ends. */
+static VALUE wait_for_job(VALUE argument) {
+  struct rest *rest = (struct rest *)argument;
+  rest->worker->unused_below = (uintptr_t)__builtin_frame_address(0);
+  do {
+    VALUE next = gyre_ready_next(rest->scheduler);
+    if (NIL_P(next)) next = gyre_ready_take(rest->scheduler);
+    if (NIL_P(next)) break;
+    rb_fiber_transfer(next, 0, NULL);
+    rest->over = rest->scheduler->freed_count != rest->freed_count && is_given_up(rest);
+  } while (!rest->over && !rest->worker->function);
+  return Qnil;
+}
+
+/* --- stacks ---
+ *
+ * Ruby takes fibers' stacks from one pool for all Ractors, without a lock (3.1 and 3.4): two that take one at the same
+ * time crash. So only one Ractor at a time enters a worker's fiber for the first time. The owner is a process, for a
+ * forked child may find it taken by a thread that it does not have. */
+
+static pid_t stacks_owner; /* atomic; 0: none is taken */
+
+/* Lets Ruby stop this Ractor while it waits: the owner may be collecting garbage. */
+static void stacks_take(void) {
+  pid_t me = getpid(), before = 0;
+  while (!__atomic_compare_exchange_n(&stacks_owner, &before, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    if (before != me) continue;
+    rb_thread_schedule();
+    before = 0;
+  }
+}
+
+static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC_RELEASE); }
+
+static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
+  stacks_give_back();
+  (void)yielded;
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  struct gyre_worker *worker = scheduler->starting;
+  scheduler->starting = NULL;
+
+  for (;;) {
+    int state = 0;
+    rb_protect(run_job, (VALUE)worker, &state);
+    worker->function = NULL;
+    worker->argument = worker->storage = Qnil;
+    if (state && reportable()) {
+      rb_protect(report_error, (VALUE)scheduler, &state);
+      if (state && reportable()) {
+        rb_set_errinfo(Qnil);
+        state = 0;
+      }
+    }
+    bool stays = !worker->once && scheduler->idle_count < GYRE_IDLE_WORKERS_LIMIT && !scheduler->closed;
+    if (!state && stays) rb_protect(forget_job, (VALUE)scheduler, &state);
+
+    release(scheduler, worker);
+    if (worker->once) rb_gc_adjust_memory_usage(FRESH_BYTES);
+    if (state || !stays) {
+      free_worker(scheduler, worker);
+      if (state) rb_jump_tag(state);
+      return Qnil;
+    }
+    become_idle(scheduler, worker);
+
+    struct rest rest = {
+        .scheduler = scheduler, .worker = worker, .fiber = worker->fiber, .freed_count = scheduler->freed_count};
+    do {
+      /* An exception for the job that has ended comes too late and means nothing to the next one. */
+      rb_set_errinfo(Qnil);
+      rb_protect(wait_for_job, (VALUE)&rest, &state);
+      if (!(state ? is_given_up(&rest) : rest.over)) continue;
+      if (state && !reportable()) rb_jump_tag(state);
+      rb_set_errinfo(Qnil);
+      return Qnil;
+    } while (state && reportable() && !worker->function);
+    if (state || !worker->function) {
+      if (worker->function) {
+        scheduler->busy_count--;
+      } else {
+        idle_no_more(scheduler, worker);
+      }
+      free_worker(scheduler, worker);
+      if (state) rb_jump_tag(state);
+      return Qnil;
+    }
+  }
+}
+
+static struct gyre_worker *new_worker(struct gyre_scheduler *scheduler, VALUE options, bool once) {
+  if (NIL_P(scheduler->worker_block)) scheduler->worker_block = rb_proc_new(worker_main, scheduler->self);
+  VALUE class = once ? fiber_class : rb_const_get(gyre_cScheduler, id_pooled_fiber);
+  VALUE fiber = rb_funcall_with_block_kw(class, id_new, 1, &options, scheduler->worker_block, RB_PASS_KEYWORDS);
+  struct gyre_worker *worker = calloc(1, sizeof(*worker));
+  if (!worker) rb_memerror();
+  gyre_list_init(&worker->node);
+  worker->fiber = fiber;
+  worker->once = once;
+  worker->storage = Qnil;
+  gyre_blocked_add(&scheduler->workers, &worker->known, fiber);
+  scheduler->starting = worker;
+  return worker;
+}
+
+static struct gyre_worker *acquire(struct gyre_scheduler *scheduler) {
+  while (!gyre_list_empty(&scheduler->idle)) {
+    struct gyre_worker *worker = GYRE_CONTAINER(scheduler->idle.next, struct gyre_worker, node);
+    idle_no_more(scheduler, worker);
+    if (RTEST(rb_fiber_alive_p(worker->fiber))) return worker;
+    free_worker(scheduler, worker);
+  }
+  return new_worker(scheduler, pooled_options, false);
+}
+
+struct entering {
+  struct gyre_scheduler *scheduler;
+  struct gyre_worker *worker;
+  bool stacks_taken;
+};
+
+static VALUE enter_body(VALUE argument) {
+  struct entering *entering = (struct entering *)argument;
+  stacks_take();
+  entering->stacks_taken = true;
+  entering->scheduler->starting =
+      entering->worker; /* while it waited for the stacks, a signal's handler may have started another */
+  gyre_enter(entering->scheduler, entering->worker->fiber);
+  return Qnil;
+}
+
+/* Enters the worker's fiber. A new one may fail to begin: no memory for its stack, too many memory maps. */
+static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE fiber) {
+  if (scheduler->starting != worker) {
+    gyre_enter(scheduler, fiber);
+    return;
+  }
+  int state = 0;
+  struct entering entering = {.scheduler = scheduler, .worker = worker};
+  rb_protect(enter_body, (VALUE)&entering, &state);
+  if (!state) return;
+  if (scheduler->starting == worker) {
+    if (entering.stacks_taken) stacks_give_back();
+    scheduler->starting = NULL;
+    scheduler->busy_count--;
+    free_worker(scheduler, worker);
+  }
+  rb_jump_tag(state);
+}
+
+struct spawning {
+  struct gyre_scheduler *scheduler;
+  struct gyre_worker *worker;
+  struct gyre_parked parked;
+  VALUE fiber;
+};
+
+static VALUE spawn_body(VALUE argument) {
+  struct spawning *spawning = (struct spawning *)argument;
+  enter(spawning->scheduler, spawning->worker, spawning->fiber);
+  gyre_park(spawning->scheduler, &spawning->parked);
+  return Qnil;
+}
+
+static VALUE spawn_ensure(VALUE argument) {
+  struct spawning *spawning = (struct spawning *)argument;
+  gyre_park_end(spawning->scheduler, &spawning->parked);
+  return Qnil;
+}
+
+/* Enters it with its job. Returns its fiber. */
+static VALUE start(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE (*function)(VALUE),
+                   VALUE argument) {
+  worker->function = function;
+  worker->argument = argument;
+  gyre_list_append(&scheduler->busy, &worker->node);
+  scheduler->busy_count++;
+
+  VALUE fiber = worker->fiber;
+  gyre_forget_early(scheduler, fiber); /* an unblock that came for its last job */
+  if (rb_fiber_current() == scheduler->driver) {
+    /* The driver needs no place in the queue: a fiber that finds nothing ready comes back to it. */
+    scheduler->entered = fiber;
+    scheduler->worker = worker;
+    enter(scheduler, worker, fiber);
+  } else {
+    struct spawning spawning = {.scheduler = scheduler, .worker = worker, .fiber = fiber};
+    gyre_park_begin(scheduler, &spawning.parked, Qundef);
+    gyre_parked_make_ready(scheduler, &spawning.parked, true);
+    scheduler->entered = fiber;
+    scheduler->worker = worker;
+    rb_ensure(spawn_body, (VALUE)&spawning, spawn_ensure, (VALUE)&spawning);
+  }
+  return fiber;
+}
+
+VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage) {
+  gyre_thread_check(scheduler);
+  struct gyre_worker *worker = acquire(scheduler);
+  worker->storage = storage;
+  return start(scheduler, worker, function, argument);
+}
+
+VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE options) {
+  gyre_thread_check(scheduler);
+  return start(scheduler, new_worker(scheduler, options, true), function, argument);
+}
+
+/* --- memory --- */
+
+static void mark_workers(struct gyre_list *list, bool busy) {
+  for (struct gyre_list *node = list->next; node != list; node = node->next) {
+    struct gyre_worker *worker = GYRE_CONTAINER(node, struct gyre_worker, node);
+    rb_gc_mark(worker->fiber);
+    if (!busy) continue;
+    rb_gc_mark(worker->argument);
+    rb_gc_mark(worker->storage);
+  }
+}
+
+void gyre_workers_mark(struct gyre_scheduler *scheduler) {
+  rb_gc_mark(scheduler->worker_block);
+  mark_workers(&scheduler->busy, true);
+  mark_workers(&scheduler->idle, false);
+}
+
+static void free_workers(struct gyre_scheduler *scheduler, struct gyre_list *list) {
+  while (!gyre_list_empty(list)) free_worker(scheduler, GYRE_CONTAINER(list->next, struct gyre_worker, node));
+}
+
+/* No job comes any more: the idle fibers are left to the collector, though the program may keep the scheduler. */
+void gyre_workers_close(struct gyre_scheduler *scheduler) {
+  free_workers(scheduler, &scheduler->idle);
+  scheduler->idle_count = scheduler->idle_least = 0;
+}
+
+void gyre_workers_free(struct gyre_scheduler *scheduler) {
+  if (!scheduler->workers.buckets) return; /* never initialized */
+  free_workers(scheduler, &scheduler->busy);
+  free_workers(scheduler, &scheduler->idle);
+  free_workers(scheduler, &scheduler->left_behind);
+  gyre_blocked_free(&scheduler->workers);
+}
+
+/* Of the busy ones, the one that forked goes on; what the others hold is the parent's, and is left to the collector. Waits on
+ * their stacks may still refer to the workers. */
+void gyre_workers_forked(struct gyre_scheduler *scheduler) {
+  gyre_workers_close(scheduler);
+  for (struct gyre_list *node = scheduler->busy.next, *next; node != &scheduler->busy; node = next) {
+    next = node->next;
+    struct gyre_worker *worker = GYRE_CONTAINER(node, struct gyre_worker, node);
+    if (worker == scheduler->worker) continue;
+    gyre_list_remove(node);
+    gyre_blocked_remove(&scheduler->workers, &worker->known);
+    gyre_list_append(&scheduler->left_behind, node);
+    scheduler->busy_count--;
+  }
+  if (scheduler->worker) scheduler->worker->parked = NULL;
+}

@@ -1,0 +1,137 @@
+/*
+ * An app's headers become the head of an answer: checked, framed, with date and connection. Writes into
+ * the acceptor's buffer (http1_head.c); sends nothing.
+ */
+#include "http/http1_answer.h"
+
+#define OUTPUT_BYTES_KEPT 65536 /* a larger buffer was for an uncommon head, and is given back */
+
+static void add_value(struct gyre_http1_answer *fields, const char *name, size_t name_length, VALUE value) {
+  if (!RB_TYPE_P(value, T_STRING)) {
+    fields->unknown_kind = true;
+    return;
+  }
+  const char *text = RSTRING_PTR(value);
+  size_t length = (size_t)RSTRING_LEN(value);
+  if (!gyre_http1_valid_value(text, length)) {
+    fields->wrong = value;
+    return;
+  }
+  gyre_http1_head_field(fields->output, name, name_length, text, length);
+}
+
+/* Whether a connection field names "close". */
+static bool names_close(VALUE value) {
+  if (RB_TYPE_P(value, T_ARRAY)) {
+    for (long i = 0; i < RARRAY_LEN(value); i++) {
+      if (RB_TYPE_P(RARRAY_AREF(value, i), T_STRING) && names_close(RARRAY_AREF(value, i))) return true;
+    }
+    return false;
+  }
+  if (!RB_TYPE_P(value, T_STRING)) return false;
+  const char *text = RSTRING_PTR(value);
+  long length = RSTRING_LEN(value);
+  for (long begin = 0, end; begin < length; begin = end + 1) {
+    for (end = begin; end < length && text[end] != ','; end++) {
+    }
+    long from = begin, to = end;
+    while (from < to && (text[from] == ' ' || text[from] == '\t')) from++;
+    while (to > from && (text[to - 1] == ' ' || text[to - 1] == '\t')) to--;
+    if (gyre_http1_same_name(text + from, (size_t)(to - from), "close", 5)) return true;
+  }
+  return false;
+}
+
+#define IS(text) (length == sizeof(text) - 1 && gyre_http1_same_name(name, length, text, sizeof(text) - 1))
+
+static int add_field(VALUE key, VALUE value, VALUE argument) {
+  struct gyre_http1_answer *fields = (struct gyre_http1_answer *)argument;
+  if (!RB_TYPE_P(key, T_STRING)) {
+    fields->unknown_kind = true;
+    return ST_STOP;
+  }
+  const char *name = RSTRING_PTR(key);
+  size_t length = (size_t)RSTRING_LEN(key);
+  if (!gyre_http1_valid_name(name, length)) {
+    fields->wrong = key;
+    return ST_STOP;
+  }
+
+  switch (length) {
+  case 4: fields->has_date |= IS("date"); break;
+  case 10:
+    if (IS("connection")) {
+      fields->closing |= names_close(value);
+      if (!fields->own_framing) return ST_CONTINUE;
+    }
+    break;
+  case 14:
+    if (IS("content-length")) {
+      fields->announced = value;
+      if (!fields->own_framing) return ST_CONTINUE;
+    }
+    break;
+  case 17:
+    if (IS("transfer-encoding")) {
+      fields->declined = true;
+      if (!fields->own_framing) return fields->strict ? ST_STOP : ST_CONTINUE;
+    }
+    break;
+  default: break;
+  }
+  if (length > 5 && gyre_http1_same_name(name, 5, "rack.", 5)) {
+    if (IS("rack.hijack") || IS("rack.protocol")) fields->declined = true;
+    return ST_CONTINUE;
+  }
+
+  if (RB_TYPE_P(value, T_ARRAY)) {
+    for (long i = 0; i < RARRAY_LEN(value); i++) add_value(fields, name, length, RARRAY_AREF(value, i));
+  } else {
+    add_value(fields, name, length, value);
+  }
+  return NIL_P(fields->wrong) && !fields->unknown_kind ? ST_CONTINUE : ST_STOP;
+}
+
+#undef IS
+
+void gyre_http1_answer_fields(struct gyre_http1_answer *fields, VALUE headers) {
+  rb_hash_foreach(headers, add_field, (VALUE)fields);
+  if (!NIL_P(fields->wrong)) {
+    VALUE wrong = rb_inspect(fields->wrong);
+    rb_raise(rb_eArgError, "%" PRIsVALUE " cannot be sent as a header's name or value", wrong);
+  }
+}
+
+void gyre_http1_answer_text(struct gyre_http1_buffer *output, const char *text) {
+  gyre_http1_buffer_append(output, text, strlen(text));
+}
+
+void gyre_http1_answer_length(struct gyre_http1_buffer *output, uint64_t length) {
+  gyre_http1_answer_text(output, "content-length: ");
+  gyre_http1_buffer_number(output, length);
+  gyre_http1_answer_text(output, "\r\n");
+}
+
+/* Date, connection and the blank line. Decides at last whether the connection is kept. */
+void gyre_http1_answer_end(struct gyre_http1_connection *connection, struct gyre_http1_answer *fields) {
+  struct gyre_http1_buffer *output = fields->output;
+  if (fields->closing || connection->acceptor->draining) connection->keep_alive = false;
+  if (!fields->has_date) gyre_http1_head_date(output, &connection->acceptor->date);
+  if (fields->own_framing) {
+    connection->keep_alive = false;
+  } else if (!connection->keep_alive) {
+    gyre_http1_answer_text(output, "connection: close\r\n");
+  } else if (connection->http_1_0) {
+    gyre_http1_answer_text(output, "connection: keep-alive\r\n");
+  }
+  gyre_http1_answer_text(output, "\r\n");
+  if (output->failed) rb_memerror();
+}
+
+struct gyre_http1_buffer *gyre_http1_answer_begin(struct gyre_http1_connection *connection) {
+  struct gyre_http1_buffer *output = &connection->acceptor->output;
+  if (output->capacity > OUTPUT_BYTES_KEPT) gyre_http1_buffer_free(output); /* an uncommon head was here */
+  output->length = 0;
+  output->failed = false;
+  return output;
+}

@@ -1,0 +1,39 @@
+/*
+ * A Gyre::HTTP::Limits becomes the table that the acceptor's connections look at. http1_acceptor.c reads it once, when it is made.
+ */
+#include "http/http1.h"
+
+static VALUE limit(VALUE limits, const char *name) { return rb_funcall(limits, rb_intern(name), 0); }
+
+static uint32_t limit_count(VALUE limits, const char *name, uint32_t most) {
+  unsigned long long value = NUM2ULL(limit(limits, name));
+  return value > most ? most : (uint32_t)value;
+}
+
+static int64_t limit_bytes(VALUE limits, const char *name) {
+  unsigned long long value = NUM2ULL(limit(limits, name));
+  return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+}
+
+void gyre_http1_limits_read(struct gyre_http1_limits_table *table, VALUE limits) {
+  table->head.request_line_bytes = limit_count(limits, "request_line_bytes_limit", 1 << 24);
+  table->head.header_bytes = limit_count(limits, "header_bytes_limit", 1 << 24);
+  table->head.header_count = (uint16_t)limit_count(limits, "header_count_limit", UINT16_MAX);
+  table->trailers = table->head;
+  table->trailers.header_bytes = limit_count(limits, "trailer_bytes_limit", 1 << 24);
+  table->body_bytes = limit_bytes(limits, "body_bytes_limit");
+  table->unread_body_bytes = limit_bytes(limits, "unread_body_bytes_limit");
+  table->head_bytes = limit_bytes(limits, "heads_bytes_limit");
+  table->body_rate = limit_bytes(limits, "body_rate_bytes_limit");
+  table->body_ns = gyre_duration_ns(limit(limits, "body_timeout_s"));
+  table->body_grace_ns = gyre_duration_ns(limit(limits, "body_grace_timeout_s"));
+  table->unread_body_ns = gyre_duration_ns(limit(limits, "unread_body_timeout_s"));
+  table->first_byte_ns = gyre_duration_ns(limit(limits, "first_byte_timeout_s"));
+  table->head_ns = gyre_duration_ns(limit(limits, "head_timeout_s"));
+  table->read_ns = gyre_duration_ns(limit(limits, "read_timeout_s"));
+  table->write_ns = gyre_duration_ns(limit(limits, "write_timeout_s"));
+  table->keep_alive_ns = gyre_duration_ns(limit(limits, "keep_alive_timeout_s"));
+  table->linger_ns = gyre_duration_ns(limit(limits, "linger_timeout_s"));
+  table->requests = limit_count(limits, "keep_alive_requests_limit", UINT32_MAX);
+  table->connections = limit_count(limits, "connections_limit", UINT32_MAX);
+}

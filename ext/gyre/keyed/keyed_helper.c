@@ -1,0 +1,64 @@
+/*
+ * Two descriptors that Ruby cannot make, for the keyed loop's watch_process and watch_file (lib/gyre/loop/): they become readable
+ * when a child process has ended, and when something happens to a file. Nothing is kept here.
+ */
+#include "feature.h"
+
+#include "keyed/keyed_loop.h"
+
+#include <errno.h>
+#include <ruby/io.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifdef GYRE_HAVE_INOTIFY
+#include <sys/inotify.h>
+#define CHANGES                                                                                                        \
+  (IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF)
+
+/*
+ * @param paths [Array<String>] files or folders
+ * @return [Array<Integer>, nil] a descriptor for inotify(7), then the number of each path's watch in it; nil where there is none
+ * @raise [SystemCallError] when a path cannot be watched
+ */
+static VALUE keyed_inotify(VALUE class, VALUE paths) {
+  Check_Type(paths, T_ARRAY);
+  int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (fd < 0) rb_sys_fail("inotify");
+  rb_update_max_fd(fd);
+  VALUE numbers = rb_ary_new_from_args(1, INT2NUM(fd));
+  for (long i = 0; i < RARRAY_LEN(paths); i++) {
+    VALUE path = rb_ary_entry(paths, i);
+    int number = RB_TYPE_P(path, T_STRING) ? inotify_add_watch(fd, RSTRING_PTR(path), CHANGES) : (errno = EINVAL, -1);
+    if (number < 0) {
+      int error = errno;
+      close(fd);
+      rb_syserr_fail_str(error, rb_sprintf("watch %+" PRIsVALUE, path));
+    }
+    rb_ary_push(numbers, INT2NUM(number));
+  }
+  return numbers;
+}
+#else
+static VALUE keyed_inotify(VALUE class, VALUE paths) { return Qnil; }
+#endif
+
+/*
+ * @param pid [Integer] a child process
+ * @return [Integer, nil] a pidfd; nil where the kernel has none, or the process is no child that can be waited for
+ */
+static VALUE keyed_pidfd(VALUE class, VALUE pid) {
+#ifdef GYRE_HAVE_PIDFD_OPEN
+  int fd = (int)syscall(SYS_pidfd_open, NUM2PIDT(pid), 0);
+  if (fd >= 0) {
+    rb_update_max_fd(fd);
+    return INT2NUM(fd);
+  }
+#endif
+  return Qnil;
+}
+
+void gyre_init_keyed_helper(VALUE class) {
+  rb_define_singleton_method(class, "inotify", keyed_inotify, 1);
+  rb_define_singleton_method(class, "pidfd", keyed_pidfd, 1);
+}

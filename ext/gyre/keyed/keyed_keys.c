@@ -1,0 +1,55 @@
+/*
+ * A keyed loop's keys (see keyed_loop.h): objects of any kind, found as a Hash finds them. Most keys equal nothing but
+ * themselves; these stand by address in a table of their own, so that no method is called and no object is made.
+ */
+#include "keyed/keyed_loop.h"
+
+static ID id_hash, id_eql_p;
+
+/* Whether the key equals nothing but itself: then no method has to be called to find it. */
+static bool by_identity(VALUE key) {
+  if (RB_SPECIAL_CONST_P(key)) return !RB_FLOAT_TYPE_P(key);
+  if (RB_BUILTIN_TYPE(key) == T_SYMBOL) return true;
+  if (RB_BUILTIN_TYPE(key) != T_OBJECT && RB_BUILTIN_TYPE(key) != T_FILE) return false;
+  VALUE class = CLASS_OF(key);
+  return rb_method_basic_definition_p(class, id_hash) && rb_method_basic_definition_p(class, id_eql_p);
+}
+
+struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key) {
+  if (by_identity(key)) {
+    st_data_t value;
+    return st_lookup(keyed->identity, (st_data_t)key, &value) ? (struct gyre_keyed_watch *)value : NULL;
+  }
+  VALUE value = rb_hash_lookup2(keyed->equality, key, Qfalse);
+  return value == Qfalse ? NULL : (struct gyre_keyed_watch *)(value & ~(VALUE)1);
+}
+
+/* In the Hash the address stands as an Integer: structures are aligned, so its last bit is free for the tag. */
+static VALUE in_hash(struct gyre_keyed_watch *watch) { return (VALUE)watch | RUBY_FIXNUM_FLAG; }
+
+void gyre_keyed_insert(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch) {
+  watch->identity = by_identity(key);
+  if (watch->identity) {
+    st_insert(keyed->identity, (st_data_t)key, (st_data_t)watch);
+  } else {
+    rb_hash_aset(keyed->equality, key, in_hash(watch));
+  }
+}
+
+static int delete_value(VALUE key, VALUE value, VALUE wanted) { return value == wanted ? ST_DELETE : ST_CONTINUE; }
+
+void gyre_keyed_delete(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch) {
+  st_data_t identity = (st_data_t)key;
+  if (watch->identity) {
+    st_delete(keyed->identity, &identity, NULL);
+  } else if (rb_hash_lookup2(keyed->equality, key, Qfalse) == in_hash(watch)) {
+    rb_hash_delete(keyed->equality, key);
+  } else { /* the key was changed meanwhile */
+    rb_hash_foreach(keyed->equality, delete_value, in_hash(watch));
+  }
+}
+
+void gyre_init_keyed_keys(void) {
+  id_hash = rb_intern("hash");
+  id_eql_p = rb_intern("eql?");
+}

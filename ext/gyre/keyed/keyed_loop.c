@@ -1,0 +1,490 @@
+/*
+ * Gyre::Loop::NativeKeyed: the object, its queue of events, and how it waits (see keyed_loop.h). The contract stands in
+ * test/contracts/loop_contract.rb; lib/gyre/loop/portable_keyed.rb is its twin in Ruby.
+ */
+#include "feature.h"
+
+#include "gyre.h"
+#include "keyed/keyed_loop.h"
+
+#include <pthread.h>
+#include <ruby/fiber/scheduler.h>
+#include <stdlib.h>
+
+static ID id_event, id_stop;
+static VALUE thread_error;
+
+/* How many forks lie between this process and the one that loaded the extension. */
+static unsigned forks;
+
+static void count_fork(void) { forks++; }
+
+/* --- the object --- */
+
+static void keyed_mark(void *opaque) {
+  struct gyre_keyed *keyed = opaque;
+  rb_gc_mark(keyed->self); /* pinned: C keeps its address */
+  rb_gc_mark(keyed->backend);
+  rb_gc_mark(keyed->thread);
+  if (keyed->scheduler) rb_gc_mark(keyed->scheduler->self);
+  for (size_t i = 0; i < keyed->count; i++) {
+    struct gyre_keyed_event *event = &keyed->events[(keyed->first + i) & (keyed->capacity - 1)];
+    rb_gc_mark(event->key);
+    rb_gc_mark(event->helper);
+  }
+  gyre_keyed_watches_mark(keyed);
+}
+
+/* The scheduler may be gone already: nothing of its loop is touched. */
+static void keyed_free(void *opaque) {
+  struct gyre_keyed *keyed = opaque;
+  gyre_loop_close(&keyed->own);
+  gyre_keyed_watches_free(keyed);
+  free(keyed->events);
+  xfree(keyed);
+}
+
+static size_t keyed_size(const void *opaque) {
+  const struct gyre_keyed *keyed = opaque;
+  return sizeof(*keyed) + keyed->capacity * sizeof(struct gyre_keyed_event) +
+         (keyed->watch_count + keyed->free_count) * sizeof(struct gyre_keyed_watch) +
+         (size_t)keyed->own.descriptor_capacity * sizeof(struct gyre_descriptor) +
+         keyed->own.timers.capacity * sizeof(struct gyre_timers_entry);
+}
+
+static const rb_data_type_t keyed_type = {
+    .wrap_struct_name = "Gyre::Loop::NativeKeyed",
+    .function = {.dmark = keyed_mark, .dfree = keyed_free, .dsize = keyed_size},
+    /* Not write-barrier protected: keys come and go with every event. */
+};
+
+struct gyre_keyed *gyre_keyed_get(VALUE self) {
+  struct gyre_keyed *keyed;
+  TypedData_Get_Struct(self, struct gyre_keyed, &keyed_type, keyed);
+  return keyed;
+}
+
+static void mark_client(struct gyre_client *client) {
+  rb_gc_mark(GYRE_CONTAINER(client, struct gyre_keyed, client)->self);
+}
+
+static void leave_scheduler(struct gyre_keyed *keyed) {
+  gyre_list_remove(&keyed->client.node);
+  keyed->scheduler = NULL;
+  keyed->loop = NULL;
+  if (keyed->depth == 0) keyed->thread = Qnil;
+}
+
+/* The scheduler closes; the watches go on where the loop is used next. Fibers that wait still never go on. */
+static void closing(struct gyre_client *client) {
+  struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
+  while (!gyre_list_empty(&keyed->waiters)) gyre_list_remove(keyed->waiters.next);
+  keyed->depth = 0;
+  gyre_keyed_detach(keyed);
+  leave_scheduler(keyed);
+}
+
+static void drop_events(struct gyre_keyed *keyed) {
+  for (; keyed->count > 0; keyed->count--) {
+    struct gyre_keyed_watch *watch = keyed->events[(keyed->first + keyed->count - 1) & (keyed->capacity - 1)].watch;
+    if (!watch) continue;
+    watch->queued = false;
+    if (watch->state == GYRE_KEYED_FREE) gyre_keyed_recycle(keyed, watch);
+  }
+}
+
+/* In a forked child: nothing is watched, nothing is queued. Helpers come last: one that raises is repeated by the next call. */
+static void forked(struct gyre_client *client) {
+  struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
+  if (keyed->scheduler) leave_scheduler(keyed);
+  keyed->loop = NULL;
+  int error = keyed->own.backend_state ? gyre_loop_reopen(&keyed->own) : 0;
+  if (error < 0) rb_syserr_fail(-error, "open the event loop after fork");
+  drop_events(keyed);
+  keyed->sweep.place = 0;
+  keyed->stopped = keyed->signalled = keyed->sweep_due = false;
+  if (keyed->thread != rb_thread_current()) { /* it is in the parent only */
+    keyed->thread = Qnil;
+    keyed->depth = 0;
+  }
+  gyre_list_init(&keyed->waiters);
+  gyre_keyed_clear(keyed);
+  keyed->forks = forks;
+}
+
+/* The process was replaced by a daemon: what is watched and queued stays. */
+static void moved(struct gyre_client *client) {
+  struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
+  int error = keyed->own.backend_state ? gyre_loop_move(&keyed->own) : 0;
+  if (error < 0) rb_syserr_fail(-error, "open the event loop of the daemon");
+  keyed->forks = forks;
+}
+
+static VALUE keyed_allocate(VALUE class) {
+  struct gyre_keyed *keyed;
+  VALUE self = TypedData_Make_Struct(class, struct gyre_keyed, &keyed_type, keyed);
+  keyed->self = self;
+  keyed->backend = keyed->thread = keyed->equality = Qnil;
+  keyed->forks = forks;
+  keyed->client = (struct gyre_client){.mark = mark_client, .closing = closing, .forked = forked, .moved = moved};
+  gyre_list_init(&keyed->client.node);
+  gyre_list_init(&keyed->waiters);
+  gyre_list_init(&keyed->own.unverified);
+  gyre_keyed_watches_init(keyed);
+  keyed->closed = true;
+  return self;
+}
+
+/* --- which loop --- */
+
+/* The scheduler of this thread, or NULL. */
+static struct gyre_scheduler *present_scheduler(void) {
+  VALUE scheduler = rb_fiber_scheduler_get();
+  if (NIL_P(scheduler)) return NULL;
+  if (!RTEST(rb_obj_is_kind_of(scheduler, gyre_cNativeScheduler))) {
+    if (!RTEST(rb_obj_is_kind_of(scheduler, gyre_cScheduler)))
+      return NULL; /* another one's: it sees this as a blocking call */
+    rb_raise(rb_eRuntimeError,
+             "this loop is native, and the scheduler of its thread is portable: make the loop in that thread");
+  }
+  return gyre_scheduler_get(scheduler)->closed ? NULL : gyre_scheduler_get(scheduler);
+}
+
+static void check_thread(struct gyre_keyed *keyed) {
+  if (NIL_P(keyed->thread) || keyed->thread == rb_thread_current()) return;
+  rb_raise(thread_error,
+           "the loop is used by another thread, %+" PRIsVALUE ": only emit, signal and stop may be called here",
+           keyed->thread);
+}
+
+static void check_fork(struct gyre_keyed *keyed) {
+  if (keyed->forks != forks) forked(&keyed->client);
+}
+
+static void check_open(struct gyre_keyed *keyed) {
+  if (keyed->closed) rb_raise(rb_eRuntimeError, "the loop is closed");
+  check_fork(keyed);
+}
+
+void gyre_keyed_settle(struct gyre_keyed *keyed) {
+  check_open(keyed);
+  check_thread(keyed);
+  struct gyre_scheduler *scheduler = present_scheduler();
+  if (keyed->loop && keyed->scheduler == scheduler) return;
+
+  if (!scheduler && !keyed->own.backend_state) gyre_loop_open_on(&keyed->own, keyed->backend);
+  if (keyed->loop) gyre_keyed_detach(keyed);
+  if (keyed->scheduler) leave_scheduler(keyed);
+  keyed->scheduler = scheduler;
+  if (scheduler) {
+    keyed->loop = &scheduler->loop;
+    keyed->thread = rb_thread_current();
+    gyre_list_append(&scheduler->clients, &keyed->client.node);
+  } else {
+    keyed->loop = &keyed->own;
+  }
+  gyre_keyed_attach(keyed);
+}
+
+void gyre_keyed_unsettle(struct gyre_keyed *keyed) {
+  if (!keyed->scheduler || keyed->depth > 0 || keyed->watch_count > 0) return;
+  gyre_keyed_detach(keyed);
+  leave_scheduler(keyed);
+}
+
+/* --- the queue --- */
+
+void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more) {
+  size_t needed = keyed->count + keyed->watch_count + more;
+  if (needed <= keyed->capacity) return;
+  size_t capacity = keyed->capacity ? keyed->capacity : 64;
+  while (capacity < needed) {
+    if (capacity > SIZE_MAX / 2 / sizeof(struct gyre_keyed_event)) rb_memerror();
+    capacity *= 2;
+  }
+  struct gyre_keyed_event *events = malloc(capacity * sizeof(*events));
+  if (!events) rb_memerror();
+  for (size_t i = 0; i < keyed->count; i++) events[i] = keyed->events[(keyed->first + i) & (keyed->capacity - 1)];
+  free(keyed->events);
+  keyed->events = events;
+  keyed->first = 0;
+  keyed->capacity = capacity;
+}
+
+void gyre_keyed_push(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *watch) {
+  keyed->events[(keyed->first + keyed->count++) & (keyed->capacity - 1)] =
+      (struct gyre_keyed_event){key, helper, watch};
+  gyre_keyed_wake(keyed);
+}
+
+/* Takes the first event off the queue. Its key, or Qundef when its helper says that there is nothing to tell. */
+static VALUE take(struct gyre_keyed *keyed) {
+  struct gyre_keyed_event event = keyed->events[keyed->first];
+  keyed->first = (keyed->first + 1) & (keyed->capacity - 1);
+  keyed->count--;
+  keyed->active_since_sweep = true;
+  if (event.watch) {
+    event.watch->queued = false;
+    if (event.watch->state == GYRE_KEYED_FREE) gyre_keyed_recycle(keyed, event.watch);
+  }
+  return NIL_P(event.helper) || RTEST(rb_funcall(event.helper, id_event, 0)) ? event.key : Qundef;
+}
+
+/* --- waiting --- */
+
+struct waiter {
+  struct gyre_list node;
+  struct gyre_wait wait;
+};
+
+/* With the GVL, from any thread. */
+void gyre_keyed_wake(struct gyre_keyed *keyed) {
+  if (keyed->own.waiting) gyre_loop_wake(&keyed->own);
+  for (struct gyre_list *node = keyed->waiters.next; node != &keyed->waiters; node = node->next) {
+    struct waiter *waiter = GYRE_CONTAINER(node, struct waiter, node);
+    gyre_wake(waiter->wait.scheduler, &waiter->wait.parked);
+  }
+}
+
+static VALUE waiter_ensure(VALUE argument) {
+  struct waiter *waiter = (struct waiter *)argument;
+  gyre_list_remove(&waiter->node);
+  gyre_wait_end(&waiter->wait);
+  return Qnil;
+}
+
+static VALUE waiter_body(VALUE argument) { return gyre_wait_body((VALUE) & ((struct waiter *)argument)->wait); }
+
+static void park(struct gyre_keyed *keyed) {
+  struct waiter waiter;
+  gyre_wait_begin(keyed->scheduler, &waiter.wait, keyed->self);
+  gyre_list_append(&keyed->waiters, &waiter.node);
+  rb_ensure(waiter_body, (VALUE)&waiter, waiter_ensure, (VALUE)&waiter);
+}
+
+static void ask(struct gyre_keyed *keyed, bool wait) {
+  keyed->polled_ns = gyre_timers_coarse_now();
+  if (!keyed->scheduler) {
+    gyre_loop_poll(keyed->loop, wait);
+  } else if (wait) {
+    park(keyed);
+  } else {
+    gyre_yield(keyed->scheduler);
+  }
+}
+
+/* Waits until there may be something in the queue. */
+static void wait_for_events(struct gyre_keyed *keyed) {
+  gyre_keyed_settle(keyed);
+  gyre_keyed_prepare(keyed);
+  if (keyed->count > 0 || keyed->stopped || keyed->signalled) return;
+  bool always = !gyre_list_empty(&keyed->always);
+  ask(keyed, !always);
+  if (always) gyre_keyed_queue_always(keyed);
+}
+
+/* A queue that is never empty must not keep the kernel's news away. */
+static void look_now_and_then(struct gyre_keyed *keyed) {
+  if (gyre_timers_coarse_now() == keyed->polled_ns) return;
+  gyre_keyed_settle(keyed);
+  gyre_keyed_prepare(keyed);
+  if (!keyed->closed) ask(keyed, false); /* a helper may have closed it */
+}
+
+static void enter(struct gyre_keyed *keyed) {
+  gyre_keyed_settle(keyed);
+  if (keyed->depth++ == 0) keyed->thread = rb_thread_current();
+}
+
+static VALUE leave(VALUE self) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  if (keyed->depth > 0 && --keyed->depth == 0 && !keyed->scheduler) keyed->thread = Qnil;
+  if (keyed->depth == 0) gyre_keyed_unsettle(keyed);
+  return Qnil;
+}
+
+static VALUE each_body(VALUE self) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  for (;;) {
+    if (keyed->count == 0) {
+      if (keyed->stopped) break;
+      wait_for_events(keyed);
+      keyed->signalled = false;
+    } else {
+      look_now_and_then(keyed);
+    }
+    for (size_t batch = keyed->count; batch > 0 && keyed->count > 0; batch--) {
+      VALUE key = take(keyed);
+      if (key != Qundef) rb_yield(key);
+    }
+    if (keyed->stopped) break;
+  }
+  keyed->stopped = false;
+  return self;
+}
+
+/*
+ * Yields each event's key, in order, until {#stop}: then what is in the queue still is yielded, and it returns. Waits when there
+ * is nothing, also if nothing is watched. What a `break` or an exception leaves in the queue comes first next time.
+ *
+ * @yieldparam key [Object]
+ * @return [self]
+ * @raise [IOError] when an io that is watched was closed; names the key, whose watch is over
+ * @raise [ThreadError] when another thread uses the loop
+ */
+static VALUE keyed_each(VALUE self) {
+  rb_need_block();
+  enter(gyre_keyed_get(self));
+  return rb_ensure(each_body, self, leave, self);
+}
+
+static VALUE next_event_body(VALUE self) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  for (;;) {
+    if (keyed->count > 0) {
+      look_now_and_then(keyed);
+      VALUE key = keyed->count > 0 ? take(keyed) : Qundef;
+      if (key != Qundef) return key;
+    } else if (keyed->stopped || keyed->signalled) {
+      if (!keyed->stopped) keyed->signalled = false;
+      keyed->stopped = false;
+      return Qnil;
+    } else {
+      wait_for_events(keyed);
+    }
+  }
+}
+
+/*
+ * The next event's key; waits for it.
+ *
+ * @return [Object, nil] nil after {#signal} and {#stop}, when no event is queued
+ * @raise as {#each}
+ */
+static VALUE keyed_next_event(VALUE self) {
+  enter(gyre_keyed_get(self));
+  return rb_ensure(next_event_body, self, leave, self);
+}
+
+/* --- from outside --- */
+
+/*
+ * Ends {#each} after the present batch of events, or the next {#each} if there is none now. From any thread and from a trap handler.
+ *
+ * @return [self]
+ */
+static VALUE keyed_stop(VALUE self) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  if (keyed->closed) return self;
+  check_fork(keyed);
+  keyed->stopped = true;
+  gyre_keyed_wake(keyed);
+  return self;
+}
+
+/*
+ * Ends the wait of a {#next_event}, now or next time: it returns nil. From any thread and from a trap handler.
+ *
+ * @return [self]
+ */
+static VALUE keyed_signal(VALUE self) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  if (keyed->closed) return self;
+  check_fork(keyed);
+  keyed->signalled = true;
+  gyre_keyed_wake(keyed);
+  return self;
+}
+
+/*
+ * Queues an event. From any thread and from a trap handler.
+ *
+ * @param key [Object] whatever shall be yielded; :stop does what {#stop} does
+ * @return the key
+ */
+static VALUE keyed_emit(VALUE self, VALUE key) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  if (key == ID2SYM(id_stop)) {
+    keyed_stop(self);
+  } else if (!keyed->closed) {
+    check_fork(keyed);
+    gyre_keyed_reserve(keyed, 1);
+    gyre_keyed_push(keyed, key, Qnil, NULL);
+  }
+  return key;
+}
+
+/*
+ * Ends all watches and gives the loop's own descriptors back.
+ *
+ * @return [nil]
+ * @raise [ThreadError] when another thread uses the loop
+ */
+static VALUE keyed_close(VALUE self) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  if (keyed->closed) return Qnil;
+  check_open(keyed);
+  check_thread(keyed);
+  gyre_keyed_detach(keyed);
+  drop_events(keyed);
+  gyre_keyed_clear(keyed);
+  if (keyed->scheduler) leave_scheduler(keyed);
+  keyed->closed = keyed->stopped = true; /* an `each` around it ends */
+  keyed->loop = NULL;
+  gyre_loop_close(&keyed->own);
+  gyre_keyed_wake(keyed);
+  return Qnil;
+}
+
+static VALUE keyed_closed_p(VALUE self) { return gyre_keyed_get(self)->closed ? Qtrue : Qfalse; }
+
+/*
+ * @return [String, nil] the backend that it works on at present
+ */
+static VALUE keyed_backend(VALUE self) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  struct gyre_scheduler *scheduler = keyed->loop ? NULL : present_scheduler();
+  struct gyre_loop *loop = keyed->loop ? keyed->loop : scheduler ? &scheduler->loop : &keyed->own;
+  return loop->backend ? rb_str_new_cstr(loop->backend->name) : Qnil;
+}
+
+/*
+ * @param backend [String, Symbol, nil] for the loop of its own; nil takes the first that opens
+ * @raise [ArgumentError, RuntimeError, SystemCallError] as Gyre::Loop.on_backend
+ */
+static VALUE keyed_initialize(int argc, VALUE *argv, VALUE self) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  rb_scan_args(argc, argv, "01", &keyed->backend);
+  if (!NIL_P(keyed->equality)) rb_raise(rb_eRuntimeError, "initialized twice");
+  keyed->equality = rb_hash_new();
+  keyed->identity = st_init_numtable();
+  keyed->closed = false;
+  if (!present_scheduler()) gyre_loop_open_on(&keyed->own, keyed->backend);
+  return self;
+}
+
+void gyre_init_keyed_loop(void) {
+  id_event = rb_intern("event");
+  id_stop = rb_intern("stop");
+  thread_error = rb_path2class("ThreadError");
+  rb_gc_register_mark_object(thread_error);
+  pthread_atfork(NULL, NULL, count_fork);
+
+  VALUE loop = rb_define_class_under(gyre_mGyre, "Loop", rb_cObject);
+  VALUE class = rb_define_class_under(loop, "NativeKeyed", loop);
+  rb_gc_register_mark_object(class);
+  rb_define_alloc_func(class, keyed_allocate);
+  rb_define_method(class, "initialize", keyed_initialize, -1);
+  rb_define_method(class, "each", keyed_each, 0);
+  rb_define_method(class, "next_event", keyed_next_event, 0);
+  rb_define_method(class, "emit", keyed_emit, 1);
+  rb_define_method(class, "signal", keyed_signal, 0);
+  rb_define_method(class, "stop", keyed_stop, 0);
+  rb_define_method(class, "close", keyed_close, 0);
+  rb_define_method(class, "closed?", keyed_closed_p, 0);
+  rb_define_method(class, "backend", keyed_backend, 0);
+  gyre_init_keyed_keys();
+  gyre_init_keyed_watch();
+  gyre_init_keyed_requests(class);
+  gyre_init_keyed_helper(class);
+}

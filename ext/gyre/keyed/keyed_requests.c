@@ -1,0 +1,173 @@
+/*
+ * The methods by which a program tells a keyed loop what to watch: they take the arguments apart, by position as Ever has them
+ * and by keyword. What a watch is and does stands in keyed_watch.c.
+ */
+#include "feature.h"
+
+#include "keyed/keyed_loop.h"
+
+#include <ruby/io.h>
+
+static ID id_interval, id_io, options[4];
+
+/* What was asked for by position and by keyword. */
+struct request {
+  VALUE key, object;
+  unsigned interest;
+  bool oneshot;
+};
+
+static struct request parse(int argc, VALUE *argv) {
+  struct request request;
+  VALUE read_write, oneshot, keywords, values[3] = {Qundef, Qundef, Qundef};
+  rb_scan_args(argc, argv, "22:", &request.key, &request.object, &read_write, &oneshot, &keywords);
+  if (!NIL_P(keywords)) {
+    rb_get_kwargs(keywords, options, 0, 3, values);
+    if (values[1] != Qundef) read_write = values[1];
+    if (values[2] != Qundef) oneshot = values[2];
+  }
+  bool write = RTEST(read_write), read = values[0] == Qundef ? !write : RTEST(values[0]);
+  if (!read && !write) rb_raise(rb_eArgError, "watch %+" PRIsVALUE " for what? neither read nor write", request.key);
+  request.interest = (read ? GYRE_READABLE : 0) | (write ? GYRE_WRITABLE : 0);
+  request.oneshot = RTEST(oneshot);
+  return request;
+}
+
+static int descriptor_of(VALUE io, VALUE key) {
+  if (gyre_keyed_io_closed(io)) rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its io is closed", key);
+  return rb_io_descriptor(io);
+}
+
+/*
+ * @overload watch_io(key, io, read_write = false, oneshot = false, read: !write, write: false, oneshot: false)
+ *   Queues the key while the io is ready: again and again until it is read empty (or full), or once.
+ *   @param key [Object] not in use at present
+ *   @param io [IO, #to_io]
+ *   @param read_write [Boolean] true: to be written to; false: to be read from. Both by keywords, read: true, write: true
+ *   @param oneshot [Boolean] true: the watch ends with its event, before that is delivered
+ *   @return [self]
+ *   @raise [RuntimeError] when the key is in use
+ *   @raise [IOError] when the io is closed; names the key
+ *   @raise [ThreadError] when another thread uses the loop
+ */
+static VALUE keyed_watch_io(int argc, VALUE *argv, VALUE self) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  struct request request = parse(argc, argv);
+  VALUE io = rb_io_get_io(request.object);
+  int fd = descriptor_of(io, request.key);
+  gyre_keyed_watch_descriptor(keyed, request.key, io, fd, request.interest, request.oneshot, Qnil);
+  RB_GC_GUARD(io);
+  return self;
+}
+
+/*
+ * @overload watch_fd(key, fd, read_write = false, oneshot = false, read: !write, write: false, oneshot: false)
+ *   As {#watch_io}, for the number of a descriptor. It has to be given to {#unwatch} before it is closed.
+ *   @param fd [Integer]
+ *   @return [self]
+ *   @raise [SystemCallError] when it cannot be watched; names the key
+ */
+static VALUE keyed_watch_fd(int argc, VALUE *argv, VALUE self) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  struct request request = parse(argc, argv);
+  int fd = NUM2INT(request.object);
+  gyre_keyed_watch_descriptor(keyed, request.key, Qnil, fd, request.interest, request.oneshot, Qnil);
+  return self;
+}
+
+/*
+ * @overload watch_timer(key, duration, interval = 0, interval: 0)
+ *   Queues the key when the time has come. A recurring timer that is late, because the program was busy, comes once for all that it missed.
+ *   @param duration [Numeric] seconds until the first time
+ *   @param interval [Numeric, nil] seconds between the following times; 0 or nil: only once
+ *   @return [self]
+ *   @raise [RuntimeError] when the key is in use
+ */
+static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
+  VALUE key, duration, interval, keywords, value = Qundef;
+  rb_scan_args(argc, argv, "21:", &key, &duration, &interval, &keywords);
+  if (!NIL_P(keywords)) rb_get_kwargs(keywords, &options[3], 0, 1, &value);
+  if (NIL_P(duration)) rb_raise(rb_eTypeError, "watch %+" PRIsVALUE ": no time was given", key);
+  gyre_keyed_watch_time(gyre_keyed_get(self), key, Qnil, gyre_duration_ns(duration),
+                        gyre_duration_ns(value == Qundef ? interval : value));
+  return self;
+}
+
+/*
+ * For watch_process, watch_file and watch_signal: a key whose events a helper makes, or filters.
+ *
+ * @param helper [#io, #interval, #event, #cancel] io: what to watch, or nil; interval: seconds between events, or nil; event:
+ *   called when one is taken, true if it is to be told; cancel: called when the watch is over
+ * @return [self]
+ */
+static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE oneshot) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  VALUE io = rb_funcall(helper, id_io, 0);
+  int64_t interval_ns = gyre_duration_ns(rb_funcall(helper, id_interval, 0));
+  if (!NIL_P(io)) {
+    gyre_keyed_watch_descriptor(keyed, key, io, descriptor_of(io, key), GYRE_READABLE, RTEST(oneshot), helper);
+  } else if (interval_ns > 0) {
+    gyre_keyed_watch_time(keyed, key, helper, interval_ns, interval_ns);
+  } else {
+    gyre_keyed_watch_key(keyed, key, helper);
+  }
+  return self;
+}
+
+/*
+ * Ends the watch of a key. An event of it that is queued already is delivered still.
+ *
+ * @param key [Object] harmless if nothing is watched under it
+ * @return [self]
+ * @raise [ThreadError] when another thread uses the loop
+ */
+static VALUE keyed_unwatch(VALUE self, VALUE key) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  gyre_keyed_settle(keyed);
+  struct gyre_keyed_watch *watch = gyre_keyed_find(keyed, key);
+  if (watch && watch->state != GYRE_KEYED_RESTING) gyre_keyed_release(keyed, watch);
+  gyre_keyed_unsettle(keyed);
+  return self;
+}
+
+/*
+ * @return [Boolean] whether something is watched under the key
+ */
+static VALUE keyed_watching_p(VALUE self, VALUE key) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  if (keyed->closed) return Qfalse;
+  gyre_keyed_settle(keyed);
+  struct gyre_keyed_watch *watch = gyre_keyed_find(keyed, key);
+  gyre_keyed_unsettle(keyed);
+  return watch && watch->state != GYRE_KEYED_RESTING ? Qtrue : Qfalse;
+}
+
+/*
+ * What the loop has done and holds, as {Scheduler#stats} says it. On a scheduler's loop the figures are that one's.
+ *
+ * @return [Hash{Symbol => Integer, Float}]
+ * @raise [RuntimeError] when the loop is closed
+ */
+static VALUE keyed_stats(VALUE self) {
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  gyre_keyed_settle(keyed);
+  VALUE stats = gyre_stats(keyed->loop, keyed->loop == &keyed->own ? NULL : keyed->scheduler);
+  gyre_keyed_unsettle(keyed);
+  return stats;
+}
+
+void gyre_init_keyed_requests(VALUE class) {
+  id_interval = rb_intern("interval");
+  id_io = rb_intern("io");
+  options[0] = rb_intern("read");
+  options[1] = rb_intern("write");
+  options[2] = rb_intern("oneshot");
+  options[3] = rb_intern("interval");
+  rb_define_method(class, "watch_io", keyed_watch_io, -1);
+  rb_define_method(class, "watch_fd", keyed_watch_fd, -1);
+  rb_define_method(class, "watch_timer", keyed_watch_timer, -1);
+  rb_define_private_method(class, "watch_helper", keyed_watch_helper, 3);
+  rb_define_method(class, "unwatch", keyed_unwatch, 1);
+  rb_define_method(class, "watching?", keyed_watching_p, 1);
+  rb_define_method(class, "stats", keyed_stats, 0);
+}

@@ -1,0 +1,408 @@
+/*
+ * What a keyed loop watches: keys, descriptors, timers, and what helpers in Ruby hold (see keyed_loop.h for the states). A watch
+ * is one structure from a pool; arming and cancelling a timer allocates no Ruby object.
+ *
+ * What the loop calls (on_ready, on_time) touches no table and no Ruby code: a key's `hash` and `eql?` may do anything.
+ */
+#include "feature.h"
+
+#include "keyed/keyed_loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ruby/io.h>
+#include <stdlib.h>
+
+#define SWEEP_NS                                                                                                       \
+  INT64_C(100000000)    /* how often it is asked whether something watched was closed, while things happen */
+#define FREE_LIMIT 4096 /* structures kept for reuse */
+
+static ID id_cancel;
+
+static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
+static void on_time(struct gyre_timer *timer, void *context);
+static void on_sweep(struct gyre_timer *timer, void *context);
+
+void gyre_keyed_watches_init(struct gyre_keyed *keyed) {
+  struct gyre_list *lists[] = {&keyed->active, &keyed->timed,  &keyed->paused, &keyed->resting,
+                               &keyed->always, &keyed->failed, &keyed->free};
+  for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) gyre_list_init(lists[i]);
+  keyed->sweep.fire = on_sweep;
+}
+
+static struct gyre_keyed_watch *of_node(struct gyre_list *node) {
+  return GYRE_CONTAINER(node, struct gyre_keyed_watch, node);
+}
+
+/* The present one may be removed. */
+#define EACH(variable, list)                                                                                           \
+  for (struct gyre_keyed_watch *variable = of_node((list)->next), *following;                                          \
+       following = of_node(variable->node.next), &variable->node != (list); variable = following)
+
+static void mark_list(struct gyre_list *list) {
+  EACH(watch, list) {
+    rb_gc_mark(watch->key);
+    rb_gc_mark(watch->io);
+    rb_gc_mark(watch->helper);
+  }
+}
+
+void gyre_keyed_watches_mark(struct gyre_keyed *keyed) {
+  rb_gc_mark(keyed->equality);
+  mark_list(&keyed->active);
+  mark_list(&keyed->timed);
+  mark_list(&keyed->paused);
+  mark_list(&keyed->resting);
+  mark_list(&keyed->always);
+  mark_list(&keyed->failed);
+}
+
+bool gyre_keyed_io_closed(VALUE io) {
+#ifdef GYRE_HAVE_IO_CLOSED_P
+  return RTEST(rb_io_closed_p(io));
+#else
+  return !RFILE(io)->fptr || RFILE(io)->fptr->fd < 0;
+#endif
+}
+
+static void free_list(struct gyre_list *list) {
+  while (!gyre_list_empty(list)) {
+    struct gyre_keyed_watch *watch = of_node(list->next);
+    gyre_list_remove(&watch->node);
+    free(watch);
+  }
+}
+
+void gyre_keyed_watches_free(struct gyre_keyed *keyed) {
+  for (size_t i = 0; i < keyed->count; i++) {
+    struct gyre_keyed_watch *watch = keyed->events[(keyed->first + i) & (keyed->capacity - 1)].watch;
+    if (watch && watch->state == GYRE_KEYED_FREE) free(watch);
+  }
+  free_list(&keyed->active);
+  free_list(&keyed->timed);
+  free_list(&keyed->paused);
+  free_list(&keyed->resting);
+  free_list(&keyed->always);
+  free_list(&keyed->failed);
+  free_list(&keyed->free);
+  if (keyed->identity) st_free_table(keyed->identity);
+}
+
+/* --- the life of a watch --- */
+
+static void move(struct gyre_keyed_watch *watch, int state, struct gyre_list *list) {
+  gyre_list_remove(&watch->node);
+  gyre_list_append(list, &watch->node);
+  watch->state = state;
+}
+
+void gyre_keyed_recycle(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
+  if (keyed->free_count >= FREE_LIMIT) {
+    free(watch);
+  } else {
+    gyre_list_prepend(&keyed->free, &watch->node);
+    keyed->free_count++;
+  }
+}
+
+/* Ends the loop's part of it; a level-triggered registration without a watch must not stand. */
+static void stop_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
+  if (!keyed->loop) return;
+  gyre_timers_cancel(&keyed->loop->timers, &watch->timer);
+  int fd = watch->watch.fd;
+  if (fd < 0) return;
+  gyre_loop_unwatch(keyed->loop, &watch->watch);
+  struct gyre_descriptor *descriptor = &keyed->loop->descriptors[fd];
+  if (!descriptor->first && descriptor->registered & GYRE_LEVEL) gyre_loop_forget(keyed->loop, fd);
+}
+
+void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
+  VALUE key = watch->key, helper = watch->helper;
+  if (watch->state == GYRE_KEYED_FREE || watch->state == GYRE_KEYED_ENDING)
+    return; /* the key's own methods came here first */
+  stop_watching(keyed, watch);
+  gyre_list_remove(&watch->node);
+  watch->state = GYRE_KEYED_ENDING;
+  keyed->watch_count--;
+  gyre_keyed_delete(keyed, key, watch);
+  watch->state = GYRE_KEYED_FREE;
+  watch->key = watch->io = watch->helper = Qnil;
+  if (!watch->queued) gyre_keyed_recycle(keyed, watch);
+  if (!NIL_P(helper)) rb_funcall(helper, id_cancel, 0);
+  RB_GC_GUARD(key);
+}
+
+void gyre_keyed_clear(struct gyre_keyed *keyed) {
+  struct gyre_list *lists[] = {&keyed->active,  &keyed->timed,  &keyed->paused,
+                               &keyed->resting, &keyed->always, &keyed->failed};
+  for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
+    EACH(watch, lists[i]) {
+      if (!keyed->loop) watch->watch.fd = -1, watch->timer.place = 0;
+    }
+    while (!gyre_list_empty(lists[i])) gyre_keyed_release(keyed, of_node(lists[i]->next));
+  }
+}
+
+static void fail(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
+  stop_watching(keyed, watch);
+  move(watch, GYRE_KEYED_FAILED, &keyed->failed);
+}
+
+/* Has the loop watch. -errno when it does not; -EPERM has been dealt with. */
+static int begin_watching(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
+  int error = gyre_loop_watch(keyed->loop, &watch->watch, watch->fd, watch->interest | GYRE_LEVEL);
+  if (error == -EPERM) { /* always ready, as a regular file is */
+    move(watch, GYRE_KEYED_ALWAYS, &keyed->always);
+    return 0;
+  }
+  if (error == 0) move(watch, GYRE_KEYED_ACTIVE, &keyed->active);
+  return error;
+}
+
+void gyre_keyed_detach(struct gyre_keyed *keyed) {
+  EACH(watch, &keyed->active) stop_watching(keyed, watch);
+  EACH(watch, &keyed->resting) stop_watching(keyed, watch);
+  EACH(watch, &keyed->timed) stop_watching(keyed, watch);
+  if (keyed->loop) gyre_timers_cancel(&keyed->loop->timers, &keyed->sweep);
+}
+
+void gyre_keyed_attach(struct gyre_keyed *keyed) {
+  struct gyre_list waiting = keyed->active;
+  if (!gyre_list_empty(&keyed->active)) {
+    waiting.next->previous = waiting.previous->next = &waiting;
+    gyre_list_init(&keyed->active);
+    while (!gyre_list_empty(&waiting)) {
+      struct gyre_keyed_watch *watch = of_node(waiting.next);
+      if (begin_watching(keyed, watch) < 0) fail(keyed, watch);
+    }
+  }
+  EACH(watch, &keyed->timed) {
+    if (watch->timed && gyre_timers_arm(&keyed->loop->timers, &watch->timer, watch->timer.when_ns) < 0) rb_memerror();
+  }
+}
+
+/* --- what happens --- */
+
+/* It has fired once and is over for the program. */
+static void fire_last(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
+  move(watch, GYRE_KEYED_RESTING, &keyed->resting);
+  gyre_keyed_push(keyed, watch->key, watch->helper, NULL);
+}
+
+static void fire(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
+  watch->queued = true;
+  gyre_keyed_push(keyed, watch->key, watch->helper, watch);
+}
+
+static void on_ready(struct gyre_loop *loop, struct gyre_watch *ready_watch, unsigned ready) {
+  struct gyre_keyed_watch *watch = GYRE_CONTAINER(ready_watch, struct gyre_keyed_watch, watch);
+  struct gyre_keyed *keyed = watch->keyed;
+  if (watch->state != GYRE_KEYED_ACTIVE) { /* rests, and was not watched again */
+    gyre_loop_unwatch(loop, ready_watch);
+  } else if (!NIL_P(watch->io) && gyre_keyed_io_closed(watch->io)) {
+    fail(keyed, watch);
+    gyre_keyed_wake(keyed);
+  } else if (watch->oneshot) {
+    fire_last(keyed, watch);
+  } else if (watch->queued) { /* the event is not taken yet: the loop must not spin */
+    gyre_loop_unwatch(loop, ready_watch);
+    move(watch, GYRE_KEYED_PAUSED, &keyed->paused);
+  } else {
+    fire(keyed, watch);
+  }
+}
+
+/* A timer that is late by more than its interval fires once, and goes on in its old rhythm. */
+static void on_time(struct gyre_timer *timer, void *context) {
+  struct gyre_keyed_watch *watch = GYRE_CONTAINER(timer, struct gyre_keyed_watch, timer);
+  struct gyre_loop *loop = context;
+  if (watch->interval_ns == 0) {
+    watch->timed = false;
+    fire_last(watch->keyed, watch);
+    return;
+  }
+  int64_t late_ns = loop->now_ns - timer->when_ns;
+  int64_t missed = late_ns > 0 ? late_ns / watch->interval_ns : 0;
+  (void)gyre_timers_arm(&loop->timers, timer,
+                        timer->when_ns + (missed + 1) * watch->interval_ns); /* in the place that it had */
+  if (!watch->queued) fire(watch->keyed, watch);
+}
+
+void gyre_keyed_queue_always(struct gyre_keyed *keyed) {
+  EACH(watch, &keyed->always) {
+    if (watch->oneshot) {
+      fire_last(keyed, watch);
+    } else if (!watch->queued) {
+      fire(keyed, watch);
+    }
+  }
+}
+
+/* --- before a wait --- */
+
+static void on_sweep(struct gyre_timer *timer, void *context) {
+  struct gyre_keyed *keyed = GYRE_CONTAINER(timer, struct gyre_keyed, sweep);
+  (void)context;
+  keyed->sweep_due = true;
+  gyre_keyed_wake(keyed);
+}
+
+bool gyre_keyed_watch_io_closed(struct gyre_watch *watch, VALUE io) {
+  if (watch->ready != on_ready) return false;
+  struct gyre_keyed_watch *keyed_watch = GYRE_CONTAINER(watch, struct gyre_keyed_watch, watch);
+  if (keyed_watch->io == io) {
+    keyed_watch->keyed->sweep_due = true;
+    gyre_keyed_wake(keyed_watch->keyed);
+  }
+  return true;
+}
+
+static bool is_closed(struct gyre_keyed_watch *watch) {
+  return NIL_P(watch->io) ? fcntl(watch->fd, F_GETFD) < 0 : gyre_keyed_io_closed(watch->io);
+}
+
+/* The close of an io is not reported here, and the kernel just drops the watch. The same holds for an io that was reopened
+ * before it was watched again. So both are looked for, after things have happened, at most every SWEEP_NS. */
+static void sweep(struct gyre_keyed *keyed) {
+  keyed->sweep_due = keyed->active_since_sweep = false;
+  EACH(watch, &keyed->active) {
+    if (is_closed(watch)) {
+      fail(keyed, watch);
+    } else if (watch->trusted) {
+      watch->trusted = false;
+      gyre_list_remove(&watch->watch.unverified);
+      gyre_list_append(&keyed->loop->unverified, &watch->watch.unverified);
+    }
+  }
+}
+
+static void raise_failure(struct gyre_keyed *keyed) {
+  struct gyre_keyed_watch *watch = of_node(keyed->failed.next);
+  VALUE key = watch->key;
+  const char *closed = NIL_P(watch->io) ? "descriptor" : "io";
+  gyre_keyed_release(keyed, watch);
+  if (keyed->loop) gyre_loop_hand_over(keyed->loop); /* its peer is to see the close, whenever the loop goes on */
+  /* At last, for the key's inspect may do anything, also unwatch it. */
+  rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its %s was closed; unwatch it before", key, closed);
+}
+
+void gyre_keyed_prepare(struct gyre_keyed *keyed) {
+  while (!gyre_list_empty(&keyed->resting)) gyre_keyed_release(keyed, of_node(keyed->resting.next));
+  EACH(watch, &keyed->paused) {
+    if (!watch->queued && begin_watching(keyed, watch) < 0) fail(keyed, watch);
+  }
+  if (keyed->sweep_due) sweep(keyed);
+  if (!gyre_list_empty(&keyed->failed)) raise_failure(keyed);
+  if (keyed->active_since_sweep && !gyre_timer_armed(&keyed->sweep) && !gyre_list_empty(&keyed->active)) {
+    (void)gyre_timers_arm(&keyed->loop->timers, &keyed->sweep, gyre_loop_now(keyed->loop) + SWEEP_NS);
+  }
+}
+
+/* --- watching --- */
+
+/* The key's methods, which may do anything, have closed the loop. */
+NORETURN(static void refuse_closed(void));
+static void refuse_closed(void) { rb_raise(rb_eRuntimeError, "the loop was closed by a method of the key"); }
+
+/* The watch that rests under the key, or NULL. Raises when one is at work. */
+static struct gyre_keyed_watch *resting(struct gyre_keyed *keyed, VALUE key) {
+  struct gyre_keyed_watch *watch = gyre_keyed_find(keyed, key);
+  if (!keyed->loop) refuse_closed();
+  if (watch && watch->state != GYRE_KEYED_RESTING) {
+    rb_raise(rb_eRuntimeError, "Duplicate event key detected, event key must be unique");
+  }
+  return watch;
+}
+
+/* A new watch under the key; it is active from now on. */
+static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *old) {
+  if (old) gyre_keyed_release(keyed, old);
+  gyre_keyed_reserve(keyed, 1);
+  struct gyre_keyed_watch *watch;
+  if (gyre_list_empty(&keyed->free)) {
+    watch = malloc(sizeof(*watch));
+    if (!watch) rb_memerror();
+  } else {
+    watch = of_node(keyed->free.next);
+    gyre_list_remove(&watch->node);
+    keyed->free_count--;
+  }
+  *watch = (struct gyre_keyed_watch){.keyed = keyed,
+                                     .key = key,
+                                     .io = Qnil,
+                                     .helper = helper,
+                                     .fd = -1,
+                                     .watch = {.fd = -1, .ready = on_ready},
+                                     .timer = {.fire = on_time}};
+  gyre_list_init(&watch->watch.unverified);
+  gyre_list_init(&watch->node);
+  gyre_keyed_insert(keyed, key, watch);
+  keyed->watch_count++;
+  move(watch, GYRE_KEYED_ACTIVE, &keyed->timed);
+  if (keyed->loop) return watch;
+  gyre_keyed_release(keyed, watch);
+  refuse_closed();
+}
+
+/* Watches of ours for an io that had this number and was closed: what happens now is not theirs. */
+static void tell_apart(struct gyre_keyed *keyed, int fd, VALUE io) {
+  if (fd >= keyed->loop->descriptor_capacity) return;
+  struct gyre_watch *watch = keyed->loop->descriptors[fd].first;
+  while (watch) {
+    struct gyre_keyed_watch *other = GYRE_CONTAINER(watch, struct gyre_keyed_watch, watch);
+    bool ours = watch->ready == on_ready && other->keyed == keyed && other->io != io && !NIL_P(other->io);
+    watch = watch->next;
+    if (!ours) continue;
+    if (other->state == GYRE_KEYED_RESTING) {
+      stop_watching(keyed, other);
+    } else if (other->state == GYRE_KEYED_ACTIVE && is_closed(other)) {
+      fail(keyed, other);
+    }
+  }
+}
+
+void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, int fd, unsigned interest, bool oneshot,
+                                 VALUE helper) {
+  gyre_keyed_settle(keyed);
+  struct gyre_keyed_watch *watch = resting(keyed, key);
+  if (watch && watch->watch.fd == fd && watch->io == io && !NIL_P(io) && watch->interest == interest && NIL_P(helper) &&
+      NIL_P(watch->helper)) {
+    gyre_keyed_reserve(keyed, 1);
+    watch->oneshot = oneshot;
+    watch->trusted = true;
+    move(watch, GYRE_KEYED_ACTIVE, &keyed->active);
+    return;
+  }
+  tell_apart(keyed, fd, io);
+  watch = begin(keyed, key, helper, watch);
+  watch->io = io;
+  watch->fd = fd;
+  watch->interest = interest;
+  watch->oneshot = oneshot;
+  keyed->active_since_sweep = true; /* it may be closed before anything happens */
+  int error = begin_watching(keyed, watch);
+  if (error == 0) return;
+  gyre_keyed_release(keyed, watch);
+  rb_syserr_fail_str(-error, rb_sprintf("watch %+" PRIsVALUE, key));
+}
+
+void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, int64_t duration_ns,
+                           int64_t interval_ns) {
+  gyre_keyed_settle(keyed);
+  struct gyre_keyed_watch *watch = begin(keyed, key, helper, resting(keyed, key));
+  int64_t now_ns = gyre_loop_now(keyed->loop);
+  watch->timed = true;
+  watch->interval_ns = interval_ns < 0 ? 0 : interval_ns;
+  if (gyre_timers_arm(&keyed->loop->timers, &watch->timer,
+                      duration_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + duration_ns) == 0)
+    return;
+  gyre_keyed_release(keyed, watch);
+  rb_memerror();
+}
+
+void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper) {
+  gyre_keyed_settle(keyed);
+  begin(keyed, key, helper, resting(keyed, key));
+}
+
+void gyre_init_keyed_watch(void) { id_cancel = rb_intern("cancel"); }

@@ -1,0 +1,79 @@
+/*
+ * Where messages begin and end in a connection's bytes, and what they say: frames of the old wire, records, syslog; of lines of JSON
+ * only where they end. Called by log_stream.c. No ruby.h; nothing is copied but what syslog puts in front of a message.
+ */
+#ifndef GYRE_LOG_FRAME_H
+#define GYRE_LOG_FRAME_H
+
+#include "log/log_buffer.h"
+
+#include <stdbool.h>
+
+enum gyre_log_kind { GYRE_LOG_FRAMES, GYRE_LOG_RECORDS, GYRE_LOG_SYSLOG, GYRE_LOG_JSON_LINES };
+
+/* RFC 6587, section 3.4; AUTO looks at the first bytes of each message. */
+enum gyre_log_framing { GYRE_LOG_AUTO, GYRE_LOG_OCTET_COUNTING, GYRE_LOG_LINES };
+
+/* What is wrong with bytes; its text is the protocol's reply behind "error: ". */
+enum gyre_log_wrong {
+  GYRE_LOG_CHECKSUM_FAILED = 1,
+  GYRE_LOG_TOO_LONG,
+  GYRE_LOG_MALFORMED_FRAME,
+  GYRE_LOG_MALFORMED_RECORD,
+  GYRE_LOG_WRONG_SEQUENCE,
+  GYRE_LOG_SEQUENCE_JUMP,
+  GYRE_LOG_CUT_OFF,
+  GYRE_LOG_NO_ROOM /* not the peer's fault: an output can take no more, or does not know yet what it has */
+};
+
+struct gyre_log_message {
+  struct gyre_log_text service, severity, text;
+  uint64_t sequence; /* 0: not a record */
+  uint64_t time_us;  /* of logging, since 1970 */
+  bool present;      /* there is a message; an empty line has none */
+  bool has_time;
+};
+
+/* What a cutter keeps between two calls. */
+struct gyre_log_cutter {
+  enum gyre_log_kind kind;
+  enum gyre_log_framing framing;
+  size_t limit;                    /* bytes of a message; a frame has fewer */
+  size_t scanned;                  /* of an incomplete line: no end in these */
+  size_t wanted;                   /* ask again with so many bytes; 0: when a line has ended */
+  struct gyre_log_buffer *scratch; /* where syslog's message is put together; until the next call */
+};
+
+#define GYRE_LOG_FRAME_HEADER 8
+#define GYRE_LOG_RECORD_HEADER 8
+
+/* The text of an enum gyre_log_wrong. */
+const char *gyre_log_wrong_text(int wrong);
+
+/*
+ * Cuts one message from the beginning of the bytes. Returns how many bytes it takes, 0 when more are needed (then it is asked
+ * again with the same bytes and more behind them), minus an enum gyre_log_wrong, or GYRE_LOG_NO_MEMORY.
+ */
+#define GYRE_LOG_NO_MEMORY (-1000)
+long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message);
+/* What was left at the end: 0 and a message (or none), or minus an enum gyre_log_wrong. */
+long gyre_log_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                       struct gyre_log_message *message);
+
+/* The parts of gyre_log_cut. */
+long gyre_log_record_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                         struct gyre_log_message *message);
+long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                         struct gyre_log_message *message);
+long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                              struct gyre_log_message *message);
+
+/* The first byte that ends a line, or NULL. */
+const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length);
+const char *gyre_log_syslog_line_end(const char *at, size_t length);
+
+/* RFC 5424 and RFC 3164, from one message of any framing. Returns 0 or GYRE_LOG_NO_MEMORY. */
+long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buffer *scratch,
+                           struct gyre_log_message *message);
+
+#endif

@@ -1,0 +1,239 @@
+/*
+ * The log's ingest without Ruby: a hub routes messages from streams to sinks. log_ingest.c is its door to Ruby; the plain C test and
+ * the fuzzer drive it, too. No ruby.h.
+ *
+ *   bytes ─► stream ─► cutter (log_frame.c) ─► hub: channel ─► sink ─► line (log_line.c) ─► bytes
+ *                                                     session ┘
+ *
+ * A channel is a service with a severity: where its messages go, and what of a line is the same for all of them. Channels are kept
+ * in a table of a fixed size, where a new one takes the place of another; a change of routes empties it.
+ *
+* The caller of an ..._open function holds one reference and gives it back by ..._release. A hub is held by what was
+ * opened on it; routes and taps hold their sinks, streams their session. So they may be released in any order.
+ */
+#ifndef GYRE_LOG_HUB_H
+#define GYRE_LOG_HUB_H
+
+#include "log/log_frame.h"
+#include "log/log_line.h"
+
+struct gyre_log_hub;
+
+/* --- sessions: log_session.c --- */
+
+#define GYRE_LOG_CLIENT_ID 32
+
+/* How far a sink has a client's records. */
+struct gyre_log_mark {
+  uint64_t sink; /* its number */
+  uint64_t last;
+  uint64_t stored; /* of these, what its output has stored */
+  uint64_t turn;   /* of the sink, when it last got one */
+  size_t client;   /* where the client stands in the sink's list in that turn */
+  bool unknown;    /* what the output has of the client could not be asked: it gets nothing */
+};
+
+struct gyre_log_session {
+  unsigned references;
+  char client_id[GYRE_LOG_CLIENT_ID];
+  uint64_t received;
+  struct gyre_log_mark *marks;
+  size_t marks_count;
+  size_t unknown; /* how many of them are */
+  bool refused;   /* a record was refused because of one */
+};
+
+struct gyre_log_session *gyre_log_session_open(const char *client_id);
+void gyre_log_session_release(struct gyre_log_session *session);
+/* The session's mark for a sink, made if there is none; NULL for want of memory. */
+struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, uint64_t sink);
+/* Whether a client may have come to this number by now. A jump of 2^48 leaves room for all that it drops in a life, and does not use up
+ * the numbers. */
+bool gyre_log_session_may(const struct gyre_log_session *session, uint64_t sequence);
+/* Everything up to this number is stored by all that are to have it. */
+uint64_t gyre_log_session_durable(const struct gyre_log_session *session);
+
+/* --- sinks: log_sink.c --- */
+
+struct gyre_log_client {
+  char id[GYRE_LOG_CLIENT_ID];
+  uint64_t last;
+};
+
+struct gyre_log_channel {
+  size_t service_length, severity_length;
+  size_t counter;
+  bool wanted;
+  size_t routed, sinks_count; /* the routed ones come first, then those of taps */
+  struct gyre_log_sink **sinks;
+  struct gyre_log_buffer middles[GYRE_LOG_FORMATS]; /* made when needed */
+  char names[];                                     /* service, severity */
+};
+
+struct gyre_log_sink {
+  unsigned references;
+  struct gyre_log_hub *hub;
+  uint64_t number;
+  enum gyre_log_format format;
+  bool cull, raw;
+  bool origin;  /* lines say where their message comes from */
+  size_t limit; /* bytes; SIZE_MAX: none */
+  /* The queue of its output: with more bytes than the bound in it, the sink is full. Its senders are then told to wait. From senders that
+   * cannot be held back, beyond twice the bound and 16 MB, and where the sink drops, messages are dropped and counted. */
+  size_t bound;   /* SIZE_MAX: none */
+  size_t pending; /* taken and not yet written */
+  bool drops;     /* no client waits for what is in it */
+  bool hit;       /* a stream's message came while it was full */
+  struct gyre_log_buffer command;
+  struct gyre_log_buffer bytes;
+  uint64_t lines, dropped;
+  uint64_t turn; /* how often it was taken from */
+  struct gyre_log_client *clients;
+  size_t clients_count, clients_capacity;
+  /* What is culled: the message before, where it came from, and how often it has come since. */
+  struct gyre_log_buffer last;
+  size_t last_service, last_severity, last_origin;
+  unsigned last_fields;
+  bool has_last;
+  uint64_t repeats;
+  struct gyre_log_time repeat_time, repeat_logged_at;
+  bool repeat_has_logged_at;
+};
+
+struct gyre_log_sink *gyre_log_sink_open(struct gyre_log_hub *hub, enum gyre_log_format format,
+                                         struct gyre_log_text key);
+void gyre_log_sink_retain(struct gyre_log_sink *sink);
+void gyre_log_sink_release(struct gyre_log_sink *sink);
+/* Adds a message. Returns 0 or -ENOMEM. */
+int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel, struct gyre_log_text text,
+                      const struct gyre_log_time *logged_at);
+/* Notes that a client's records are in it. Returns 0 or -ENOMEM. */
+int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark);
+/* Before its bytes and clients are read: what was culled becomes a line. Returns 0 or -ENOMEM. */
+int gyre_log_sink_finish(struct gyre_log_sink *sink);
+/* After they were read. */
+void gyre_log_sink_clear(struct gyre_log_sink *sink);
+
+/* Memory is used again, for fresh memory costs more than the work that is done in it. When so little of it was needed, and it
+ * is this large, it is given back. */
+static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
+  return capacity > (size_t)4 << 20 && needed < capacity / 8;
+}
+
+/* --- channels: log_channel.c --- */
+
+void gyre_log_channel_free(struct gyre_log_channel *channel);
+/* The channel of a message; NULL for want of memory. Good until the next call. */
+struct gyre_log_channel *gyre_log_channel_of(struct gyre_log_hub *hub, struct gyre_log_text service,
+                                             struct gyre_log_text severity);
+/* Forgets all of them. */
+void gyre_log_channels_clear(struct gyre_log_hub *hub);
+
+/* --- the hub: log_hub.c --- */
+
+struct gyre_log_route {
+  bool for_all; /* services without a route of their own */
+  struct gyre_log_buffer service;
+  bool every_severity;
+  struct gyre_log_buffer *severities;
+  size_t severities_count;
+  struct gyre_log_sink **sinks;
+  size_t sinks_count;
+};
+
+struct gyre_log_tap {
+  struct gyre_log_sink *sink;
+  bool every_service;
+  struct gyre_log_buffer service;
+};
+
+/* Longer names are not told apart in the counts. */
+#define GYRE_LOG_SERVICE_LIMIT 255
+/* The service of counter 0. */
+#define GYRE_LOG_OTHERS "(others)"
+
+struct gyre_log_counter {
+  struct gyre_log_buffer service;
+  uint64_t count;
+};
+
+#define GYRE_LOG_CHANNELS 1024 /* a power of two */
+
+struct gyre_log_hub {
+  unsigned references;
+  uint64_t messages, filtered;
+  size_t bytes;      /* in incomplete messages and in sinks without a limit: those with one bound themselves */
+  size_t incomplete; /* of these, the former */
+  uint64_t sinks_opened;
+  bool crowded;                         /* a sink was hit */
+  const struct gyre_log_origin *origin; /* of what is delivered now; NULL: unknown */
+  bool held_by_none;                    /* the sender of what is delivered now cannot be held back */
+  struct gyre_log_time time, logged_at;
+  struct gyre_log_buffer scratch;
+  struct gyre_log_route *routes;
+  size_t routes_count;
+  struct gyre_log_tap *taps;
+  size_t taps_count;
+  struct gyre_log_channel *channels[GYRE_LOG_CHANNELS];
+  struct gyre_log_channel *latest; /* one of them, or `single` */
+  struct gyre_log_channel *single; /* one with names too long for the table */
+  struct gyre_log_counter *counters;
+  size_t counters_count, counters_limit;
+  uint32_t *counters_table; /* of numbers in `counters`, 0: free */
+  size_t counters_table_size;
+};
+
+struct gyre_log_hub *gyre_log_hub_open(size_t services_limit);
+void gyre_log_hub_retain(struct gyre_log_hub *hub);
+void gyre_log_hub_release(struct gyre_log_hub *hub);
+
+/* Puts a route in the place of the one for the same service. It takes what `route` holds, also when it fails. 0 or -ENOMEM. */
+int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route);
+void gyre_log_route_free(struct gyre_log_route *route);
+/* `service` NULL: all of them. 0 or -ENOMEM. */
+int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const struct gyre_log_text *service);
+void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink);
+/* A message has come, at hub->time. 0, -ENOMEM, or -EAGAIN: a sink cannot take the record now, and none has got it. */
+int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
+                         struct gyre_log_session *session);
+/* The number of a service's counter; SIZE_MAX for want of memory. */
+size_t gyre_log_hub_counter(struct gyre_log_hub *hub, struct gyre_log_text service);
+
+/* Eight bytes at a time; good for tables that are no worse for a collision. */
+uint64_t gyre_log_hash(struct gyre_log_text text, uint64_t seed);
+
+static inline bool gyre_log_same(struct gyre_log_text one, struct gyre_log_text two) {
+  return one.length == two.length && (one.length == 0 || memcmp(one.bytes, two.bytes, one.length) == 0);
+}
+
+static inline struct gyre_log_text gyre_log_text_of(const struct gyre_log_buffer *buffer) {
+  return (struct gyre_log_text){buffer->bytes, buffer->length};
+}
+
+/* --- streams: log_stream.c --- */
+
+struct gyre_log_stream {
+  struct gyre_log_hub *hub;
+  struct gyre_log_session *session; /* or NULL */
+  struct gyre_log_cutter cutter;
+  struct gyre_log_buffer rest;  /* an incomplete message */
+  struct gyre_log_buffer lines; /* of JSON, whole ones with their ends, until the binding takes them */
+  struct gyre_log_origin origin;
+  uint64_t messages;
+  int wrong; /* an enum gyre_log_wrong, or 0 */
+};
+
+/* Holds a hub and perhaps a session. */
+void gyre_log_stream_open(struct gyre_log_stream *stream, struct gyre_log_hub *hub, struct gyre_log_session *session,
+                          enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit);
+void gyre_log_stream_close(struct gyre_log_stream *stream);
+/* Where its messages come from; once, before the first. 0 or -ENOMEM. */
+int gyre_log_stream_set_origin(struct gyre_log_stream *stream, struct gyre_log_text host, uint64_t pid);
+/* A message that was read elsewhere from one of its lines, at hub->time. As gyre_log_hub_deliver. */
+int gyre_log_stream_deliver(struct gyre_log_stream *stream, const struct gyre_log_message *message);
+/* 0, an enum gyre_log_wrong, or -ENOMEM. */
+int gyre_log_stream_feed(struct gyre_log_stream *stream, const char *bytes, size_t length, int64_t time_ns);
+/* The same, when nothing more will come. */
+int gyre_log_stream_finish(struct gyre_log_stream *stream, int64_t time_ns);
+
+#endif

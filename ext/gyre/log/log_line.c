@@ -1,0 +1,284 @@
+/*
+ * Lines (see log_line.h). Most messages hold nothing that needs escaping: eight bytes are looked at in one step.
+ */
+#include "log/log_line.h"
+
+#include <stdio.h>
+
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+#define BELOW_SPACE(eight) (((eight)-EACH(0x20)) & ~(eight)&EACH(0x80))
+#define ZERO(eight) (((eight)-EACH(1)) & ~(eight)&EACH(0x80))
+#define EQUAL(eight, byte) ZERO((eight) ^ EACH(byte))
+
+enum escaping { OF_TEXT, OF_FIELD, OF_JSON };
+
+/*
+ * The bytes of the character that begins here, if it is UTF-8 (RFC 3629, section 4); otherwise minus the bytes that stand for one
+ * broken character: the longest beginning of a possible one (Unicode, section 3.9).
+ */
+static int utf8_character(const unsigned char *at, size_t length) {
+  const unsigned char first = at[0];
+  int more;
+  unsigned char least = 0x80, most = 0xbf;
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4) return -1;
+  if (first < 0xe0) {
+    more = 1;
+  } else if (first < 0xf0) {
+    more = 2;
+    if (first == 0xe0) least = 0xa0;
+    if (first == 0xed) most = 0x9f;
+  } else {
+    more = 3;
+    if (first == 0xf0) least = 0x90;
+    if (first == 0xf4) most = 0x8f;
+  }
+  for (int i = 1; i <= more; i++) {
+    if ((size_t)i >= length || at[i] < least || at[i] > most) return -i;
+    least = 0x80;
+    most = 0xbf;
+  }
+  return more + 1;
+}
+
+/* Whether a character does something to a terminal or to what stands around it: C1, line and paragraph separators, and what turns the
+ * direction of text (UAX 9). `length` is its bytes. */
+static inline int is_harmful(const unsigned char *at, int length) {
+  if (length == 2) return (at[0] == 0xc2 && at[1] < 0xa0) || (at[0] == 0xd8 && at[1] == 0x9c);
+  if (length != 3 || at[0] != 0xe2) return 0;
+  if (at[1] == 0x80) return at[2] == 0x8e || at[2] == 0x8f || (at[2] >= 0xa8 && at[2] <= 0xae);
+  return at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9;
+}
+
+/* A byte that is C1 where text is not taken for UTF-8. */
+static inline int is_c1(unsigned char byte) { return byte >= 0x80 && byte < 0xa0; }
+
+/* How many of the bytes above ASCII that begin here can stand as they are; 0: not one. */
+static inline size_t clean_above_ascii(const char *bytes, size_t length, enum escaping escaping) {
+  const unsigned char *const at = (const unsigned char *)bytes;
+  const int character = utf8_character(at, length);
+  if (character > 0) return is_harmful(at, character) ? 0 : (size_t)character;
+  if (escaping == OF_JSON) return 0;
+  for (int i = 0; i < -character; i++) {
+    if (is_c1(at[i])) return 0;
+  }
+  return (size_t)-character;
+}
+
+/* Whether the byte cannot stand in such a text as it is; of ASCII only. */
+static inline int escaped(unsigned char byte, enum escaping escaping) {
+  if (escaping == OF_JSON) return byte < 0x20 || byte == '"' || byte == '\\';
+  return (byte < 0x20 && byte != '\t') || byte == 0x7f || byte == '\\' || (escaping == OF_FIELD && byte == '|');
+}
+
+/* A word of which no byte can be escaped; the other way round it may err. */
+static inline int clean_word(const char *bytes, enum escaping escaping) {
+  uint64_t eight;
+  memcpy(&eight, bytes, 8);
+  uint64_t found = BELOW_SPACE(eight) | EQUAL(eight, '\\') | (eight & EACH(0x80));
+  found |= EQUAL(eight, escaping == OF_JSON ? '"' : 0x7f);
+  if (escaping == OF_FIELD) found |= EQUAL(eight, '|');
+  return found == 0;
+}
+
+/* How many bytes at the beginning need no escaping. */
+static inline size_t clean(const char *bytes, size_t length, enum escaping escaping) {
+  size_t at = 0;
+  while (at < length) {
+    while (length - at >= 8 && clean_word(bytes + at, escaping)) at += 8;
+    for (const size_t end = length - at > 8 ? at + 8 : length; at < end;) {
+      if ((unsigned char)bytes[at] < 0x80) {
+        if (escaped((unsigned char)bytes[at], escaping)) return at;
+        at++;
+      } else {
+        const size_t plain = clean_above_ascii(bytes + at, length - at, escaping);
+        if (plain == 0) return at;
+        at += plain;
+      }
+    }
+  }
+  return length;
+}
+
+static const char digits[] = "0123456789abcdef";
+
+/* Six bytes at most. */
+static size_t escape(char *to, unsigned char byte, enum escaping escaping) {
+  static const char letters[] = "nr\\\"tbf", named[] = "\n\r\\\"\t\b\f", named_in_text[] = "\n\r\\";
+  const char *const names = escaping == OF_JSON ? named : named_in_text;
+  const char *const at = byte == 0 ? NULL : strchr(names, byte);
+  to[0] = '\\';
+  if (at) {
+    to[1] = letters[at - names];
+    return 2;
+  }
+  const size_t start = escaping == OF_JSON ? 4 : 2;
+  memcpy(to + 1, escaping == OF_JSON ? "u00" : "x", start - 1);
+  to[start] = digits[byte >> 4];
+  to[start + 1] = digits[byte & 15];
+  return start + 2;
+}
+
+/* What is above ASCII and cannot stand as it is: a code point, U+FFFD in JSON, single bytes in text. Twelve bytes at most. Returns how
+ * many of `from` that was. */
+static size_t escape_above_ascii(struct gyre_log_buffer *buffer, const unsigned char *from, size_t length,
+                                 enum escaping escaping) {
+  const int character = utf8_character(from, length);
+  if (character > 0) {
+    const unsigned code = character == 2 ? (from[0] & 31u) << 6 | (from[1] & 63u)
+                                         : (from[0] & 15u) << 12 | (from[1] & 63u) << 6 | (from[2] & 63u);
+    const char text[6] = {
+        '\\', 'u', digits[code >> 12 & 15], digits[code >> 8 & 15], digits[code >> 4 & 15], digits[code & 15]};
+    gyre_log_buffer_put(buffer, text, sizeof(text));
+    return (size_t)character;
+  }
+  if (escaping == OF_JSON) gyre_log_buffer_put(buffer, "\xef\xbf\xbd", 3);
+  for (int i = 0; escaping != OF_JSON && i < -character; i++) {
+    if (is_c1(from[i]))
+      buffer->length += escape(buffer->bytes + buffer->length, from[i], escaping);
+    else
+      gyre_log_buffer_put(buffer, (const char *)from + i, 1);
+  }
+  return (size_t)-character;
+}
+
+static int append_escaped(struct gyre_log_buffer *buffer, struct gyre_log_text text, enum escaping escaping) {
+  size_t at = 0;
+  for (;;) {
+    const size_t plain = clean(text.bytes + at, text.length - at, escaping);
+    if (gyre_log_buffer_reserve(buffer, plain + 12) < 0) return -ENOMEM;
+    gyre_log_buffer_put(buffer, text.bytes + at, plain);
+    at += plain;
+    if (at == text.length) return 0;
+    const unsigned char byte = (unsigned char)text.bytes[at];
+    if (byte >= 0x80) {
+      at += escape_above_ascii(buffer, (const unsigned char *)text.bytes + at, text.length - at, escaping);
+    } else {
+      buffer->length += escape(buffer->bytes + buffer->length, byte, escaping);
+      at++;
+    }
+  }
+}
+
+/* A bulk string of Redis's protocol. */
+static int append_bulk(struct gyre_log_buffer *buffer, struct gyre_log_text text) {
+  char length[24];
+  const int count = snprintf(length, sizeof(length), "$%zu\r\n", text.length);
+  if (gyre_log_buffer_reserve(buffer, (size_t)count + text.length + 2) < 0) return -ENOMEM;
+  gyre_log_buffer_put(buffer, length, (size_t)count);
+  gyre_log_buffer_put(buffer, text.bytes, text.length);
+  gyre_log_buffer_put(buffer, "\r\n", 2);
+  return 0;
+}
+
+int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
+                         struct gyre_log_text severity) {
+  if (format == GYRE_LOG_REDIS) {
+    if (gyre_log_buffer_append_text(buffer, "$7\r\nservice\r\n") < 0 || append_bulk(buffer, service) < 0 ||
+        gyre_log_buffer_append_text(buffer, "$8\r\nseverity\r\n") < 0 || append_bulk(buffer, severity) < 0)
+      return -ENOMEM;
+    return gyre_log_buffer_append_text(buffer, "$7\r\nmessage\r\n");
+  }
+  const int json = format == GYRE_LOG_JSON;
+  const enum escaping escaping = json ? OF_JSON : OF_FIELD;
+  if (gyre_log_buffer_append_text(buffer, json ? "\",\"service\":\"" : "|") < 0 ||
+      append_escaped(buffer, service, escaping) < 0 ||
+      gyre_log_buffer_append_text(buffer, json ? "\",\"severity\":\"" : "|") < 0 ||
+      append_escaped(buffer, severity, escaping) < 0)
+    return -ENOMEM;
+  return gyre_log_buffer_append_text(buffer, json ? "\",\"message\":\"" : "|");
+}
+
+int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text key) {
+  if (gyre_log_buffer_append_text(buffer, "*11\r\n$4\r\nXADD\r\n") < 0 || append_bulk(buffer, key) < 0) return -ENOMEM;
+  return gyre_log_buffer_append_text(buffer, "$1\r\n*\r\n");
+}
+
+/* In text a prefix of the message, as syslog's; in JSON and Redis fields. */
+static int append_origin(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text host,
+                         const char *pid) {
+  static const char *const before[] = {"host=", ",\"host\":\"", "$4\r\nhost\r\n"};
+  static const char *const after[] = {" ", "\"", ""}, *const named[] = {"pid=", ",\"pid\":", "$3\r\npid\r\n"};
+  const struct gyre_log_text number = {pid, strlen(pid)};
+  const int redis = format == GYRE_LOG_REDIS;
+  if (gyre_log_buffer_append_text(buffer, before[format]) < 0) return -ENOMEM;
+  if ((redis ? append_bulk(buffer, host) : append_escaped(buffer, host, format == GYRE_LOG_JSON ? OF_JSON : OF_FIELD)) <
+      0)
+    return -ENOMEM;
+  if (gyre_log_buffer_append_text(buffer, after[format]) < 0) return -ENOMEM;
+  if (number.length == 0) return 0;
+  if (gyre_log_buffer_append_text(buffer, named[format]) < 0) return -ENOMEM;
+  if (redis) return append_bulk(buffer, number);
+  return gyre_log_buffer_append_text(buffer, pid) < 0 ||
+                 (format == GYRE_LOG_TEXT && gyre_log_buffer_append(buffer, " ", 1) < 0)
+             ? -ENOMEM
+             : 0;
+}
+
+int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text host, uint64_t pid) {
+  char number[24] = "";
+  size_t ends[GYRE_LOG_FORMATS];
+  if (pid > 0) snprintf(number, sizeof(number), "%llu", (unsigned long long)pid);
+  for (int format = 0; format < GYRE_LOG_FORMATS; format++) {
+    if (append_origin(&origin->bytes, (enum gyre_log_format)format, host, number) < 0) return -ENOMEM;
+    ends[format] = origin->bytes.length;
+  }
+  for (size_t format = 0, start = 0; format < GYRE_LOG_FORMATS; start = ends[format++]) {
+    const struct gyre_log_text text = {origin->bytes.bytes + start, ends[format] - start};
+    origin->texts[format] = (struct gyre_log_origin_text){text, pid > 0 ? 2 : 1};
+  }
+  return 0;
+}
+
+/* Apart from the usual line, which has none. */
+__attribute__((noinline)) static int put_origin(struct gyre_log_buffer *buffer, const struct gyre_log_line *line) {
+  const struct gyre_log_text origin = line->origin->text;
+  if (gyre_log_buffer_append(buffer, origin.bytes, origin.length) < 0) return -ENOMEM;
+  return gyre_log_buffer_reserve(buffer, line->text.length + 1);
+}
+
+int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw) {
+  const struct gyre_log_text middle = line->middle, text = line->text;
+  if (gyre_log_buffer_reserve(buffer, GYRE_LOG_TIME_TEXT + middle.length + text.length + 1) < 0) return -ENOMEM;
+  gyre_log_buffer_put(buffer, line->time->text, GYRE_LOG_TIME_TEXT);
+  gyre_log_buffer_put(buffer, middle.bytes, middle.length);
+  if (line->origin && put_origin(buffer, line) < 0) return -ENOMEM;
+  if (raw || clean(text.bytes, text.length, OF_TEXT) == text.length)
+    gyre_log_buffer_put(buffer, text.bytes, text.length);
+  else if (append_escaped(buffer, text, OF_TEXT) < 0)
+    return -ENOMEM;
+  return gyre_log_buffer_append(buffer, "\n", 1);
+}
+
+int gyre_log_line_json(struct gyre_log_buffer *buffer, const struct gyre_log_line *line) {
+  static const char first[] = "{\"time\":\"", logged[] = "\",\"logged_at\":\"", last[] = "\"}\n";
+  const size_t fixed = sizeof(first) + sizeof(logged) + sizeof(last) + 2 * GYRE_LOG_TIME_RFC3339;
+  const struct gyre_log_text origin = line->origin ? line->origin->text : (struct gyre_log_text){NULL, 0};
+  if (gyre_log_buffer_reserve(buffer, fixed + line->middle.length + line->text.length) < 0) return -ENOMEM;
+  gyre_log_buffer_put(buffer, first, sizeof(first) - 1);
+  gyre_log_buffer_put(buffer, line->time->rfc3339, GYRE_LOG_TIME_RFC3339);
+  gyre_log_buffer_put(buffer, line->middle.bytes, line->middle.length);
+  if (append_escaped(buffer, line->text, OF_JSON) < 0 || gyre_log_buffer_reserve(buffer, fixed + origin.length) < 0)
+    return -ENOMEM;
+  if (line->logged_at) {
+    gyre_log_buffer_put(buffer, logged, sizeof(logged) - 1);
+    gyre_log_buffer_put(buffer, line->logged_at->rfc3339, GYRE_LOG_TIME_RFC3339);
+  }
+  gyre_log_buffer_put(buffer, last, 1);
+  gyre_log_buffer_put(buffer, origin.bytes, origin.length);
+  gyre_log_buffer_put(buffer, last + 1, sizeof(last) - 2);
+  return 0;
+}
+
+int gyre_log_line_redis(struct gyre_log_buffer *buffer, const struct gyre_log_line *line,
+                        struct gyre_log_text command) {
+  static const char time[] = "$4\r\ntime\r\n", counts[][4] = {"*11", "*13", "*15"};
+  const size_t start = buffer->length;
+  if (gyre_log_buffer_reserve(buffer, command.length + line->middle.length) < 0) return -ENOMEM;
+  gyre_log_buffer_put(buffer, command.bytes, command.length);
+  if (line->origin) memcpy(buffer->bytes + start, counts[line->origin->fields], 3);
+  gyre_log_buffer_put(buffer, line->middle.bytes, line->middle.length);
+  if (append_bulk(buffer, line->text) < 0 || gyre_log_buffer_append(buffer, time, sizeof(time) - 1) < 0) return -ENOMEM;
+  if (append_bulk(buffer, (struct gyre_log_text){line->time->rfc3339, GYRE_LOG_TIME_RFC3339}) < 0) return -ENOMEM;
+  return line->origin ? gyre_log_buffer_append(buffer, line->origin->text.bytes, line->origin->text.length) : 0;
+}

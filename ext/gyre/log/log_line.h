@@ -1,0 +1,47 @@
+/*
+ * A message as a finished line: text, JSON, or a Redis command, with what cannot stand in a line escaped (test/oracle/log/line.rb says
+ * how they look). Called by the log's sinks. No ruby.h. All functions return 0 or -ENOMEM.
+ */
+#ifndef GYRE_LOG_LINE_H
+#define GYRE_LOG_LINE_H
+
+#include "log/log_buffer.h"
+#include "log/log_time.h"
+
+enum gyre_log_format { GYRE_LOG_TEXT, GYRE_LOG_JSON, GYRE_LOG_REDIS, GYRE_LOG_FORMATS };
+
+/* What is written of where a message comes from. */
+struct gyre_log_origin_text {
+  struct gyre_log_text text;
+  unsigned fields; /* host, or host and pid; 0: unknown */
+};
+
+/* As each format has it; all zero until it is set. */
+struct gyre_log_origin {
+  struct gyre_log_buffer bytes;
+  struct gyre_log_origin_text texts[GYRE_LOG_FORMATS];
+};
+
+/* What a line is made of. */
+struct gyre_log_line {
+  struct gyre_log_text middle;               /* from gyre_log_line_middle */
+  struct gyre_log_text text;                 /* the message */
+  const struct gyre_log_time *time;          /* of arrival */
+  const struct gyre_log_time *logged_at;     /* NULL: unknown */
+  const struct gyre_log_origin_text *origin; /* NULL: none */
+};
+
+/* What stands between the time and the message; the same for all messages of a service and severity. */
+int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
+                         struct gyre_log_text severity);
+/* The beginning of each Redis command for a stream. */
+int gyre_log_line_command(struct gyre_log_buffer *buffer, struct gyre_log_text key);
+
+/* Once. `pid` 0: unknown. */
+int gyre_log_origin_set(struct gyre_log_origin *origin, struct gyre_log_text host, uint64_t pid);
+
+int gyre_log_line_text(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, int raw);
+int gyre_log_line_json(struct gyre_log_buffer *buffer, const struct gyre_log_line *line);
+int gyre_log_line_redis(struct gyre_log_buffer *buffer, const struct gyre_log_line *line, struct gyre_log_text command);
+
+#endif

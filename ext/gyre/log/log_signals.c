@@ -1,0 +1,55 @@
+/*
+ * Gyre::Log::HeldSignals: INT and TERM while a log server puts another program in its own place (lib/gyre/log/server/handover.rb). Ruby's handlers
+ * only remember a signal until the main thread looks, and exec forgets it. So from hold to exec a signal is noted in a file that the fresh
+ * program reads. (Blocking them across exec is of no use: Ruby unblocks all signals before it runs a program.)
+ */
+#include "log/log_ingest.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+static const int held[] = {SIGINT, SIGTERM};
+#define HELD (sizeof(held) / sizeof(held[0]))
+
+static struct sigaction former[HELD];
+static volatile sig_atomic_t notes = -1; /* the file; -1: nothing is held in this process */
+static volatile sig_atomic_t noted;      /* the signal that came last */
+
+/* Runs in whichever thread the kernel has chosen. */
+static void note(int signal) {
+  const int error = errno;
+  const char byte = (char)signal;
+  noted = signal;
+  if (notes >= 0 && write((int)notes, &byte, 1) < 0) noted = signal; /* nothing else can be done here */
+  errno = error;
+}
+
+/* call-seq: hold(descriptor): the signals are noted there, a byte with its number for each. */
+static VALUE signals_hold(VALUE self, VALUE descriptor) {
+  struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
+  const int file = NUM2INT(descriptor);
+  if (notes >= 0) rb_raise(rb_eRuntimeError, "signals are held already");
+  sigemptyset(&action.sa_mask);
+  noted = 0;
+  notes = file;
+  for (size_t i = 0; i < HELD; i++) sigaction(held[i], &action, &former[i]);
+  return Qnil;
+}
+
+/* call-seq: release: where there is no fresh program. Returns the signal that came meanwhile and has reached no handler of
+ * Ruby's, or nil. */
+static VALUE signals_release(VALUE self) {
+  const int last = noted;
+  if (notes >= 0) {
+    for (size_t i = 0; i < HELD; i++) sigaction(held[i], &former[i], NULL);
+    notes = -1;
+  }
+  noted = 0;
+  return last > 0 ? INT2NUM(last) : Qnil;
+}
+
+void gyre_init_log_signals(VALUE log) {
+  VALUE module = rb_define_module_under(log, "HeldSignals");
+  rb_define_singleton_method(module, "hold", signals_hold, 1);
+  rb_define_singleton_method(module, "release", signals_release, 0);
+}

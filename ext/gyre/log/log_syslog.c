@@ -1,0 +1,240 @@
+/*
+ * Syslog: where messages begin and end (RFC 6587), and what they say (RFC 5424, RFC 3164). See log_frame.h;
+ * test/oracle/log/syslog.rb has the same in Ruby and says what becomes of each part. What fits no grammar is a message as it is.
+ */
+#include "log/log_frame.h"
+
+#include <stdio.h>
+
+/* What is left of a message to be read. */
+struct rest {
+  const char *at, *end;
+};
+
+static bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
+
+static size_t left(const struct rest *rest) { return (size_t)(rest->end - rest->at); }
+
+/* --- what a message says --- */
+
+/* The bytes up to the next space, which must be there; takes both. An empty one is none. */
+static bool take_word(struct rest *rest, struct gyre_log_text *word) {
+  const char *const space = memchr(rest->at, ' ', left(rest));
+  if (!space || space == rest->at) return false;
+  *word = (struct gyre_log_text){rest->at, (size_t)(space - rest->at)};
+  rest->at = space + 1;
+  return true;
+}
+
+/* The same, or what is left. */
+static bool take_last_word(struct rest *rest, struct gyre_log_text *word) {
+  if (take_word(rest, word)) return true;
+  if (left(rest) == 0 || *rest->at == ' ') return false;
+  *word = (struct gyre_log_text){rest->at, left(rest)};
+  rest->at = rest->end;
+  return true;
+}
+
+/* "<0>" to "<191>"; the number, or -1. */
+static int take_priority(struct rest *rest) {
+  const size_t length = left(rest);
+  size_t at = 1;
+  int priority = 0;
+  if (length < 3 || rest->at[0] != '<') return -1;
+  while (at < length && at < 4 && is_digit(rest->at[at])) priority = priority * 10 + (rest->at[at++] - '0');
+  if (at == 1 || at == length || rest->at[at] != '>' || priority > 191) return -1;
+  rest->at += at + 1;
+  return priority;
+}
+
+static struct gyre_log_text severity_of(int priority) {
+  static const char *const names[] = {"fatal", "fatal", "fatal", "error", "warn", "info", "info", "debug"};
+  const char *const name = names[priority & 7];
+  return (struct gyre_log_text){name, strlen(name)};
+}
+
+/* Puts a name and a word in front of the message, when the word is there. */
+static int put_before(struct gyre_log_buffer *scratch, const char *name, struct gyre_log_text word) {
+  if (word.length == 0) return 0;
+  if (scratch->length > 0 && gyre_log_buffer_append(scratch, " ", 1) < 0) return -ENOMEM;
+  if (gyre_log_buffer_append_text(scratch, name) < 0) return -ENOMEM;
+  return gyre_log_buffer_append(scratch, word.bytes, word.length);
+}
+
+/* RFC 5424, section 6.2.2: "-" stands for nothing. */
+static struct gyre_log_text unless_nil(struct gyre_log_text word) {
+  return word.length == 1 && word.bytes[0] == '-' ? (struct gyre_log_text){word.bytes, 0} : word;
+}
+
+/* RFC 5424, section 6.3. In a quoted value a backslash takes the next byte with it. */
+static bool take_structured_data(struct rest *rest, struct gyre_log_text *data) {
+  const char *at = rest->at;
+  if (at < rest->end && *at == '-') {
+    at++;
+  } else {
+    if (at == rest->end || *at != '[') return false;
+    while (at < rest->end && *at == '[') {
+      bool quoted = false;
+      for (at++; at < rest->end && (quoted || *at != ']'); at++) {
+        if (*at == '"')
+          quoted = !quoted;
+        else if (quoted && *at == '\\' && at + 1 < rest->end)
+          at++;
+      }
+      if (at == rest->end) return false;
+      at++;
+    }
+  }
+  if (at < rest->end && *at != ' ') return false;
+  *data = unless_nil((struct gyre_log_text){rest->at, (size_t)(at - rest->at)});
+  rest->at = at < rest->end ? at + 1 : at;
+  return true;
+}
+
+/* Whether bytes look like a pattern in which 0 stands for a digit. */
+static bool looks_like(const char *bytes, const char *pattern, size_t length) {
+  for (size_t i = 0; i < length; i++) {
+    if (pattern[i] == '0' ? !is_digit(bytes[i]) : bytes[i] != pattern[i]) return false;
+  }
+  return true;
+}
+
+static int64_t number(const char *bytes, int digits) {
+  int64_t value = 0;
+  while (digits-- > 0) value = value * 10 + (*bytes++ - '0');
+  return value;
+}
+
+/* Days from 1970 on, in the Gregorian calendar: years begin in March, so that a leap day is their last. */
+static int64_t days_since_1970(int64_t year, int64_t month, int64_t day) {
+  year -= month <= 2;
+  const int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+  return year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719468;
+}
+
+/* RFC 5424, section 6.2.3. False: it is none, or before 1970. */
+static bool parse_time(struct gyre_log_text word, uint64_t *time_us) {
+  static const char start[] = "0000-00-00T00:00:00", zone[] = "00:00";
+  const char *at = word.bytes + sizeof(start) - 1, *const end = word.bytes + word.length;
+  int64_t microseconds = 0, offset = 0;
+  if (word.length < sizeof(start) || !looks_like(word.bytes, start, sizeof(start) - 1)) return false;
+  const int64_t month = number(word.bytes + 5, 2), day = number(word.bytes + 8, 2), hour = number(word.bytes + 11, 2),
+                minute = number(word.bytes + 14, 2), second = number(word.bytes + 17, 2);
+  if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 59) return false;
+  if (*at == '.') {
+    int count = 0;
+    for (at++; at < end && is_digit(*at) && count < 6; at++, count++) microseconds = microseconds * 10 + (*at - '0');
+    if (count == 0) return false;
+    while (count++ < 6) microseconds *= 10;
+  }
+  if (end - at == 6 && (*at == '+' || *at == '-') && looks_like(at + 1, zone, sizeof(zone) - 1)) {
+    offset = (number(at + 1, 2) * 60 + number(at + 4, 2)) * 60;
+    if (*at == '-') offset = -offset;
+  } else if (end - at != 1 || *at != 'Z') {
+    return false;
+  }
+  const int64_t days = days_since_1970(number(word.bytes, 4), month, day);
+  const int64_t seconds = ((days * 24 + hour) * 60 + minute) * 60 + second - offset;
+  if (seconds < 0) return false;
+  *time_us = (uint64_t)seconds * 1000000 + (uint64_t)microseconds;
+  return true;
+}
+
+/* RFC 5424, behind the priority. 1: done; 0: it is not of this kind. */
+static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
+  struct gyre_log_text time, host, name, process, id, data;
+  if (left(&rest) < 2 || memcmp(rest.at, "1 ", 2) != 0) return 0;
+  rest.at += 2;
+  if (!take_word(&rest, &time) || !take_word(&rest, &host) || !take_word(&rest, &name) || !take_word(&rest, &process) ||
+      !take_word(&rest, &id) || !take_structured_data(&rest, &data))
+    return 0;
+  if (left(&rest) >= 3 && memcmp(rest.at, "\xef\xbb\xbf", 3) == 0) rest.at += 3; /* MSG-UTF8 */
+  message->has_time = parse_time(time, &message->time_us);
+  if (unless_nil(name).length > 0) message->service = name;
+  if (put_before(scratch, "host=", unless_nil(host)) < 0 || put_before(scratch, "pid=", unless_nil(process)) < 0 ||
+      put_before(scratch, "id=", unless_nil(id)) < 0 || put_before(scratch, "", data) < 0)
+    return -ENOMEM;
+  message->text = (struct gyre_log_text){rest.at, left(&rest)};
+  return 1;
+}
+
+/* "Nov 21 19:20:00 ", RFC 3164, section 4.1.2, or a time as of RFC 5424. Senders leave it out, too. */
+static void take_old_time(struct rest *rest, struct gyre_log_message *message) {
+  static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+  struct gyre_log_text word;
+  struct rest behind = *rest;
+  if (left(rest) >= 16 && looks_like(rest->at + 6, " 00:00:00 ", 10) && rest->at[3] == ' ' && is_digit(rest->at[5]) &&
+      (is_digit(rest->at[4]) || rest->at[4] == ' ')) {
+    for (const char *month = months; *month; month += 3) {
+      if (memcmp(rest->at, month, 3) != 0) continue;
+      rest->at += 16;
+      return;
+    }
+  }
+  if (take_word(&behind, &word) && (message->has_time = parse_time(word, &message->time_us))) *rest = behind;
+}
+
+/* "su: ", "su[123]: " or "su[123] ", RFC 3164, section 4.1.3. */
+static bool take_tag(struct rest *rest, struct gyre_log_text *tag, struct gyre_log_text *process) {
+  const char *at = rest->at, *start, *stop;
+  while (at < rest->end && *at != '[' && *at != ']' && *at != ':' && *at != ' ') at++;
+  if (at == rest->at || at == rest->end || (*at != '[' && *at != ':')) return false;
+  const size_t length = (size_t)(at - rest->at);
+  start = stop = at;
+  if (*at == '[') {
+    start = ++at;
+    while (at < rest->end && *at != ']' && *at != ' ') at++;
+    if (at == rest->end || *at == ' ') return false;
+    stop = at++;
+    if (at < rest->end && *at == ':') at++;
+  } else {
+    at++;
+  }
+  if (at < rest->end && *at != ' ') return false;
+  *tag = (struct gyre_log_text){rest->at, length};
+  *process = (struct gyre_log_text){start, (size_t)(stop - start)};
+  rest->at = at < rest->end ? at + 1 : at;
+  return true;
+}
+
+/* RFC 3164, behind the priority: what is not there is not missed. */
+static int parse_3164(struct rest rest, struct gyre_log_buffer *scratch, struct gyre_log_message *message) {
+  struct gyre_log_text host = {rest.at, 0}, tag = host, process = host;
+  const char *const start = rest.at;
+  take_old_time(&rest, message);
+  const bool timed = rest.at != start;
+  struct rest behind = rest;
+  if (take_tag(&rest, &tag, &process)) {
+    message->service = tag;
+  } else if (timed && take_last_word(&behind, &host)) {
+    rest = behind;
+    if (take_tag(&rest, &tag, &process)) message->service = tag;
+  }
+  if (put_before(scratch, "host=", host) < 0 || put_before(scratch, "pid=", process) < 0) return -ENOMEM;
+  message->text = (struct gyre_log_text){rest.at, left(&rest)};
+  return 0;
+}
+
+long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buffer *scratch,
+                           struct gyre_log_message *message) {
+  static const char service[] = "syslog";
+  while (length > 0 && (bytes[length - 1] == '\n' || bytes[length - 1] == '\r' || bytes[length - 1] == '\0')) length--;
+  message->present = length > 0;
+  if (length == 0) return 0;
+
+  struct rest rest = {bytes, bytes + length};
+  const int priority = take_priority(&rest);
+  message->service = (struct gyre_log_text){service, sizeof(service) - 1};
+  message->severity = severity_of(priority < 0 ? 13 : priority);
+  message->text = (struct gyre_log_text){bytes, length};
+  if (priority < 0) return 0;
+
+  scratch->length = 0;
+  int done = parse_5424(rest, scratch, message);
+  if (done == 0) done = parse_3164(rest, scratch, message);
+  if (done < 0) return GYRE_LOG_NO_MEMORY;
+  if (scratch->length == 0) return 0;
+  if (put_before(scratch, "", message->text) < 0) return GYRE_LOG_NO_MEMORY;
+  message->text = (struct gyre_log_text){scratch->bytes, scratch->length};
+  return 0;
+}

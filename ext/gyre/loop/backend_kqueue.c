@@ -1,0 +1,220 @@
+/*
+ * The kqueue backend (macOS, the BSDs; on Linux, for tests, through libkqueue). A watch is one kevent for each direction, edge-triggered
+ * unless asked otherwise, and stays for the descriptor's life. See backend.h for the contract and loop.c for the books.
+ *
+ * Urgent data (GYRE_PRIORITY) is reported where EVFILT_EXCEPT exists (macOS, OpenBSD, DragonFly); elsewhere it is never
+ * reported, and asking for it is no error, for programs ask for it beside other things.
+ */
+#include "feature.h"
+
+#ifdef GYRE_HAVE_KQUEUE
+#include "loop/backend.h"
+#include "loop/wakeup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/event.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EVENTS_LIMIT 256
+#define TIMEOUT_LIMIT_S 86400 /* some systems refuse a very long time; the loop asks again */
+#define FILTERS_LIMIT 3
+
+/* A user event needs no descriptor. libkqueue takes a lock for it, so that a signal handler could not wake. */
+#if defined(EVFILT_USER) && (!defined(LIBKQUEUE) || defined(GYRE_KQUEUE_USER_WAKEUP))
+#define USER_WAKEUP 1
+#else
+#define USER_WAKEUP 0
+#endif
+
+/* libkqueue does not hear of a close. */
+#ifdef LIBKQUEUE
+#define REMEMBERS_CLOSED 1
+#else
+#define REMEMBERS_CLOSED 0
+#endif
+
+/* What udata is differs: a pointer, or on older NetBSD a number. */
+#define UDATA(value) ((__typeof__(((struct kevent *)0)->udata))(uintptr_t)(value))
+
+struct kqueue_state {
+  int fd;
+  pid_t owner; /* a forked child does not inherit the queue: the number may be another file's there */
+  struct gyre_wakeup wakeup;
+};
+
+static const struct {
+  unsigned interest;
+  short filter;
+  unsigned note;
+} filters[] = {
+    {GYRE_READABLE, EVFILT_READ, 0},
+    {GYRE_WRITABLE, EVFILT_WRITE, 0},
+#ifdef EVFILT_EXCEPT
+    {GYRE_PRIORITY, EVFILT_EXCEPT, NOTE_OOB},
+#endif
+};
+#define FILTERS (sizeof(filters) / sizeof(*filters))
+
+static void change(struct kevent *event, int fd, size_t filter, unsigned flags, uint32_t generation) {
+  EV_SET(event, (uintptr_t)fd, filters[filter].filter, (unsigned short)(flags | EV_RECEIPT), filters[filter].note, 0,
+         UDATA(generation));
+}
+
+/* Makes the changes; 0, or -errno of the first that failed. There is nothing to delete where the descriptor was closed. */
+static int apply(int queue, struct kevent *changes, int count) {
+  struct kevent receipts[2 * FILTERS_LIMIT];
+  static const struct timespec now = {0, 0};
+  int answered = kevent(queue, changes, count, receipts, count, &now);
+  if (answered < 0) return -errno;
+  for (int i = 0; i < answered; i++) {
+    if (receipts[i].flags & EV_ERROR && receipts[i].data && !(changes[i].flags & EV_DELETE))
+      return -(int)receipts[i].data;
+  }
+  return 0;
+}
+
+#if USER_WAKEUP
+static int open_wakeup(struct kqueue_state *state) {
+  struct kevent event;
+  EV_SET(&event, 0, EVFILT_USER, EV_ADD | EV_CLEAR, 0, 0, UDATA(0));
+  return kevent(state->fd, &event, 1, NULL, 0, NULL) < 0 ? -errno : 0;
+}
+
+static void close_wakeup(struct kqueue_state *state) { (void)state; }
+
+static void kqueue_backend_wake(void *opaque) {
+  int saved_errno = errno;
+  struct kevent event;
+  EV_SET(&event, 0, EVFILT_USER, 0, NOTE_TRIGGER, 0, UDATA(0));
+  kevent(((struct kqueue_state *)opaque)->fd, &event, 1, NULL, 0, NULL);
+  errno = saved_errno;
+}
+#else
+static int open_wakeup(struct kqueue_state *state) {
+  int error = gyre_wakeup_open(&state->wakeup);
+  if (error < 0) return error;
+  struct kevent event;
+  EV_SET(&event, (uintptr_t)state->wakeup.read_fd, EVFILT_READ, EV_ADD | EV_CLEAR, 0, 0, UDATA(0));
+  if (kevent(state->fd, &event, 1, NULL, 0, NULL) == 0) return 0;
+  error = -errno;
+  gyre_wakeup_close(&state->wakeup);
+  return error;
+}
+
+static void close_wakeup(struct kqueue_state *state) { gyre_wakeup_close(&state->wakeup); }
+
+static void kqueue_backend_wake(void *opaque) { gyre_wakeup_signal(&((struct kqueue_state *)opaque)->wakeup); }
+#endif
+
+static int kqueue_backend_open(void **result) {
+  int error;
+  struct kqueue_state *state = calloc(1, sizeof(*state));
+  if (!state) return -ENOMEM;
+
+  state->owner = getpid();
+  state->fd = kqueue();
+  if (state->fd < 0) {
+    error = -errno;
+    goto fail_queue;
+  }
+  if (fcntl(state->fd, F_SETFD, FD_CLOEXEC) < 0) {
+    error = -errno;
+    goto fail_wakeup;
+  }
+  if ((error = open_wakeup(state)) < 0) goto fail_wakeup;
+  *result = state;
+  return 0;
+
+fail_wakeup:
+  close(state->fd);
+fail_queue:
+  free(state);
+  return error;
+}
+
+static void kqueue_backend_close(void *opaque) {
+  struct kqueue_state *state = opaque;
+  if (getpid() == state->owner) close(state->fd);
+  close_wakeup(state);
+  free(state);
+}
+
+static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
+  struct kqueue_state *state = opaque;
+  if (getpid() != state->owner) return;
+  struct kevent changes[FILTERS_LIMIT];
+  for (size_t i = 0; i < FILTERS; i++) change(&changes[i], fd, i, EV_DELETE, generation);
+  apply(state->fd, changes, FILTERS);
+}
+
+/* A kevent that is there already would keep its flags and, with some systems, report nothing of the present state: so it is
+ * made again. */
+static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
+  struct kqueue_state *state = opaque;
+  if (getpid() != state->owner) return -EBADF;
+  struct stat status;
+  if (fstat(fd, &status) < 0) return -errno;
+  /* kqueue would report them once and then no more, at their end. */
+  if (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return -EPERM;
+
+  struct kevent changes[2 * FILTERS_LIMIT];
+  int count = 0;
+  for (size_t i = 0; i < FILTERS; i++) {
+    if (previous || REMEMBERS_CLOSED) change(&changes[count++], fd, i, EV_DELETE, generation);
+    if (interest & filters[i].interest)
+      change(&changes[count++], fd, i, EV_ADD | (interest & GYRE_LEVEL ? 0 : EV_CLEAR), generation);
+  }
+  int error = count ? apply(state->fd, changes, count) : 0;
+  if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* one direction may be there */
+  /* A device of which kqueue knows nothing, as epoll's EPERM. */
+  return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP ? -EPERM : error;
+}
+
+/* What a kevent means. The read side's end is the peer's half-close, unless an error comes with it (fflags). The write
+ * side's end is a complete hang-up: nothing reads any more. */
+static unsigned readiness(const struct kevent *event) {
+  static const unsigned all = GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED;
+  bool end = event->flags & EV_EOF;
+  if (event->flags & EV_ERROR) return all;
+  if (event->filter == EVFILT_WRITE) return end ? all : GYRE_WRITABLE;
+  if (event->filter != EVFILT_READ) return GYRE_PRIORITY;
+  if (end && event->fflags) return all;
+  return GYRE_READABLE | (end ? GYRE_READ_ENDED : 0);
+}
+
+static int kqueue_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {
+  struct kqueue_state *state = opaque;
+  struct kevent ready[EVENTS_LIMIT];
+  struct timespec timeout = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+  if (timeout.tv_sec > TIMEOUT_LIMIT_S) timeout.tv_sec = TIMEOUT_LIMIT_S;
+  int count = kevent(state->fd, NULL, 0, ready, capacity < EVENTS_LIMIT ? capacity : EVENTS_LIMIT,
+                     timeout_ns < 0 ? NULL : &timeout);
+  if (count < 0) return errno == EINTR ? 0 : -errno;
+
+  int filled = 0;
+  for (int i = 0; i < count; i++) {
+    uint32_t generation = (uint32_t)(uintptr_t)ready[i].udata;
+    if (generation == 0) continue; /* the wake-up */
+    events[filled++] =
+        (struct gyre_event){.fd = (int)ready[i].ident, .generation = generation, .ready = readiness(&ready[i])};
+  }
+  return filled;
+}
+
+const struct gyre_backend_operations gyre_backend_kqueue = {
+    .name = "kqueue",
+    .capabilities = GYRE_BACKEND_EDGE,
+    .open = kqueue_backend_open,
+    .close = kqueue_backend_close,
+    .watch = kqueue_backend_watch,
+    .unwatch = kqueue_backend_unwatch,
+    .wait = kqueue_backend_wait,
+    .wake = kqueue_backend_wake,
+};
+#endif

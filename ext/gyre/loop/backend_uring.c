@@ -1,0 +1,382 @@
+/*
+ * The io_uring backend (Linux 5.13 and later, through liburing). What is asked for gathers in the submission queue, and one
+ * io_uring_enter a turn hands it over and fetches what has happened; where neither is due, a turn makes no system call.
+ * See backend.h for the contract and loop.c for the books.
+ *
+ * A poll holds its file open, so that close(2) by the program would not reach the peer: it is one-shot, unless the
+ * watcher promises to end it first (GYRE_STANDING). The kernel adds POLLRDHUP to each poll (IO_POLL_UNMASK), so that a one-shot
+ * poll for room to write would end at once on a socket whose peer has half-closed: there it is multishot (GYRE_READ_ENDED).
+ *
+ * What a completion belongs to is in its 64 bits of user data:
+ *   generation (32) | fd (31) | 1    a watch
+ *   pointer to an operation    | 0   operations are aligned
+ *   IGNORED, WAKEUP                  small even numbers, no pointers
+ */
+#include "feature.h"
+
+#ifdef GYRE_HAVE_URING
+#include "loop/backend.h"
+#include "loop/wakeup.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SUBMISSIONS 256
+#define COMPLETIONS 2048 /* what is beyond is kept by the kernel (IORING_FEAT_NODROP) */
+
+#define IGNORED UINT64_C(0)
+#define WAKEUP UINT64_C(2)
+
+#define OPCODE_WAITID 50 /* IORING_OP_WAITID, Linux 6.7; liburing 2.3 does not name it */
+
+/* RSRC_TAGS came with multishot polls in 5.13 and stands for them. */
+#define FEATURES                                                                                                       \
+  (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_RW_CUR_POS | IORING_FEAT_POLL_32BITS | IORING_FEAT_RSRC_TAGS)
+
+/* Set-up flags, tried from above until the kernel knows them all. SINGLE_ISSUER and DEFER_TASKRUN leave the work of a
+ * completion until we enter: nothing interrupts Ruby. */
+static const struct flags {
+  unsigned bits;
+  const char *names;
+} ladder[] = {
+    {IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+     "SUBMIT_ALL, SINGLE_ISSUER, DEFER_TASKRUN, TASKRUN_FLAG"}, /* 6.1 */
+    {IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+     "SUBMIT_ALL, SINGLE_ISSUER, COOP_TASKRUN, TASKRUN_FLAG"}, /* 6.0 */
+    {IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+     "SUBMIT_ALL, COOP_TASKRUN, TASKRUN_FLAG"}, /* 5.19 */
+    {IORING_SETUP_SUBMIT_ALL, "SUBMIT_ALL"},    /* 5.18 */
+    {0, "no flags"},
+};
+#define STEPS (sizeof(ladder) / sizeof(*ladder))
+
+/* Whether a loop of this process has been used by two threads: then no ring is bound to one any more. Ruby's M:N threads
+ * (those of Ractors, and all with RUBY_MN_THREADS=1) change the system's thread that they run on. Atomic. */
+static bool threads_change;
+
+/* Forks since the start, counted in the children: a child shares its parent's ring and must not touch it. */
+static unsigned forks;
+static pthread_once_t forks_counted = PTHREAD_ONCE_INIT;
+
+static void count_fork(void) { forks++; }
+static void count_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
+
+struct uring_state {
+  struct io_uring ring;
+  struct gyre_wakeup wakeup;
+  unsigned forks;
+  bool enabled;      /* at first use: then the ring belongs to the thread that uses it */
+  bool wakeup_armed; /* a poll of the wake-up's descriptor stands */
+  bool bound;        /* to one thread */
+  bool waitid;       /* the kernel has IORING_OP_WAITID */
+  unsigned quiet;    /* flag of a submission whose success is not reported, where there is such a thing (5.17) */
+  char description[128];
+};
+
+/* --- set-up --- */
+
+static int set_up(struct uring_state *state) {
+  const char *threads = getenv("RUBY_MN_THREADS");
+  if (threads && *threads == '1') __atomic_store_n(&threads_change, true, __ATOMIC_RELAXED);
+  bool any_thread = __atomic_load_n(&threads_change, __ATOMIC_RELAXED);
+
+  int error = -EINVAL;
+  for (size_t step = 0; step < STEPS && error == -EINVAL; step++) {
+    if (any_thread && ladder[step].bits & IORING_SETUP_SINGLE_ISSUER) continue;
+    struct io_uring_params parameters = {.flags = ladder[step].bits | IORING_SETUP_R_DISABLED | IORING_SETUP_CLAMP |
+                                                  IORING_SETUP_CQSIZE,
+                                         .cq_entries = COMPLETIONS};
+    error = io_uring_queue_init_params(SUBMISSIONS, &state->ring, &parameters);
+    if (error < 0) continue;
+    if ((parameters.features & FEATURES) != FEATURES) {
+      io_uring_queue_exit(&state->ring);
+      return -EOPNOTSUPP;
+    }
+    state->bound = ladder[step].bits & IORING_SETUP_SINGLE_ISSUER;
+    if (parameters.features & IORING_FEAT_CQE_SKIP) state->quiet = IOSQE_CQE_SKIP_SUCCESS;
+    snprintf(state->description, sizeof(state->description), "%s", ladder[step].names);
+  }
+  return error;
+}
+
+static void look_for_waitid(struct uring_state *state) {
+  struct io_uring_probe *probe = io_uring_get_probe_ring(&state->ring);
+  state->waitid = probe && io_uring_opcode_supported(probe, OPCODE_WAITID);
+  io_uring_free_probe(probe);
+  if (state->waitid)
+    strncat(state->description, "; waitid", sizeof(state->description) - strlen(state->description) - 1);
+}
+
+static int uring_backend_open(void **result) {
+  struct uring_state *state = calloc(1, sizeof(*state));
+  if (!state) return -ENOMEM;
+
+  pthread_once(&forks_counted, count_forks);
+  state->forks = forks;
+  int error = set_up(state);
+  if (error < 0) goto fail_set_up;
+  if ((error = gyre_wakeup_open(&state->wakeup)) < 0) goto fail_wakeup;
+  look_for_waitid(state);
+  *result = state;
+  return 0;
+
+fail_wakeup:
+  io_uring_queue_exit(&state->ring);
+fail_set_up:
+  free(state);
+  return error;
+}
+
+/* Also in a forked child: it only unmaps and closes. */
+static void uring_backend_close(void *opaque) {
+  struct uring_state *state = opaque;
+  gyre_wakeup_close(&state->wakeup);
+  io_uring_queue_exit(&state->ring);
+  free(state);
+}
+
+static const char *uring_backend_describe(const void *state) {
+  return ((const struct uring_state *)state)->description;
+}
+
+static const char *uring_backend_refusal(int error) {
+  switch (error) {
+  case ENOSYS: return "this kernel has no io_uring, or a filter (seccomp) hides it";
+  case EPERM: return "io_uring is switched off (kernel.io_uring_disabled, or a filter of the container)";
+  case EOPNOTSUPP: return "this kernel's io_uring is older than Linux 5.13";
+  case ENOMEM: return "there is not enough memory that may be locked (ulimit -l)";
+  default: return NULL;
+  }
+}
+
+/* --- submissions --- */
+
+/* Hands over what has gathered. A ring bound to another thread answers -EEXIST. */
+static int flush(struct uring_state *state);
+
+/* A place in the submission queue; a full one is handed over first. */
+static int next_submission(struct uring_state *state, struct io_uring_sqe **submission) {
+  *submission = io_uring_get_sqe(&state->ring);
+  if (*submission) return 0;
+  int error = flush(state);
+  if (error < 0) return error;
+  *submission = io_uring_get_sqe(&state->ring);
+  return *submission ? 0 : -EAGAIN;
+}
+
+/* Before the first use by a thread, and when the poll of the wake-up has ended. */
+static int prepare(struct uring_state *state) {
+  if (!state->enabled) {
+    /* liburing 2.3 declares io_uring_enable_rings and does not export it. */
+    int error = io_uring_register((unsigned)state->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+    if (error < 0) return error;
+    state->enabled = true;
+  }
+  if (state->wakeup_armed) return 0;
+  struct io_uring_sqe *submission = io_uring_get_sqe(&state->ring);
+  if (!submission) return 0; /* full: the next time */
+  io_uring_prep_poll_multishot(submission, state->wakeup.read_fd, POLLIN);
+  submission->user_data = WAKEUP;
+  state->wakeup_armed = true;
+  return 0;
+}
+
+/* Remembers that the ring was used by another thread than the one it is bound to. */
+static int noticed(int error) {
+  if (error == -EEXIST) __atomic_store_n(&threads_change, true, __ATOMIC_RELAXED);
+  return error;
+}
+
+static int flush(struct uring_state *state) {
+  int error = prepare(state);
+  if (error < 0) return noticed(error);
+  while (io_uring_sq_ready(&state->ring) > 0) {
+    error = io_uring_submit(&state->ring);
+    if (error < 0 && error != -EINTR) return noticed(error);
+  }
+  return 0;
+}
+
+/* The kernel would say of a file that it is ready; we say, as epoll does, that it cannot be waited for. 0 or -errno. */
+static int can_be_watched(int fd) {
+  struct stat status;
+  if (fstat(fd, &status) < 0) return -errno;
+  return S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) ? -EPERM : 0;
+}
+
+static uint64_t watch_mark(int fd, uint32_t generation) { return (uint64_t)generation << 32 | (uint32_t)fd << 1 | 1; }
+
+static void uring_backend_unwatch(void *opaque, int fd, uint32_t generation) {
+  struct uring_state *state = opaque;
+  struct io_uring_sqe *submission;
+  if (state->forks != forks || next_submission(state, &submission) < 0) return;
+  /* Not POLL_REMOVE: that answers -EALREADY, and the poll goes on, while a report of it is under way in the kernel. */
+  io_uring_prep_cancel64(submission, watch_mark(fd, generation), 0);
+  submission->user_data = IGNORED;
+  submission->flags |= state->quiet;
+}
+
+static int uring_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
+  struct uring_state *state = opaque;
+  struct io_uring_sqe *submission;
+  if (state->forks != forks) return -EBADF;
+  if (previous) uring_backend_unwatch(state, fd, previous);
+  int error = interest & GYRE_BLOCKED ? 0 : can_be_watched(fd);
+  if (error == 0) error = next_submission(state, &submission);
+  if (error < 0) return error;
+
+  unsigned events = 0;
+  if (interest & GYRE_READABLE) events |= POLLIN | POLLRDHUP;
+  if (interest & GYRE_PRIORITY) events |= POLLPRI;
+  if (interest & GYRE_WRITABLE) events |= POLLOUT;
+  io_uring_prep_poll_add(submission, fd, events);
+  if ((interest & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING || interest & GYRE_READ_ENDED)
+    submission->len = IORING_POLL_ADD_MULTI;
+  submission->user_data = watch_mark(fd, generation);
+  return 0;
+}
+
+/* An operation names a descriptor, and the program may close it before the turn is over: it is handed over at once. */
+static int uring_backend_submit(void *opaque, struct gyre_operation *operation) {
+  struct uring_state *state = opaque;
+  struct io_uring_sqe *submission;
+  if (state->forks != forks) return -EBADF;
+  if (operation->kind == GYRE_OPERATION_WAITID && !state->waitid) return -ENOSYS;
+  int error = next_submission(state, &submission);
+  if (error < 0) return error;
+
+  switch (operation->kind) {
+  case GYRE_OPERATION_READ:
+    io_uring_prep_read(submission, operation->fd, operation->bytes, (unsigned)operation->length,
+                       (uint64_t)operation->offset);
+    break;
+  case GYRE_OPERATION_WRITE:
+    io_uring_prep_write(submission, operation->fd, operation->bytes, (unsigned)operation->length,
+                        (uint64_t)operation->offset);
+    break;
+  case GYRE_OPERATION_WAITID:
+    io_uring_prep_rw(OPCODE_WAITID, submission, operation->pid, NULL, (unsigned)operation->id_type, 0);
+    submission->file_index = WEXITED | WNOWAIT;
+    break;
+  }
+  submission->user_data = (uint64_t)(uintptr_t)operation;
+  if ((error = flush(state)) < 0) {
+    io_uring_prep_nop(submission);
+    submission->user_data = IGNORED;
+  }
+  return error;
+}
+
+static void uring_backend_cancel(void *opaque, struct gyre_operation *operation) {
+  struct uring_state *state = opaque;
+  struct io_uring_sqe *submission;
+  if (state->forks != forks || next_submission(state, &submission) < 0) return;
+  io_uring_prep_cancel(submission, operation, 0);
+  submission->user_data = IGNORED;
+  submission->flags |= state->quiet;
+}
+
+/* --- completions --- */
+
+static unsigned ready(int result) {
+  if (result < 0) return GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED;
+  unsigned bits = (unsigned)result, ready = 0;
+  if (bits & (POLLIN | POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) ready |= GYRE_READABLE;
+  if (bits & (POLLOUT | POLLHUP | POLLERR | POLLNVAL)) ready |= GYRE_WRITABLE;
+  if (bits & POLLPRI) ready |= GYRE_PRIORITY;
+  if (bits & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) ready |= GYRE_READ_ENDED;
+  if (bits & (POLLHUP | POLLERR | POLLNVAL)) ready |= GYRE_WRITE_ENDED;
+  return ready;
+}
+
+/* Whether the completion is one to report. */
+static bool translate(struct uring_state *state, const struct io_uring_cqe *completion, struct gyre_event *event) {
+  uint64_t mark = completion->user_data;
+  bool more = completion->flags & IORING_CQE_F_MORE;
+  if (mark & 1) {
+    /* Cancelled by us; but where threads change, also by the end of the thread that asked. */
+    if (completion->res == -ECANCELED && state->bound) return false;
+    event->fd = (int)((uint32_t)mark >> 1);
+    event->generation = (uint32_t)(mark >> 32);
+    event->ready = ready(completion->res) | (more ? 0 : GYRE_ENDED);
+    return true;
+  }
+  if (mark == WAKEUP && !more) state->wakeup_armed = false;
+  if (mark == WAKEUP || mark == IGNORED) return false;
+  event->fd = GYRE_OPERATION_ENDED;
+  event->operation = (struct gyre_operation *)(uintptr_t)mark;
+  event->operation->result = completion->res;
+  return true;
+}
+
+static int harvest(struct uring_state *state, struct gyre_event *events, int capacity) {
+  struct io_uring_cqe *completion;
+  unsigned head, taken = 0;
+  int filled = 0;
+  io_uring_for_each_cqe(&state->ring, head, completion) {
+    if (filled == capacity) break;
+    taken++;
+    if (translate(state, completion, &events[filled])) filled++;
+  }
+  io_uring_cq_advance(&state->ring, taken);
+  return filled;
+}
+
+/* Whether there is something to hand over, or the kernel has something for us. */
+static bool is_due(struct uring_state *state) {
+  if (!state->enabled || !state->wakeup_armed || io_uring_sq_ready(&state->ring) > 0) return true;
+  return __atomic_load_n(state->ring.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
+}
+
+static int enter(struct uring_state *state, int64_t timeout_ns) {
+  int error = prepare(state);
+  if (error < 0) return error;
+  if (timeout_ns == 0) {
+    do { /* older kernels stop at a submission that fails */
+      error = io_uring_submit_and_get_events(&state->ring);
+    } while (error > 0 && io_uring_sq_ready(&state->ring) > 0);
+    return error;
+  }
+  struct __kernel_timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+  struct io_uring_cqe *completion;
+  return io_uring_submit_and_wait_timeout(&state->ring, &completion, 1, timeout_ns < 0 ? NULL : &timeout, NULL);
+}
+
+static int uring_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {
+  struct uring_state *state = opaque;
+  if (state->forks != forks) return -EBADF;
+  /* Also when there is nothing to report in it: it may be a wake-up. */
+  if (timeout_ns != 0 && io_uring_cq_ready(&state->ring) > 0) return harvest(state, events, capacity);
+  if (timeout_ns != 0 || is_due(state)) {
+    int error = enter(state, timeout_ns);
+    /* Not an error: time over, a signal, and a kernel that is short of memory or of room until we have taken some. */
+    if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY) return noticed(error);
+  }
+  return harvest(state, events, capacity);
+}
+
+static void uring_backend_wake(void *opaque) { gyre_wakeup_signal(&((struct uring_state *)opaque)->wakeup); }
+
+const struct gyre_backend_operations gyre_backend_uring = {
+    .name = "uring",
+    .capabilities = GYRE_BACKEND_OPERATIONS,
+    .open = uring_backend_open,
+    .close = uring_backend_close,
+    .watch = uring_backend_watch,
+    .unwatch = uring_backend_unwatch,
+    .wait = uring_backend_wait,
+    .wake = uring_backend_wake,
+    .submit = uring_backend_submit,
+    .cancel = uring_backend_cancel,
+    .describe = uring_backend_describe,
+    .refusal = uring_backend_refusal,
+};
+#endif

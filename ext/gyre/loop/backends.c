@@ -1,0 +1,27 @@
+/*
+ * The table of backends, in the order in which they are tried where none is asked for (see backends.h). bench/results has the
+ * figures for the order. It opens nothing.
+ */
+#include "feature.h"
+
+#include "loop/backends.h"
+
+#include <stddef.h>
+
+const struct gyre_backend_choice gyre_backends[] = {
+#ifdef GYRE_HAVE_EPOLL
+    {"epoll", &gyre_backend_epoll, NULL},
+#else
+    {"epoll", NULL, "<sys/epoll.h> was not found"},
+#endif
+#ifdef GYRE_HAVE_URING
+    {"uring", &gyre_backend_uring, NULL},
+#else
+    {"uring", NULL, "liburing was not found (on Debian: liburing-dev)"},
+#endif
+#ifdef GYRE_HAVE_KQUEUE
+    {"kqueue", &gyre_backend_kqueue, NULL},
+#else
+    {"kqueue", NULL, "<sys/event.h> was not found"},
+#endif
+    {NULL, NULL, NULL}};

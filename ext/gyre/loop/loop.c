@@ -1,0 +1,476 @@
+/*
+ * The loop's books and its poll (see loop.h).
+ *
+ * Watches are registered with the kernel once and edge-triggered. A watch that begins after "would
+ * block" trusts the registration that stands (`drained`); since the number may have been closed and
+ * opened again behind our back, what was trusted is verified with the kernel before the loop sleeps.
+ * So a busy loop makes no registration calls, and an idle one never sleeps on a stale registration.
+ */
+#include "loop/loop.h"
+
+#include <errno.h>
+#include <ruby.h>
+#include <ruby/thread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* what every watch has to see */
+#define VERIFY_NS INT64_C(5000000)
+#define STALE_TURNS 16 /* for how long a stale report is remembered */
+
+int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations *backend) {
+  memset(loop, 0, sizeof(*loop));
+  loop->backend = backend;
+  loop->now_ns = loop->polled_ns = gyre_timers_now();
+  gyre_timers_init(&loop->timers);
+  gyre_list_init(&loop->unverified);
+  gyre_list_init(&loop->operations);
+  gyre_list_init(&loop->open_node);
+  return backend->open(&loop->backend_state);
+}
+
+static void close_backend(struct gyre_loop *loop) {
+  if (!loop->backend_state) return;
+  for (; loop->event_next < loop->event_count; loop->event_next++) { /* reported, not delivered */
+    if (loop->events[loop->event_next].fd == GYRE_OPERATION_ENDED)
+      gyre_operation_complete(loop->events[loop->event_next].operation);
+  }
+  if (!gyre_list_empty(&loop->operations)) gyre_loop_end_operations(loop);
+  loop->backend->close(loop->backend_state);
+  loop->backend_state = NULL;
+}
+
+/* What is watched is asked for again before the next wait. */
+static void tell_later(struct gyre_loop *loop, struct gyre_descriptor *descriptor) {
+  for (struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) {
+    gyre_list_remove(&watch->unverified);
+    gyre_list_append(&loop->unverified, &watch->unverified);
+  }
+}
+
+/* A new backend is told everything. */
+static void tell_all_later(struct gyre_loop *loop) {
+  for (int fd = 0; fd < loop->descriptor_capacity; fd++) {
+    struct gyre_descriptor *state = &loop->descriptors[fd];
+    state->registered = state->drained = state->ended = 0;
+    tell_later(loop, state);
+  }
+}
+
+/* The backend reports what has ended. Without descriptors for a new one it stays. */
+static int replace(struct gyre_loop *loop) {
+  void *fresh = NULL;
+  int error = loop->backend->open(&fresh);
+  if (error < 0) return error;
+  close_backend(loop);
+  loop->backend_state = fresh;
+  tell_all_later(loop);
+  return 0;
+}
+
+/* The backend cannot be used from this thread: at the limit of descriptors the new one takes the place of the old. */
+static int renew(struct gyre_loop *loop) {
+  if (replace(loop) == 0) return 0;
+  close_backend(loop);
+  int error = loop->backend->open(&loop->backend_state);
+  if (error == 0) tell_all_later(loop);
+  return error;
+}
+
+int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation) {
+  if (!loop->backend_state || !(loop->backend->capabilities & GYRE_BACKEND_OPERATIONS)) return -ENOSYS;
+  int error = loop->backend->submit(loop->backend_state, operation);
+  if (error == -EEXIST && (error = renew(loop)) == 0) error = loop->backend->submit(loop->backend_state, operation);
+  if (error == 0) gyre_list_append(&loop->operations, &operation->node);
+  return error;
+}
+
+void gyre_loop_close(struct gyre_loop *loop) {
+  if (loop->open_node.next) gyre_list_remove(&loop->open_node); /* it was opened */
+  close_backend(loop);
+  gyre_timers_free(&loop->timers);
+  free(loop->descriptors);
+  loop->descriptors = NULL;
+  loop->to_tell = NULL;
+  loop->descriptor_capacity = 0;
+  free(loop->buffer);
+  loop->buffer = NULL;
+}
+
+int gyre_loop_reopen(struct gyre_loop *loop) {
+  const struct gyre_backend_operations *backend = loop->backend;
+  gyre_timers_cancel_all(&loop->timers);
+  /* The kernel works on the parent's memory, not on this copy of it. */
+  gyre_loop_orphan(loop);
+  while (!gyre_list_empty(&loop->operations))
+    gyre_operation_complete(GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node));
+  loop->event_next = loop->event_count = 0;
+  gyre_loop_close(loop);
+  int error = gyre_loop_open(loop, backend);
+  if (error == 0) gyre_loop_enlist(loop);
+  return error;
+}
+
+int gyre_loop_move(struct gyre_loop *loop) {
+  while (!gyre_list_empty(&loop->operations)) {
+    struct gyre_operation *operation = GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node);
+    operation->result = -EIO;
+    gyre_operation_complete(operation);
+  }
+  loop->event_next = loop->event_count = 0;
+  loop->backend->close(loop->backend_state);
+  loop->backend_state = NULL;
+  int error = loop->backend->open(&loop->backend_state);
+  if (error == 0) tell_all_later(loop);
+  return error;
+}
+
+/* --- watches --- */
+
+static struct gyre_descriptor *descriptor(struct gyre_loop *loop, int fd) {
+  if (fd < loop->descriptor_capacity) return &loop->descriptors[fd];
+
+  int capacity = loop->descriptor_capacity ? loop->descriptor_capacity : 64;
+  while (capacity <= fd) {
+    if (capacity > INT32_MAX / 2) return NULL;
+    capacity *= 2;
+  }
+  struct gyre_descriptor *descriptors = realloc(loop->descriptors, (size_t)capacity * sizeof(*descriptors));
+  if (!descriptors) return NULL;
+  memset(descriptors + loop->descriptor_capacity, 0,
+         (size_t)(capacity - loop->descriptor_capacity) * sizeof(*descriptors));
+  loop->descriptors = descriptors;
+  loop->descriptor_capacity = capacity;
+  return &descriptors[fd];
+}
+
+/* What the watches of a descriptor want, all together. */
+static unsigned wanted(const struct gyre_descriptor *descriptor) {
+  unsigned interest = 0;
+  for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) interest |= watch->interest;
+  return interest;
+}
+
+/* Tells the backend; every call has a new generation, so that what was under way for the old one is dropped. What was
+ * once asked for stays, for asking again costs a system call; but not where it would be reported for ever. */
+static int tell(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
+  if (!loop->backend_state) return -EBADF;
+  interest |= wanted(descriptor);
+  if (!((interest | descriptor->registered) & GYRE_LEVEL)) interest |= descriptor->registered & ~GYRE_READ_ENDED;
+  if (descriptor->ended & GYRE_READABLE && !(interest & GYRE_READABLE)) interest |= GYRE_READ_ENDED;
+  uint32_t previous = descriptor->registered ? descriptor->generation : 0;
+  if (++descriptor->generation == 0) descriptor->generation = 1;
+  unsigned asked = interest | (descriptor->drained & interest ? GYRE_BLOCKED : 0);
+  int error = loop->backend->watch(loop->backend_state, fd, descriptor->generation, asked, previous);
+  if (error == -EEXIST && (error = renew(loop)) == 0)
+    error = loop->backend->watch(loop->backend_state, fd, descriptor->generation, asked, 0);
+  descriptor->registered = error < 0 ? 0 : (uint8_t)interest;
+  descriptor->ended = 0; /* reported again when it is so */
+  return error;
+}
+
+/* Whether a watch stays with the kernel when it has reported. */
+static bool stays(const struct gyre_loop *loop, const struct gyre_descriptor *descriptor) {
+  return loop->backend->capabilities & GYRE_BACKEND_EDGE ||
+         (descriptor->registered & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING ||
+         descriptor->registered & GYRE_READ_ENDED;
+}
+
+int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest) {
+  gyre_list_init(&watch->unverified);
+  watch->fd = -1;
+  watch->told = 0;
+  if (fd < 0 || !loop->backend_state) return -EBADF;
+  struct gyre_descriptor *state = descriptor(loop, fd);
+  if (!state) return -ENOMEM;
+
+  unsigned events = interest & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE);
+  if ((state->drained & events) == events && !(state->ended & events) && (state->registered & interest) == interest) {
+    gyre_list_append(&loop->unverified, &watch->unverified);
+  } else {
+    int error = tell(loop, state, fd, interest);
+    if (error < 0) return error;
+  }
+
+  watch->fd = fd;
+  watch->interest = (uint16_t)interest;
+  watch->previous = NULL;
+  watch->next = state->first;
+  if (state->first) {
+    state->first->previous = watch;
+  } else {
+    loop->watched_count++;
+  }
+  state->first = watch;
+  return 0;
+}
+
+static void tell_no_more(struct gyre_loop *loop, struct gyre_watch *watch) {
+  struct gyre_watch **place = &loop->to_tell;
+  while (*place && *place != watch) place = &(*place)->next_to_tell;
+  if (*place) *place = watch->next_to_tell;
+  watch->told = 0;
+}
+
+void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch) {
+  if (watch->fd < 0) return;
+  if (watch->told) tell_no_more(loop, watch);
+  if (watch->next) watch->next->previous = watch->previous;
+  if (watch->previous) {
+    watch->previous->next = watch->next;
+  } else if (watch->fd < loop->descriptor_capacity) {
+    loop->descriptors[watch->fd].first = watch->next;
+    if (!watch->next) loop->watched_count--;
+  }
+  gyre_list_remove(&watch->unverified);
+  int fd = watch->fd;
+  watch->fd = -1;
+  /* A backend that holds the descriptor open has to let go of it: its peer would not see it closed. */
+  if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE) && fd < loop->descriptor_capacity &&
+      loop->descriptors[fd].registered && !loop->descriptors[fd].first) {
+    gyre_loop_forget(loop, fd);
+  }
+}
+
+void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest) {
+  if (fd >= 0 && fd < loop->descriptor_capacity) loop->descriptors[fd].drained |= (uint8_t)interest;
+}
+
+struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t holder) {
+  if (fd < 0) return NULL;
+  struct gyre_descriptor *state = descriptor(loop, fd);
+  if (!state) return NULL;
+  state->holder = holder;
+  state->drained = state->kind = 0;
+  return state;
+}
+
+void gyre_loop_forget(struct gyre_loop *loop, int fd) {
+  if (fd < 0 || fd >= loop->descriptor_capacity) return;
+  struct gyre_descriptor *state = &loop->descriptors[fd];
+  if (state->registered && loop->backend_state) loop->backend->unwatch(loop->backend_state, fd, state->generation);
+  state->registered = state->drained = state->ended = 0;
+  if (++state->generation == 0) state->generation = 1;
+}
+
+/* A called function may end watches, ask for more events, or raise: then the next call goes on with the list. */
+static void tell_those_left(struct gyre_loop *loop) {
+  while (loop->to_tell) {
+    struct gyre_watch *watch = loop->to_tell;
+    unsigned ready = watch->told;
+    loop->to_tell = watch->next_to_tell;
+    watch->told = 0;
+    watch->ready(loop, watch, ready);
+  }
+}
+
+/* Calls those that wait for something of it. Whether there were any. */
+static bool tell_watches(struct gyre_loop *loop, int fd, unsigned ready) {
+  struct gyre_watch *first = loop->descriptors[fd].first, **last = &loop->to_tell;
+  if (!first->next && !loop->to_tell) {
+    if (!(first->interest & ready)) return false;
+    first->ready(loop, first, ready);
+    return true;
+  }
+  while (*last) last = &(*last)->next_to_tell;
+  bool any = false;
+  for (struct gyre_watch *watch = first; watch; watch = watch->next) {
+    if (!(watch->interest & ready)) continue;
+    any = true;
+    if (!watch->told) *last = watch, last = &watch->next_to_tell, *last = NULL;
+    watch->told |= (uint16_t)ready;
+  }
+  tell_those_left(loop);
+  return any;
+}
+
+void gyre_loop_abandon(struct gyre_loop *loop, int fd) {
+  if (fd < 0 || fd >= loop->descriptor_capacity) return;
+  if (loop->descriptors[fd].first) (void)tell_watches(loop, fd, ANYTHING);
+  gyre_loop_forget(loop, fd);
+}
+
+void gyre_loop_hand_over(struct gyre_loop *loop) {
+  if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE))
+    loop->backend->wait(loop->backend_state, loop->events, 0, 0); /* takes nothing */
+}
+
+void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
+  bool held = fd >= 0 && fd < loop->descriptor_capacity && loop->descriptors[fd].first &&
+              !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
+  gyre_loop_abandon(loop, fd);
+  if (held) gyre_loop_hand_over(loop);
+}
+
+/* What trusted an earlier registration is told to the kernel now; one that cannot be watched any
+ * more (closed behind our back) is called, so that the next call on it shows the error. Whether any was. */
+static bool verify(struct gyre_loop *loop) {
+  bool called = false;
+  loop->verified_ns = gyre_timers_coarse_now();
+  while (!gyre_list_empty(&loop->unverified)) {
+    struct gyre_watch *watch = GYRE_CONTAINER(loop->unverified.next, struct gyre_watch, unverified);
+    gyre_list_remove(&watch->unverified);
+    if (tell(loop, &loop->descriptors[watch->fd], watch->fd, watch->interest) < 0) {
+      watch->ready(loop, watch, watch->interest & ANYTHING);
+      called = true;
+    }
+  }
+  return called;
+}
+
+/* After a report: what is unwanted is not asked for any more, where it would be reported for ever. */
+static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
+  if (fd >= loop->descriptor_capacity) return; /* closed or forked by the function that was called */
+  struct gyre_descriptor *state = &loop->descriptors[fd];
+  if (state->registered & GYRE_LEVEL && ready & ANYTHING & state->registered & ~wanted(state))
+    state->first ? tell(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
+}
+
+/* A report for a watch that is over. Once that is a matter of time; again it is a number that was closed while a child process or a
+ * duplicate keeps its file open: that watch cannot be taken back (epoll(7), questions and answers), and it would be reported for ever. */
+static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
+  bool same = loop->stale.fd == event->fd && loop->stale.generation == event->generation;
+  uint64_t age = loop->statistics.turns - loop->stale_turn;
+  if (!same && age <= STALE_TURNS && loop->stale.generation)
+    return; /* one of several: it waits for the first to come again */
+  loop->stale = *event;
+  loop->stale_turn = loop->statistics.turns;
+  if (same && age > 0 && loop->backend->capabilities & GYRE_BACKEND_EDGE) (void)replace(loop);
+}
+
+static void deliver(struct gyre_loop *loop) {
+  tell_those_left(loop);
+  while (loop->event_next < loop->event_count) {
+    struct gyre_event *event = &loop->events[loop->event_next++];
+    if (event->fd == GYRE_OPERATION_ENDED) {
+      gyre_operation_complete(event->operation);
+      continue;
+    }
+    if (event->fd >= loop->descriptor_capacity) continue;
+    struct gyre_descriptor *state = &loop->descriptors[event->fd];
+    if (state->generation != event->generation) {
+      report_is_stale(loop, event);
+      if (!loop->backend_state) return;
+      continue;
+    }
+
+    int fd = event->fd; /* a called function may ask for more events */
+    unsigned ready = event->ready & ~GYRE_ENDED;
+    state->drained &= (uint8_t)~ready;
+    if (ready & GYRE_READ_ENDED) state->ended |= GYRE_READABLE;
+    if (ready & GYRE_WRITE_ENDED) state->ended |= GYRE_WRITABLE;
+    if (event->ready & GYRE_ENDED || !stays(loop, state)) state->registered = 0;
+    if (!state->first) {
+      /* Nothing waits any more: the kernel shall not wake the loop for it again. */
+      if (state->registered) gyre_loop_forget(loop, fd);
+      continue;
+    }
+    /* Where the watch has ended with its report, what is still watched is asked for again before the next wait. */
+    bool again = state->registered & GYRE_READ_ENDED && state->registered & GYRE_LEVEL && ready & wanted(state);
+    if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE))) tell_later(loop, state);
+    /* A watch for urgent data alone, too, is to see that all is over. */
+    if (!tell_watches(loop, fd, ready) && ready & GYRE_WRITE_ENDED) (void)tell_watches(loop, fd, ANYTHING);
+    ask_for_less(loop, fd, ready);
+  }
+}
+
+static void *wait_without_gvl(void *opaque) {
+  struct gyre_loop *loop = opaque;
+  if (!loop->backend_state) return NULL; /* closed by a signal's handler on the way */
+  int64_t next = gyre_timers_next(&loop->timers), timeout_ns = -1;
+  if (next >= 0) {
+    timeout_ns = next - gyre_loop_now(loop);
+    if (timeout_ns < 0) timeout_ns = 0;
+  }
+  int count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, timeout_ns);
+  loop->event_count = count < 0 ? 0 : count;
+  loop->error = count < 0 ? -count : 0;
+  return NULL;
+}
+
+static void interrupt_wait(void *opaque) { gyre_loop_wake(opaque); }
+
+static VALUE wait_body(VALUE opaque) {
+  struct gyre_loop *loop = (struct gyre_loop *)opaque;
+  loop->error = 0;
+  rb_nogvl(wait_without_gvl, loop, interrupt_wait, loop,
+           RB_NOGVL_UBF_ASYNC_SAFE | (loop->sleeping ? RB_NOGVL_INTR_FAIL : 0));
+  return Qnil;
+}
+
+static VALUE wait_ensure(VALUE opaque) {
+  ((struct gyre_loop *)opaque)->waiting = false;
+  return Qnil;
+}
+
+/* Whether work for this loop goes on elsewhere: in a thread, a child process, the kernel. */
+static bool others_work(const struct gyre_loop *loop) { return loop->outside || !gyre_list_empty(&loop->operations); }
+
+/* Instead of a sleep: the virtual clock goes on to the next timer. */
+static bool jump(struct gyre_loop *loop, int64_t next) {
+  if (!loop->virtual_ns || next < 0 || others_work(loop)) return false;
+  loop->virtual_ns = next;
+  return true;
+}
+
+/* Also in the middle of a poll: what it calls may close the loop. */
+NORETURN(static void closed(void));
+static void closed(void) { rb_raise(rb_eRuntimeError, "the loop is closed"); }
+
+void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
+  if (!loop->backend_state) closed();
+  loop->statistics.turns++;
+  bool slept = false;
+  /* Events that are left from a poll that was interrupted by an exception come first. */
+  if (loop->event_next >= loop->event_count) {
+    loop->event_next = 0;
+    bool edge = loop->backend->capabilities & GYRE_BACKEND_EDGE;
+    /* A busy loop never comes to sleep; what it trusted is verified after a while all the same. Before it asks: what was
+     * reported for the earlier registration would be dropped. */
+    bool due =
+        !edge || (!gyre_list_empty(&loop->unverified) && gyre_timers_coarse_now() - loop->verified_ns > VERIFY_NS);
+    if (due && verify(loop)) wait = false;
+    if (!loop->backend_state) closed();
+    int count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, 0);
+    if (count == -EEXIST && (count = renew(loop)) == 0) wait = false;
+    loop->event_count = count < 0 ? 0 : count;
+    if (count < 0) rb_syserr_fail(-count, "wait for events");
+
+    int64_t next = gyre_timers_next(&loop->timers), now_ns = wait && count == 0 ? gyre_loop_now(loop) : 0;
+    bool idle = wait && count == 0 && !(next >= 0 && next <= now_ns) && !verify(loop) &&
+                !(loop->sleeping && !loop->sleeping(loop));
+    /* Last of all: what was asked before may have let others run, which woke the loop. */
+    if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) {
+      loop->statistics.wakeups++;
+      idle = false;
+    }
+    if (!loop->backend_state) closed();
+    if (idle && !jump(loop, next)) {
+      gyre_lag_add(&loop->lag, now_ns - loop->polled_ns);
+      slept = true;
+      loop->statistics.waits++;
+      loop->waiting = true;
+      int64_t real_ns = loop->virtual_ns && others_work(loop) ? gyre_timers_now() : 0;
+      rb_ensure(wait_body, (VALUE)loop, wait_ensure, (VALUE)loop);
+      if (real_ns) loop->virtual_ns += gyre_timers_now() - real_ns;
+      if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) loop->statistics.wakeups++;
+      if (!loop->backend_state) closed();
+      if (loop->error == EEXIST) loop->error = -renew(loop);
+      if (loop->error) rb_syserr_fail(loop->error, "wait for events");
+    }
+    loop->statistics.events += (uint64_t)loop->event_count;
+  }
+  /* Events first: what has come in time is not to be found late. */
+  loop->now_ns = gyre_loop_now(loop);
+  if (!slept) gyre_lag_add(&loop->lag, loop->now_ns - loop->polled_ns);
+  loop->unseen_ns = slept ? loop->now_ns : loop->polled_ns;
+  loop->polled_ns = loop->now_ns;
+  deliver(loop);
+  gyre_timers_fire(&loop->timers, loop->now_ns, loop);
+}
+
+/* The flag is cleared before each sleep: the first caller that sets it wakes the backend, and later ones need not. */
+void gyre_loop_wake(struct gyre_loop *loop) {
+  if (__atomic_exchange_n(&loop->woken, 1, __ATOMIC_SEQ_CST)) return;
+  if (loop->backend_state) loop->backend->wake(loop->backend_state);
+}

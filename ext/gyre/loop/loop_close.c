@@ -1,0 +1,113 @@
+/*
+ * IO#close and IO#reopen while something waits for the IO, on Rubies that tell schedulers nothing of it (before 4.0, which has the
+ * hook io_close). The kernel drops the watch, or goes on watching what the number stood for; and the number may be
+ * given out again at once. So the first loop puts a step around both methods: what waits for the IO is told, on
+ * whatever loop and in whatever thread, and a backend that holds open what it watches lets go of it. Closes in C
+ * (IO#close_write of a pipe) are found by the sweeps of wait.c, selector.c and keyed_watch.c.
+ */
+#include "gyre.h"
+#include "keyed/keyed_loop.h"
+#include "fiber/scheduler.h"
+#include "async/selector.h"
+
+#include <pthread.h>
+#include <ruby/io.h>
+#include <ruby/ractor.h>
+#include <ruby/version.h>
+#include <stdlib.h>
+
+#if RUBY_API_VERSION_MAJOR < 4
+static rb_ractor_local_key_t loops_key;
+static unsigned forks; /* a child knows by it which loops are its parent's: what waits on them is gone */
+
+static void count_fork(void) { forks++; }
+
+/* All open loops of this Ractor, whose IOs no other one can close. Never freed: loops may outlive their Ractor. */
+static struct gyre_list *loops(void) {
+  struct gyre_list *list = rb_ractor_local_storage_ptr(loops_key);
+  if (list) return list;
+  list = malloc(sizeof(*list));
+  if (!list) return NULL;
+  gyre_list_init(list);
+  rb_ractor_local_storage_ptr_set(loops_key, list);
+  return list;
+}
+
+struct closing {
+  VALUE io;
+  int fd, argc;
+  const VALUE *argv;
+};
+
+static VALUE call_super(VALUE argument) {
+  struct closing *closing = (struct closing *)argument;
+  return rb_call_super(closing->argc, closing->argv);
+}
+
+/* A watch that goes on is for what has the number now: the kernel is asked about it before the loop sleeps again. */
+static void tell_watches(struct gyre_loop *loop, int fd, VALUE io) {
+  bool any = false;
+  for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {
+    next = watch->next;
+    if (!gyre_wait_io_closed(loop, watch, io) && !gyre_select_io_closed(loop, watch) &&
+        !gyre_selector_io_closed(loop, watch, io) && !gyre_keyed_watch_io_closed(watch, io))
+      continue;
+    gyre_list_remove(&watch->unverified);
+    gyre_list_append(&loop->unverified, &watch->unverified);
+    any = true;
+  }
+  if (any && loop->waiting) gyre_loop_wake(loop);
+}
+
+static VALUE tell(VALUE argument) {
+  struct closing *closing = (struct closing *)argument;
+  struct gyre_scheduler *scheduler = gyre_scheduler_here();
+  if (scheduler && !(scheduler->loop.backend->capabilities & GYRE_BACKEND_EDGE))
+    gyre_loop_let_go(&scheduler->loop, closing->fd);
+  struct gyre_list *all = loops();
+  for (struct gyre_list *node = all ? all->next : NULL; node && node != all; node = node->next) {
+    struct gyre_loop *loop = GYRE_CONTAINER(node, struct gyre_loop, open_node);
+    if (loop->forks != forks || closing->fd >= loop->descriptor_capacity) continue;
+    if (loop->descriptors[closing->fd].holder == (uintptr_t)closing->io) loop->descriptors[closing->fd].holder = 0;
+    tell_watches(loop, closing->fd, closing->io);
+  }
+  return Qnil;
+}
+
+static VALUE with_step(VALUE self, int argc, const VALUE *argv) {
+  struct gyre_list *all = loops();
+  if (!all || gyre_list_empty(all) || gyre_keyed_io_closed(self)) return rb_call_super(argc, argv);
+  struct closing closing = {self, rb_io_descriptor(self), argc, argv};
+  return rb_ensure(call_super, (VALUE)&closing, tell, (VALUE)&closing);
+}
+
+static VALUE io_close(VALUE self) { return with_step(self, 0, NULL); }
+
+static VALUE io_reopen(int argc, VALUE *argv, VALUE self) {
+  if (rb_keyword_given_p()) return rb_call_super_kw(argc, argv, RB_PASS_KEYWORDS);
+  return with_step(self, argc, argv);
+}
+
+void gyre_loop_enlist(struct gyre_loop *loop) {
+  static bool prepended; /* under the GVL, or a Ractor's: twice does no harm */
+  struct gyre_list *all = loops();
+  if (!all) return;
+  loop->forks = forks;
+  gyre_list_append(all, &loop->open_node);
+  if (prepended) return;
+  prepended = true;
+  VALUE module = rb_define_module_under(gyre_cNativeScheduler, "Closing");
+  rb_define_method(module, "close", io_close, 0);
+  rb_define_method(module, "reopen", io_reopen, -1);
+  rb_prepend_module(rb_cIO, module);
+}
+
+void gyre_init_loop_close(void) {
+  static const struct rb_ractor_local_storage_type kept = {NULL, NULL};
+  loops_key = rb_ractor_local_storage_ptr_newkey(&kept);
+  pthread_atfork(NULL, NULL, count_fork);
+}
+#else
+void gyre_loop_enlist(struct gyre_loop *loop) { (void)loop; }
+void gyre_init_loop_close(void) {}
+#endif

@@ -1,0 +1,550 @@
+/*
+ * TLS by libssl (see tls.h). Each transport has a BIO of its own: it gives libssl what was received, and takes what is to be sent
+ * into a queue, so that one recv and one send serve many records (measured against SSL_set_fd: 20 % less CPU, two system calls
+ * fewer a request). Buffers of libssl's own are released while nothing is in them.
+ */
+#include "feature.h"
+
+#ifdef GYRE_HAVE_LIBSSL
+#include "net/tls.h"
+#include "loop/backend.h"
+#include "loop/direct_calls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define LENT_BYTES (64 * 1024)
+#define RECORD_BYTES (16 * 1024)
+#define QUEUED_BYTES_LIMIT (64 * 1024) /* encrypted before they are sent */
+
+struct name {
+  struct name *next;
+  struct gyre_tls_context *identity;
+  char text[];
+};
+
+struct gyre_tls_context {
+  SSL_CTX *ssl;
+  atomic_int references;
+  bool server;
+  enum gyre_tls_verify verify;
+  struct name *names;
+  unsigned alpn_length;
+  unsigned char alpn[];
+};
+
+struct tls {
+  SSL *ssl;
+  struct gyre_tls_context *context;
+  struct gyre_transport *transport;
+  struct gyre_bytes received; /* ciphertext that did not fit into what the caller wanted */
+  struct gyre_bytes queued;   /* ciphertext to be sent */
+  const char *lent;           /* ciphertext in the thread's buffer, during a call */
+  size_t lent_length;
+  bool drained, ended; /* the socket has nothing more at the moment; it has ended */
+  int error;           /* -errno of the socket */
+  char text[GYRE_TLS_ERROR_BYTES];
+};
+
+static _Thread_local char lent_buffer[LENT_BYTES];
+static BIO_METHOD *bio_method;
+
+/* --- the BIO --- */
+
+static size_t take(struct gyre_bytes *from, char *to, size_t length) {
+  size_t held = from->length - from->offset;
+  if (length > held) length = held;
+  memcpy(to, from->bytes + from->offset, length);
+  gyre_bytes_consume(from, length);
+  return length;
+}
+
+static bool receive_ciphertext(struct tls *tls) {
+  if (tls->drained || tls->ended || tls->error) return false;
+  ssize_t count;
+  do {
+    count = gyre_recv(tls->transport->fd, lent_buffer, sizeof(lent_buffer), MSG_DONTWAIT);
+  } while (count < 0 && errno == EINTR);
+  if (count > 0) {
+    tls->lent = lent_buffer;
+    tls->lent_length = (size_t)count;
+    return true;
+  }
+  if (count == 0) {
+    tls->ended = true;
+  } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+    tls->drained = true;
+  } else {
+    tls->error = -errno;
+  }
+  return false;
+}
+
+static int bio_read(BIO *bio, char *bytes, size_t length, size_t *count) {
+  struct tls *tls = BIO_get_data(bio);
+  BIO_clear_retry_flags(bio);
+  if (tls->received.length) {
+    *count = take(&tls->received, bytes, length);
+    return 1;
+  }
+  if (tls->lent_length || receive_ciphertext(tls)) {
+    *count = length < tls->lent_length ? length : tls->lent_length;
+    memcpy(bytes, tls->lent, *count);
+    tls->lent += *count;
+    tls->lent_length -= *count;
+    return 1;
+  }
+  *count = 0;
+  if (tls->drained) BIO_set_retry_read(bio);
+  return 0;
+}
+
+static int bio_write(BIO *bio, const char *bytes, size_t length, size_t *count) {
+  struct tls *tls = BIO_get_data(bio);
+  BIO_clear_retry_flags(bio);
+  char *place = gyre_bytes_reserve(&tls->queued, length);
+  *count = 0;
+  if (!place) {
+    tls->error = -ENOMEM;
+    return 0;
+  }
+  memcpy(place, bytes, length);
+  tls->queued.length += length;
+  *count = length;
+  return 1;
+}
+
+static long bio_control(BIO *bio, int command, long number, void *pointer) {
+  (void)number;
+  (void)pointer;
+  struct tls *tls = BIO_get_data(bio);
+  switch (command) {
+  case BIO_CTRL_FLUSH: return 1; /* the queue is sent by who called libssl */
+  case BIO_CTRL_EOF: return tls && tls->ended && !tls->lent_length && !tls->received.length;
+  default: return 0;
+  }
+}
+
+static bool make_bio_method(void) {
+  if (bio_method) return true;
+  BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "gyre");
+  if (!method) return false;
+  BIO_meth_set_read_ex(method, bio_read);
+  BIO_meth_set_write_ex(method, bio_write);
+  BIO_meth_set_ctrl(method, bio_control);
+  BIO_METHOD *before = NULL;
+  if (!__atomic_compare_exchange_n(&bio_method, &before, method, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    BIO_meth_free(method);
+  return true;
+}
+
+/* What does not fit into the caller's memory stays here until the next call; the lent buffer serves other transports meanwhile. */
+static void keep_lent(struct tls *tls) {
+  if (tls->lent_length) {
+    char *place = gyre_bytes_reserve(&tls->received, tls->lent_length);
+    if (place) {
+      memcpy(place, tls->lent, tls->lent_length);
+      tls->received.length += tls->lent_length;
+    } else {
+      tls->error = -ENOMEM;
+    }
+  }
+  tls->lent = NULL;
+  tls->lent_length = 0;
+}
+
+static int send_queued(struct tls *tls) {
+  struct gyre_transport *transport = tls->transport;
+  while (tls->queued.length > tls->queued.offset) {
+    ssize_t count;
+    do {
+      count = gyre_send(transport->fd, tls->queued.bytes + tls->queued.offset, tls->queued.length - tls->queued.offset,
+                        MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+    gyre_bytes_consume(&tls->queued, (size_t)count);
+  }
+  return 0;
+}
+
+/* --- errors --- */
+
+static void note(struct tls *tls) {
+  unsigned long code = ERR_peek_last_error();
+  long verified = tls->ssl ? SSL_get_verify_result(tls->ssl) : X509_V_OK;
+  if (verified != X509_V_OK) {
+    snprintf(tls->text, sizeof(tls->text), "certificate verify failed: %s", X509_verify_cert_error_string(verified));
+  } else if (code) {
+    const char *reason = ERR_reason_error_string(code);
+    snprintf(tls->text, sizeof(tls->text), "%s", reason ? reason : "unknown error");
+  }
+  ERR_clear_error(); /* Ruby's openssl looks at the same queue */
+}
+
+/* What a call of libssl that moved nothing comes to; 0: the peer has ended in order. */
+static int outcome(struct tls *tls, int result, struct gyre_side *side) {
+  switch (SSL_get_error(tls->ssl, result)) {
+  case SSL_ERROR_WANT_READ: side->wants = GYRE_READABLE; return -EAGAIN;
+  case SSL_ERROR_WANT_WRITE: side->wants = GYRE_WRITABLE; return -EAGAIN;
+  case SSL_ERROR_ZERO_RETURN: return 0;
+  default: break;
+  }
+  if (tls->error) return tls->error;
+  bool cut = tls->ended && (ERR_peek_last_error() == 0 || ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING);
+  if (cut) {
+    snprintf(tls->text, sizeof(tls->text), "the peer ended the connection without a close_notify alert");
+    ERR_clear_error();
+    return -ECONNRESET; /* truncation cannot be told from an end (RFC 8446, section 6.1) */
+  }
+  note(tls);
+  return -EPROTO;
+}
+
+/* --- the operations --- */
+
+static int tls_handshake(struct gyre_transport *transport) {
+  struct tls *tls = transport->state;
+  int error = send_queued(tls);
+  if (error < 0) {
+    transport->read.wants = GYRE_WRITABLE;
+    return error;
+  }
+  ERR_clear_error();
+  tls->drained = false;
+  int result = SSL_do_handshake(tls->ssl);
+  keep_lent(tls);
+  error = result == 1 ? 0 : outcome(tls, result, &transport->read);
+  if (result != 1 && error == 0) error = -ECONNRESET;
+  int sent = send_queued(tls); /* an alert, too */
+  if (sent == -EAGAIN && (error == 0 || error == -EAGAIN)) {
+    transport->read.wants = GYRE_WRITABLE;
+    return error == 0 ? 0 : -EAGAIN; /* the last flight leaves with the first bytes */
+  }
+  return error == 0 && sent < 0 && sent != -EAGAIN ? sent : error;
+}
+
+static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t length) {
+  struct tls *tls = transport->state;
+  size_t moved = 0;
+  ERR_clear_error();
+  tls->drained = false;
+  int result = 1;
+  while (moved < length) {
+    size_t count = 0;
+    result = SSL_read_ex(tls->ssl, (char *)bytes + moved, length - moved, &count);
+    if (result != 1) break;
+    moved += count;
+    if (!tls->lent_length && !tls->received.length && !SSL_pending(tls->ssl)) break; /* the rest comes with the next call */
+  }
+  int error = result == 1 ? 0 : outcome(tls, result, &transport->read);
+  keep_lent(tls);
+  int sent = send_queued(tls); /* answers to a key update */
+  if (moved) return (ssize_t)moved;
+  if (error == -EAGAIN && transport->read.wants == GYRE_READABLE && sent < 0 && sent != -EAGAIN) return sent;
+  return error;
+}
+
+static bool tls_pending(const struct gyre_transport *transport) {
+  const struct tls *tls = transport->state;
+  return tls->received.length || SSL_has_pending(tls->ssl);
+}
+
+static int tls_flush(struct gyre_transport *transport) {
+  int error = send_queued(transport->state);
+  if (error == -EAGAIN) transport->write.wants = GYRE_WRITABLE;
+  return error;
+}
+
+static ssize_t tls_send(struct gyre_transport *transport, const void *bytes, size_t length) {
+  struct tls *tls = transport->state;
+  int error = tls_flush(transport); /* nothing is encrypted while bytes are kept */
+  if (error < 0) return error;
+  size_t moved = 0;
+  ERR_clear_error();
+  while (moved < length && tls->queued.length - tls->queued.offset < QUEUED_BYTES_LIMIT) {
+    size_t part = length - moved < RECORD_BYTES ? length - moved : RECORD_BYTES, count = 0;
+    int result = SSL_write_ex(tls->ssl, (const char *)bytes + moved, part, &count);
+    if (result != 1) {
+      error = outcome(tls, result, &transport->write);
+      if (error == 0) error = -EPIPE;
+      break;
+    }
+    moved += count;
+  }
+  int sent = send_queued(tls);
+  if (moved) return sent < 0 && sent != -EAGAIN ? sent : (ssize_t)moved;
+  return error;
+}
+
+static int tls_end(struct gyre_transport *transport) {
+  struct tls *tls = transport->state;
+  ERR_clear_error();
+  if (!(SSL_get_shutdown(tls->ssl) & SSL_SENT_SHUTDOWN)) (void)SSL_shutdown(tls->ssl);
+  ERR_clear_error();
+  return tls_flush(transport);
+}
+
+static void tls_release(struct gyre_transport *transport) {
+  struct tls *tls = transport->state;
+  if (!tls) return;
+  SSL_free(tls->ssl);
+  gyre_bytes_free(&tls->received);
+  gyre_bytes_free(&tls->queued);
+  gyre_tls_context_release(tls->context);
+  free(tls);
+}
+
+const struct gyre_transport_operations gyre_transport_tls = {
+    .handshake = tls_handshake,
+    .receive = tls_receive,
+    .send = tls_send,
+    .flush = tls_flush,
+    .end = tls_end,
+    .pending = tls_pending,
+    .release = tls_release,
+};
+
+/* --- contexts --- */
+
+static bool explain(char *error, const char *what) {
+  unsigned long code = ERR_peek_last_error();
+  const char *reason = code ? ERR_reason_error_string(code) : NULL;
+  snprintf(error, GYRE_TLS_ERROR_BYTES, "%s%s%s", what, reason ? ": " : "", reason ? reason : "");
+  ERR_clear_error();
+  return false;
+}
+
+static int no_passphrase(char *buffer, int size, int writing, void *context) {
+  (void)buffer;
+  (void)size;
+  (void)writing;
+  (void)context;
+  return -1;
+}
+
+static bool use_certificates(SSL_CTX *ssl, const char *pem, char *error) {
+  BIO *bio = BIO_new_mem_buf(pem, -1);
+  X509 *first = bio ? PEM_read_bio_X509_AUX(bio, NULL, no_passphrase, NULL) : NULL, *next;
+  bool good = first && SSL_CTX_use_certificate(ssl, first) == 1 && SSL_CTX_clear_chain_certs(ssl) == 1;
+  X509_free(first);
+  while (good && (next = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL))) {
+    good = SSL_CTX_add0_chain_cert(ssl, next) == 1;
+    if (!good) X509_free(next);
+  }
+  BIO_free(bio);
+  if (!good) return explain(error, "the certificate cannot be used");
+  ERR_clear_error(); /* the end of the text */
+  return true;
+}
+
+static bool use_key(SSL_CTX *ssl, const char *pem, char *error) {
+  BIO *bio = BIO_new_mem_buf(pem, -1);
+  EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL) : NULL;
+  BIO_free(bio);
+  if (!key) return explain(error, "the key cannot be read; it must be PEM without a passphrase");
+  bool good = SSL_CTX_use_PrivateKey(ssl, key) == 1 && SSL_CTX_check_private_key(ssl) == 1;
+  EVP_PKEY_free(key);
+  return good || explain(error, "the key does not belong to the certificate");
+}
+
+static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_settings *settings, char *error) {
+  if (!settings->ca_file && !settings->ca_folder) {
+    if (settings->server) return true;
+    return SSL_CTX_set_default_verify_paths(ssl) == 1 || explain(error, "the system's authorities cannot be read");
+  }
+  if (SSL_CTX_load_verify_locations(ssl, settings->ca_file, settings->ca_folder) != 1)
+    return explain(error, "the authorities cannot be read");
+  if (!settings->server || !settings->ca_file) return true;
+  STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(settings->ca_file);
+  if (!names) return explain(error, "the authorities cannot be read");
+  SSL_CTX_set_client_CA_list(ssl, names); /* which keeps them */
+  return true;
+}
+
+/* The first of the server's protocols that the client knows, too. */
+static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_length, const unsigned char *offered,
+                           unsigned offered_length, void *argument) {
+  struct gyre_tls_context *context = argument;
+  (void)ssl;
+  unsigned char *found;
+  if (SSL_select_next_proto(&found, chosen_length, context->alpn, context->alpn_length, offered, offered_length) !=
+      OPENSSL_NPN_NEGOTIATED)
+    return SSL_TLSEXT_ERR_ALERT_FATAL; /* RFC 7301, section 3.2 */
+  *chosen = found;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+static bool is_named(const char *pattern, const char *name) {
+  if (strncmp(pattern, "*.", 2)) return strcasecmp(pattern, name) == 0;
+  const char *rest = strchr(name, '.');
+  return rest && rest != name && strcasecmp(pattern + 1, rest) == 0;
+}
+
+static int choose_identity(SSL *ssl, int *alert, void *argument) {
+  struct gyre_tls_context *context = argument;
+  (void)alert;
+  const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+  if (!name) return SSL_TLSEXT_ERR_NOACK;
+  for (struct name *known = context->names; known; known = known->next) {
+    if (!is_named(known->text, name)) continue;
+    return SSL_set_SSL_CTX(ssl, known->identity->ssl) ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+  }
+  return SSL_TLSEXT_ERR_NOACK; /* the default identity */
+}
+
+struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_settings *settings, char *error) {
+  struct gyre_tls_context *context = calloc(1, sizeof(*context) + settings->alpn_length);
+  SSL_CTX *ssl = NULL;
+  if (!context || !make_bio_method() || !(ssl = SSL_CTX_new(settings->server ? TLS_server_method() : TLS_client_method()))) {
+    snprintf(error, GYRE_TLS_ERROR_BYTES, "no memory");
+    goto fail;
+  }
+  ERR_clear_error();
+  context->ssl = ssl;
+  context->server = settings->server;
+  context->verify = settings->verify;
+  atomic_init(&context->references, 1);
+  context->alpn_length = settings->alpn_length;
+  if (settings->alpn_length) memcpy(context->alpn, settings->alpn, settings->alpn_length);
+
+  SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
+  SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+  SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_read_ahead(ssl, 0);
+  if (settings->server) {
+    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets resume */
+    SSL_CTX_set_num_tickets(ssl, 1);
+    SSL_CTX_set_session_id_context(ssl, (const unsigned char *)"gyre", 4);
+    SSL_CTX_set_tlsext_servername_callback(ssl, choose_identity);
+    SSL_CTX_set_tlsext_servername_arg(ssl, context);
+    if (settings->alpn_length) SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, context);
+  } else if (settings->alpn_length && SSL_CTX_set_alpn_protos(ssl, context->alpn, context->alpn_length)) {
+    explain(error, "the protocols (ALPN) are malformed");
+    goto fail;
+  }
+  if (settings->certificate && !use_certificates(ssl, settings->certificate, error)) goto fail;
+  if (settings->key && !use_key(ssl, settings->key, error)) goto fail;
+  if (settings->verify != GYRE_TLS_VERIFY_NONE && !use_authorities(ssl, settings, error)) goto fail;
+  int mode = settings->verify == GYRE_TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
+  if (settings->server && settings->verify == GYRE_TLS_VERIFY_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+  SSL_CTX_set_verify(ssl, mode, NULL);
+  return context;
+
+fail:
+  SSL_CTX_free(ssl);
+  free(context);
+  return NULL;
+}
+
+void gyre_tls_context_release(struct gyre_tls_context *context) {
+  if (!context || atomic_fetch_sub(&context->references, 1) > 1) return;
+  SSL_CTX_free(context->ssl);
+  for (struct name *name = context->names, *next; name; name = next) {
+    next = name->next;
+    gyre_tls_context_release(name->identity);
+    free(name);
+  }
+  free(context);
+}
+
+int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *text, struct gyre_tls_context *identity) {
+  struct name *name = malloc(sizeof(*name) + strlen(text) + 1);
+  if (!name) return -ENOMEM;
+  strcpy(name->text, text);
+  atomic_fetch_add(&identity->references, 1);
+  name->identity = identity;
+  name->next = context->names;
+  context->names = name;
+  return 0;
+}
+
+/* --- a transport --- */
+
+static bool is_address(const char *name) {
+  unsigned char bytes[16];
+  return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
+}
+
+/* RFC 6066, section 3: an address is not sent as a name. */
+static bool expect_name(SSL *ssl, const char *name, bool verify) {
+  if (is_address(name)) return !verify || X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
+  if (SSL_set_tlsext_host_name(ssl, name) != 1) return false;
+  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  return !verify || SSL_set1_host(ssl, name) == 1;
+}
+
+int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name) {
+  struct tls *tls = calloc(1, sizeof(*tls));
+  BIO *bio = NULL;
+  if (!tls) return -ENOMEM;
+  ERR_clear_error();
+  if (!(tls->ssl = SSL_new(context->ssl)) || !(bio = BIO_new(bio_method))) goto fail;
+  BIO_set_data(bio, tls);
+  BIO_set_init(bio, 1);
+  SSL_set_bio(tls->ssl, bio, bio); /* which owns it from now on */
+  if (!context->server && name && !expect_name(tls->ssl, name, context->verify != GYRE_TLS_VERIFY_NONE)) goto fail;
+  if (context->server) {
+    SSL_set_accept_state(tls->ssl);
+  } else {
+    SSL_set_connect_state(tls->ssl);
+  }
+  atomic_fetch_add(&context->references, 1);
+  tls->context = context;
+  tls->transport = transport;
+  transport->state = tls;
+  transport->operations = &gyre_transport_tls;
+  transport->handshaken = false;
+  /* What came before TLS began (STARTTLS, a proxy's header) and was not taken is the handshake's beginning. */
+  tls->received = transport->input;
+  transport->input = (struct gyre_bytes){0};
+  return 0;
+
+fail:
+  SSL_free(tls->ssl);
+  free(tls);
+  ERR_clear_error();
+  return -ENOMEM;
+}
+
+const char *gyre_tls_error(const struct gyre_transport *transport) {
+  const struct tls *tls = transport->state;
+  return tls->text[0] ? tls->text : NULL;
+}
+
+const char *gyre_tls_version(const struct gyre_transport *transport) {
+  return SSL_get_version(((struct tls *)transport->state)->ssl);
+}
+
+const char *gyre_tls_cipher(const struct gyre_transport *transport) {
+  return SSL_get_cipher_name(((struct tls *)transport->state)->ssl);
+}
+
+unsigned gyre_tls_alpn(const struct gyre_transport *transport, const unsigned char **protocol) {
+  unsigned length = 0;
+  SSL_get0_alpn_selected(((struct tls *)transport->state)->ssl, protocol, &length);
+  return length;
+}
+
+bool gyre_tls_resumed(const struct gyre_transport *transport) {
+  return SSL_session_reused(((struct tls *)transport->state)->ssl);
+}
+
+int gyre_tls_peer_certificate(const struct gyre_transport *transport, unsigned char **der) {
+  X509 *certificate = SSL_get1_peer_certificate(((struct tls *)transport->state)->ssl);
+  *der = NULL;
+  int length = certificate ? i2d_X509(certificate, der) : 0;
+  X509_free(certificate);
+  return length > 0 ? length : 0;
+}
+
+void gyre_tls_free(unsigned char *der) { OPENSSL_free(der); }
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * TLS by libssl: contexts, and the operations of transports over them. No ruby.h.
+ */
+#ifndef GYRE_NET_TLS_H
+#define GYRE_NET_TLS_H
+
+#include "net/transport.h"
+
+#define GYRE_TLS_ERROR_BYTES 256
+
+enum gyre_tls_verify { GYRE_TLS_VERIFY_NONE, GYRE_TLS_VERIFY_OPTIONAL, GYRE_TLS_VERIFY_REQUIRED };
+
+/* What a context is made of. Texts are PEM unless said otherwise; NULL: not given. Each is used during the call only. */
+struct gyre_tls_settings {
+  bool server;
+  const char *certificate; /* and behind it those between it and the root */
+  const char *key;         /* without a passphrase */
+  const char *ca_file, *ca_folder; /* paths; both NULL: a client takes the system's */
+  enum gyre_tls_verify verify;
+  const unsigned char *alpn; /* protocols as on the wire (RFC 7301): a byte of length before each */
+  unsigned alpn_length;
+};
+
+struct gyre_tls_context; /* counted: each transport over it holds it */
+
+/* NULL: `error` says why, as text. */
+struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_settings *settings, char *error);
+void gyre_tls_context_release(struct gyre_tls_context *context);
+/* Another identity, for clients that ask for this name (SNI, RFC 6066), or one below it where it begins with "*.". 0 or -ENOMEM. */
+int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *name, struct gyre_tls_context *identity);
+
+/* Puts TLS under a transport over a plain socket; the handshake is next. `name` is the peer's for a client: sent (unless it is an
+ * address), and checked where the context verifies. 0 or -errno. */
+int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name);
+
+/* Of a transport over TLS, after -EPROTO, ECONNRESET and the like: what libssl says, constant or owned by the transport; or NULL. */
+const char *gyre_tls_error(const struct gyre_transport *transport);
+const char *gyre_tls_version(const struct gyre_transport *transport);
+const char *gyre_tls_cipher(const struct gyre_transport *transport);
+/* The protocol that was agreed on; its length, 0 if none was. */
+unsigned gyre_tls_alpn(const struct gyre_transport *transport, const unsigned char **protocol);
+bool gyre_tls_resumed(const struct gyre_transport *transport);
+/* The peer's certificate as DER, for gyre_tls_free; the length, 0 without one. */
+int gyre_tls_peer_certificate(const struct gyre_transport *transport, unsigned char **der);
+void gyre_tls_free(unsigned char *der);
+
+extern const struct gyre_transport_operations gyre_transport_tls;
+
+#endif

@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+# The file that holds the server's process id. Gyre::LogCommand::Serve writes it once the server listens and removes it at the
+# end; a fresh copy after USR2 has the same id and keeps the file. One that a dead process left is replaced. It ends no process.
+
+require "etc"
+require "gyre/cli/command_errors"
+
+module Gyre
+  module LogCommand
+    # One pidfile.
+    class Pidfile
+      # What the clocks of the file and of the process may be apart, in seconds.
+      CLOCKS_APART_S = 2
+
+      # @param path [String]
+      def initialize(path)
+        @path = File.expand_path(path)
+      end
+
+      # @raise [StartError] when a living process has it
+      def check
+        other = owner
+        return if other.nil? || other == Process.pid || !living?(other)
+
+        raise StartError, "#{@path}: process #{other} has it and runs. Stop it with `kill #{other}`, name another file with -w, " \
+                          "or remove the file if that process is another program"
+      end
+
+      # @return [self]
+      # @raise [StartError]
+      def write
+        check
+        fresh = "#{@path}.#{Process.pid}"
+        File.delete(fresh) if File.symlink?(fresh) || File.exist?(fresh) # of a process that had this number, or a link
+        File.write(fresh, "#{Process.pid}\n", mode: File::WRONLY | File::CREAT | File::EXCL)
+        File.rename(fresh, @path)
+        self
+      rescue SystemCallError => error
+        raise StartError, "#{@path}: the process id cannot be written: #{error.class.new.message.downcase}"
+      end
+
+      # It may be a successor's by now.
+      def remove
+        File.delete(@path) if owner == Process.pid
+      rescue Errno::ENOENT
+        nil # another process removed it
+      end
+
+      private
+
+      # @return [Integer, nil]
+      def owner
+        number = File.read(@path).to_i
+        number if number.positive?
+      rescue Errno::ENOENT
+        nil
+      end
+
+      def living?(pid)
+        Process.kill(0, pid)
+        !younger?(pid)
+      rescue Errno::ESRCH
+        false
+      rescue Errno::EPERM # another user's
+        !younger?(pid)
+      end
+
+      # A process that began after the file was written has only the number of the one that wrote it (after a restart of the
+      # machine, say). Asked of Linux; elsewhere none counts as younger.
+      def younger?(pid)
+        ticks = File.read("/proc/#{pid}/stat")[/.*\) (.*)/m, 1].split[19].to_i # proc(5): starttime, in ticks since boot
+        booted = File.read("/proc/stat")[/^btime (\d+)/, 1].to_i
+        booted + (ticks.to_f / Etc.sysconf(Etc::SC_CLK_TCK)) > File.mtime(@path).to_f + CLOCKS_APART_S
+      rescue SystemCallError, NoMethodError
+        false
+      end
+    end
+  end
+end

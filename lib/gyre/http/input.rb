@@ -1,0 +1,137 @@
+# frozen_string_literal: true
+
+# rack.input: the body of a request as apps read it (Rack SPEC, "The Input Stream"). The connection makes one for each request
+# with a body; requests without one share EMPTY. Bytes come from Connection#read_body as the app asks for them: nothing is
+# read ahead of the app except by gets, nothing is kept, so it cannot be rewound.
+
+module Gyre
+  module HTTP
+    # The body of one request. All Strings are BINARY.
+    class Input
+      # How much is asked of the connection when the caller does not say.
+      PIECE_BYTES = 65_536
+      private_constant :PIECE_BYTES
+
+      # rack.input of every request without a body. It has no state, so closing it does nothing.
+      class Empty
+        # @return [String, nil] as IO#read does at the end
+        def read(length = nil, buffer = nil)
+          buffer&.clear
+          return unless length.nil? || length.zero?
+
+          buffer || String.new
+        end
+
+        # @raise [EOFError] always
+        def readpartial(_length, _buffer = nil)
+          raise EOFError, "end of the request's body"
+        end
+
+        # @return [nil]
+        def gets
+          nil
+        end
+
+        # @return [self, Enumerator]
+        def each
+          block_given? ? self : [].each
+        end
+
+        # @return [Integer] as IO#rewind
+        def rewind
+          0
+        end
+
+        # @return [nil]
+        def close
+          nil
+        end
+      end
+
+      EMPTY = Empty.new.freeze
+
+      # @param connection [Connection]
+      def initialize(connection)
+        @connection = connection
+        @ahead = nil # what gets has read too much; never empty
+        @closed = false
+      end
+
+      # Reads as IO#read does: all that is left, or length bytes (fewer only at the end).
+      #
+      # @param length [Integer, nil]
+      # @param buffer [String, nil] its content is replaced
+      # @return [String, nil] nil at the end, if a length other than 0 was given
+      # @raise [RequestError] too slow, too long or malformed
+      # @raise [RequestCut] the client left before the end
+      def read(length = nil, buffer = nil)
+        raise ArgumentError, "negative length #{length} given" if length&.negative?
+
+        content = buffer ? buffer.clear.force_encoding(Encoding::BINARY) : String.new
+        return content if length&.zero?
+
+        while length.nil? || content.bytesize < length
+          piece = take(length ? length - content.bytesize : PIECE_BYTES) or break
+          content << piece
+          piece.clear # its memory goes back now and not at the next collection
+        end
+        content if length.nil? || !content.empty?
+      end
+
+      # Reads what is there, waiting only for the first byte, as IO#readpartial does.
+      #
+      # @param length [Integer] at most so many bytes
+      # @param buffer [String, nil] its content is replaced
+      # @return [String]
+      # @raise [EOFError] at the end
+      def readpartial(length, buffer = nil)
+        piece = take(length) or raise EOFError, "end of the request's body"
+        buffer ? buffer.replace(piece) : piece
+      end
+
+      # @return [String, nil] the next line with its line end, or what is left, or nil at the end
+      def gets
+        line = String.new
+        while (piece = take(PIECE_BYTES))
+          length = piece.index("\n")
+          next line << piece unless length
+
+          @ahead = piece.byteslice(length + 1..-1) if length + 1 < piece.bytesize
+          return line << piece.byteslice(0, length + 1)
+        end
+        line unless line.empty?
+      end
+
+      # @yieldparam line [String]
+      # @return [self, Enumerator]
+      def each
+        return enum_for(:each) unless block_given?
+
+        while (line = gets)
+          yield line
+        end
+        self
+      end
+
+      # No more reading; what is left of the body is the connection's business.
+      #
+      # @return [nil]
+      def close
+        @closed = true
+        @ahead = nil
+      end
+
+      private
+
+      # @return [String, nil] 1 to length bytes, or nil at the end
+      def take(length)
+        raise IOError, "closed stream" if @closed
+        return @connection.read_body(length) unless @ahead
+
+        piece = @ahead.byteslice(0, length)
+        @ahead = @ahead.bytesize > length ? @ahead.byteslice(length..-1) : nil
+        piece
+      end
+    end
+  end
+end

@@ -1,0 +1,37 @@
+# frozen_string_literal: true
+
+# Every size, count and time that bounds an HTTP/1 connection, and what is answered beyond it. The acceptor reads a Limits object when
+# a server starts; the command line, the DSL and the docs are made from TABLE (gyre/limits.rb says how). It enforces nothing by itself.
+
+require "gyre/net/limits"
+
+module Gyre
+  module HTTP
+    # The limits of one server. Zero is a meaningful size for a body, its trailers, its rate and what is read off, and for nothing else.
+    # Where no status is named the connection just closes.
+    Limits = Gyre::Limits.with_table(
+      Gyre::Limits.row(:request_line_bytes_limit, 8_192, :bytes, "the request line with its line end", status: 414),
+      Gyre::Limits.row(:header_count_limit, 128, :count, "header lines of a request", status: 431),
+      Gyre::Limits.row(:header_bytes_limit, 65_536, :bytes, "all header lines of a request together", status: 431),
+      Gyre::Limits.row(:body_bytes_limit, 64 * 1024 * 1024, :bytes, "the body of a request, decoded", status: 413, minimum: 0),
+      Gyre::Limits.row(:trailer_bytes_limit, 16_384, :bytes, "the trailer lines after a chunked body", status: 431, minimum: 0),
+      Gyre::Limits.row(:unread_body_bytes_limit, 65_536, :bytes,
+                       "what is read off of a body that the app left unread, to keep the connection", minimum: 0),
+      Gyre::Limits.row(:first_byte_timeout_s, 30, :seconds, "from accepting a connection to its first byte", status: 408),
+      Gyre::Limits.row(:head_timeout_s, 30, :seconds, "from the first byte of a request to the end of its head", status: 408),
+      Gyre::Limits.row(:read_timeout_s, 30, :seconds, "between two pieces of a request's body", status: 408),
+      Gyre::Limits.row(:body_timeout_s, 3600, :seconds, "for all the waiting for a request's body", status: 408),
+      Gyre::Limits.row(:body_grace_timeout_s, 10, :seconds, "of waiting for a request's body before its rate counts", status: 408),
+      Gyre::Limits.row(:body_rate_bytes_limit, 240, :bytes,
+                       "what a request's body has to bring in a second of waiting, on average; 0: anything", status: 408, minimum: 0),
+      Gyre::Limits.row(:unread_body_timeout_s, 5, :seconds, "for the rest of a body that the app left unread"),
+      Gyre::Limits.row(:write_timeout_s, 30, :seconds, "for a client that takes nothing of its answer"),
+      Gyre::Limits.row(:keep_alive_timeout_s, 75, :seconds, "for an idle connection until its next request"),
+      Gyre::Limits.row(:linger_timeout_s, 2, :seconds, "for a refused client to take the answer and close"),
+      Gyre::Limits.row(:keep_alive_requests_limit, 1_000_000, :count, "requests on one connection"),
+      Gyre::Limits.row(:heads_bytes_limit, 64 * 1024 * 1024, :bytes, "the memory of all heads together that have come in part",
+                       status: 503),
+      Gyre::Limits.row(:connections_limit, 20_000, :count, "open connections of a server", status: 503)
+    )
+  end
+end

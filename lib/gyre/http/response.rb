@@ -1,0 +1,300 @@
+# frozen_string_literal: true
+
+# The slower kinds of a Rack answer: bodies by each, call and to_path, arrays that need a closer look, partial hijack, upgrades.
+# Service makes one when Connection#write_response does not want the answer. It works on Connection's primitives and
+# never closes the app's body (Service does), never rescues what the app or the client did.
+
+require "gyre/http/errors"
+require "gyre/http/input"
+require "gyre/http/own_chunks"
+require "gyre/http/stream"
+require "gyre/http/streams"
+
+module Gyre
+  module HTTP
+    # One answer on its way out.
+    class Response
+      # @param connection [Connection]
+      # @param env [Hash]
+      # @param status [Integer, #to_i]
+      # @param headers [Hash, #each]
+      # @param body [#each, #call]
+      # @param streams [Streams]
+      def initialize(connection, env, status, headers, body, streams = Streams.new)
+        @connection = connection
+        @env = env
+        @status = status.to_i
+        @body = body
+        @streams = streams
+        @special = {}
+        @headers = collect(headers)
+        @finished = @writing = false
+      end
+
+      # Writes all of it, waiting while the client is slow.
+      #
+      # @return [void]
+      # @raise [ArgumentError, TypeError] what the app gave cannot be sent; nothing was
+      # @raise [LengthError] the body is not as long as the app's content-length
+      # @raise [Errno::EPIPE, Errno::ECONNRESET, WriteTimeout] the client is gone
+      def deliver
+        raise ArgumentError, "status #{@status} cannot be a final answer" unless @status.between?(200, 999) || @status == 101
+
+        if @special["rack.hijack"] then partial_hijack(@special["rack.hijack"])
+        elsif @special["rack.protocol"] && upgrade? then switch(101)
+        elsif @status == 101 || tunnel? then switch(@status)
+        else send_body
+        end
+      end
+
+      # For Stream: framed, and never more than was announced.
+      #
+      # @param string [String]
+      # @return [Integer] bytes
+      def write(string)
+        raise TypeError, "a body must give Strings, not #{string.class}" unless string.is_a?(String)
+        return string.bytesize unless @framing
+
+        @writing = true
+        excess = @left ? string.bytesize - @left : 0
+        written = @connection.write_body(excess.positive? ? string.byteslice(0, @left) : string)
+        @writing = false
+        return written unless @left
+
+        @left -= written
+        raise LengthError, "the body is longer than its content-length" if excess.positive?
+
+        written
+      end
+
+      # For Streams: how far it is.
+      #
+      # @return [Integer, nil] bytes of body sent; nil while a write waits for the client
+      def progress
+        @writing ? nil : @connection.body_bytes_sent
+      end
+
+      # For Stream: ends the body. May be called again.
+      #
+      # @return [void]
+      def finish
+        return if @finished
+
+        @finished = true
+        raise LengthError, "the body is #{@left} bytes shorter than its content-length" if @left&.positive?
+
+        @connection.finish_body
+      end
+
+      private
+
+      # Lower-case names, values as Strings or Arrays of Strings; what is meant for the server is put aside.
+      def collect(headers)
+        unless headers.respond_to?(:each)
+          raise TypeError, "an app must return [status, headers, body], and its headers are #{headers.class}"
+        end
+
+        headers.each_with_object({}) do |(name, value), collected|
+          name = name.to_s.downcase
+          if name.start_with?("rack.")
+            @special[name] = value
+          elsif !value.nil?
+            collected[name] = value.is_a?(Array) ? value.map(&:to_s) : value.to_s
+          end
+        end
+      end
+
+      # Rack SPEC: to_ary gives what each would and closes the body; each wins over call; to_path is the same as each.
+      def send_body
+        coding = OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
+        @headers.delete("transfer-encoding") # else the framing is the server's
+        if coding then write_chunks(OwnChunks.new(coding, @body), coding)
+        elsif @body.respond_to?(:to_ary) then write_array(@body.to_ary)
+        elsif @body.respond_to?(:each)
+          write_file(file_path) || write_each
+        elsif @body.respond_to?(:call) then write_stream
+        else raise TypeError, "a body must respond to each or call, and #{@body.class} does not"
+        end
+      end
+
+      def write_array(parts)
+        wrong = parts.find { |part| !part.is_a?(String) }
+        raise TypeError, "a body must give Strings, not #{wrong.class}" if wrong
+
+        length = parts.sum(&:bytesize)
+        check_length(length)
+        return if @connection.write_response(@status, @headers, parts)
+
+        start(announced || length)
+        parts.each { |part| write(part) } if @framing
+        finish
+      end
+
+      # Known before anything is sent, so the client gets a whole 500 instead of a cut answer.
+      def check_length(length)
+        return if announced.nil? || announced == length || @connection.head_only? || [204, 304].include?(@status)
+
+        raise LengthError, "the body has #{length} bytes and its content-length is #{announced}"
+      end
+
+      def write_each
+        start(announced || :chunked)
+        if @framing
+          event_stream? ? endless { each_part } : each_part
+        end
+        finish
+      end
+
+      def each_part
+        @body.each { |part| write(part) }
+      end
+
+      def event_stream?
+        @headers["content-type"].to_s.start_with?("text/event-stream")
+      end
+
+      # A client of events shall see that all came that was sent, so it ends in order unless the server stops within a write.
+      def endless(&block)
+        @streams.endless(&block)
+      rescue Gyre::Stop
+        finish unless @writing || @left
+        raise
+      end
+
+      # An IO has to_path, too, and nil for a pipe or a socket.
+      def file_path
+        path = @body.to_path if @body.respond_to?(:to_path)
+        path if path.is_a?(String)
+      end
+
+      # @param path [String, nil]
+      # @return [Boolean] false: nothing was sent, each has to do
+      def write_file(path)
+        file = path && open_file(path) or return false
+        begin
+          size = file.size
+          return false unless announced.nil? || announced == size
+
+          start(size)
+          @left -= @connection.write_file(file, 0, size) if @framing
+          finish
+          true
+        ensure
+          file.close
+        end
+      end
+
+      # A file that is gone, or is no plain file: the body's each decides what that means.
+      def open_file(path)
+        file = File.open(path, "rb")
+        return file if file.stat.file?
+
+        file.close
+        nil
+      rescue SystemCallError
+        nil
+      end
+
+      # The bytes as they are; only the end of the connection is sure to be the end of them.
+      def write_chunks(chunks, coding)
+        return finish_headless if @connection.head_only?
+
+        headers = @headers.merge("transfer-encoding" => coding, "connection" => "close")
+        chunks.each do |part|
+          @framing ||= @connection.write_head(@status, headers, :raw)
+          write(part)
+        end
+        finish
+      end
+
+      # The app cannot refuse any more, and 100 cannot come after the head: a client that waits for it gets it now.
+      def write_stream
+        @connection.write_interim(100, {}) if @status < 300 && @connection.expects_continue?
+        start(announced || :chunked)
+        return finish unless @framing
+
+        stream = Stream.new(input, self)
+        call = -> { @body.call(stream) }
+        event_stream? ? endless(&call) : @streams.streaming(self, &call)
+        stream.close
+      end
+
+      # The app's Input may hold bytes that its gets has read too much; a wrapper around it does not.
+      def input
+        input = @env["rack.input"]
+        input.respond_to?(:readpartial) ? input : Input.new(@connection)
+      end
+
+      def start(framing)
+        @framing = @connection.write_head(@status, @headers, framing)
+        @left = @framing if @framing.is_a?(Integer)
+      end
+
+      # @return [Integer, nil] the app's content-length
+      def announced
+        return @announced if defined?(@announced)
+
+        value = @headers["content-length"]
+        unless value.nil? || (value.is_a?(String) && value.match?(/\A\d{1,18}\z/))
+          raise ArgumentError, "content-length #{value.inspect} is no number"
+        end
+
+        @announced = value&.to_i
+      end
+
+      # The app speaks on the socket itself from here on, and closes it whenever it likes.
+      def partial_hijack(callable)
+        return finish_headless if @connection.head_only?
+
+        own_framing = %w[transfer-encoding content-length upgrade].any? { |name| @headers.key?(name) }
+        @connection.write_head(@status, @headers, own_framing || @status == 101 ? :raw : :close)
+        io = @connection.hijack
+        begin
+          @streams.endless { callable.call(io) }
+          called = true
+        ensure
+          io.close unless called || io.closed?
+        end
+      end
+
+      def finish_headless
+        @connection.write_head(@status, @headers, nil)
+        @connection.finish_body
+      end
+
+      # RFC 9110, section 7.8. An app that refuses (403, say) may leave rack.protocol where it is.
+      def upgrade?
+        protocol = @special["rack.protocol"]
+        offered = @env["rack.protocol"]
+        unless protocol.is_a?(String) && offered.respond_to?(:include?) && offered.include?(protocol)
+          raise ArgumentError, "rack.protocol is #{protocol.inspect}, and the client offered #{offered.inspect}"
+        end
+        return false unless @status == 101 || @status.between?(200, 299)
+
+        @headers["upgrade"] = protocol
+        true
+      end
+
+      # RFC 9110, section 9.3.6: a 2xx to CONNECT has no framing, what follows is the tunnel.
+      def tunnel?
+        @env["REQUEST_METHOD"] == "CONNECT" && @status.between?(200, 299)
+      end
+
+      # The connection is the app's until its body returns; nothing is framed any more.
+      def switch(status)
+        raise ArgumentError, "a 101 needs an upgrade header or rack.protocol" if status == 101 && !@headers.key?("upgrade")
+
+        @headers.delete("content-length")
+        @headers.delete("transfer-encoding")
+        @headers["connection"] = "upgrade" if status == 101
+        @connection.write_head(status, @headers, :raw)
+        io = @connection.hijack
+        begin
+          @streams.endless { @body.respond_to?(:each) ? @body.each { |part| io.write(part) } : @body.call(io) }
+        ensure
+          io.close unless io.closed?
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,189 @@
+# frozen_string_literal: true
+
+# An HTTP/1 server on the loop of this thread: listening sockets in, a Rack app behind. Gyre::Web::Server and tests start
+# it; it needs a scheduler of the native engine. It binds nothing and handles no signal.
+#
+# The acceptor (Gyre::HTTP::NativeAcceptor, in C) is all of a server that knows sockets:
+#
+#   NativeAcceptor.new(sockets, handler, limits, template)
+#       sockets    Array of listening IOs (non-blocking); the acceptor never closes them
+#       handler    responds to call(connection): run in a pooled fiber of Fiber.scheduler whenever a connection has a complete
+#                  head, or one to refuse. It never raises, except SystemExit, SignalException and the like. It also
+#                  responds to error(message), one line for the log, to hijacked(socket), and to
+#                  refused(env, status, body bytes sent, seconds) for each head that was refused
+#       limits     Gyre::HTTP::Limits, read once
+#       template   frozen Hash of env entries that are the same for each request (Gyre::HTTP::Env.template)
+#   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
+#   stop             accepts what the kernel has ready, and no more; may be called again. Connections go on. The sockets may be
+#                    closed afterwards
+#   drain            stop, and: idle connections close at once, unless bytes have arrived that are not read yet; those that
+#                    never sent a byte have 0.25 s more for it, and close without a response; heads that are under way may be
+#                    completed, and from now on no answer keeps its connection
+#   interrupt(exception) → Integer   scheduler.fiber_interrupt for each fiber that runs the handler now; how many they were
+#   close            stop, and all connections close at once, whatever they do
+#   stats → Hash     of Integers: connections: (open, without hijacked ones), idle: (those without a request under way),
+#                    running: (fibers in the handler now, hijacked ones too), accepted:, requests:, malformed: (refused heads),
+#                    refused: (503, too many connections)
+#   Beyond limits.connections_limit a new connection gets the 503 and is closed, without a handler.
+#   EMFILE and the like on accept: pause for a second, say so once through handler.error, go on.
+
+require "gyre/errors"
+require "gyre/http/connection"
+require "gyre/http/env"
+require "gyre/http/handovers"
+require "gyre/http/hijacked_socket"
+require "gyre/http/limits"
+require "gyre/http/rack2"
+require "gyre/http/service"
+
+module Gyre
+  module HTTP
+    # See the head of this file.
+    class Server
+      # How long a cancelled request may take to unwind before its connection is closed under it.
+      UNWIND_S = 1.0
+      # A streaming body that sends nothing for so long while the server stops has nothing to send.
+      QUIET_S = 1.0
+      # How often shutdown looks whether the last request is done. Only a server that ends pays for it.
+      LOOK_S = 0.01
+      # The {#stats} of a server that has not begun.
+      NOT_STARTED = { connections: 0, idle: 0, running: 0, accepted: 0, requests: 0, malformed: 0, refused: 0 }.freeze
+      private_constant :UNWIND_S, :QUIET_S, :LOOK_S
+
+      # Where a server without a log says what went wrong.
+      class ErrorLog
+        # @param message [String]
+        # @return [void]
+        def error(message)
+          $stderr.write("gyre: #{message.chomp}\n")
+        end
+      end
+
+      # @return [Limits]
+      attr_reader :limits
+
+      # @param app [#call] a Rack app
+      # @param listeners [Array<#to_io>] listening sockets, or Gyre::Listener objects; it never closes them
+      # @param limits [Limits]
+      # @param log [#error] takes a String: an app's exception with its trace, or a fault of the server
+      # @param access_log [#log, #call, nil] given (env, status, body bytes sent, seconds) after each request; of
+      #   one whose head was refused env has only REMOTE_ADDR and what was understood (REQUEST_METHOD, REQUEST_URI, SERVER_PROTOCOL)
+      # @param scheme [String] rack.url_scheme
+      # @param errors [#puts, #write, #flush] rack.errors
+      # @param env [Hash{String => Object}] more entries of each request's env
+      # @raise [ExtensionRequired] without the C extension
+      def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {})
+        Loop.require_native("the HTTP server")
+        @streams = Streams.new
+        access_log = access_log.method(:log) if access_log.respond_to?(:log)
+        @service = Service.new(Rack2.around(app), log: log, access_log: access_log, streams: @streams)
+        @sockets = Array(listeners).map(&:to_io)
+        @limits = limits
+        @template = Env.template(scheme: scheme, errors: errors, extra: env)
+        @acceptor = nil
+      end
+
+      # Accepts from now on, on the loop of this thread.
+      #
+      # @return [self]
+      # @raise [RuntimeError] the thread has no native scheduler of Gyre's, or the server was started before
+      def start
+        raise "this server was started already" if @acceptor
+
+        check_scheduler
+        @service.watched = !Fiber.scheduler.watchdog.nil?
+        @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template)
+        @acceptor.start
+        self
+      end
+
+      # Accepts no more. The listening sockets may be closed afterwards; connections go on.
+      #
+      # @return [void]
+      def stop
+        @acceptor&.stop
+      end
+
+      # Accepts no more, closes idle connections at once and every other one after its next answer. Does not wait.
+      #
+      # @return [void]
+      def drain
+        @acceptor&.drain
+      end
+
+      # Raises an exception in each running request, at its present wait.
+      #
+      # @param exception [Exception]
+      # @return [Integer] how many requests that were
+      def interrupt(exception = Gyre::Stop.new("the server stops"))
+        @acceptor ? @acceptor.interrupt(exception) : 0
+      end
+
+      # Accepts no more and closes every connection, whatever it does.
+      #
+      # @return [void]
+      def close
+        @acceptor&.close
+      end
+
+      # @return [Integer] running requests that {#shutdown} ends at once: event streams, upgraded and hijacked connections
+      def endless
+        @streams.count
+      end
+
+      # All of that in order: drain, end what has no end, wait for the running requests, cancel them, close. Has to run in a fiber
+      # of the loop. (Gyre::Stop is raised in a streaming body, too, once it has sent nothing for a second.)
+      #
+      # @param timeout_s [Numeric] how long running requests may go on
+      # @return [Boolean] true: none had to be cancelled, but for those without an end
+      def shutdown(timeout_s)
+        drain
+        @streams.finish
+        finished = quiet_within?(timeout_s) || interrupt.zero? # what is left may be connections without a request
+        quiet_within?(UNWIND_S) unless finished
+        close
+        @streams.close
+        finished
+      end
+
+      # @return [Hash{Symbol => Integer}] connections, idle, running, accepted, requests, malformed, refused (see the head of
+      #   this file)
+      def stats
+        @acceptor ? @acceptor.stats : NOT_STARTED
+      end
+
+      private
+
+      def check_scheduler
+        scheduler = Fiber.scheduler
+        return if scheduler.is_a?(Scheduler) && !scheduler.is_a?(Scheduler::Portable)
+
+        raise "an HTTP server needs a thread with a Gyre::Scheduler of the native engine, and here is #{scheduler ? scheduler.class : "none"}"
+      end
+
+      def quiet_within?(seconds)
+        deadline = now + seconds
+        look = now
+        until quiet?
+          return false if now >= deadline
+
+          if now >= look
+            @streams.finish_quiet
+            look += QUIET_S
+          end
+          sleep(LOOK_S)
+        end
+        true
+      end
+
+      def quiet?
+        stats = self.stats
+        stats[:connections].zero? && stats[:running].zero?
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+end

@@ -1,0 +1,178 @@
+# frozen_string_literal: true
+
+# Runs a Rack app on a connection: the loop over its requests, what an app's exception becomes, and the end of a request
+# (body.close, rack.response_finished, access log). The acceptor calls it in a pooled fiber whenever a connection has a request.
+# The usual answer takes the few lines of #answer; everything slower is in Response. It never touches a socket.
+
+require "gyre/errors"
+require "gyre/http/errors"
+require "gyre/http/reason"
+require "gyre/http/response"
+require "gyre/http/streams"
+
+module Gyre
+  module HTTP
+    # One app, behind any number of connections.
+    class Service
+      # What never becomes an answer: the end of the process, of the task, of the thread. `exit` in an app is the end of its request.
+      PASSED_ON = [SignalException, Gyre::Stop].freeze
+      # A client that went away. On a connection that is closed or hijacked they are no fault.
+      GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout].freeze
+      PLAIN_TEXT = "text/plain"
+      # In the access log, when the client left before the app had an answer (as nginx has it).
+      NO_STATUS = 499
+      # What a watchdog calls the fiber that runs a request.
+      Work = Struct.new(:env) do
+        # @return [String]
+        def label
+          "the request #{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"
+        end
+      end
+      private_constant :PASSED_ON, :GONE, :PLAIN_TEXT, :NO_STATUS, :Work
+
+      # @return [Boolean] whether fibers are to say which request they run; a Watchdog reads it
+      attr_writer :watched
+
+      # @param app [#call] a Rack app
+      # @param log [#error] takes a String
+      # @param access_log [#call, nil] called with (env, status, body bytes sent, seconds) after each request
+      # @param streams [Streams] where answers without an end of their own are entered
+      def initialize(app, log:, access_log: nil, streams: Streams.new)
+        @app = app
+        @streams = streams
+        @watched = false
+        @log = log
+        @access_log = access_log
+      end
+
+      # Answers every request that is there already. The connection then is idle, closed or hijacked (see Connection).
+      #
+      # @param connection [Connection]
+      # @return [void]
+      def call(connection)
+        env = connection.next_request
+        while env
+          answer(connection, env)
+          env = connection.next_request or break
+          connection = env["rack.hijack"] # each request has a handle of its own, which ends with it
+        end
+        returned = true
+      rescue Gyre::Stop
+        nil # this fiber is the connection's own, so there is nothing to pass it on to
+      ensure
+        connection.close unless returned
+      end
+
+      # @param socket [BasicSocket] that has left a connection, from the acceptor
+      # @return [void]
+      def hijacked(socket)
+        @streams.hijacked(socket)
+      end
+
+      # A request whose head was refused, from the acceptor; the app sees nothing of it.
+      #
+      # @param env [Hash] REMOTE_ADDR, and of REQUEST_METHOD, REQUEST_URI and SERVER_PROTOCOL what was understood
+      # @param status [Integer]
+      # @param bytes [Integer] of body sent
+      # @param seconds [Float]
+      # @return [void]
+      def refused(env, status, bytes, seconds)
+        @access_log&.call(env, status, bytes, seconds)
+      end
+
+      # @param message [String] one line for the log, from the acceptor
+      # @return [void]
+      def error(message)
+        @log.error(message)
+      end
+
+      private
+
+      # The hot path. With nothing special it is app.call, write_response and finish.
+      def answer(connection, env)
+        Thread.current[:gyre_work] = Work.new(env) if @watched
+        started = now if @access_log
+        status, headers, body = @app.call(env)
+        connection.write_response(status, headers, body) || Response.new(connection, env, status, headers, body, @streams).deliver
+        done = true
+      rescue *PASSED_ON => error
+        raise
+      rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
+        raise if error.is_a?(SystemExit) && foreign?(error)
+
+        sent = failed(connection, env, error)
+        done = true
+      ensure
+        connection.close unless done # this fiber, or the whole thread, is being ended
+        close(env, body) if body.respond_to?(:close)
+        callables = env["rack.response_finished"]
+        response_finished(callables, env, status, headers, error) unless callables.nil? || callables.empty?
+        @access_log&.call(env, sent || status || NO_STATUS, connection.body_bytes_sent, now - started)
+      end
+
+      def close(env, body)
+        body.close
+      rescue *PASSED_ON
+        raise
+      rescue Exception => error # rubocop:disable Lint/RescueException
+        report(env, error, "the body's close")
+      end
+
+      # Rack SPEC: in reverse order; one that raises does not keep the others from running.
+      def response_finished(callables, env, status, headers, error)
+        callables.reverse_each do |callable|
+          callable.call(env, status, headers, error)
+        rescue *PASSED_ON
+          raise
+        rescue Exception => raised # rubocop:disable Lint/RescueException
+          report(env, raised, "rack.response_finished")
+        end
+      end
+
+      # The exit of another thread, which Ruby raises in the main one, whatever fiber runs there: it ends the server.
+      def foreign?(error)
+        error.backtrace&.none? { |line| line.start_with?(__FILE__) }
+      end
+
+      # @return [Integer, nil] the status that the client got instead of the app's
+      def failed(connection, env, error)
+        gone = connection.closed?
+        case error
+        when RequestError, RequestCut
+          return gone ? nil : refuse(connection, env, error.is_a?(RequestError) ? error.status : 400, error.message)
+        when *GONE
+          return if gone
+        end
+        report(env, error, "the app")
+        refuse(connection, env, 500, REASONS[500]) unless gone
+      end
+
+      # An answer that has begun cannot be taken back: the client has to see that it was cut.
+      def refuse(connection, env, status, reason)
+        if connection.head_sent?
+          cut(connection, env)
+        else
+          connection.write_response(status, { "content-type" => PLAIN_TEXT }, ["#{reason}\n"])
+          status
+        end
+      rescue SystemCallError, WriteTimeout
+        nil # the client is gone
+      end
+
+      # The end of an HTTP/1.0 body is the end of the connection, so only a reset looks different.
+      def cut(connection, env)
+        env["SERVER_PROTOCOL"] == "HTTP/1.0" ? connection.reset : connection.close
+      end
+
+      def report(env, error, where)
+        request = "#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"
+        @log.error("#{request}: unhandled in #{where}: #{error.full_message(highlight: false, order: :top)}")
+        nil
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+end

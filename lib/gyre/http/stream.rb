@@ -1,0 +1,116 @@
+# frozen_string_literal: true
+
+# What a streaming body is called with (Rack SPEC, "Streaming Body"): the request's body to read from and the answer's to
+# write to, both against the socket's back-pressure. Response makes one for each such answer.
+# It buffers nothing, and it never touches the socket: reads go to rack.input, writes to the Response.
+
+module Gyre
+  module HTTP
+    # Both directions of one request.
+    class Stream
+      # @param input [Input, Input::Empty]
+      # @param output [Response] where write and finish go
+      def initialize(input, output)
+        @input = input
+        @output = output
+        @reading = @writing = true
+      end
+
+      # @param length [Integer, nil] all that is left when nil
+      # @param buffer [String, nil]
+      # @return [String, nil] as IO#read
+      def read(length = nil, buffer = nil)
+        reader.read(length, buffer)
+      end
+
+      # @param length [Integer]
+      # @param buffer [String, nil]
+      # @return [String] as IO#readpartial: what is there
+      # @raise [EOFError] at the end
+      def readpartial(length, buffer = nil)
+        reader.readpartial(length, buffer)
+      end
+      alias read_partial readpartial
+
+      # @return [String, nil] a line
+      def gets
+        reader.gets
+      end
+
+      # @yieldparam line [String]
+      # @return [self, Enumerator]
+      def each(&block)
+        return enum_for(:each) unless block
+
+        reader.each(&block)
+        self
+      end
+
+      # Waits while the client is slow.
+      #
+      # @param strings [Array<#to_s>]
+      # @return [Integer] bytes written
+      # @raise [Errno::EPIPE, Errno::ECONNRESET, WriteTimeout] the client is gone
+      # @raise [IOError] closed for writing
+      def write(*strings)
+        raise IOError, "not opened for writing" unless @writing
+
+        strings.sum { |string| @output.write(string.to_s) }
+      end
+
+      # @param string [#to_s]
+      # @return [self]
+      def <<(string)
+        write(string)
+        self
+      end
+
+      # Each write is on its way already.
+      #
+      # @return [self]
+      def flush
+        raise IOError, "not opened for writing" unless @writing
+
+        self
+      end
+
+      # @return [nil]
+      def close_read
+        @reading = false
+        nil
+      end
+
+      # Ends the answer.
+      #
+      # @return [nil]
+      def close_write
+        return unless @writing
+
+        @writing = false
+        @output.finish
+        nil
+      end
+
+      # Ends both. May be called again.
+      #
+      # @return [nil]
+      def close
+        close_read
+        close_write
+      end
+
+      # @return [Boolean]
+      def closed?
+        !@reading && !@writing
+      end
+
+      private
+
+      def reader
+        raise IOError, "not opened for reading" unless @reading
+
+        @input
+      end
+    end
+  end
+end

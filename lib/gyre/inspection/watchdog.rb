@@ -1,0 +1,158 @@
+# frozen_string_literal: true
+
+# Gyre::Watchdog: reports what holds up the loop, while it does. A thread looks at the loop's pulse a few times within the
+# limit; if the loop has not got on, it prints where the loop's thread is. Gyre.run starts one when it is asked to, or when
+# GYRE_WATCHDOG_MS says so. What a hold is, is decided in watchdog/hold.rb.
+
+require "gyre/scheduler"
+require "gyre/inspection/watchdog/cpu_time"
+require "gyre/inspection/watchdog/hold"
+
+module Gyre
+  # Watches one loop from a thread beside it.
+  class Watchdog
+    # For how long the loop may be held, unless another limit is given.
+    LIMIT_S = 0.1
+    # How often it looks within the limit.
+    LOOKS = 4
+    private_constant :LOOKS
+
+    class << self
+      # Watches the present thread's loop until {#stop}, or until the loop is closed.
+      #
+      # @param limit_s [Numeric] how long the loop may be held before it is reported
+      # @param out [#puts] is written to by the watchdog's thread
+      # @param scheduler [Scheduler]
+      # @return [Watchdog]
+      # @raise [ArgumentError, Error]
+      def start(limit_s: LIMIT_S, out: $stderr, scheduler: Fiber.scheduler)
+        raise ArgumentError, "limit_s must be a positive number, not #{limit_s.inspect}" unless limit_s.is_a?(Numeric) && limit_s.positive?
+        raise Error, "a watchdog needs a Gyre::Scheduler on this thread" unless scheduler.is_a?(Scheduler)
+        raise Error, "this loop has a watchdog already" if scheduler.watchdog
+
+        new(scheduler, limit_s, out)
+      end
+
+      # For Gyre.run: watches while the block runs.
+      # @param limit_s [Numeric, true, false, nil] nil: what GYRE_WATCHDOG_MS says
+      # @api private
+      def guard(scheduler, limit_s)
+        limit_s = limit_of_environment if limit_s.nil?
+        limit_s = LIMIT_S if limit_s == true
+        watchdog = start(limit_s: limit_s, scheduler: scheduler) if limit_s && !scheduler.watchdog
+        yield
+      ensure
+        watchdog&.stop
+      end
+
+      private
+
+      def limit_of_environment
+        text = ENV["GYRE_WATCHDOG_MS"].to_s
+        return if text.empty?
+
+        Float(text).tap { |limit_ms| raise ArgumentError unless limit_ms.positive? } / 1000
+      rescue ArgumentError
+        raise ArgumentError, "GYRE_WATCHDOG_MS must be a positive number of milliseconds, not #{text.inspect}"
+      end
+    end
+
+    # @api private
+    def initialize(scheduler, limit_s, out)
+      @scheduler = scheduler
+      @limit_s = limit_s
+      @out = out
+      @watched = Thread.current
+      scheduler.watchdog = self
+      wake
+    end
+
+    # Ends it; harmless a second time.
+    # @return [void]
+    def stop
+      @lock.synchronize do
+        @stopped = true
+        @condition.signal
+      end
+      @thread.join
+      @scheduler.watchdog = nil if @scheduler.watchdog.equal?(self)
+    end
+
+    # In a forked child, where the loop goes on and its threads do not.
+    # @api private
+    def process_fork
+      @watched = Thread.current
+      @scheduler.watchdog = self
+      wake
+    end
+
+    # The loop has found tasks that wait for each other, while others go on.
+    # @param text [String] a line for each
+    # @api private
+    def deadlock(text)
+      return if @deadlock == text
+
+      @deadlock = text
+      say("a deadlock: each of these waits for the next", text.lines(chomp: true))
+    end
+
+    private
+
+    def wake
+      @lock = Thread::Mutex.new
+      @condition = Thread::ConditionVariable.new
+      @stopped = false
+      @hold = Hold.new(@limit_s)
+      @cpu_time = CPUTime.new(@watched)
+      @thread = Thread.new { watch }
+      @thread.name = "gyre watchdog"
+    end
+
+    def watch
+      look(@scheduler.pulse) until pause || @scheduler.closed?
+      look(nil)
+    rescue IOError, SystemCallError
+      nil # the report has no reader
+    end
+
+    # @return [Boolean] whether it is to end
+    def pause
+      @lock.synchronize do
+        @condition.wait(@lock, @limit_s / LOOKS.to_f) unless @stopped
+        @stopped
+      end
+    end
+
+    def look(pulse)
+      event, held_s = @hold.look(pulse, now, @cpu_time.seconds, blocked: @watched.status != "run")
+      case event
+      when :held then held(held_s)
+      when :over then say(format("the loop of %s goes on after %.2f s", loop_name, held_s))
+      end
+    end
+
+    # Real time, also where a program's clock is not.
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+
+    def held(held_s)
+      work = @watched[:gyre_task] || @watched[:gyre_work] # of the fiber that runs there at the moment
+      frames = @watched.backtrace
+      return unless frames
+
+      own = Scheduler::Place.without_own(frames)
+      holder = work ? work.label : "a fiber"
+      say(format("%s has held the loop of %s for %.2f s, %s", holder, loop_name, held_s, @hold.kind), own.empty? ? frames : own)
+    end
+
+    def loop_name
+      @watched == Thread.main ? "thread main" : "thread #{@watched.name || @watched.inspect}"
+    end
+
+    # In one piece, so that other threads' lines do not come between.
+    def say(line, below = [])
+      @out.puts ["gyre watchdog: #{line}", *below.map { |frame| "    #{frame.strip}" }].join("\n")
+    end
+  end
+end

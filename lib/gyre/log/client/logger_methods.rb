@@ -1,0 +1,111 @@
+# frozen_string_literal: true
+
+# Logger's methods for Gyre::Log::Client: levels, severities, formatter, tags. A module, so that what others include into the client
+# (ActiveSupport's LoggerSilence) comes before it. It hands texts to `append`, which the client has.
+
+require "gyre/log/client/text"
+require "logger"
+
+module Gyre
+  module Log
+    # See the head of this file.
+    module LoggerMethods
+      # @return [Integer] severities below it are not logged; inside of {#silence} that one's
+      def level
+        return @level if @overrides.zero?
+
+        Thread.current[@override_key] || super
+      end
+
+      # Logs a message.
+      #
+      # @param severity [Integer, String, Symbol, nil] a number of Logger's, or any name; numbers and the usual names are compared
+      #   with the level
+      # @param message [Object, nil] a String as it is; an exception with its trace; another object's inspect. nil: the block's
+      #   value, or else progname
+      # @param progname [Object, nil] for the formatter
+      # @return [true]
+      # @raise [ArgumentError] what the wire cannot carry
+      # @raise [Denied, Incompatible] the server refuses this client; the message is kept
+      # @raise [SpoolFull] when_full: :raise, and there is no room
+      # @raise [Closed]
+      def add(severity, message = nil, progname = nil)
+        least = level
+        return true if least.positive? && Text.rank(severity) < least
+
+        if message.nil?
+          if block_given?
+            message = yield
+          else
+            message = progname
+            progname = nil
+          end
+        end
+        formatter = @formatter
+        message = formatted(formatter, severity, message, progname) if formatter
+        append(severity, message)
+      end
+      alias log add
+
+      # @!method debug(message = nil, &block)
+      # @!method info(message = nil, &block)
+      # @!method warn(message = nil, &block)
+      # @!method error(message = nil, &block)
+      # @!method fatal(message = nil, &block)
+      # @!method unknown(message = nil, &block) goes out as "fatal", for servers drop severities that they do not know
+      #   As Logger's: a message, or a block that makes it when the level allows it.
+      %i[debug info warn error fatal unknown].each_with_index do |name, rank|
+        class_eval <<~METHOD, __FILE__, __LINE__ + 1
+          def #{name}(message = nil, &block)
+            block ? add(#{rank}, nil, message, &block) : add(#{rank}, message)
+          end
+        METHOD
+      end
+
+      # Logs a text as it is, whatever the level, as "info".
+      # @param message [#to_s]
+      # @return [self]
+      def <<(message)
+        append(1, message.to_s.delete_suffix("\n"))
+        self
+      end
+
+      # Logs less in this fiber while the block runs.
+      # @param severity [Integer]
+      # @yieldparam self
+      # @return what the block returns
+      def silence(severity = ::Logger::ERROR)
+        before = Thread.current[@override_key]
+        Thread.current[@override_key] = severity
+        @override_lock.synchronize { @overrides += 1 }
+        begin
+          yield self
+        ensure
+          @override_lock.synchronize { @overrides -= 1 }
+          Thread.current[@override_key] = before
+        end
+      end
+
+      # Logger 1.6 has it for all loggers.
+      # @param severity [Integer, String, Symbol]
+      # @return what the block returns
+      def with_level(severity, &block)
+        silence(severity.is_a?(Integer) ? severity : Text.rank(severity.to_s.downcase), &block)
+      end
+
+      private
+
+      def set_up_levels
+        @overrides = 0
+        @override_lock = Mutex.new
+        @override_key = :"gyre_log_level_#{object_id}"
+      end
+
+      # A formatter's line ends with a newline that is not part of the message.
+      def formatted(formatter, severity, message, progname)
+        label = severity.is_a?(Integer) || severity.nil? ? format_severity(severity || ::Logger::UNKNOWN) : severity.to_s
+        formatter.call(label, Time.now, progname || @progname, message).to_s.delete_suffix("\n")
+      end
+    end
+  end
+end

@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+# A connection's lines of JSON on their way through the ingest. Lines are cut, bounded and counted in C like every other input
+# (ext/gyre/log/log_stream.c); this reads each whole one with the json library. Made by Gyre::Log::NativeIngest#stream. It keeps nothing.
+
+require "gyre/log/ingest/json_lines"
+
+module Gyre
+  module Log
+    # See Gyre::Log::Ingest: a stream.
+    class JSONStream
+      # @return [Integer] messages that were cut from it
+      attr_reader :messages
+
+      # @param lines [NativeStream] that cuts
+      def initialize(lines)
+        @lines = lines
+        @messages = 0
+      end
+
+      # @return [Integer] bytes of the incomplete line
+      def bytesize
+        @lines.bytesize
+      end
+
+      # @return [String] the incomplete line; another stream goes on when it is fed with it
+      def rest
+        @lines.rest
+      end
+
+      # @param bytes [String] what has come
+      # @param time_ns [Integer]
+      # @return [String, nil] what is wrong
+      def feed(bytes, time_ns)
+        wrong = @lines.feed(bytes, time_ns)
+        deliver(time_ns)
+        wrong
+      end
+
+      # What has come is all.
+      #
+      # @return [String, nil] what is wrong
+      def finish(time_ns)
+        wrong = @lines.finish(time_ns)
+        deliver(time_ns)
+        wrong
+      end
+
+      private
+
+      def deliver(time_ns)
+        @lines.take_lines&.each_line("\n", chomp: true) do |line|
+          service, severity, message = JSONLines.parse(line)
+          next unless service
+
+          @messages += 1
+          @lines.deliver(service, severity, message, time_ns)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,116 @@
+# frozen_string_literal: true
+
+# What happens to a log file when the server starts: its journal's last entry is compared with it, a batch that was cut off is
+# taken away, a torn line gets its newline. Called by Output::File before the first write. It never touches a file that the
+# entry does not speak of, and never more bytes than one batch has.
+#
+#   the file from the entry's offset on          is                 then
+#   as long as the batch or longer, CRC right    whole              its sequence numbers count
+#   not longer than the batch, or CRC wrong      torn               cut off at the offset; they do not count
+#   longer than the batch, CRC wrong             changed by others  left alone; they do not count
+#   not to be found                              gone               they do not count
+#
+# The file is the log file if its dev and ino are the entry's, or one beside it (renamed by logrotate), or else the log file if
+# the bytes are there all the same (restored from a copy). Before it is read, it is synced, and its pages are dropped from the page cache:
+# a server that was killed after a failed sync leaves pages there that the kernel takes for written, and the disk has other bytes.
+require "gyre/log/output/journal"
+require "zlib"
+
+module Gyre
+  module Log
+    # Functions without state.
+    module Recovery
+      module_function
+
+      # Afterwards the journal has no open batch, and the file ends with a newline.
+      # @param path [String] the log file, which exists and can be read
+      # @param journal [Journal]
+      # @param trouble [Output::Trouble] is told what was found
+      # @return [Symbol] :clean, :whole, :torn, :changed or :gone
+      def run(path, journal, trouble)
+        if journal.torn_bytes.positive?
+          trouble.say("the journal's last #{journal.torn_bytes} bytes are no whole entry: a commit was cut off there")
+        end
+        Output::Writing.forget_pages(path)
+        verdict = settle(path, journal, trouble)
+        end_line(path)
+        verdict
+      end
+
+      def settle(path, journal, trouble)
+        batch = journal.open_batch or return :clean
+        file = holder(path, batch)
+        Output::Writing.forget_pages(file) unless file == path
+        verdict = judge(file, batch, same: file && same?(::File.stat(file), batch))
+        case verdict
+        when :whole then Output::Writing.sync_folder(file)
+        when :torn then cut_off(file, batch, trouble)
+        else trouble.say("the file of the last commit is #{verdict}: what its clients send again is stored again")
+        end
+        journal.settle(verdict == :whole)
+        verdict
+      end
+
+      def holder(path, batch)
+        return path if same?(::File.stat(path), batch)
+
+        beside = Dir.glob("#{path.gsub(/[\\*?\[\]{}]/) { |char| "\\#{char}" }}?*").find do |other|
+          same?(::File.lstat(other), batch)
+        rescue Errno::ENOENT
+          false # removed since it was listed
+        end
+        beside || path
+      end
+
+      def same?(stat, batch)
+        stat.dev == batch.dev && stat.ino == batch.ino
+      end
+
+      def judge(file, batch, same:)
+        ::File.open(file, "rb") do |io|
+          return :whole if checksum(io, batch) == batch.crc
+          return :gone unless same
+
+          io.size - batch.offset > batch.length ? :changed : :torn
+        end
+      end
+
+      # @return [Integer, nil] nil when the file is too short
+      def checksum(io, batch)
+        return if io.size < batch.offset + batch.length
+
+        io.seek(batch.offset)
+        left = batch.length
+        crc = 0
+        while left.positive? && (piece = io.read([left, 1024 * 1024].min))
+          crc = Zlib.crc32(piece, crc)
+          left -= piece.bytesize
+        end
+        crc if left.zero?
+      end
+
+      def cut_off(file, batch, trouble)
+        size = ::File.size(file)
+        return if size <= batch.offset
+
+        ::File.open(file, "r+b") do |io|
+          io.truncate(batch.offset)
+          Output::Writing.sync(io)
+        end
+        trouble.say("a commit was cut off: its #{size - batch.offset} bytes are taken away, its clients send them again")
+      end
+
+      # Lines without a journal may be torn too.
+      def end_line(path)
+        ::File.open(path, "r+b") do |io|
+          next if io.size.zero?
+
+          io.seek(-1, IO::SEEK_END)
+          io.write("\n") unless io.read(1) == "\n"
+        end
+      end
+
+      private_class_method :settle, :holder, :same?, :judge, :checksum, :cut_off, :end_line
+    end
+  end
+end

@@ -1,0 +1,201 @@
+# frozen_string_literal: true
+
+# Rotation of one log file: when it is due, what its older parts are called, compressing them, and how many are kept. Called by
+# Output::File between two batches, which syncs before and opens the new file after {#move}. It never touches a line.
+#
+#   naming: number   log ──► log.1 ──► log.1.gz     older ones move up first, log.2.gz ──► log.3.gz, from the last one down
+#   naming: time     log ──► log.20261121T193000 ──► log.20261121T193000.gz
+#
+# Each step is one rename or one unlink, and leaves every byte under some name: killed between two of them, the next rotation goes
+# on from what it finds. A packed file is written as *.part, synced, renamed, and then only the plain one is removed.
+require "gyre/log/output/rotation/packing"
+require "gyre/log/output/rotation/settings"
+require "gyre/task"
+
+module Gyre
+  module Log
+    # Belongs to one Output::File.
+    class Rotation
+      # How long a rotation that failed waits for its next try.
+      POSTPONED_S = 60
+
+      # @param settings [Hash, nil] the configuration's `rotate`, see Rotation::Settings
+      # @param path [String] the log file
+      # @return [Rotation, nil] nil without settings
+      # @raise [ArgumentError] names the key
+      def self.from(settings, path, key: "rotate", report: nil)
+        settings && new(path, Settings.parse(settings, "#{key}: rotate"), report: report)
+      end
+
+      # @return [String, nil] why it does not work at the moment
+      attr_reader :trouble
+
+      # @param path [String]
+      # @param settings [Settings]
+      # @param report [#call, nil]
+      def initialize(path, settings, report: nil)
+        @path = path
+        @settings = settings
+        @report = report
+        @rest = true
+      end
+
+      # @param stat [::File::Stat] the log file's
+      # @param bytes [Integer] that are about to be written
+      # @param time [Time]
+      # @return [Boolean] whether to rotate before that
+      def due?(stat, bytes, time)
+        return false if stat.size.zero? || @packing || postponed?
+
+        too_large?(stat, bytes) || too_old?(stat, time)
+      end
+
+      # Gives the log file its new name. May be called again after an error.
+      # @param time [Time]
+      # @raise [SystemCallError]
+      def move(time)
+        return unless ::File.exist?(@path)
+
+        rename(@path, @settings.naming == :time ? free_name(time) : free_number)
+      end
+
+      # After a rotation: removes what is too old, packs in a task beside.
+      def finish
+        @trouble = nil
+        prune
+        pack_later
+      end
+
+      # Once after the start: packs what a process that was killed has left plain.
+      def pack_rest
+        pack_later if @rest
+      end
+
+      # It failed; later again.
+      # @param error [Exception]
+      def postpone(error)
+        text = "cannot rotate: #{error.message}"
+        say("#{text}; lines go on into the old file") unless text == @trouble
+        @trouble = text
+        @postponed_until = Clock.now + POSTPONED_S
+      end
+
+      # At start: removes what a packing that was killed has left.
+      def clean
+        parts.grep(/\.part\z/) { |path| remove(path) }
+      end
+
+      # @return [Array<String>] the older parts, the newest first
+      def older
+        @settings.naming == :time ? parts.grep(TIMED).sort_by { |path| time_key(path) }.reverse : numbered.sort.flat_map(&:last)
+      end
+
+      private
+
+      # logrotate's dates (log.20261121) are no numbers.
+      NUMBERED = /\.(\d{1,5})(?:\.(?:gz|zst))?\z/.freeze
+      TIMED = /\.(\d{8}T\d{6})(?:-(\d+))?(?:\.(?:gz|zst))?\z/.freeze
+      # 1970 began on a Thursday.
+      SINCE_MONDAY_S = 3 * 86_400
+      private_constant :NUMBERED, :TIMED, :SINCE_MONDAY_S
+
+      # Every file whose name is the log file's with something of ours behind it.
+      def parts
+        folder, name = ::File.split(@path)
+        Dir.children(folder).grep(/\A#{Regexp.escape(name)}\.\d[\dT-]*(?:\.(?:gz|zst))?(?:\.part)?\z/)
+           .map { |child| folder == "." && !@path.start_with?("./") ? child : ::File.join(folder, child) }
+      end
+
+      # @return [Hash{Integer=>Array<String>}] number => its files, plain and packed
+      def numbered
+        parts.grep(NUMBERED).group_by { |path| path[NUMBERED, 1].to_i }
+      end
+
+      # Moves up as many as it takes to get number 1 free; a gap that a crash has left ends that.
+      def free_number
+        present = numbered
+        last = (1..).find { |number| !present.key?(number) } - 1
+        last.downto(1) do |number|
+          present[number].each { |path| rename(path, path.sub(NUMBERED) { |tail| tail.sub(number.to_s, (number + 1).to_s) }) }
+        end
+        "#{@path}.1"
+      end
+
+      def free_name(time)
+        base = "#{@path}.#{time.strftime("%Y%m%dT%H%M%S")}"
+        taken = parts.map { |path| path.sub(/\.(?:gz|zst)\z/, "") }
+        ([base].each + (1..).lazy.map { |number| "#{base}-#{number}" }).find { |name| !taken.include?(name) }
+      end
+
+      def time_key(path)
+        match = TIMED.match(path)
+        [match[1], match[2].to_i]
+      end
+
+      def prune
+        return unless @settings.keep
+
+        if @settings.naming == :time
+          older.drop(@settings.keep).each { |path| remove(path) }
+        else
+          numbered.each { |number, paths| paths.each { |path| remove(path) } if number > @settings.keep }
+        end
+      end
+
+      # One after the other, beside the task that writes; without one right here.
+      def pack_later
+        @rest = false
+        return if @packing || !@settings.compress
+
+        @packing = true
+        task = Task.current?
+        task ? task.async("log rotation #{@path}", transient: true) { pack_all } : pack_all
+      end
+
+      def pack_all
+        older.reject { |path| path.match?(/\.(?:gz|zst)\z/) }.reverse_each { |path| pack(path) }
+      rescue SystemCallError, Zlib::Error, Packing::Failed => error
+        @trouble = "cannot compress: #{error.message}"
+        say("#{@trouble}; the plain file is kept")
+      ensure
+        @packing = false
+      end
+
+      def pack(path)
+        Offload.call { Packing.pack(path, @settings.compress) }
+      end
+
+      def too_large?(stat, bytes)
+        @settings.size ? stat.size + bytes > @settings.size : false
+      end
+
+      # The file's last line is of another period. Periods begin with the clock here, weeks on Monday.
+      def too_old?(stat, time)
+        @settings.every ? period(stat.mtime) != period(time) : false
+      end
+
+      def period(time)
+        ((time.to_i + time.utc_offset + SINCE_MONDAY_S) / @settings.every).floor
+      end
+
+      def postponed?
+        @postponed_until && Clock.now < @postponed_until
+      end
+
+      def say(message)
+        @report&.call("#{@path}: #{message}")
+      end
+
+      # These two are all that it does to the folder.
+      def rename(from, to)
+        ::File.rename(from, to)
+      end
+
+      def remove(path)
+        ::File.unlink(path)
+      rescue Errno::ENOENT
+        nil # another process was faster
+      end
+    end
+  end
+end

@@ -1,0 +1,98 @@
+# frozen_string_literal: true
+
+# What a connection on the main port wants: its first frame, checked against the key. Called by Gyre::Log::Connection until there is
+# an answer. It knows no socket; bytes in, a value out.
+#
+#   service ":" "authentication" ":" key                              Analogger's wire
+#   service ":" "authentication/2 client=<32 hex digits> secret=<32 hex digits>" ":" key     acknowledged records; older
+#                                                                     clients have no secret (identity.rb). Further words are ignored,
+#                                                                     but host= and pid= (origin.rb)
+#   service ":" "authentication/2 tail" ":" key                       lines as they come; no service: all
+#   ":" "authentication/2 status" ":" key                             one line of JSON
+#   ":" "authentication/2 reopen" ":" key                             one line when the files are reopened
+#
+# Analogger ignores the severity, so it takes all of these for the first one and says "accepted"; to the others we say "accepted 2".
+
+require "openssl"
+require "gyre/log/server/denials"
+require "gyre/log/wire/identity"
+require "gyre/log/wire/origin"
+require "gyre/log/wire"
+
+module Gyre
+  module Log
+    # Reads first frames for one key.
+    class Greeting
+      # What was wanted. kind: :analogger, :records, :tail, :status or :reopen; rest: the bytes behind the frame;
+      # words: what else an acknowledged client has said.
+      Wish = Struct.new(:kind, :service, :client_id, :rest, :words) do
+        # @return [String] what the client is told
+        def answer
+          kind == :analogger ? "accepted\n" : "accepted 2\n"
+        end
+      end
+
+      # This id belongs to a client that has a secret, and this is another one.
+      TAKEN = "the client id is another client's"
+      VERSIONED = %r{\Aauthentication/(\d+)(?: +(\S.*?))? *\z}n.freeze
+      CLIENT = /\Aclient=(\h{32})(?: +secret=(\h{32}))?((?: +[a-z]+=[^ ]*)*)\z/n.freeze
+      private_constant :VERSIONED, :CLIENT
+
+      # @return [Denials] the wrong keys that have come
+      attr_reader :denials
+
+      # @param key [String, nil] nil or empty: clients send an empty one
+      # @param limit [Integer] the frame has fewer bytes
+      def initialize(key, limit: Wire::FRAME_BYTES_LIMIT)
+        @digest = digest(key.to_s)
+        @limit = limit
+        @denials = Denials.new
+      end
+
+      # @param bytes [String] what has come so far
+      # @return [nil] when more is needed
+      # @return [Wish]
+      # @return [:denied] when the key is another
+      # @return [String] what is wrong, as it stands behind "error: "
+      def read(bytes)
+        frame = Wire.authentication(bytes, limit: @limit)
+        return frame unless frame.is_a?(Hash)
+
+        allowed?(frame[:key]) ? wish(frame) : :denied
+      end
+
+      private
+
+      # Digests of both are compared, in constant time, so that neither the key's bytes nor its length can be found out by trying.
+      def allowed?(key)
+        OpenSSL.fixed_length_secure_compare(@digest, digest(key))
+      end
+
+      def digest(key)
+        OpenSSL::Digest::SHA256.digest(key)
+      end
+
+      def wish(frame)
+        match = VERSIONED.match(frame[:severity]) or return make(:analogger, frame)
+        return "unknown protocol version #{match[1][0, 9]}" unless match[1] == "2"
+
+        case match[2]
+        when "tail"   then make(:tail, frame)
+        when "status" then make(:status, frame)
+        when "reopen" then make(:reopen, frame)
+        when CLIENT   then records(frame, *Regexp.last_match.captures)
+        else "malformed authentication"
+        end
+      end
+
+      def records(frame, client_id, secret, words)
+        client_id = client_id.downcase
+        Identity.proven?(client_id, secret&.downcase) ? make(:records, frame, client_id, words) : TAKEN
+      end
+
+      def make(kind, frame, client_id = nil, words = "")
+        Wish.new(kind, frame[:service], client_id, frame[:rest], words)
+      end
+    end
+  end
+end

@@ -1,0 +1,170 @@
+# frozen_string_literal: true
+
+# What a server leaves to the fresh one that takes its place in the same process (USR2): listening sockets, connections, and of each
+# what it was about. The descriptors stay open across exec; the rest is JSON in a file without a name, whose descriptor stands in
+# an environment variable. Called by Gyre::Log::Server on both sides. Nothing may be in memory when it is given: it carries no messages
+# but incomplete ones.
+#
+# INT and TERM that come just before the exec stand behind the JSON in that file (ext/gyre/log/log_signals.c); exe/gyre traps those that come
+# while the fresh program is being loaded. One that comes while Ruby itself starts ends the process as it ends any Ruby program, by the
+# signal or with status 1; everything was written before the exec.
+
+require "fcntl"
+require "json"
+require "tempfile"
+require "gyre/net/listener"
+require "gyre/log/server/connection"
+
+module Gyre
+  module Log
+    # One handing over, as the fresh process sees it; empty after an ordinary start.
+    class Handover
+      # "<descriptor> <process>": a child that inherits the variable must not believe it.
+      VARIABLE = "GYRE_LOG_HANDOVER"
+      # Those that would end a process which has not trapped them yet.
+      DEADLY = %w[HUP USR2].freeze
+
+      class << self
+        # @return [Boolean] whether this process takes another server's place: it is a daemon already, and its pidfile is right
+        def pending?
+          ENV.fetch(VARIABLE, "").split.last == Process.pid.to_s
+        end
+
+        # @return [Handover]
+        def receive
+          return new({ "listeners" => [], "connections" => [] }) unless pending?
+
+          file = IO.for_fd(Integer(ENV.delete(VARIABLE).split.first), "rb")
+          file.rewind
+          left, signals = file.read.split("\0", 2)
+          new(JSON.parse(left), signals: signals.bytes)
+        ensure
+          file&.close
+        end
+
+        # Starts the fresh program; returns only by an exception, and everything is as before then.
+        #
+        # @param doors [Array<Door>]
+        # @param connections [Array<Connection>]
+        # @param command [Array] as Process.exec takes it
+        # @raise [SystemCallError]
+        def give(doors, connections, command)
+          staying = connections.to_h { |connection| [connection, connection.handed] }.compact
+          ios = doors.map { |door| door.listener.socket } + staying.keys.map(&:to_io)
+          file = file(JSON.generate(listeners: doors.map { |door| listener(door) }, connections: staying.values))
+          (connections - staying.keys).each(&:leave)
+          holding_signals(file) { keep_open([*ios, file]) { ignoring_signals { exec(file, command) } } }
+        ensure
+          file&.close
+        end
+
+        # Bytes as JSON takes them.
+        #
+        # @param bytes [String]
+        # @return [String]
+        def pack(bytes)
+          [bytes].pack("m0")
+        end
+
+        # @return [String] BINARY
+        def unpack(text)
+          text.unpack1("m0")
+        end
+
+        private
+
+        def listener(door)
+          endpoint = door.listener.endpoint
+          { input: door.input.to_s, host: endpoint.host, descriptor: door.listener.fileno }
+        end
+
+        def file(text)
+          Tempfile.create("gyre-log").tap do |file|
+            File.unlink(file.path)
+            file.binmode
+            file.write(text, "\0")
+            file.flush
+          end
+        end
+
+        def keep_open(ios)
+          ios.each { |io| io.close_on_exec = false }
+          yield
+        ensure
+          ios.each { |io| io.close_on_exec = true }
+        end
+
+        # One that came before is with the loop by now, which gets its turn: then this task is stopped there.
+        def holding_signals(file)
+          HeldSignals.hold(file.fileno)
+          2.times { sleep 0 }
+          yield
+        ensure
+          signal = HeldSignals.release
+          Process.kill(signal, Process.pid) if signal
+        end
+
+        def ignoring_signals
+          former = DEADLY.to_h { |name| [name, trap(name, "IGNORE")] }
+          yield
+        ensure
+          former.each { |name, handler| trap(name, handler || "DEFAULT") }
+        end
+
+        def exec(file, command)
+          environment = command.first.is_a?(Hash) ? command.shift : {}
+          Process.exec(environment.merge(VARIABLE => "#{file.fileno} #{Process.pid}"), *command, close_others: false)
+        end
+      end
+
+      # Asked once the server heeds signals by itself.
+      #
+      # @return [Boolean] whether it was asked to end before
+      def signalled?
+        @signals.any?
+      end
+
+      # @param left [Hash{String => Array}]
+      # @param signals [Array<Integer>] that came before the exec
+      def initialize(left, signals: [])
+        @signals = defined?(::GYRE_EARLY_SIGNALS) ? ::GYRE_EARLY_SIGNALS.concat(signals) : signals
+        @listeners = left.fetch("listeners").group_by { |listener| listener.fetch("input") }
+        @connections = left.fetch("connections")
+      end
+
+      # @param input [Input]
+      # @return [Array<Gyre::Listener>, nil] those of the former server that are for the same
+      def listeners(input)
+        @listeners.delete(input.to_s)&.map do |left|
+          endpoint = input.endpoint.path ? input.endpoint : input.endpoint.with(host: left.fetch("host"))
+          Listener.adopt(left.fetch("descriptor"), endpoint)
+        end
+      end
+
+      # What the fresh configuration does not want any more.
+      #
+      # @return [void]
+      def close_others
+        @listeners.each_value { |listeners| listeners.each { |left| Socket.for_fd(left.fetch("descriptor")).close } }
+        @listeners = {}
+      end
+
+      # Lets the former server's connections go on; those whose input is gone are closed.
+      #
+      # @param hub [Hub]
+      # @param inputs [Array<Input>]
+      # @return [void]
+      def connections(hub, inputs)
+        inputs = inputs.to_h { |input| [input.to_s, input] }
+        @connections.each do |left|
+          socket = Socket.for_fd(left.fetch("descriptor"))
+          socket.close_on_exec = true
+          input = inputs[left.fetch("input")] or next socket.close
+
+          hub.admit(Connection.new(hub, input.transport(socket), left.fetch("peer"), input), left)
+        end
+        @connections = []
+      end
+    end
+  end
+end

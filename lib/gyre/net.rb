@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+# Gyre.connect and Gyre.listen: byte streams to peers, plain or TLS, for any program and any thread. `require "gyre/net"`.
+require "socket"
+require "gyre/net/endpoint"
+require "gyre/errors"
+require "gyre/native"
+unless Gyre::Native.available?
+  raise LoadError, "gyre/net needs Gyre's C extension: #{Gyre::Native.load_error&.message || "it is ruled out here"}; install " \
+                   "a C compiler and make (Debian: build-essential ruby-dev) and reinstall the gem"
+end
+require "gyre/net/tls_context"
+require "gyre/net/transport"
+require "gyre/net/server"
+
+module Gyre
+  class << self
+    # Connects to a peer.
+    #
+    # @example
+    #   Gyre.connect("tcp://example.org:7") do |peer|
+    #     peer.write("hello\n")
+    #     puts peer.gets
+    #   end
+    # @param address [String, Endpoint] tcp://host:port or unix:///path
+    # @param tls [Boolean, Gyre::TLS::Context, nil] true verifies the peer's name by the system's authorities
+    # @param timeout_s [Numeric, nil] for the connection and the TLS handshake, each
+    # @yieldparam transport [Transport] closed behind the block
+    # @return [Transport, Object] what the block returns, if there is one
+    # @raise [ArgumentError] for what is no address
+    # @raise [SystemCallError, SocketError, TimeoutError, TLS::Error]
+    def connect(address, tls: nil, timeout_s: 10)
+      endpoint = Endpoint.parse(address)
+      transport = Transport.new(Net.open(endpoint, timeout_s), endpoint.to_s)
+      begin
+        Net.secure(transport, tls == true ? TLS::Context.client : tls, endpoint.host, timeout_s) if tls
+        return transport unless block_given?
+
+        yield transport
+      rescue Exception
+        transport.to_io.close
+        raise
+      ensure
+        transport.close if block_given?
+      end
+    end
+
+    # Listens on an address.
+    #
+    # @param address [String, Integer, Endpoint] as {Endpoint.parse} reads it
+    # @param tls [Gyre::TLS::Context, nil] of a server
+    # @param handshake_timeout_s [Numeric] for TLS
+    # @return [Net::Server]
+    # @raise [ArgumentError, SystemCallError]
+    def listen(address, tls: nil, handshake_timeout_s: 10)
+      Net::Server.new(Endpoint.parse(address), tls, handshake_timeout_s)
+    end
+  end
+
+  # @api private
+  module Net
+    class << self
+      def open(endpoint, timeout_s)
+        return UNIXSocket.new(endpoint.path.sub(/\A@/, "\0")) if endpoint.path
+
+        socket = Socket.tcp(endpoint.host, endpoint.port, connect_timeout: timeout_s)
+        socket.setsockopt(:TCP, :NODELAY, true)
+        socket
+      rescue SystemCallError => error
+        raise error.class, "connect to #{endpoint}"
+      end
+
+      def secure(transport, context, name, timeout_s)
+        transport.read_timeout_s = timeout_s
+        transport.start_tls(context, name)
+        transport.read_timeout_s = nil
+        transport
+      end
+    end
+  end
+end

@@ -1,0 +1,262 @@
+# frozen_string_literal: true
+
+# Where to listen or connect: an address as people write it (tcp://host:port, unix:///path, host:port, a port; for datagrams
+# udp://host:port, unixgram:///path), checked and taken apart. Servers parse with it and bind it, which gives
+# Gyre::Listener objects. It holds no socket itself and never accepts.
+
+require "socket"
+require "gyre/net/listener"
+
+module Gyre
+  # An address to listen on, or to connect to. Immutable; two endpoints of one address are equal.
+  class Endpoint
+    # How many connections the kernel may keep ready for accept; it lowers this to net.core.somaxconn by itself.
+    BACKLOG = 4096
+    # sun_path of sockaddr_un holds 108 bytes, the last one NUL (unix(7)).
+    UNIX_PATH_BYTES_LIMIT = 107
+    # How often a port that the kernel chose is tried again, when it is free for one family of addresses only.
+    CHOSEN_PORT_TRIES = 10
+
+    # What may be written for each transport.
+    FORMS = { tcp: "tcp://host:port", unix: "unix:///path", udp: "udp://host:port", unixgram: "unixgram:///path" }.freeze
+
+    # @return [Symbol] :tcp, :unix, :udp or :unixgram
+    attr_reader :transport
+    # @return [String, nil] host as written, without brackets; "*" means every address of this machine
+    attr_reader :host
+    # @return [Integer, nil] TCP port; 0 lets the kernel choose
+    attr_reader :port
+    # @return [String, nil] path of a Unix socket; one that begins with "@" is in Linux's abstract name space
+    attr_reader :path
+    # @return [Integer, nil] permissions for the socket file; nil leaves what the umask gives
+    attr_reader :mode
+
+    class << self
+      # Reads an address.
+      #
+      # - `tcp://host:port` (also `http://`): a host name, an IPv4 address, an IPv6 address in brackets, or `*`
+      #   (every address, IPv4 and IPv6). `localhost` means 127.0.0.1 and ::1, where the machine has both.
+      # - `unix:///path`, `unix://relative/path`, `unix://@abstract`; `?mode=0660` sets the file's permissions.
+      # - `host:port`, `:port` (every address), `host`, `port`, `/path`: the same without the scheme.
+      # - `udp://` and `unixgram://` are for datagrams, and accepted only where the caller asks for them.
+      #
+      # @param address [String, Integer, Endpoint]
+      # @param host [String] taken where the address is a port alone
+      # @param port [Integer] taken where the address has none
+      # @param transports [Array<Symbol>] what the caller can serve: :tcp, :unix, :udp, :unixgram
+      # @return [Endpoint]
+      # @raise [ArgumentError] when the address cannot be read; the message says what was expected
+      def parse(address, host: "localhost", port: 9292, transports: %i[tcp unix])
+        endpoint = address.is_a?(Endpoint) ? address : read(address.to_s.strip, host, port)
+        return endpoint if endpoint && transports.include?(endpoint.transport)
+
+        raise ArgumentError, "#{address.to_s.strip.inspect} is no address: write #{forms(transports)}"
+      end
+
+      private
+
+      # @return [Endpoint, nil] nil for what is no address at all
+      def read(text, host, port)
+        case text
+        when /\A\d+\z/                then new(:tcp, host: host, port: parse_port(text, text))
+        when %r{\Aunix:(?://)?+(.*)\z}i then parse_unix(text, Regexp.last_match(1), :unix)
+        when %r{\Aunixgram:(?://)?+(.*)\z}i then parse_unix(text, Regexp.last_match(1), :unixgram)
+        when %r{\A/}                  then parse_unix(text, text, :unix)
+        when %r{\A(?:tcp|http)://(.*)\z}i then parse_ip(text, Regexp.last_match(1).delete_suffix("/"), port, :tcp)
+        when %r{\Audp://(.*)\z}i then parse_ip(text, Regexp.last_match(1).delete_suffix("/"), port, :udp)
+        when %r{\A(?:ssl|https|tls)://}i
+          raise ArgumentError, "#{text}: TLS is no part of an address here; listen on tcp://, and let a proxy or the server's own settings end it"
+        when %r{\A[a-z][a-z0-9+.-]*://}i, "", /\s/ then nil
+        else parse_ip(text, text, port, :tcp)
+        end
+      end
+
+      def forms(transports)
+        words = FORMS.values_at(*transports)
+        words += ["host:port", "a port"] if transports.include?(:tcp)
+        words.size == 1 ? words.first : "#{words[0..-2].join(", ")} or #{words.last}"
+      end
+
+      def parse_ip(text, authority, default_port, transport)
+        match = /\A(?:\[(?<v6>[0-9a-f:.]+(?:%[\w.-]+)?)\]|(?<name>[\w.*-]*))(?::(?<port>\d+))?\z/i.match(authority)
+        raise ArgumentError, "#{text.inspect} is no address: #{ip_hint(authority, transport)}" if match.nil? || authority.empty?
+
+        host = match[:v6] || match[:name]
+        host = "*" if host.empty?
+        new(transport, host: host, port: match[:port] ? parse_port(match[:port], text) : default_port)
+      end
+
+      def ip_hint(authority, transport)
+        return "an IPv6 address goes in brackets, as in #{transport}://[::1]:9292" if authority.count(":") > 1
+        return "the port must be a number from 0 to 65535" if authority.match?(/:(?!\d+\z)[^:]*\z/)
+
+        "write #{FORMS.fetch(transport)}"
+      end
+
+      def parse_port(digits, text)
+        port = digits.to_i
+        return port if port <= 65_535
+
+        raise ArgumentError, "#{text.inspect} is no address: the port must be a number from 0 to 65535"
+      end
+
+      def parse_unix(text, rest, transport)
+        path, _, query = rest.partition("?")
+        mode = query[/\Amode=0?([0-7]{3})\z/, 1]
+        if !query.empty? && !mode
+          raise ArgumentError, "#{text.inspect} is no address: after the path only ?mode=0660 (octal permissions) is known"
+        end
+        raise ArgumentError, "#{text.inspect} is no address: the path is missing" if path.empty? || path == "@" || path.end_with?("/")
+
+        new(transport, path: path, mode: mode&.to_i(8))
+      end
+    end
+
+    # @param transport [Symbol] :tcp, :unix, :udp or :unixgram
+    # @param host [String, nil] for :tcp and :udp
+    # @param port [Integer, nil] for :tcp and :udp
+    # @param path [String, nil] for :unix and :unixgram
+    # @param mode [Integer, nil] permissions, for :unix and :unixgram
+    # @raise [ArgumentError] the path is longer than the kernel takes
+    def initialize(transport, host: nil, port: nil, path: nil, mode: nil)
+      @transport = transport
+      @host = host
+      @port = port
+      @path = path
+      @mode = mode
+      freeze
+      return if path.nil? || path.bytesize <= UNIX_PATH_BYTES_LIMIT
+
+      raise ArgumentError, "#{to_s.inspect} is no address: the path of a Unix socket has at most #{UNIX_PATH_BYTES_LIMIT} bytes, " \
+                           "this one has #{path.bytesize}"
+    end
+
+    # Listens: one listener for a Unix socket, one for each of the host's addresses with TCP and UDP. Either all or none.
+    #
+    # @param backlog [Integer] connections that may wait to be accepted
+    # @return [Array<Gyre::Listener>]
+    # @raise [SystemCallError] Errno::EADDRINUSE, EACCES, EADDRNOTAVAIL …; the message names this endpoint
+    # @raise [SocketError] when the host has no address
+    def bind(backlog: BACKLOG)
+      return [Listener.unix(self, backlog: backlog)] if path
+
+      tries = 0
+      begin
+        bind_addresses(backlog)
+      rescue Errno::EADDRINUSE
+        # The kernel's choice for the first address may be taken at the second one.
+        raise unless port.zero? && (tries += 1) < CHOSEN_PORT_TRIES
+
+        retry
+      end
+    end
+
+    # Connects to it, as a client.
+    #
+    # @param timeout_s [Numeric] until a TCP connection is given up; a Unix socket takes one at once or not at all
+    # @return [Socket]
+    # @raise [SystemCallError] Errno::EAGAIN: as many wait at the Unix socket as may
+    # @raise [SocketError] when the host has no address
+    def connect(timeout_s)
+      return connect_to_path if path
+
+      Socket.tcp(host, port, connect_timeout: timeout_s).tap do |socket|
+        socket.setsockopt(:TCP, :NODELAY, true)
+        socket.setsockopt(:SOCKET, :KEEPALIVE, true)
+      end
+    end
+
+    # @return [Addrinfo] of a Unix socket
+    def unix_address
+      Addrinfo.unix(path.sub(/\A@/, "\0"))
+    end
+
+    # @return [String] the address with its scheme, as {.parse} reads it
+    def to_s
+      "#{transport}://#{path || authority}"
+    end
+
+    # @param scheme [String] for TCP
+    # @return [String] what one types to reach it: http://localhost:9292, or unix:///path
+    def url(scheme = "http")
+      transport == :tcp ? "#{scheme}://#{authority}" : to_s
+    end
+
+    # @return [Boolean] whether messages come one by one, without connections
+    def datagram?
+      %i[udp unixgram].include?(transport)
+    end
+
+    # @param port [Integer] the port that the kernel chose
+    # @param host [String] the address that was bound
+    # @return [Endpoint] the same endpoint with these
+    def with(port: @port, host: @host)
+      Endpoint.new(transport, host: host, port: port, path: path, mode: mode)
+    end
+
+    # @return [Boolean]
+    def ==(other)
+      other.is_a?(Endpoint) && identity == other.identity
+    end
+    alias eql? ==
+
+    # @return [Integer]
+    def hash
+      identity.hash
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{self}>"
+    end
+
+    protected
+
+    def identity
+      [transport, host, port, path, mode]
+    end
+
+    private
+
+    def connect_to_path
+      socket = Socket.new(:UNIX, :STREAM)
+      socket.connect_nonblock(unix_address)
+      connected = socket
+    ensure
+      socket&.close unless connected
+    end
+
+    def authority
+      "#{host.include?(":") ? "[#{host}]" : host}:#{port}"
+    end
+
+    # Addresses of a family that this machine lacks are left out, as long as another one can be had.
+    def bind_addresses(backlog)
+      listeners = []
+      missing = nil
+      addresses.each do |ip|
+        chosen = port.zero? && listeners.any? ? listeners.first.port : port
+        listeners << Listener.ip(with(host: ip, port: chosen), backlog: backlog, only_v6: ip != host)
+      rescue Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT => error
+        missing = error
+      end
+      raise missing if listeners.empty?
+
+      listeners
+    rescue SystemCallError
+      listeners.each(&:close)
+      raise
+    end
+
+    # @return [Array<String>] IP addresses
+    def addresses
+      case host
+      when "*"          then ["0.0.0.0", "::"]
+      when /\Alocalhost\z/i then ["127.0.0.1", "::1"] # RFC 6761 section 6.3: always loopback, whatever a resolver says
+      else Addrinfo.getaddrinfo(host, nil, nil, :STREAM).map(&:ip_address).uniq
+      end
+    rescue SocketError => error
+      raise SocketError, "listen on #{self}: no address for #{host.inspect} (#{error.message})"
+    end
+  end
+end

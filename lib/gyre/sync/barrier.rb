@@ -1,0 +1,88 @@
+# frozen_string_literal: true
+
+# A group of tasks that are waited for together, in the order in which they end, or stopped together. A barrier belongs
+# to the thread that uses it and starts its tasks through a parent, which stays responsible for them.
+
+require "gyre/sync/queue"
+require "gyre/task"
+
+module Gyre
+  # @example the first of three answers
+  #   barrier = Gyre::Barrier.new
+  #   mirrors.each { |mirror| barrier.async { fetch(mirror) } }
+  #   barrier.wait { |task| break task.wait }
+  class Barrier
+    # The tasks that have ended and were not waited for.
+    class Ended < Queue
+      # @return [String] what {Barrier#wait} waits for, in print_hierarchy
+      def label
+        "a task of a barrier"
+      end
+    end
+    private_constant :Ended
+
+    # @param parent [Task, Semaphore, #async, nil] what starts the tasks; nil: the task that calls {#async}
+    def initialize(parent: nil)
+      @parent = parent
+      @tasks = {}.compare_by_identity # not yet waited for
+      @ended = Ended.new
+    end
+
+    # Starts a task of this group.
+    #
+    # @param name [String, nil] as for {Task#async}
+    # @yieldparam task [Task]
+    # @return [Task]
+    def async(name = nil, **options, &block)
+      raise ArgumentError, "async needs a block" unless block
+
+      (@parent || Task.current).async(name, **options) do |task|
+        @tasks[task] = true
+        block.call(task)
+      ensure
+        @ended.push(task)
+      end
+    end
+
+    # Waits until all tasks of the group are over, also those that are added meanwhile.
+    #
+    # @yieldparam task [Task] each, in the order in which they end; `break` leaves the others running. Without a block,
+    #   the first one that failed ends the wait.
+    # @return [self]
+    # @raise [Exception] without a block: what a task raised
+    def wait
+      until @tasks.empty?
+        task = @ended.pop
+        @tasks.delete(task)
+        block_given? ? yield(task) : task.wait
+      end
+      self
+    end
+
+    # Stops all tasks of the group that are still running. When the calling task is among them, or below one, it is the
+    # last and Stop is raised here.
+    # @return [self]
+    def stop
+      own = nil
+      @tasks.each_key do |task|
+        task.stop
+      rescue Stop => stop
+        own = stop
+      end
+      raise own if own
+
+      self
+    end
+    alias cancel stop
+
+    # @return [Integer] how many tasks have not been waited for
+    def size
+      @tasks.size
+    end
+
+    # @return [Boolean]
+    def empty?
+      @tasks.empty?
+    end
+  end
+end

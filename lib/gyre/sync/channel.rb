@@ -1,0 +1,220 @@
+# frozen_string_literal: true
+
+# A bounded channel between tasks and threads. Each message is handed straight to a waiting receiver, if there is one,
+# so a send and a receive, also in a Gyre.select, either happen or do not. Waiters are kept here as cases of a
+# Gyre::Selection; this file knows when a message can move, and never waits itself.
+
+require "gyre/sync/selection"
+require "gyre/sync/spin_lock"
+
+module Gyre
+  # Messages in the order in which they were sent, at most {#capacity} that are not received yet. With a capacity of 0, {#send}
+  # waits until a caller receives. Every method may be called from any thread, but not in a signal handler.
+  class Channel
+    include Enumerable
+
+    # The channel is closed: nothing can be sent any more, or everything has been received. It ends a `loop`.
+    class ClosedError < ClosedQueueError
+      def initialize(message = "the channel is closed")
+        super
+      end
+    end
+
+    # What a receive gets when there is no message.
+    # @api private
+    NOTHING = Object.new.freeze
+
+    # @return [Integer, Float] how many messages it holds
+    attr_reader :capacity
+
+    # @param capacity [Integer, Float] at least 0; Float::INFINITY: {#send} never waits
+    def initialize(capacity = 0)
+      unless (capacity.is_a?(Integer) && capacity >= 0) || capacity == Float::INFINITY
+        raise ArgumentError, "capacity must be an Integer of 0 or more, or Float::INFINITY, not #{capacity.inspect}"
+      end
+
+      @capacity = capacity
+      @lock = SpinLock.new
+      @messages = []
+      @receivers = {}.compare_by_identity # Selection::Receive => true, each waiting; only when there are no messages
+      @senders = {}.compare_by_identity # Selection::Send => true, each waiting; only when there is no room
+      @closed = false
+    end
+
+    # Sends a message; waits while there is no room.
+    #
+    # @param message [Object]
+    # @param timeout [Numeric, nil] seconds
+    # @return [self]
+    # @raise [ClosedError] when it is closed, or closed while this waits
+    # @raise [TimeoutError] when there is no room in time; the message was not sent then
+    def send(message, timeout: nil)
+      return self if synchronize { send_now(message) }
+
+      selection = Selection.new.send(self, message)
+      selection.call(timeout) { raise TimeoutError, "no room in the channel for #{timeout} s" }
+      self
+    end
+
+    # (see #send)
+    def <<(message)
+      send(message)
+    end
+
+    # Takes the oldest message; waits while there is none. A message whose receiver is stopped just then goes to the next.
+    #
+    # @param timeout [Numeric, nil] seconds
+    # @return [Object]
+    # @raise [ClosedError] when it is closed and empty
+    # @raise [TimeoutError] when there is none in time
+    def receive(timeout: nil)
+      message = synchronize { receive_now }
+      return message unless message.equal?(NOTHING)
+
+      selection = Selection.new.receive(self)
+      selection.call(timeout) { raise TimeoutError, "nothing in the channel for #{timeout} s" }
+    end
+
+    # Receives until the channel is closed and empty.
+    # @yieldparam message [Object]
+    # @return [self]
+    def each
+      return enum_for(:each) unless block_given?
+
+      while true
+        message = begin
+          receive
+        rescue ClosedError
+          return self
+        end
+        yield message
+      end
+    end
+
+    # Ends sending; what is in the channel can still be received. A {#send} that waits, and a {#receive} for which nothing
+    # is left, raise {ClosedError}.
+    # @return [self]
+    def close
+      synchronize do
+        @closed = true
+        [@receivers, @senders].each do |waiting|
+          waiting.shift.first.take(NOTHING) until waiting.empty?
+        end
+      end
+      self
+    end
+
+    # @return [Boolean]
+    def closed?
+      @closed
+    end
+
+    # @return [Integer] how many messages are not received yet
+    def size
+      @messages.size
+    end
+
+    # @return [Boolean]
+    def empty?
+      @messages.empty?
+    end
+
+    # @return [String] how it is called in print_hierarchy
+    # @api private
+    def label
+      "a channel of #{@capacity}"
+    end
+
+    # @return [String]
+    def inspect
+      waiting = "#{@receivers.size} receiving, #{@senders.size} sending"
+      "#<#{self.class} #{@closed ? "closed, " : ""}#{size} of #{@capacity}, #{waiting}>"
+    end
+
+    # @api private
+    def lock
+      @lock.lock
+    end
+
+    # @api private
+    def unlock
+      @lock.unlock
+    end
+
+    # @api private
+    # @return [Boolean] whether the message was sent; needs the lock, as the following
+    # @raise [ClosedError]
+    def send_now(message)
+      raise ClosedError if @closed
+      return true if hand_over(message)
+      return false unless @messages.size < @capacity
+
+      @messages.push(message)
+      true
+    end
+
+    # @api private
+    # @return [Object] a message, or NOTHING
+    # @raise [ClosedError]
+    def receive_now
+      message = @messages.empty? ? take_from_sender : @messages.shift
+      raise ClosedError if @closed && message.equal?(NOTHING)
+
+      let_senders_in
+      message
+    end
+
+    # Has a case wait here.
+    # @api private
+    # @param one [Selection::Receive, Selection::Send]
+    def wait_for(one)
+      waiting_like(one)[one] = true
+    end
+
+    # @api private
+    # @param one [Selection::Receive, Selection::Send]
+    def forget(one)
+      synchronize { waiting_like(one).delete(one) }
+    end
+
+    # A message whose receiver could not take it any more: it is the next one's.
+    # @api private
+    def give_back(message)
+      synchronize { hand_over(message) || @messages.unshift(message) }
+    end
+
+    private
+
+    def synchronize(&block)
+      @lock.synchronize(&block)
+    end
+
+    def waiting_like(one)
+      one.is_a?(Selection::Send) ? @senders : @receivers
+    end
+
+    # @return [Boolean] whether a receiver was waiting for a message
+    def hand_over(message)
+      while (receiver = @receivers.shift&.first)
+        return true if receiver.take(message)
+      end
+      false
+    end
+
+    def take_from_sender
+      while (sender = @senders.shift&.first)
+        return sender.message if sender.take(nil)
+      end
+      NOTHING
+    end
+
+    def let_senders_in
+      while @messages.size < @capacity
+        message = take_from_sender
+        return if message.equal?(NOTHING)
+
+        @messages.push(message)
+      end
+    end
+  end
+end

@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+# A queue that holds so many items and no more: a push into a full one waits, so a fast producer cannot run away
+# from a slow consumer. Otherwise as Gyre::Queue.
+
+require "gyre/sync/queue"
+
+module Gyre
+  # First in, first out, at most {#limit} items. Every method may be called from any thread.
+  class LimitedQueue < Queue
+    # @return [Integer]
+    attr_reader :limit
+
+    # @param limit [Integer] at least 1
+    # @param items [#each] to begin with, not more than the limit
+    def initialize(limit, items = [])
+      raise ArgumentError, "limit must be a positive Integer, not #{limit.inspect}" unless limit.is_a?(Integer) && limit.positive?
+      raise ArgumentError, "#{items.count} items are more than the limit of #{limit}" if items.count > limit
+
+      super()
+      @limit = limit
+      @items = Thread::SizedQueue.new(limit)
+      @pushers = Waiters.new(self)
+      items.each { |item| @items.push(item) }
+    end
+
+    # Adds an item; waits while the queue is full.
+    # @param item [Object]
+    # @return [self]
+    # @raise [ClosedQueueError] when it is closed, or closed while this waits
+    def push(item)
+      @pushers.wait { full? && !closed? } until push_now(item)
+      @poppers.wake
+      self
+    end
+    alias << push
+
+    # @return [Boolean]
+    def full?
+      @items.size >= @limit
+    end
+
+    # @return [Integer] how many wait in {#push}
+    def waiting_to_push
+      @pushers.size
+    end
+
+    # @return [String] what its {#push} waits for, in print_hierarchy
+    # @api private
+    def label
+      full? ? "room in a queue of #{@limit}" : super
+    end
+
+    # (see Queue#close)
+    # A {#push} that waits raises ClosedQueueError.
+    def close
+      super
+      @pushers.wake_all
+      self
+    end
+
+    private
+
+    def push_now(item)
+      raise ClosedQueueError, "queue closed" if closed? # a full one would rather say that it is full
+      return false if full?
+
+      @items.push(item, true)
+      true
+    rescue ThreadError # full: another thread was faster
+      false
+    end
+
+    def take(timeout, priority = 0)
+      none = false
+      item = super { none = true }
+      return yield if none
+
+      @pushers.wake
+      item
+    end
+  end
+end

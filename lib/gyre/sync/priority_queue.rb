@@ -1,0 +1,37 @@
+# frozen_string_literal: true
+
+# A queue that serves its waiters by priority, and those of the same priority in their order. The items have
+# no priority: they come in the order in which they were pushed.
+
+require "gyre/sync/queue"
+
+module Gyre
+  # Otherwise as {Queue}. Every method may be called from any thread.
+  class PriorityQueue < Queue
+    # Wakes the most important one first; otherwise as {Waiters}.
+    # @api private
+    class Waiters < Gyre::Waiters
+      # (see Gyre::Waiters#wake)
+      def wake
+        while (waiter = @waiting.to_a.max_by(&:last)&.first)
+          break waiter.wake if @waiting.delete(waiter) # else another thread was faster
+        end
+      end
+    end
+
+    # (see Queue#initialize)
+    def initialize(items = [])
+      super
+      @poppers = Waiters.new(self)
+    end
+
+    # Takes the oldest item; waits for one while there is none.
+    # @param timeout [Numeric, nil] seconds
+    # @param priority [Numeric] of all waiters, the one with the highest gets the next item
+    # @return [Object, nil] nil when the time is over, or when the queue is closed and empty
+    def pop(timeout: nil, priority: 0)
+      take(timeout, priority) { return nil }
+    end
+    alias dequeue pop
+  end
+end

@@ -1,0 +1,118 @@
+# frozen_string_literal: true
+
+# A value that is known later: set once, by any thread, and waited for by any number of tasks and threads.
+# A task is the better choice where a block makes the value.
+
+require "gyre/clock"
+require "gyre/errors"
+require "gyre/sync/waiters"
+
+module Gyre
+  # Every method may be called from any thread.
+  class Promise
+    def initialize
+      @waiters = Waiters.new(self)
+      @token = [true] # Array#pop is one step for all threads
+      @state = :pending
+    end
+
+    # Sets the value. Only the first call of this or {#reject} counts.
+    # @param value [Object]
+    # @return [Boolean] whether it counted
+    def resolve(value = nil)
+      settle(:resolved, value)
+    end
+
+    # Sets an exception instead of a value.
+    # @param error [Exception, Class, String] as for `raise`
+    # @return [Boolean] whether it counted
+    def reject(error)
+      error = RuntimeError.new(error) if error.is_a?(String)
+      raise ArgumentError, "reject needs an exception, a class of them or a String, not #{error.inspect}" unless error.respond_to?(:exception)
+
+      error = error.exception
+      settle(:rejected, error)
+    end
+
+    # Sets what a block returns or raises.
+    # @return [Object] the block's value
+    # @raise [Exception] what it raised
+    def fulfill
+      value = yield
+      done = true
+      value
+    rescue Exception => error # rubocop:disable Lint/RescueException -- it is raised again
+      reject(error)
+      raise
+    ensure
+      resolve(value) if done || pending? # also after a `throw` or `break`: no task shall wait for ever
+    end
+
+    # Waits for the value.
+    # @param timeout [Numeric, nil] seconds
+    # @return [Object]
+    # @raise [Exception] the one that it was rejected with
+    # @raise [TimeoutError] when there is neither in time
+    def wait(timeout: nil)
+      deadline = timeout && (Clock.now + timeout)
+      while pending?
+        left = deadline && (deadline - Clock.now)
+        raise TimeoutError, "no value after #{timeout} s" if left && left <= 0
+
+        @waiters.wait(left) { pending? }
+      end
+      raise @value if @state == :rejected
+
+      @value
+    end
+
+    # @return [Object, Exception, nil] what was set, without waiting or raising
+    def value
+      @value unless pending?
+    end
+
+    # @return [Boolean]
+    def pending?
+      @state == :pending
+    end
+
+    # @return [Boolean] whether it has a value
+    def resolved?
+      @state == :resolved
+    end
+    alias completed? resolved?
+
+    # @return [Boolean] whether it has an exception
+    def rejected?
+      @state == :rejected
+    end
+    alias failed? rejected?
+
+    # @return [Integer] how many wait
+    def waiting
+      @waiters.size
+    end
+
+    # @return [String] what its {#wait} waits for, in print_hierarchy
+    # @api private
+    def label
+      "a promise"
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{@state}, #{waiting} waiting>"
+    end
+
+    private
+
+    def settle(state, value)
+      return false unless @token.pop
+
+      @value = value
+      @state = state
+      @waiters.wake_all
+      true
+    end
+  end
+end

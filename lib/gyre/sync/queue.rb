@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+# A queue between tasks, and between threads and tasks. What it holds is in a Thread::Queue; waiters are kept by
+# Gyre::Waiters and not by Ruby, because Ruby's own wait has no timeout before 3.2 and forgets a wake-up whose receiver
+# is stopped. Never blocks the loop.
+
+require "gyre/clock"
+require "gyre/sync/waiters"
+
+module Gyre
+  # First in, first out, without a limit. Every method may be called from any thread.
+  class Queue
+    include Enumerable
+
+    # @param items [#each] to begin with
+    def initialize(items = [])
+      @items = Thread::Queue.new
+      @poppers = Waiters.new(self)
+      items.each { |item| @items.push(item) }
+    end
+
+    # Adds an item; never waits.
+    # @param item [Object]
+    # @return [self]
+    # @raise [ClosedQueueError]
+    def push(item)
+      @items.push(item)
+      @poppers.wake
+      self
+    end
+    alias << push
+
+    # Adds some items, as {#push} does.
+    # @param items [Array<Object>]
+    # @return [self]
+    def enqueue(*items)
+      items.each { |item| push(item) }
+      self
+    end
+
+    # Takes the oldest item; waits for one while there is none.
+    # @param timeout [Numeric, nil] seconds
+    # @return [Object, nil] nil when the time is over, or when the queue is closed and empty
+    def pop(timeout: nil)
+      take(timeout) { return nil }
+    end
+    alias dequeue pop
+
+    # Takes items until the queue is closed and empty.
+    # @yieldparam item [Object]
+    # @return [self]
+    def each
+      return enum_for(:each) unless block_given?
+
+      yield(take(nil) { return self }) while true
+    end
+
+    # Starts a task for each item, until the queue is closed and empty. With a {Semaphore} as the parent, no faster than
+    # they end.
+    # @param parent [Task, Semaphore, Barrier, #async]
+    # @param options [Hash] for {Task#async}
+    # @yieldparam item [Object]
+    # @yieldparam task [Task]
+    # @return [self]
+    def async(parent: Task.current, **options)
+      raise ArgumentError, "async needs a block" unless block_given?
+
+      each { |item| parent.async(**options) { |task| yield item, task } }
+    end
+
+    # Ends pushing; what is in the queue can still be taken. A {#pop} that waits gives nil.
+    # @return [self]
+    def close
+      @items.close
+      @poppers.wake_all
+      self
+    end
+
+    # @return [Boolean]
+    def closed?
+      @items.closed?
+    end
+
+    # @return [Boolean]
+    def empty?
+      @items.empty?
+    end
+
+    # @return [Integer]
+    def size
+      @items.size
+    end
+    alias length size
+
+    # @return [Integer] how many wait in {#pop}
+    def waiting
+      @poppers.size
+    end
+    alias waiting_count waiting
+
+    # @return [String] what its {#pop} waits for, in print_hierarchy
+    # @api private
+    def label
+      "a queue to be filled"
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{"closed, " if closed?}#{size} in it, #{waiting} waiting>"
+    end
+
+    private
+
+    # @return [Object] an item; what the block returns when there will be none, or not in time
+    def take(timeout, priority = 0)
+      deadline = timeout && (Clock.now + timeout)
+      while true # not `loop`: it would swallow a ClosedQueueError, which is a StopIteration
+        begin
+          return @items.pop(true) unless @items.empty?
+        rescue ThreadError # another thread was faster
+          next
+        end
+        return yield if @items.closed?
+
+        left = deadline && (deadline - Clock.now)
+        return yield if left && left <= 0
+
+        @poppers.wait(left, priority) { @items.empty? && !@items.closed? }
+      end
+    end
+  end
+end

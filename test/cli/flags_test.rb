@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+# Flags in, settings out, for every command; what is said about those that are none.
+
+require "test_helper"
+require "gyre/cli/flags"
+
+class FlagsTest < Minitest::Test
+  def test_flags_and_the_rest
+    assert_equal %w[a b], read("a", "--port", "1", "b")
+    assert_equal({ port: "1" }, @said)
+    assert_match(/Usage: x.*--port PORT +the port/m, @flags.help)
+  end
+
+  def test_every_way_to_write_a_flag
+    [%w[-p 1], %w[-p1], %w[--port 1], %w[--port=1]].each do |words|
+      assert_empty read(*words)
+      assert_equal({ port: "1" }, @said, words)
+    end
+    assert_equal %w[rest], read("-zp", "1", "rest")
+    assert_equal({ alone: true, port: "1" }, @said)
+    assert_equal %w[--port 1], read("--", "--port", "1")
+    assert_empty @said
+  end
+
+  def test_nothing_is_completed
+    assert_equal "-w: there is no such flag", refusal("-w", "4")
+    assert_equal "-w4: there is no such flag", refusal("-w4")
+    assert_equal "-t: there is no such flag", refusal("-t", "5")
+    assert_equal "--write: there is no such flag; did you mean --write-timeout?", refusal("--write", "4")
+    assert_equal "--write=4: there is no such flag; did you mean --write-timeout?", refusal("--write=4")
+    assert_equal "--t: there is no such flag", refusal("--t", "4")
+    assert_empty @said
+  end
+
+  def test_what_is_wrong
+    assert_equal "--prot: there is no such flag; did you mean --port?", refusal("--prot", "1")
+    assert_equal "-q: there is no such flag", refusal("-q")
+    assert_equal "--port: missing argument", refusal("--port")
+    assert_equal "-k: there is no such flag; it is a lock here", refusal("-k")
+    assert_equal "--key=x: there is no such flag; it is a lock here, too", refusal("--key=x")
+  end
+
+  def test_a_long_flag_with_one_dash_is_not_a_short_one_with_a_value
+    assert_equal "-port: there is no such flag; did you mean --port?", refusal("-port", "1")
+    assert_equal "-port=1: there is no such flag; did you mean --port=1?", refusal("-port=1")
+  end
+
+  def test_the_version_is_gyres
+    out, = capture_io { assert_equal 0, assert_raises(SystemExit) { read("--version") }.status }
+    assert_equal "gyre #{Gyre::VERSION}\n", out
+  end
+
+  def test_errors_of_commands_are_gyres
+    assert_operator Gyre::UsageError, :<, Gyre::Error
+    assert_operator Gyre::StartError, :<, Gyre::Error
+  end
+
+  private
+
+  def read(*arguments)
+    @said = {}
+    @flags = Gyre::Flags.new("Usage: x", hints: { "-k" => "it is a lock here", "--key" => "it is a lock here, too" }) do |flags|
+      flags.on("-p", "--port PORT", "the port") { |value| @said[:port] = value }
+      flags.on("-z") { @said[:alone] = true }
+      flags.on("--write-timeout SECONDS") { |value| @said[:write] = value }
+      flags.on("--trailer-bytes BYTES") { |value| @said[:trailer] = value }
+      flags.on("--trailer-lines COUNT") { |value| @said[:trailer] = value }
+    end
+    @flags.read(arguments)
+  end
+
+  def refusal(*arguments)
+    assert_raises(Gyre::UsageError) { read(*arguments) }.message
+  end
+end

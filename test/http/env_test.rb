@@ -1,0 +1,22 @@
+# frozen_string_literal: true
+
+# The template; what becomes of it for each request is in test/contracts/http1_contract_env_test.rb.
+
+require "test_helper"
+require "stringio"
+require "gyre/http/env"
+
+class HTTP1EnvTest < Minitest::Test
+  Env = Gyre::HTTP::Env
+
+  def test_the_template_is_frozen_and_so_are_its_strings
+    template = Env.template
+    assert template.frozen?
+    assert_empty template.values.grep(String).reject(&:frozen?)
+    assert_equal ["http", nil], template.values_at("rack.url_scheme", "HTTPS")
+    assert_equal %w[https on], Env.template(scheme: "https").values_at("rack.url_scheme", "HTTPS")
+    assert_same $stderr, template["rack.errors"]
+    errors = StringIO.new
+    assert_same errors, Env.template(errors: errors)["rack.errors"]
+  end
+end

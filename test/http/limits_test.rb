@@ -1,0 +1,20 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "gyre/http/limits"
+
+# What every table of limits does stands in limits_test.rb.
+class HTTP1LimitsTest < Minitest::Test
+  Limits = Gyre::HTTP::Limits
+
+  def test_each_is_answered_with_a_status_of_its_kind_or_by_closing
+    assert_empty Limits::TABLE.map(&:status).uniq - [nil, 408, 413, 414, 431, 503]
+    assert_equal [414, 431, 413], Limits::TABLE.first(4).map(&:status).uniq
+  end
+
+  def test_zero_is_a_size_where_it_means_something
+    zero = Limits::TABLE.select { |row| row.minimum.zero? }
+    assert_equal %i[body_bytes_limit trailer_bytes_limit unread_body_bytes_limit body_rate_bytes_limit], zero.map(&:name)
+    assert_equal 0, Limits.new(body_bytes_limit: 0).body_bytes_limit
+  end
+end

@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+# Which bodies count as chunks of the app's own. (How they are sent: test/contracts/http1_contract_rack_test.rb.)
+
+require "test_helper"
+require "gyre/http/own_chunks"
+
+class HTTP1OwnChunksTest < Minitest::Test
+  OwnChunks = Gyre::HTTP::OwnChunks
+
+  def test_whose_the_framing_is
+    assert_nil coding({})
+    assert_nil coding({ "transfer-encoding" => "identity" })
+    assert_nil coding({ "transfer-encoding" => "chunked" }, status: 304)
+    assert_equal "chunked", coding({ "transfer-encoding" => "Chunked" })
+    assert_equal "gzip,chunked", coding({ "transfer-encoding" => ["gzip", " chunked"] })
+    [{ "transfer-encoding" => "gzip" }, { "transfer-encoding" => "chunked, gzip" }, { "transfer-encoding" => "chunked", "content-length" => "1" }]
+      .each { |headers| assert_raises(ArgumentError) { coding(headers) } }
+    assert_raises(ArgumentError) { coding({ "transfer-encoding" => "chunked" }, protocol: "HTTP/1.0") }
+  end
+
+  def test_chunks_come_out_as_they_are
+    assert_equal ["5\r\nhello\r\n", "0\r\n\r\n"], parts(["5\r\nhello\r\n", "0\r\n\r\n"])
+    assert_equal ["0;a=b\r\nSum: 1\r\n\r\n"], parts(["", "0;a=b\r\nSum: 1\r\n\r\n"])
+    assert_equal ["1", "0;x\r\n…"], parts(["", "1", "0;x\r\n…"].each)
+  end
+
+  def test_what_is_no_chunks_is_refused
+    [[], ["ab"], ["5\r\nhello\r\n"], [1], ["hello"].each, [""].each, ->(stream) { stream }].each do |body|
+      assert_raises(ArgumentError) { parts(body) }
+    end
+  end
+
+  # A search for the last chunk finds beginnings of one in each line of this body, and took minutes.
+  def test_an_array_is_taken_apart_chunk_by_chunk
+    content = "0\r\n" * 200_000
+    chunks = ["c\r\n", "0\r\n" * 4, "\r\n", "#{content.bytesize.to_s(16)};a=b\r\n#{content}\r\n", "00\r\nSum: 1\r\n", "\r\n"]
+    assert_equal chunks, parts(chunks)
+    [
+      [*chunks, "x"], chunks[0..-2], # cut, or more behind the end
+      ["4\r\nhello\r\n0\r\n\r\n"], ["6\r\nhello\r\n0\r\n\r\n"], ["ffffffffffffffff\r\nhello\r\n0\r\n\r\n"], # a wrong size
+      ["5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n0\r\n\r\n"] # a second message
+    ].each { |body| assert_raises(ArgumentError) { parts(body) } }
+  end
+
+  private
+
+  def coding(headers, status: 200, protocol: "HTTP/1.1")
+    OwnChunks.coding(headers, status, protocol)
+  end
+
+  def parts(body)
+    [].tap { |parts| OwnChunks.new("chunked", body).each { |part| parts << part } }
+  end
+end

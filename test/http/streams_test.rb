@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+# Answers without an end of their own, and how they are ended. (In a server: test/web/server_test.rb.)
+
+require "test_helper"
+require "socket"
+require "gyre"
+require "gyre/http/streams"
+
+class HTTP1StreamsTest < Minitest::Test
+  # A Response as Streams sees it.
+  Response = Struct.new(:progress)
+
+  def setup
+    @streams = Gyre::HTTP::Streams.new
+    @events = []
+  end
+
+  def test_endless_answers_get_a_stop_and_are_forgotten
+    Gyre.run do |task|
+      open = task.async { note { @streams.endless { sleep } } }
+      assert_equal 1, @streams.count
+      @streams.finish
+      open.wait
+      assert_equal [[:stop, 0]], @events
+    end
+  end
+
+  def test_a_late_one_does_not_begin
+    Gyre.run do
+      @streams.finish
+      assert_raises(Gyre::Stop) { @streams.endless { flunk } }
+      assert_equal :value, @streams.streaming(Response.new(0)) { :value }
+    end
+  end
+
+  def test_a_streaming_body_is_ended_when_it_has_sent_nothing_between_two_looks
+    response = Response.new(0)
+    Gyre.run do |task|
+      open = task.async { note { @streams.streaming(response) { sleep } } }
+      @streams.finish
+      @streams.finish_quiet
+      response.progress = 5
+      @streams.finish_quiet
+      response.progress = nil # a write waits for the client
+      @streams.finish_quiet
+      response.progress = nil
+      @streams.finish_quiet
+      response.progress = 10
+      @streams.finish_quiet
+      task.yield
+      assert_empty @events
+      @streams.finish_quiet
+      open.wait
+      assert_equal [[:stop, 0]], @events
+    end
+  end
+
+  def test_hijacked_sockets_read_their_end_and_can_write_until_the_last
+    ours, theirs = UNIXSocket.pair
+    @streams.hijacked(ours)
+    Gyre.run { @streams.finish }
+    assert_equal "", ours.read
+    ours.write("bye")
+    assert_equal "bye", theirs.readpartial(3)
+    @streams.close
+    assert_raises(Errno::EPIPE) { ours.write("more") }
+    ours.close
+    @streams.close # closed ones do no harm
+  ensure
+    [ours, theirs].each(&:close)
+  end
+
+  def test_a_socket_hijacked_late_reads_its_end
+    ours, theirs = UNIXSocket.pair
+    Gyre.run { @streams.finish }
+    @streams.hijacked(ours)
+    assert_equal "", ours.read
+  ensure
+    [ours, theirs].each(&:close)
+  end
+
+  private
+
+  def note
+    yield
+  rescue Gyre::Stop
+    @events << [:stop, @streams.count]
+    raise
+  end
+end

@@ -1,0 +1,46 @@
+# frozen_string_literal: true
+
+# Back-pressure: what waits for it goes on when it is let go.
+
+require "test_helper"
+require "gyre/log/server/brake"
+
+class LogBrakeTest < Minitest::Test
+  # Counts, and fails the first time if it is told to.
+  Waiting = Struct.new(:turns, :failure) do
+    def resume
+      self.turns += 1
+      raise failure if failure
+    end
+  end
+
+  Loop = Struct.new(:timers) do
+    def watch_timer(*) = timers.push(:on)
+    def unwatch(_key) = timers.push(:off)
+  end
+
+  def setup
+    @bytes = 0
+    @loop = Loop.new([])
+    @brake = Gyre::Log::Brake.new(@loop, 100, -> { 0 }) { @bytes }
+  end
+
+  def test_one_that_fails_keeps_no_other_one_waiting
+    waiting = [Waiting.new(0), Waiting.new(0, IOError.new("first")), Waiting.new(0, IOError.new("second")), Waiting.new(0)]
+    @bytes = 101
+    assert_equal true, @brake.press
+    waiting.each { |peer| @brake.park(peer) }
+    @bytes = 50
+    assert_equal "first", assert_raises(IOError) { @brake.look }.message
+    assert_equal [1, 1, 1, 1], waiting.map(&:turns)
+    assert_equal [false, 0, %i[on off]], [@brake.on?, @brake.parked, @loop.timers]
+  end
+
+  def test_one_that_waits_again_meanwhile_waits_for_the_next_time
+    again = Object.new
+    brake, bytes = @brake, ->(count) { @bytes = count }
+    again.define_singleton_method(:resume) { bytes.call(101) && brake.press && brake.park(self) }
+    @brake.hold { @brake.park(again) }
+    assert_equal [true, 1], [@brake.on?, @brake.parked]
+  end
+end

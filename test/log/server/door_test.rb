@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+# What a door does when accepting fails.
+
+require "test_helper"
+require "gyre/log/server/door"
+
+class LogDoorTest < Minitest::Test
+  # What a door needs of a hub and its loop, in one.
+  class Hub
+    attr_reader :calls
+
+    def initialize
+      @calls = []
+    end
+
+    def loop = self
+    def complaints = self
+    def held? = false
+    def look_at_clock = nil
+
+    %i[watch_io unwatch add later].each { |name| define_method(name) { |*arguments| @calls << [name, *arguments] } }
+  end
+
+  # A listener and its socket in one, which fails.
+  class Failing
+    attr_reader :accepts
+
+    def initialize(error)
+      @error = error
+      @accepts = 0
+    end
+
+    def socket = self
+    def closed? = false
+
+    def accept_nonblock(**)
+      raise "it tries on and on" if (@accepts += 1) > 1000
+
+      raise @error
+    end
+  end
+
+  # @return [Array(Integer, Array<Symbol>)] how often it accepted in one turn, and what it then asked of the hub
+  def turn(error)
+    hub, listener = Hub.new, Failing.new(error)
+    door = Gyre::Log::Door.new(hub, listener, nil)
+    door.open
+    door.ready
+    [listener.accepts, hub.calls.drop(1).map(&:first)]
+  end
+
+  def test_connections_that_have_gone_again_are_bounded_as_others_are
+    assert_equal [Gyre::Log::Door::ACCEPTS, []], turn(Errno::ECONNABORTED)
+  end
+
+  def test_a_socket_that_accepts_no_more_is_left_alone_for_a_while
+    [Errno::EINVAL, Errno::EMFILE, Errno::ENOTSOCK].each { |error| assert_equal [1, %i[unwatch add later]], turn(error), error }
+  end
+end

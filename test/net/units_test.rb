@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "gyre/net/units"
+
+class MeasuresTest < Minitest::Test
+  Units = Gyre::Units
+
+  def test_sizes
+    { 500 => 500, "0" => 0, "64k" => 65_536, "10M" => 10 << 20, "100 MB" => 100 << 20, "1 GB" => 1 << 30, "2KiB" => 2048, "1t" => 1 << 40,
+      " 7b " => 7 }.each { |text, bytes| assert_equal bytes, Units.bytes(text), text.inspect }
+    ["-1", "", "k", "1.5", 1.5, "1 k B", "1x", true, nil, :much, "1\n2"].each { |text| assert_nil Units.bytes(text), text.inspect }
+  end
+
+  def test_periods
+    { "minute" => 60, "Hour" => 3600, :day => 86_400, "1 day" => 86_400, "2days" => 172_800, "2 hours" => 7200, "week" => 604_800, 90 => 90,
+      1.5 => 1.5, "90" => 90, "0.5" => 0.5 }.each { |text, seconds| assert_equal seconds, Units.period(text), text.inspect }
+    wrong = [0, -1, "0", "0 days", "fortnight", Float::INFINITY, Float::NAN, Complex(1, 1), "", nil, true]
+    wrong.each { |text| assert_nil Units.period(text), text.inspect }
+  end
+
+  def test_numbers
+    assert_equal [7, 10, 1.5, 3, :other], ["7", "010", "1.5", 3, :other].map { |value| Units.number(value) }
+    ["", "x", "1 2"].each { |text| assert_nil Units.number(text), text.inspect }
+  end
+end

@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+# Gyre::SpinLock: one at a time, and no wait at which a task could be stopped.
+
+require "test_helper"
+require "support/engines"
+require "gyre"
+
+GyreTest::Engines.test_case("ShortLockTest") do
+  def test_one_at_a_time
+    lock = Gyre::SpinLock.new
+    inside = most = 0
+    Array.new(3) do
+      Thread.new do
+        50.times do
+          lock.synchronize do
+            most = [most, inside += 1].max
+            Thread.pass
+            inside -= 1
+          end
+        end
+      end
+    end.each(&:join)
+    assert_equal [0, 1], [inside, most]
+  end
+
+  def test_it_is_free_after_an_exception_and_gives_the_value
+    lock = Gyre::SpinLock.new
+    assert_raises(KeyError) { lock.synchronize { raise KeyError } }
+    assert_equal(:value, lock.synchronize { :value })
+  end
+
+  def test_a_task_that_wants_it_cannot_be_stopped_before_it_has_it
+    [Gyre::SpinLock.new, Gyre.run { |task| task.scheduler.runs.first.elsewhere }].each do |lock|
+      Gyre.run do |task|
+        held = Thread::Queue.new
+        holder = Thread.new { lock.synchronize { held.push(true) && sleep(0.05) } }
+        had = false
+        child = task.async { held.pop && lock.synchronize { had = true } }
+        task.yield while held.num_waiting.positive? || !held.empty?
+        child.stop
+        child.wait
+        holder.join
+        assert had
+      end
+    end
+  end
+end
