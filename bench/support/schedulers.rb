@@ -13,7 +13,7 @@ module Bench
     # Which backend each one is to use.
     ENVIRONMENT = {
       "gyre" => { "GYRE_BACKEND" => "epoll" },
-      "gyre-uring" => { "GYRE_BACKEND" => "uring" },
+      "gyre-uring" => { "GYRE_BACKEND" => "io_uring" },
       "gyre-select" => { "GYRE_BACKEND" => "select" },
       "async" => { "IO_EVENT_SELECTOR" => "EPoll" },
       "async-uring" => { "IO_EVENT_SELECTOR" => "URing" },

@@ -35,8 +35,8 @@ use_portable_engine("no working C compiler was found") unless compiler_works
 # The backends; one is enough.
 backends = []
 backends << "epoll" if have_header("sys/epoll.h") && have_func("epoll_create1", "sys/epoll.h")
-backends << "uring" if have_header("liburing.h") && have_library("uring", "io_uring_queue_init_params", "liburing.h") &&
-                       have_func("io_uring_submit_and_get_events", "liburing.h") # 2.3
+backends << "io_uring" if have_header("liburing.h") && have_library("uring", "io_uring_queue_init_params", "liburing.h") &&
+                          have_func("io_uring_submit_and_get_events", "liburing.h") # 2.3
 # On Linux only libkqueue has it: good for tests of the backend, and nothing that an installed gem should be linked with.
 if !RUBY_PLATFORM.include?("linux") || (ENV["GYRE_KQUEUE"] == "1" && pkg_config("libkqueue"))
   $LDFLAGS << " -Wl,-rpath,#{pkg_config("libkqueue", "variable=libdir")}" if RUBY_PLATFORM.include?("linux")

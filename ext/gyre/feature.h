@@ -14,7 +14,7 @@
 #define GYRE_HAVE_EPOLL 1
 #endif
 #if defined(HAVE_LIBURING_H) && defined(HAVE_IO_URING_SUBMIT_AND_GET_EVENTS)
-#define GYRE_HAVE_URING 1
+#define GYRE_HAVE_IO_URING 1
 #endif
 #ifdef HAVE_EPOLL_PWAIT2 /* glibc 2.35; Linux 5.11 at run time, before: ENOSYS */
 #define GYRE_HAVE_EPOLL_PWAIT2 1

@@ -41,7 +41,7 @@ module Gyre
     end
 
     # The backends that can be asked for on this machine.
-    # @return [Array<String>] the best first, such as ["epoll", "uring", "select"]
+    # @return [Array<String>] the best first, such as ["epoll", "io_uring", "select"]
     def self.availables
       Loop.availables
     end

@@ -19,6 +19,16 @@ class LoopBackendsTest < Minitest::Test
     end
   end
 
+  def test_uring_is_another_name_of_io_uring
+    skip "io_uring does not open here" unless Gyre::Loop.availables.include?("io_uring")
+    assert_equal "io_uring", made_by { Gyre::Scheduler.new(:uring) }
+    with_backend("uring") do
+      assert_equal "io_uring", Gyre::Loop.backend
+      assert_equal "io_uring", Gyre::Loop.new.tap(&:close).backend
+      assert_match(/^backend: io_uring .*as GYRE_BACKEND says$/, Gyre::Loop.explain)
+    end
+  end
+
   def test_without_a_name_the_best_one_is_taken
     [nil, ""].each do |nothing|
       with_backend(nothing) do
@@ -36,7 +46,7 @@ class LoopBackendsTest < Minitest::Test
   def test_an_unknown_name_is_refused_with_the_choices
     need_extension
     error = assert_raises(ArgumentError) { Gyre::Scheduler.new(:warp) }
-    assert_equal 'unknown backend "warp": choose one of epoll, uring, kqueue, select', error.message
+    assert_equal 'unknown backend "warp": choose one of epoll, io_uring, kqueue, select', error.message
     assert_raises(ArgumentError) { Gyre::Scheduler::Native.new("select") }
   end
 

@@ -26,7 +26,7 @@ module GyreTest
       backends.each do |backend|
         test_class = Class.new(Minitest::Test) { include OnEngine }
         test_class.define_method(:backend) { backend }
-        family.const_set(backend.capitalize, test_class)
+        family.const_set(backend.split("_").map(&:capitalize).join, test_class)
         test_class.class_exec(&body)
       end
     end

@@ -15,12 +15,12 @@ module GyreTest
       "log_ingest_test" => %w[test/c/log_exercise.c] +
                            %w[channel crc32 frame hub line record session sink stream syslog syslog_frame
                               time].map { |name| "ext/gyre/log/log_#{name}.c" },
-      "backend_test" => %w[ext/gyre/loop/backends.c ext/gyre/loop/backend_epoll.c ext/gyre/loop/backend_kqueue.c ext/gyre/loop/backend_uring.c
+      "backend_test" => %w[ext/gyre/loop/backends.c ext/gyre/loop/backend_epoll.c ext/gyre/loop/backend_kqueue.c ext/gyre/loop/backend_io_uring.c
                            ext/gyre/loop/wakeup.c],
-      "backend_uring_test" => %w[ext/gyre/loop/wakeup.c] # and backend_uring.c, which it includes
+      "backend_io_uring_test" => %w[ext/gyre/loop/wakeup.c] # and backend_io_uring.c, which it includes
     }.freeze
     # Those that depend on what extconf.rb found.
-    PLATFORM = %w[backend_test backend_uring_test].freeze
+    PLATFORM = %w[backend_test backend_io_uring_test].freeze
 
     FLAGS = %w[-std=gnu11 -g -Wall -Wextra -Wno-unused-parameter -Werror -Iext/gyre -Itest/c].freeze
     PLAIN = %w[-O2].freeze

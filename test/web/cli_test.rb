@@ -222,7 +222,7 @@ class WebCLITest < Minitest::Test
     serve do |program|
       text = program.text(:out)
       assert_match(/^Gyre \d+\.\d+\.\d+ on ruby #{Regexp.escape(RUBY_VERSION)}/, text)
-      assert_match(/^  backend: (epoll|uring) /, text)
+      assert_match(/^  backend: (epoll|io_uring) /, text)
       assert_match(%r{^  listening on http://127\.0\.0\.1:\d+$}, text)
       assert_match(/^  environment development, process #{program.pid}$/, text)
       assert_match(/^Use Ctrl-C to stop$/, text)

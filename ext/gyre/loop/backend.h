@@ -135,6 +135,6 @@ struct gyre_backend_operations {
 };
 
 /* Those that feature.h names; backends.h has the table. */
-extern const struct gyre_backend_operations gyre_backend_epoll, gyre_backend_uring, gyre_backend_kqueue;
+extern const struct gyre_backend_operations gyre_backend_epoll, gyre_backend_io_uring, gyre_backend_kqueue;
 
 #endif

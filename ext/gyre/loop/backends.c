@@ -14,10 +14,10 @@ const struct gyre_backend_choice gyre_backends[] = {
 #else
     {"epoll", NULL, "<sys/epoll.h> was not found"},
 #endif
-#ifdef GYRE_HAVE_URING
-    {"uring", &gyre_backend_uring, NULL},
+#ifdef GYRE_HAVE_IO_URING
+    {"io_uring", &gyre_backend_io_uring, NULL},
 #else
-    {"uring", NULL, "liburing was not found (on Debian: liburing-dev)"},
+    {"io_uring", NULL, "liburing was not found (on Debian: liburing-dev)"},
 #endif
 #ifdef GYRE_HAVE_KQUEUE
     {"kqueue", &gyre_backend_kqueue, NULL},

@@ -10,6 +10,9 @@ module Gyre
   class Loop
     # The portable engine's only backend.
     PORTABLE = "select"
+    # Shorter names that are understood, too.
+    ALIASES = { "uring" => "io_uring" }.freeze
+    private_constant :ALIASES
 
     class << self
       # What can be asked for, the best first. Without the extension that is select alone.
@@ -19,7 +22,7 @@ module Gyre
       end
 
       # The backends that this build has and that open on this machine.
-      # @return [Array<String>] the best first, such as ["epoll", "uring", "select"]
+      # @return [Array<String>] the best first, such as ["epoll", "io_uring", "select"]
       def availables
         backends.select { |name| probe(name).first }
       end
@@ -97,7 +100,7 @@ module Gyre
 
       # @return [String, nil] the name as a String, nil when there is none
       def known(name)
-        name = name.to_s
+        name = ALIASES.fetch(name.to_s, name.to_s)
         return if name.empty?
         return name if backends.include?(name)
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What only the io_uring backend has (ext/gyre/loop/backend_uring.c): set-up flags that step down, rings that change threads,
+# What only the io_uring backend has (ext/gyre/loop/backend_io_uring.c): set-up flags that step down, rings that change threads,
 # operations in flight when a loop ends. What all backends do is in test/contracts/scheduler/ and backend_contract_test.rb.
 require "test_helper"
 require "support/engines"
@@ -9,10 +9,10 @@ require "gyre/scheduler"
 require "tempfile"
 require "tmpdir"
 
-class UringTest < Minitest::Test
+class IoUringTest < Minitest::Test
   def setup
     super
-    skip "io_uring is not built, or does not open here" unless GyreTest::Engines::ALL.include?("uring")
+    skip "io_uring is not built, or does not open here" unless GyreTest::Engines::ALL.include?("io_uring")
   end
 
   def test_it_keeps_its_word_in_plain_c
@@ -24,19 +24,19 @@ class UringTest < Minitest::Test
   end
 
   def test_explain_names_what_the_kernel_has
-    output = ruby("-rgyre", "-e", "puts Gyre::Loop.explain", env: { "GYRE_BACKEND" => "uring" }).out
-    assert_match(/^backend: uring \(native engine, C extension; (?:SUBMIT_ALL|no flags)/, output)
+    output = ruby("-rgyre", "-e", "puts Gyre::Loop.explain", env: { "GYRE_BACKEND" => "io_uring" }).out
+    assert_match(/^backend: io_uring \(native engine, C extension; (?:SUBMIT_ALL|no flags)/, output)
   end
 
   def test_threads_that_change_get_a_ring_that_belongs_to_none
-    output = ruby("-rgyre", "-e", "puts Gyre::Loop.explain", env: { "GYRE_BACKEND" => "uring", "RUBY_MN_THREADS" => "1" }).out
+    output = ruby("-rgyre", "-e", "puts Gyre::Loop.explain", env: { "GYRE_BACKEND" => "io_uring", "RUBY_MN_THREADS" => "1" }).out
     refute_match(/SINGLE_ISSUER/, output.lines.first)
   end
 
   # In a program of its own: after that no ring of the process is bound to a thread.
   def test_a_scheduler_goes_on_in_another_thread
     assert_program "[3, :read, :slept]\n", <<~RUBY
-      scheduler = Gyre::Scheduler.new("uring")
+      scheduler = Gyre::Scheduler.new("io_uring")
       turns = 0
       Thread.new { scheduler.run_until { scheduler.wakeup.then { (turns += 1) > 2 } } }.join
       reader, writer = IO.pipe
@@ -50,13 +50,13 @@ class UringTest < Minitest::Test
   end
 
   def test_a_scheduler_may_close_while_the_kernel_reads_for_it
-    Tempfile.create("gyre-uring") do |file|
+    Tempfile.create("gyre-io_uring") do |file|
       file.write("x" * 100_000)
       file.fsync
       assert_program "closed\n", <<~RUBY
         20.times do
           Thread.new do
-            scheduler = Gyre::Scheduler.new("uring")
+            scheduler = Gyre::Scheduler.new("io_uring")
             Fiber.set_scheduler(scheduler)
             File.open(#{file.path.inspect}) do |file|
               file.advise(:dontneed, 0, 0)
@@ -75,7 +75,7 @@ class UringTest < Minitest::Test
 
   def test_any_child_is_waited_for_without_a_thread
     assert_program "true\n", <<~RUBY
-      scheduler = Gyre::Scheduler.new("uring")
+      scheduler = Gyre::Scheduler.new("io_uring")
       Fiber.set_scheduler(scheduler)
       waitid = Gyre::Loop.explain.include?("waitid")
       scheduler.spawn do
@@ -91,8 +91,8 @@ class UringTest < Minitest::Test
   private
 
   def assert_kept(flags)
-    Dir.mktmpdir("gyre-uring-") do |folder|
-      program = GyreTest::PlainC.build("backend_uring_test", folder, flags) or skip "no C compiler that can do it"
+    Dir.mktmpdir("gyre-io_uring-") do |folder|
+      program = GyreTest::PlainC.build("backend_io_uring_test", folder, flags) or skip "no C compiler that can do it"
       output = run_program({ "LD_PRELOAD" => nil }, program, within_s: 120)
       assert output.status.success?, "#{output.out}#{output.err}"
       assert_match(/checks, 0 failed/, output.out)
@@ -100,7 +100,7 @@ class UringTest < Minitest::Test
   end
 
   def assert_program(expected, code)
-    output = ruby("-rgyre/scheduler", "-e", code, env: { "GYRE_BACKEND" => "uring" })
+    output = ruby("-rgyre/scheduler", "-e", code, env: { "GYRE_BACKEND" => "io_uring" })
     assert_equal expected, output.out, output.err
   end
 end

@@ -9,7 +9,7 @@
 
 static int limited_init(unsigned entries, struct io_uring *ring, struct io_uring_params *parameters);
 #define io_uring_queue_init_params limited_init
-#include "loop/backend_uring.c"
+#include "loop/backend_io_uring.c"
 #undef io_uring_queue_init_params
 
 #include "check.h"
@@ -31,7 +31,7 @@ static int limited_init(unsigned entries, struct io_uring *ring, struct io_uring
 }
 
 #define LONG INT64_C(10000000000)
-static const struct gyre_backend_operations *const backend = &gyre_backend_uring;
+static const struct gyre_backend_operations *const backend = &gyre_backend_io_uring;
 static void *state;
 
 /* The next report of this descriptor and generation, or end of an operation (GYRE_OPERATION_ENDED, any generation); what is

@@ -14,7 +14,7 @@
  */
 #include "feature.h"
 
-#ifdef GYRE_HAVE_URING
+#ifdef GYRE_HAVE_IO_URING
 #include "loop/backend.h"
 #include "loop/wakeup.h"
 
@@ -365,8 +365,8 @@ static int uring_backend_wait(void *opaque, struct gyre_event *events, int capac
 
 static void uring_backend_wake(void *opaque) { gyre_wakeup_signal(&((struct uring_state *)opaque)->wakeup); }
 
-const struct gyre_backend_operations gyre_backend_uring = {
-    .name = "uring",
+const struct gyre_backend_operations gyre_backend_io_uring = {
+    .name = "io_uring",
     .capabilities = GYRE_BACKEND_OPERATIONS,
     .open = uring_backend_open,
     .close = uring_backend_close,
