@@ -12,7 +12,8 @@ bool gyre_nothing_left(struct gyre_scheduler *scheduler, struct gyre_driving *dr
   size_t parked_count = scheduler->parked_count;
   if (scheduler->driving != driving) parked_count -= scheduler->overtaken_count;
   return parked_count == 0 && scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts) &&
-         gyre_list_empty(&scheduler->posts) && gyre_list_empty(&scheduler->keepers);
+         gyre_list_empty(&scheduler->posts) && gyre_list_empty(&scheduler->keepers) &&
+         gyre_list_empty(&scheduler->loop.deferred);
 }
 
 /* From now on it waits like any parked fiber. */
@@ -94,6 +95,7 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
     if (!gyre_list_empty(&scheduler->interrupts)) break;
   }
   gyre_interrupts_resume(scheduler);
+  gyre_loop_run_deferred(&scheduler->loop);
   rb_thread_check_ints();
   if (driving->done(scheduler, driving)) return;
   if (driving->before) ask_for_overtaken(scheduler);

@@ -60,6 +60,7 @@ static VALUE scheduler_allocate(VALUE class) {
   gyre_list_init(&scheduler->descriptor_waits);
   gyre_list_init(&scheduler->loop.unverified);
   gyre_list_init(&scheduler->loop.operations);
+  gyre_list_init(&scheduler->loop.deferred);
   scheduler->closed = true;
   return self;
 }

@@ -25,6 +25,7 @@ int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations 
   gyre_timers_init(&loop->timers);
   gyre_list_init(&loop->unverified);
   gyre_list_init(&loop->operations);
+  gyre_list_init(&loop->deferred);
   gyre_list_init(&loop->open_node);
   return backend->open(&loop->backend_state);
 }
@@ -87,6 +88,7 @@ int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation) {
 
 void gyre_loop_close(struct gyre_loop *loop) {
   if (loop->open_node.next) gyre_list_remove(&loop->open_node); /* it was opened */
+  if (loop->deferred.next) gyre_loop_drop_deferred(loop);
   close_backend(loop);
   gyre_timers_free(&loop->timers);
   free(loop->descriptors);
@@ -421,6 +423,7 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   if (!loop->backend_state) closed();
   loop->statistics.turns++;
   bool slept = false;
+  if (!gyre_list_empty(&loop->deferred)) wait = false;
   /* Events that are left from a poll that was interrupted by an exception come first. */
   if (loop->event_next >= loop->event_count) {
     loop->event_next = 0;

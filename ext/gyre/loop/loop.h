@@ -7,6 +7,7 @@
 #define GYRE_LOOP_H
 
 #include "loop/backend.h"
+#include "loop/deferred.h"
 #include "loop/lag.h"
 #include "loop/list.h"
 #include "loop/timers.h"
@@ -64,6 +65,7 @@ struct gyre_loop {
   int64_t verified_ns;         /* when they were last verified (coarse) */
 
   struct gyre_list operations; /* in flight */
+  struct gyre_list deferred;   /* struct gyre_deferred: for the end of the turn */
 
   struct gyre_event events[GYRE_LOOP_EVENTS];
   int event_next, event_count, error;

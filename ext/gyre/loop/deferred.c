@@ -1,0 +1,25 @@
+/*
+ * Work for the end of a turn (see deferred.h). The scheduler's turn runs it; a poll does not sleep while some waits.
+ */
+#include "loop/loop.h"
+
+void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred) {
+  if (!gyre_deferred_waits(deferred)) gyre_list_append(&loop->deferred, &deferred->node);
+}
+
+/* Moved to a list of its own first: what is deferred from now on is for the next turn, and what is cancelled leaves either list. */
+void gyre_loop_run_deferred(struct gyre_loop *loop) {
+  if (gyre_list_empty(&loop->deferred)) return;
+  struct gyre_list due = loop->deferred;
+  due.next->previous = due.previous->next = &due;
+  gyre_list_init(&loop->deferred);
+  while (!gyre_list_empty(&due)) {
+    struct gyre_deferred *deferred = GYRE_CONTAINER(due.next, struct gyre_deferred, node);
+    gyre_list_remove(&deferred->node);
+    deferred->run(loop, deferred);
+  }
+}
+
+void gyre_loop_drop_deferred(struct gyre_loop *loop) {
+  while (!gyre_list_empty(&loop->deferred)) gyre_list_remove(loop->deferred.next);
+}

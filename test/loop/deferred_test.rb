@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+# Work for the end of a turn (ext/gyre/loop/deferred.h), by a plain C program; what stands on it is tested with net/.
+require "test_helper"
+require "support/plain_c"
+require "tmpdir"
+
+class DeferredTest < Minitest::Test
+  def test_it_runs_once_at_the_end_of_the_turn_and_may_be_cancelled
+    assert_passes GyreTest::PlainC::PLAIN
+  end
+
+  def test_the_same_with_sanitizers
+    assert_passes GyreTest::PlainC::SANITIZED
+  end
+
+  private
+
+  def assert_passes(flags)
+    Dir.mktmpdir("gyre-deferred-") do |folder|
+      program = GyreTest::PlainC.build("deferred_test", folder, flags) or skip "no C compiler that can do it"
+      output = run_program({ "LD_PRELOAD" => nil }, program, within_s: 60)
+      assert output.status.success?, "#{output.out}#{output.err}"
+    end
+  end
+end
