@@ -96,7 +96,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
       client(server) do |client|
         sender = client.instance_variable_get(:@sender)
         events = Thread::Queue.new
-        sender.define_singleton_method(:doze) { |*arguments| events.push(:wait) && super(*arguments) }
+        sender.define_singleton_method(:wait_io) { |*arguments| events.push(:wait) && super(*arguments) }
         backlog = sender.instance_variable_get(:@backlog)
         backlog.define_singleton_method(:store) { |**| events.push(:fault) && raise(TypeError, "broken") }
         client.info("kept")
@@ -127,7 +127,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
         Thread.handle_interrupt(Object => :never) { gate.pop } # as getaddrinfo(3) in older Rubies
         raise Errno::ETIMEDOUT
       end
-      Gyre::Log::Uplink.stub(:open, stuck) do
+      Gyre::Log::ServerConnection.stub(:open, stuck) do
         client = client(server)
         client.info("kept")
         begun.pop
@@ -403,10 +403,10 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
         sender = client.instance_variable_get(:@sender)
         assert_raises(Gyre::Log::Denied) { client.connect(30) }
         2.times do |number|
-          eventually { sender.failures == number + 1 && sender.instance_variable_get(:@retry_at) > Gyre::Log::Uplink.now + 700 }
+          eventually { sender.dialer.failures == number + 1 && sender.dialer.retry_at > Gyre::Clock.now + 700 }
           assert_raises(Gyre::Log::Denied) { client.reconnect }
         end
-        eventually { sender.failures == 3 }
+        eventually { sender.dialer.failures == 3 }
         assert_equal 1, @reports.size, @reports.inspect
       end
     end
@@ -470,7 +470,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
         server.acknowledge = :never
         server.reply = "accepted 2\nack 1\n"
         client.info("m1")
-        eventually { client.instance_variable_get(:@sender).failures > 5 }
+        eventually { client.instance_variable_get(:@sender).dialer.failures > 5 }
       end
     end
   end

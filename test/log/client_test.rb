@@ -240,8 +240,8 @@ GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE
           client.info("kept")
           eventually { client.stats[:state] == :away }
           assert_kind_of OpenSSL::SSL::SSLError, client.trouble
-          failures = client.instance_variable_get(:@sender).failures
-          eventually { client.instance_variable_get(:@sender).failures > failures }
+          failures = client.instance_variable_get(:@sender).dialer.failures
+          eventually { client.instance_variable_get(:@sender).dialer.failures > failures }
         end
         assert_match(/\Athe log server 127\.0\.0\.1:\d+: TLS: .*certificate verify failed/, @reports.first)
         assert_equal 1, @reports.size, "it is told once"

@@ -47,7 +47,7 @@ module Swiftcore
         pause = [reconnect_throttle_interval.to_f, 0.001].max
         super(service, host: host, port: port, key: key, acknowledged: :if_possible, spool: tmplog ? File.dirname(tmplog) : true,
                        spool_limit: persistent_queue_limit, memory_limit: ram_queue_limit, retry_interval: (pause..[pause, 5.0].max))
-        @began = Gyre::Log::Uplink.now
+        @began = Gyre::Clock.now
         connect
       end
 
@@ -87,7 +87,7 @@ module Swiftcore
       end
 
       def failed_too_often?
-        @sender.failures > max_failure_count || Gyre::Log::Uplink.now - (@sender.connected_at || @began) > connection_failure_timeout
+        @sender.dialer.failures > max_failure_count || Gyre::Clock.now - (@sender.dialer.connected_at || @began) > connection_failure_timeout
       end
     end
   end

@@ -5,7 +5,7 @@ require "gyre/log/client"
 require_relative "../fake_server"
 require "tmpdir"
 
-class LogLoggerFaceTest < Minitest::Test
+class LogLoggerMethodsTest < Minitest::Test
   # A Logger that keeps what it would send.
   class Kept < Logger
     include Gyre::Log::LoggerMethods

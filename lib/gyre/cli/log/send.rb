@@ -118,9 +118,9 @@ module Gyre
       def connected?(client)
         return client.connect(@within_s) if @patient
 
-        ends = Log::Uplink.now + @within_s
+        ends = Clock.now + @within_s
         until client.connect(HASTY_S)
-          return false if HOPELESS.any? { |kind| client.trouble.is_a?(kind) } || Log::Uplink.now > ends
+          return false if HOPELESS.any? { |kind| client.trouble.is_a?(kind) } || Clock.now > ends
         end
         true
       end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Where a log client's server is and what the client shows there. Made by Gyre::Log::Client, read by Gyre::Log::Uplink. Immutable.
+# Where a log client's server is and what the client shows there. Made by Gyre::Log::Client, read by Gyre::Log::ServerConnection. Immutable.
 
 require "gyre/net/endpoint"
 require "gyre/log/wire/origin"

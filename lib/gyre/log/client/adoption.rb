@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# Sends what ended processes of the same service left in their spools, with their own client ids, so that the server knows what it
+# Sends what ended processes of the same service left in their spools, with their own client ids, so that the server drops what it
 # has already. Started by a Gyre::Log::Sender when it has a connection; one connection and one spool at a time. What cannot be sent
 # now stays for the next time.
 
+require "gyre/clock"
 require "gyre/log/errors"
 
 module Gyre
@@ -17,30 +18,40 @@ module Gyre
       # @param settings [Settings]
       # @param implementation [Class] of outboxes
       # @yield when it has ended
-      # @return [Adoption]
-      def self.start(settings, implementation, &ended)
-        new(settings, implementation, ended)
-      end
-
-      def initialize(settings, implementation, ended)
+      def initialize(settings, implementation, &ended)
         @settings = settings
         @implementation = implementation
         @ended = ended
+        @thread = nil
+      end
+
+      # Begins in a thread of its own, unless that still runs.
+      # @return [void]
+      def start
+        @next_at = Clock.now + @settings.adoption_interval
+        return if running?
+
         @running = true
+        @stopped = false
         @thread = Thread.new { run }
         @thread.name = "gyre log adoption"
       end
 
+      # @return [Float] seconds until it is to be started again
+      def left
+        @next_at - Clock.now
+      end
+
       # @return [Boolean]
       def running?
-        @running && @thread.alive? # it may be killed before it has begun
+        (@running && @thread&.alive?) || false # it may be killed before it has begun
       end
 
       # @return [void]
       def stop
         @stopped = true
         @sender&.close(0)
-        @thread.join
+        @thread&.join
       end
 
       # In a forked child: the thread is the parent's, and so are the spools.
@@ -67,6 +78,7 @@ module Gyre
         @settings.report.call("spools that were left behind cannot be sent: #{error.message}")
       ensure
         @spool&.close
+        @sender = @spool = nil
         @running = false
         @ended.call
       end

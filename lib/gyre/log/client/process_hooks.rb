@@ -47,7 +47,7 @@ module Gyre
         # Gives all senders together the time that the most patient one has.
         # @return [void]
         def flush
-          now = Uplink.now
+          now = Clock.now
           @senders.keys.each { |sender| sender.flush_at_exit(now) }
         end
 

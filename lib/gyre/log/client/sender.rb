@@ -1,52 +1,41 @@
 # frozen_string_literal: true
 
-# A log client's thread: connects to the server, sends what the outbox and the spool hold, reads what is acknowledged, and keeps all
-# of it on disk while the server is away. Made by Gyre::Log::Client; Gyre::Log::Adoption runs one without a client. It needs no
+# A log client's thread: sends what the outbox and the spool hold (Transmission) over the connections that a Dialer makes, and keeps
+# all of it on disk while the server is away. Made by Gyre::Log::Client; Gyre::Log::Adoption runs one without a client. It needs no
 # loop and no scheduler. Other threads only wake it and wait for it.
 #
-#   :connecting ──► :connected ──► :away ──► :connected …        :refused: away, and the server says no (a key, a protocol)
+#   :connecting ──► :connected ──► :away ──► :connected …        :refused: away, and the server refuses (a key, a protocol)
 #                                                                :closed:  what is left is in the spool
 #
 # A connection that is lost is tried again at once, and then after 0.1 s … 5 s; one that was refused, after 5 s each time. Until the
 # first new attempt has failed, or has taken too long, nothing goes to the disk.
 
+require "gyre/clock"
 require "gyre/log/client/adoption"
 require "gyre/log/client/backlog"
-require "gyre/log/wire/identity"
-require "gyre/log/client/uplink"
+require "gyre/log/client/dialer"
 require "gyre/log/client/process_hooks"
-require "gyre/log/wire/records"
-require "gyre/log/client/sender/away"
-require "gyre/log/client/sender/ending"
-require "gyre/log/client/sender/lifetime"
-require "gyre/log/client/sender/serving"
-require "gyre/log/client/sender/waiting"
+require "gyre/log/client/transmission"
+require "gyre/log/client/waiters"
+require "gyre/log/wire/identity"
 require "gyre/loop/wakeup_pipe"
-require "openssl"
 
 module Gyre
   module Log
     # See the head of this file.
     class Sender
-      include Away
-      include Ending
-      include Lifetime
-      include Serving
-      include Waiting
-
-      # How long the server may take to answer before records go to the disk.
-      GRACE_S = 0.25
-      NETWORK = [SystemCallError, SocketError, IOError, OpenSSL::SSL::SSLError].freeze
-      private_constant :NETWORK
+      # How soon a full disk is tried again.
+      DISK_RETRY_S = 1.0
+      private_constant :DISK_RETRY_S
 
       # @return [Symbol] :connecting, :connected, :away, :refused or :closed
       attr_reader :state
       # @return [Exception, nil] why the last connection ended or was not made
       attr_reader :error
-      # @return [Integer] attempts to connect that failed, one after the other
-      attr_reader :failures
-      # @return [Float, nil] when the last connection was made (Uplink.now)
-      attr_reader :connected_at
+      # @return [Error, nil] why the server refuses this client
+      attr_reader :refusal
+      # @return [Dialer]
+      attr_reader :dialer
 
       # @param settings [Settings]
       # @param outbox [NativeOutbox]
@@ -54,11 +43,12 @@ module Gyre
       def initialize(settings, outbox, spool: nil)
         @settings = settings
         @outbox = outbox
-        @identity = spool&.identity
         @adopting = !spool.nil?
-        @sent = @reconnects = @dropped = @spooled = 0
+        @adoption = Adoption.new(settings, outbox.class) { wake } if settings.spool && !@adopting
+        @reported = {}
+        @former = {}
         set_up_waiting
-        set_up(spool)
+        set_up(spool, spool ? spool.identity : Identity.fresh)
       end
 
       # @return [String] 32 hexadecimal digits
@@ -70,7 +60,7 @@ module Gyre
       # @return [void]
       # @raise [ThreadError] in a signal handler
       def start
-        @mutex.synchronize do
+        @starting.synchronize do
           return if @thread&.alive? || @closing_at
 
           set_up_again if @state == :closed
@@ -88,7 +78,7 @@ module Gyre
       def run
         until finished?
           turn
-          mortal { nil }
+          interruptible { nil }
         end
       ensure
         leave
@@ -99,7 +89,7 @@ module Gyre
       # @param timeout_s [Numeric]
       # @return [void]
       def close(timeout_s)
-        @closing_at = [@closing_at, Uplink.now + timeout_s].compact.min
+        @closing_at = [@closing_at, Clock.now + timeout_s].compact.min
         wake
       end
 
@@ -129,7 +119,7 @@ module Gyre
       # Tries to connect now.
       # @return [void]
       def reconnect
-        @hurry = true
+        @dialer.hurry
         wake
       end
 
@@ -148,6 +138,27 @@ module Gyre
         nil # it has ended, or ends just now
       end
 
+      # Waits until the block is true. Each wait has an end, or its policy is to have none.
+      # @param timeout_s [Numeric, nil]
+      # @yieldreturn [Object] false or nil: not yet. It may raise
+      # @return what the block returned; false after the time
+      # @raise [ThreadError] in a signal handler, and in the sender's own thread, where reports may be logged
+      def wait(timeout_s = nil, &block)
+        raise ThreadError, "the thread of a log client cannot wait for itself" if Thread.current.equal?(@thread)
+
+        @waiters.wait(timeout_s, method(:wake), &block)
+      end
+
+      # @return [Boolean] whether records wait in memory for which there is no room, neither at the server nor on the disk
+      def full?
+        @full
+      end
+
+      # @return [Boolean] whether everything up to this number is acknowledged (with the old wire: written)
+      def acknowledged?(number)
+        @backlog.acknowledged >= number
+      end
+
       # @return [Boolean] whether {#close} was called
       def closing?
         !@closing_at.nil?
@@ -160,107 +171,279 @@ module Gyre
 
       # @return [Hash{Symbol => Integer, Symbol}]
       def stats
-        { state: @state, logged: @outbox.sequence, sent: @sent, acknowledged: @backlog.acknowledged,
-          spooled: @spooled + @backlog.spooled, dropped: @dropped + @backlog.dropped, reconnects: @reconnects,
-          queue_bytes: @backlog.bytesize, spool_bytes: @backlog.spool_bytesize }
+        { state: @state, logged: @outbox.sequence, acknowledged: @backlog.acknowledged, queue_bytes: @backlog.bytesize,
+          spool_bytes: @backlog.spool_bytesize, **counts }
+      end
+
+      # --- the process's end, daemons and forks: called by Gyre::Log::ProcessHooks ---
+
+      # Before the process ends: waits until all is acknowledged, while that is likely.
+      # @param since [Float] when the end began
+      # @return [void]
+      def flush_at_exit(since)
+        number = @outbox.sequence
+        left = since + @settings.exit_timeout - Clock.now
+        wait([left, 0].max) { acknowledged?(number) || !running? || (@dialer.failures.positive? && @backlog.spools?) }
+      end
+
+      # Ends the thread; all that it has stays as it is. {#resume} goes on, also in the daemon that this process becomes.
+      # @return [void]
+      def suspend
+        @suspended = true unless @closing_at # what is closed leaves the rest in its spool
+        @thread&.kill&.join
+      end
+
+      # @return [void]
+      def resume
+        return unless @suspended
+
+        @suspended = false
+        set_up_waiting
+        @outbox.stay
+        start
+      end
+
+      # In a forked child: as new, without anything of the parent's.
+      # @return [void]
+      def process_fork
+        abandon
+        @thread = nil
+        @outbox.reset
+        @former = {}
+        set_up_waiting
+        set_up(nil, Identity.fresh)
+        @outbox.attention = true
+      end
+
+      # In a forked child: releases the parent's connection and spool, and sends the server nothing.
+      # @return [void]
+      def abandon
+        @transmission.connection&.abandon
+        @adoption&.abandon
+        @backlog.close
+        [@pipe, @waker].each(&:close)
       end
 
       private
 
-      def set_up(spool, acknowledged = 0)
-        @identity = Identity.fresh unless spool
-        @backlog = new_backlog(spool, acknowledged)
-        @pipe, @waker = Loop::WakeupPipe.open
-        @results = Thread::Queue.new
-        @link = @writing = @refusal = @error = @connected_at = nil
-        @state = :connecting
-        @failures = 0
-        @retry_at = Uplink.now
-        @graceful_until = Uplink.now + GRACE_S
+      def set_up_waiting
+        @starting = Mutex.new
+        @waiters = Waiters.new
+        @full = @drop = false
       end
 
-      def new_backlog(spool, acknowledged)
+      def set_up(spool, identity, acknowledged = 0)
+        @identity = identity
+        @pipe, @waker = Loop::WakeupPipe.open
         make = -> { @settings.new_spool(@identity) } if @settings.spool && !@adopting
-        Backlog.new(@outbox, window: @settings.memory_limit / 2, memory: @settings.memory_limit,
-                             drop: @settings.when_full == :drop_oldest, spool: spool, acknowledged: acknowledged, &make)
+        @backlog = Backlog.new(@outbox, window: @settings.memory_limit / 2, memory: @settings.memory_limit, spool: spool,
+                                        drop: @settings.when_full == :drop_oldest, acknowledged: acknowledged, &make)
+        @dialer = Dialer.new(@settings, @adopting) { wake }
+        @transmission = Transmission.new(@settings, @outbox, @backlog) { @dialer.succeeded }
+        @refusal = @error = nil
+        @state = :connecting
+      end
+
+      # The thread was killed, or had ended: what it left is in its spool, and first to be sent. Where another process has
+      # adopted that, a fresh id begins.
+      def set_up_again
+        @former = counts
+        spool = @settings.retake_spool(@identity) unless @done
+        set_up(spool, spool ? spool.identity : Identity.fresh, @done || spool ? @backlog.acknowledged : 0)
+      end
+
+      # Together with those of the threads before.
+      def counts
+        { sent: @transmission.sent, spooled: @backlog.spooled, dropped: @backlog.dropped + @transmission.dropped,
+          reconnects: @dialer.reconnects }.merge(@former) { |_, now, before| now + before }
       end
 
       def turn
-        @link ? serve : stay_away
-      rescue *NETWORK, Error => error
+        @transmission.connection ? serve : stay_away
+      rescue *ServerConnection::ERRORS, Error => error
         lose(error)
       rescue StandardError => error
-        tell_once("#{error.full_message(highlight: false)}it connects again")
+        report_once(:fault, "#{error.full_message(highlight: false)}it connects again")
         lose(error)
-        doze([], nil, [pause_s, closing_left].compact.min) # it may come in each turn
+        wait_io([@dialer.pause_s, closing_left].compact.min) # it may come in each turn
       end
 
       def finished?
         return false unless @closing_at
-        return true if Uplink.now > @closing_at
+        return true if Clock.now > @closing_at
         return !@adoption&.running? if @backlog.empty?
 
-        @state != :connected && @failures.positive? && (@backlog.spools? || @adopting)
+        @state != :connected && @dialer.failures.positive? && (@backlog.spools? || @adopting)
       end
 
       def closing_left
-        [@closing_at - Uplink.now, 0].max if @closing_at&.finite?
+        [@closing_at - Clock.now, 0].max if @closing_at&.finite?
       end
 
-      # --- the end of a connection, and of the thread ---
+      # The thread may be killed in the block only.
+      def interruptible(&block)
+        Thread.handle_interrupt(Object => :immediate, &block)
+      end
+
+      # Until the thread is woken, or a connection is ready.
+      # @param left [Float, nil] seconds
+      def wait_io(left, reads = [], writes = [])
+        interruptible { IO.select([@pipe, *reads], writes, nil, left&.clamp(0, nil)) }
+        @outbox.awake
+        nil while @pipe.read_nonblock(4096, exception: false).is_a?(String)
+      end
+
+      # @param key [Symbol] of several reports with one key only those are made that differ from the one before
+      # @param text [String, nil]
+      def report_once(key, text)
+        @settings.report.call(text) if text && @reported[key] != text
+        @reported[key] = text
+      end
+
+      # --- with a connection ---
+
+      def serve
+        @transmission.receive
+        @adoption.start if @adoption && @adoption.left <= 0
+        @backlog.overflow
+        more = @transmission.send_batches
+        @waiters.notify
+        wait_connected unless more || finished?
+        @transmission.check_stall
+      end
+
+      def wait_connected
+        return if @transmission.idle? && !@outbox.await
+
+        connection = [@transmission.connection]
+        wait_io([@transmission.left, @adoption&.left, closing_left].compact.min, connection, @transmission.writing? ? connection : [])
+      end
 
       def lose(error)
-        drop_link
+        @transmission.stop
         change_identity(error) if error.is_a?(IdentityTaken)
         @error = error
-        @state = :away
-        refuse(error) if error.is_a?(Error)
-        @graceful_until = Uplink.now + GRACE_S
-        @retry_at = Uplink.now + (lasted? && !error.is_a?(Error) ? 0 : pause_s)
-        @failures += 1
-        tell
+        refused = error.is_a?(Denied) || error.is_a?(Incompatible)
+        answered = refused || error.is_a?(ProtocolError)
+        @state = refused ? :refused : :away
+        report_once(:fault, error.message) if answered
+        refuse(error) if refused
+        @dialer.failed(refused: refused, at_once: !answered)
+        @waiters.notify
       end
 
-      # Whether the lost connection had been a good one.
-      def lasted?
-        @failures.zero? && @connected_at && Uplink.now - @connected_at > GRACE_S
+      # What is not acknowledged is sent again under a fresh id: stored twice perhaps, but not lost.
+      def change_identity(error)
+        @identity = Identity.fresh
+        @backlog.identify(@identity)
+        @settings.report.call("#{error.message}: what it has not acknowledged is sent under a fresh one")
       end
 
-      # Twice as long each time, and never the same for all clients of a server.
-      def pause_s
-        shortest, longest = @settings.retry_interval.minmax
-        return longest * (0.75 + (rand / 4)) if @state == :refused
-
-        ([shortest * (2**[@failures, 16].min), longest].min * (0.75 + (rand / 2))).clamp(shortest, longest)
-      end
-
-      # The server has refused: the next call that logs raises.
+      # The next call that logs raises.
       def refuse(error)
-        tell_once(error.message)
-        return if error.is_a?(ProtocolError)
-
-        @state = :refused
         @refusal = error
         @outbox.attention = true
       end
 
-      def tell_once(text)
-        @settings.report.call(text) unless @reported == text
-        @reported = text
+      # --- without one ---
+
+      def stay_away
+        connection = new_connection
+        return connected(connection) if connection
+
+        stored = graceful? || !@backlog.spools? || @backlog.store
+        @full = !stored || (!@backlog.spools? && !graceful?)
+        report_disk
+        drop_oldest if @full && @drop
+        @waiters.notify
+        wait_away(stored)
       end
 
-      def drop_link
-        link, @link = @link, nil
-        writing, @writing = @writing, nil
-        return unless link
+      # With an error of TLS the server has not gone: a certificate is wrong, or something else that time does not change.
+      def new_connection
+        @dialer.connection(@settings.acknowledged ? @identity : nil)
+      rescue ServerConnection::TLS_ERROR => error
+        report_once(:fault, "#{@settings.address}: TLS: #{error.message}; what is logged waits, and it is tried again")
+        raise
+      end
 
-        if writing && !link.acknowledges?
-          @backlog.rewind(writing.batch, writing.all ? @outbox.class.framed(writing.batch.bytes, writing.written) : 0)
-        else
-          @backlog.rewind
+      def connected(connection)
+        @transmission.start(connection)
+        @refusal = nil
+        @full = false
+        @outbox.attention = false unless @closing_at
+        @state = :connected
+        @adoption&.start
+      end
+
+      def drop_oldest
+        @drop = false
+        @backlog.drop_oldest
+      end
+
+      # Whether records may stay in memory for a moment.
+      def graceful?
+        @dialer.grace_left.positive? && @outbox.bytesize < @settings.memory_limit / 2
+      end
+
+      def wait_away(stored)
+        return if finished?
+
+        graceful = graceful?
+        return if stored && !graceful && @backlog.spools? && !@outbox.await
+
+        wait_io([closing_left, @dialer.left, (@dialer.grace_left if graceful), (DISK_RETRY_S unless stored)].compact.min)
+      end
+
+      # --- the end of the thread ---
+
+      def leave
+        disconnect
+        return pause if @suspended
+
+        @outbox.attention = true # from here on nothing more comes in
+        give_up unless stored?
+        @done = @backlog.empty?
+        @backlog.close
+        @state = :closed
+        [@pipe, @waker].each(&:close)
+        ProcessHooks.remove(self)
+        @waiters.notify
+      end
+
+      # At the end of a thread that will go on: in another process, which has neither its connection nor its other threads.
+      def pause
+        @state = :connecting
+        @dialer.restart
+      end
+
+      # Whatever fails here: the records are stored afterwards.
+      def disconnect
+        [@transmission, @dialer, @adoption].compact.each do |part|
+          part.stop
+        rescue StandardError => error
+          @settings.report.call("#{error.full_message(highlight: false)}it ends all the same")
         end
-      ensure
-        link&.close
+      end
+
+      def stored?
+        @backlog.store
+      rescue StandardError => error
+        @error = error
+        false
+      end
+
+      # What neither the server nor the spool would take.
+      def give_up
+        report_disk
+        count = @backlog.abandon
+        @settings.report.call("#{count} messages are lost: #{@error ? @error.message : "the log server was not reached"}") if count.positive?
+      end
+
+      # Once for each time that the disk takes no more.
+      def report_disk
+        trouble = @backlog.trouble
+        report_once(:disk, trouble && "the spool in #{@settings.spool} takes nothing: #{trouble.message}")
       end
     end
   end

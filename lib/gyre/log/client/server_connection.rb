@@ -3,14 +3,19 @@
 # One connection of a log client to its server: connects, authenticates, writes what the socket takes and reads replies. Opened in
 # a thread of its own by Gyre::Log::Sender, which then alone uses it. Nothing here waits after it was opened.
 
+require "gyre/clock"
 require "gyre/errors"
 require "gyre/log/errors"
+require "openssl"
 require "socket"
 
 module Gyre
   module Log
     # A socket that was accepted by the server.
-    class Uplink
+    class ServerConnection
+      # What a broken connection raises.
+      TLS_ERROR = OpenSSL::SSL::SSLError
+      ERRORS = [SystemCallError, SocketError, IOError, TLS_ERROR].freeze
       READ_BYTES = 16_384
       LINE_BYTES_LIMIT = 4096
       # What a server says to an id with a wrong secret, or none.
@@ -24,10 +29,10 @@ module Gyre
         # @param identity [Identity, nil] nil for the old wire
         # @param old [Boolean] whether a server is good that knows the old one only
         # @param adopted [Boolean] whether the records are another process's
-        # @return [Uplink]
+        # @return [ServerConnection]
         # @raise [Denied, Incompatible, ProtocolError, SystemCallError, SocketError, IOError, OpenSSL::SSL::SSLError]
         def open(address, identity, old: identity.nil?, adopted: false)
-          deadline = now + address.connect_timeout
+          deadline = Clock.now + address.connect_timeout
           socket = address.endpoint.connect(address.connect_timeout)
           link = new(address.tls ? secure(socket, address, deadline) : socket, address)
           link.authenticate(identity, old, deadline, adopted: adopted)
@@ -36,15 +41,10 @@ module Gyre
           socket&.close unless opened
         end
 
-        # @return [Float] seconds
-        def now
-          Process.clock_gettime(Process::CLOCK_MONOTONIC)
-        end
-
         # Waits for a socket.
         # @raise [Errno::ETIMEDOUT]
         def wait(socket, what, deadline)
-          left = deadline - now
+          left = deadline - Clock.now
           ready = left.positive? && (what == :wait_readable ? socket.wait_readable(left) : socket.wait_writable(left))
           raise Errno::ETIMEDOUT, "no answer in time" unless ready
         end
@@ -115,11 +115,11 @@ module Gyre
         frame = @address.authentication(identity, adopted: adopted)
         until frame.empty?
           count = @socket.write_nonblock(frame, exception: false)
-          count.is_a?(Symbol) ? Uplink.wait(to_io, count, deadline) : frame = frame.byteslice(count..)
+          count.is_a?(Symbol) ? ServerConnection.wait(to_io, count, deadline) : frame = frame.byteslice(count..)
         end
         until @lines.include?("\n") || @ended
           wanted = fill
-          Uplink.wait(to_io, wanted, deadline) if wanted && !@lines.include?("\n")
+          ServerConnection.wait(to_io, wanted, deadline) if wanted && !@lines.include?("\n")
         end
         check(@lines.slice!(/\A[^\n]*\n/n), identity, old)
       end

@@ -1,0 +1,148 @@
+# frozen_string_literal: true
+
+# What goes over a log client's connection: batches out, acknowledgements in. Belongs to one Gyre::Log::Sender and its thread; it never
+# waits. A connection's end comes as an exception.
+
+require "gyre/clock"
+require "gyre/log/wire/records"
+
+module Gyre
+  module Log
+    # See the head of this file.
+    class Transmission
+      # Batches that are sent before acknowledgements are read.
+      BATCHES_A_TURN = 8
+      # What is being written: a batch, its bytes for the wire, how many of them the socket has, whether all records are in them.
+      Writing = Struct.new(:batch, :bytes, :written, :all)
+      private_constant :BATCHES_A_TURN, :Writing
+
+      # @return [Integer] records that were sent, those that were sent twice too
+      attr_reader :sent
+      # @return [Integer] records that the old protocol cannot carry
+      attr_reader :dropped
+      # @return [ServerConnection, nil]
+      attr_reader :connection
+
+      # @param settings [Settings]
+      # @param outbox [NativeOutbox]
+      # @param backlog [Backlog]
+      # @yield when the server has taken something
+      def initialize(settings, outbox, backlog, &progress)
+        @settings = settings
+        @outbox = outbox
+        @backlog = backlog
+        @progress = progress
+        @connection = @writing = nil
+        @sent = @dropped = 0
+      end
+
+      # @param connection [ServerConnection]
+      # @return [void]
+      def start(connection)
+        @connection = connection
+        @outbox.framed = !connection.acknowledges?
+        @stalled_from = Clock.now
+        note_progress unless connection.acknowledges? && @backlog.any?
+      end
+
+      # Reads what is acknowledged. Each connection begins with what was acknowledged on the one before: that alone is no progress.
+      # @return [void]
+      def receive
+        before = @backlog.acknowledged
+        number = @connection.acknowledged
+        @backlog.acknowledge(number) if number
+        note_progress if @backlog.acknowledged > before
+      end
+
+      # Writes what the socket takes.
+      # @return [Boolean] whether it stopped only to let acknowledgements be read
+      def send_batches
+        BATCHES_A_TURN.times do
+          @writing ||= next_writing or return false
+          return false unless write_on
+        end
+        true
+      end
+
+      # @return [Boolean] whether nothing is to be written
+      def idle?
+        !@writing && !@backlog.any?
+      end
+
+      # @return [Boolean] whether a batch waits for room in the socket
+      def writing?
+        !@writing.nil?
+      end
+
+      # @return [Float, nil] seconds until the server counts as stalled; nil while nothing is expected of it
+      def left
+        @stalled_from + @settings.stall_timeout - Clock.now if @backlog.flying?
+      end
+
+      # @return [void]
+      # @raise [Errno::ETIMEDOUT]
+      def check_stall
+        left = self.left
+        raise Errno::ETIMEDOUT, "#{@settings.address} took nothing for #{@settings.stall_timeout} s" if left && left <= 0
+      end
+
+      # Gives what is not acknowledged back to the backlog, and closes the connection.
+      # @return [void]
+      def stop
+        connection, @connection = @connection, nil
+        writing, @writing = @writing, nil
+        return unless connection
+
+        if writing && !connection.acknowledges?
+          @backlog.rewind(writing.batch, writing.all ? @outbox.class.framed(writing.batch.bytes, writing.written) : 0)
+        else
+          @backlog.rewind
+        end
+      ensure
+        connection&.close
+      end
+
+      private
+
+      def next_writing
+        @stalled_from = Clock.now unless @backlog.flying?
+        batch = @backlog.give or return
+        return Writing.new(batch, batch.bytes, 0, true) if @connection.acknowledges?
+
+        bytes = @outbox.class.frames(batch.bytes)
+        Writing.new(batch, bytes || frames_that_fit(batch.bytes), 0, !bytes.nil?)
+      end
+
+      # A server with the acknowledged protocol was replaced by one without it.
+      def frames_that_fit(bytes)
+        frames = String.new(encoding: Encoding::BINARY)
+        Records.each(bytes) do |_, _, *texts|
+          frames << Wire.frame(*texts)
+        rescue ArgumentError => error
+          @dropped += 1
+          @settings.report.call("a message is dropped, for #{@settings.address} speaks the old protocol: #{error.message}")
+        end
+        frames
+      end
+
+      # @return [Boolean] whether all of it is written
+      def write_on
+        while @writing.written < @writing.bytes.bytesize
+          rest = @writing.written.zero? ? @writing.bytes : @writing.bytes.byteslice(@writing.written..)
+          count = @connection.write(rest) or return false
+          @writing.written += count
+          @stalled_from = Clock.now
+        end
+        @sent += @writing.batch.count
+        note_progress if !@connection.acknowledges? && @backlog.acknowledge(@writing.batch.last)
+        @writing = nil
+        true
+      end
+
+      def note_progress
+        @stalled_from = Clock.now
+        @progress.call
+      end
+    end
+  end
+end
