@@ -51,7 +51,7 @@ Dir.mktmpdir("gyre-fuzz-") do |folder|
     end
     plain.verdicts(inputs).zip(inputs) do |verdict, input|
       oracle = LogVerdicts.verdict(LogOracle::Ingest, input)
-      native = LogVerdicts.verdict(Gyre::Log::NativeIngest, input)
+      native = LogVerdicts.verdict(Gyre::Log::Ingest, input)
       split = random.rand(input.bytes.bytesize + 1)
       parts = LogVerdicts.verdict(LogOracle::Ingest, input, first: split, step: 1 + random.rand(input.bytes.bytesize + 1))
       next if verdict == oracle && native == oracle && parts == oracle

@@ -5,6 +5,7 @@
  * The first byte of an input chooses what it is, how syslog is framed and a limit; the rest are its bytes.
  */
 #include "log/log_crc32.h"
+#include "log/log_record.h"
 #include "log_exercise.h"
 
 #include <stdio.h>
@@ -20,13 +21,13 @@ static void expect(int condition, const char *what) {
 /* A record's checksum is made right, else hardly any would get past it. */
 static void seal(char *bytes, size_t length) {
   size_t at = 0;
-  while (length - at >= GYRE_LOG_RECORD_HEADER) {
+  while (length - at >= GYRE_LOG_RECORD_PREFIX) {
     const unsigned char *const head = (unsigned char *)bytes + at;
     const size_t body = (size_t)head[0] << 24 | (size_t)head[1] << 16 | (size_t)head[2] << 8 | head[3];
-    if (body > length - at - GYRE_LOG_RECORD_HEADER) return;
-    const uint32_t crc = gyre_log_crc32(0, bytes + at + GYRE_LOG_RECORD_HEADER, body);
+    if (body > length - at - GYRE_LOG_RECORD_PREFIX) return;
+    const uint32_t crc = gyre_log_crc32(0, bytes + at + GYRE_LOG_RECORD_PREFIX, body);
     for (int i = 0; i < 4; i++) bytes[at + 4 + (size_t)i] = (char)(crc >> (24 - 8 * i));
-    at += GYRE_LOG_RECORD_HEADER + body;
+    at += GYRE_LOG_RECORD_PREFIX + body;
   }
 }
 
@@ -50,7 +51,7 @@ static void check_lines(const struct gyre_log_sink *sink) {
 static void check(const struct log_exercise_input *input) {
   static const struct gyre_log_text none = {"", 0};
   struct gyre_log_hub *const hub = gyre_log_hub_open(10);
-  struct gyre_log_sink *const sink = gyre_log_sink_open(hub, GYRE_LOG_TEXT, none);
+  struct gyre_log_sink *const sink = gyre_log_hub_open_sink(hub, GYRE_LOG_TEXT, none);
   struct gyre_log_route route = {.for_all = true, .every_severity = true, .sinks_count = 1};
   struct gyre_log_stream stream;
   route.sinks = malloc(sizeof(struct gyre_log_sink *));

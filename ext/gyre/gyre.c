@@ -4,7 +4,6 @@
 #include "gyre.h"
 #include "feature.h"
 #include "http/http1.h"
-#include "log/log_ingest.h"
 #include "net/net.h"
 #include "fiber/scheduler.h"
 #include "async/selector.h"
@@ -40,4 +39,5 @@ void Init_gyre_ext(void) {
   gyre_init_selector();
   gyre_init_log_ingest();
   gyre_init_log_outbox();
+  gyre_init_log_signals();
 }

@@ -17,6 +17,8 @@ void gyre_init_loop_backend(void);
 void gyre_init_loop_close(void);
 void gyre_init_scheduler(void);
 void gyre_init_keyed_loop(void);
+void gyre_init_log_ingest(void);
 void gyre_init_log_outbox(void);
+void gyre_init_log_signals(void);
 
 #endif

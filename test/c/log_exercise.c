@@ -51,7 +51,7 @@ static void open_setting(struct setting *setting, const struct log_exercise_inpu
   const struct gyre_log_text key = {"k", 1}, web = {"web", 3};
   setting->hub = need(gyre_log_hub_open(2));
   for (size_t i = 0; i < SINKS; i++) {
-    struct gyre_log_sink *const sink = need(gyre_log_sink_open(setting->hub, sink_kinds[i].format, key));
+    struct gyre_log_sink *const sink = need(gyre_log_hub_open_sink(setting->hub, sink_kinds[i].format, key));
     sink->cull = sink_kinds[i].cull;
     sink->raw = sink_kinds[i].raw;
     sink->origin = sink_kinds[i].origin;

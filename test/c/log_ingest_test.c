@@ -18,7 +18,7 @@
 static const struct gyre_log_text none = {"", 0};
 
 static struct gyre_log_sink *open_sink(struct gyre_log_hub *hub) {
-  struct gyre_log_sink *const sink = gyre_log_sink_open(hub, GYRE_LOG_TEXT, none);
+  struct gyre_log_sink *const sink = gyre_log_hub_open_sink(hub, GYRE_LOG_TEXT, none);
   struct gyre_log_route route = {.for_all = true, .every_severity = true, .sinks_count = 1};
   route.sinks = calloc(1, sizeof(struct gyre_log_sink *));
   route.sinks[0] = sink;

@@ -3,7 +3,7 @@
 # The log's ingest for the contracts in test/contracts, and what they use it with.
 
 require "gyre/log"
-require "gyre/log/ingest/native_ingest"
+require "gyre/log/ingest"
 
 module LogIngests
   # 2026-11-21 19:20:00.123456789 UTC

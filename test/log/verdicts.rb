@@ -4,7 +4,7 @@
 # C files without Ruby through test/c/log_ingest_test.c. Used by the contract and by the differential fuzzer (fuzz/). It judges nothing.
 
 require "gyre/log"
-require "gyre/log/ingest/native_ingest"
+require "gyre/log/ingest"
 require "tmpdir"
 require_relative "../oracle/log/ingest"
 require_relative "../support/plain_answers"
@@ -24,7 +24,7 @@ module LogVerdicts
   ORIGINS = { records: { host: "w\"b|\n\x9b", pid: 4711 }, analogger: { host: "w\"b|\n\x9b" } }.freeze
 
   class << self
-    # @param ingest_class [Class] Gyre::Log::NativeIngest or LogOracle::Ingest
+    # @param ingest_class [Class] Gyre::Log::Ingest or LogOracle::Ingest
     # @param first [Integer, nil] how many bytes come at once; nil: all
     # @param step [Integer] how many come then, each time
     # @return [Hash{String => Object}]

@@ -6,6 +6,7 @@
 #define GYRE_LOG_BUFFER_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -52,6 +53,14 @@ static inline int gyre_log_buffer_append(struct gyre_log_buffer *buffer, const c
 
 static inline int gyre_log_buffer_append_text(struct gyre_log_buffer *buffer, const char *text) {
   return gyre_log_buffer_append(buffer, text, strlen(text));
+}
+
+static inline bool gyre_log_same(struct gyre_log_text one, struct gyre_log_text two) {
+  return one.length == two.length && (one.length == 0 || memcmp(one.bytes, two.bytes, one.length) == 0);
+}
+
+static inline struct gyre_log_text gyre_log_text_of(const struct gyre_log_buffer *buffer) {
+  return (struct gyre_log_text){buffer->bytes, buffer->length};
 }
 
 static inline void gyre_log_buffer_free(struct gyre_log_buffer *buffer) {

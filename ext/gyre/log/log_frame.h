@@ -45,7 +45,6 @@ struct gyre_log_cutter {
 };
 
 #define GYRE_LOG_FRAME_HEADER 8
-#define GYRE_LOG_RECORD_HEADER 8
 
 /* The text of an enum gyre_log_wrong. */
 const char *gyre_log_wrong_text(int wrong);

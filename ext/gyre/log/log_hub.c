@@ -1,7 +1,28 @@
 /*
- * Routes, taps and counts of the log's ingest (see log_hub.h).
+ * Routes, taps, channels and counts of the log's ingest (see log_hub.h).
  */
 #include "log/log_hub.h"
+
+/* Channels with longer names are looked up each time, so that the table stays small. */
+#define NAMES_LIMIT 255
+
+/* --- life --- */
+
+static void channel_free(struct gyre_log_channel *channel) {
+  if (!channel) return;
+  for (int format = 0; format < GYRE_LOG_FORMATS; format++) gyre_log_buffer_free(&channel->middles[format]);
+  free(channel->sinks);
+  free(channel);
+}
+
+static void clear_channels(struct gyre_log_hub *hub) {
+  for (size_t i = 0; i < GYRE_LOG_CHANNELS; i++) {
+    channel_free(hub->channels[i]);
+    hub->channels[i] = NULL;
+  }
+  channel_free(hub->single);
+  hub->single = hub->latest = NULL;
+}
 
 static int counters_setup(struct gyre_log_hub *hub) {
   static const struct gyre_log_text others = {GYRE_LOG_OTHERS, sizeof(GYRE_LOG_OTHERS) - 1};
@@ -41,7 +62,7 @@ static void tap_free(struct gyre_log_tap *tap) {
 
 void gyre_log_hub_release(struct gyre_log_hub *hub) {
   if (!hub || --hub->references > 0) return;
-  gyre_log_channels_clear(hub);
+  clear_channels(hub);
   for (size_t i = 0; i < hub->routes_count; i++) gyre_log_route_free(&hub->routes[i]);
   for (size_t i = 0; i < hub->taps_count; i++) tap_free(&hub->taps[i]);
   for (size_t i = 0; i < hub->counters_count; i++) gyre_log_buffer_free(&hub->counters[i].service);
@@ -53,13 +74,20 @@ void gyre_log_hub_release(struct gyre_log_hub *hub) {
   free(hub);
 }
 
+struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
+                                             struct gyre_log_text key) {
+  return gyre_log_sink_open(&hub->bytes, ++hub->sinks_opened, format, key);
+}
+
+/* --- routes --- */
+
 static bool same_service(const struct gyre_log_route *one, const struct gyre_log_route *two) {
   return one->for_all == two->for_all &&
          (one->for_all || gyre_log_same(gyre_log_text_of(&one->service), gyre_log_text_of(&two->service)));
 }
 
 int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route) {
-  gyre_log_channels_clear(hub);
+  clear_channels(hub);
   for (size_t i = 0; i < hub->routes_count; i++) {
     if (!same_service(&hub->routes[i], route)) continue;
     gyre_log_route_free(&hub->routes[i]);
@@ -89,7 +117,7 @@ int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const
 }
 
 void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink) {
-  gyre_log_channels_clear(hub);
+  clear_channels(hub);
   for (size_t i = 0; i < hub->taps_count; i++) {
     if (hub->taps[i].sink != sink) continue;
     struct gyre_log_tap tap = hub->taps[i];
@@ -99,9 +127,25 @@ void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink) {
   }
 }
 
+/* --- counters --- */
+
+/* Eight bytes at a time; a collision only makes a table slower. */
+static uint64_t hash_of(struct gyre_log_text text, uint64_t seed) {
+  uint64_t hash = seed ^ text.length * UINT64_C(0x9e3779b97f4a7c15), eight;
+  for (; text.length >= 8; text.length -= 8, text.bytes += 8) {
+    memcpy(&eight, text.bytes, 8);
+    hash = (hash ^ eight) * UINT64_C(0xff51afd7ed558ccd);
+    hash ^= hash >> 32;
+  }
+  eight = 0;
+  if (text.length > 0) memcpy(&eight, text.bytes, text.length);
+  hash = (hash ^ eight) * UINT64_C(0xff51afd7ed558ccd);
+  return hash ^ hash >> 32;
+}
+
 /* Where a service stands in the table, or where it would. */
 static uint32_t *table_slot(const struct gyre_log_hub *hub, struct gyre_log_text service) {
-  size_t slot = gyre_log_hash(service, 0);
+  size_t slot = hash_of(service, 0);
   for (;; slot++) {
     uint32_t *const number = &hub->counters_table[slot & (hub->counters_table_size - 1)];
     if (*number == 0 || gyre_log_same(gyre_log_text_of(&hub->counters[*number].service), service)) return number;
@@ -124,7 +168,8 @@ static int grow_counters(struct gyre_log_hub *hub) {
   return 0;
 }
 
-size_t gyre_log_hub_counter(struct gyre_log_hub *hub, struct gyre_log_text service) {
+/* The number of a service's counter; SIZE_MAX without memory. */
+static size_t counter_of(struct gyre_log_hub *hub, struct gyre_log_text service) {
   uint32_t *slot = NULL;
   if (service.length > GYRE_LOG_SERVICE_LIMIT || hub->counters_limit == 0) return 0;
   if (hub->counters_table_size > 0) {
@@ -143,24 +188,108 @@ size_t gyre_log_hub_counter(struct gyre_log_hub *hub, struct gyre_log_text servi
   return hub->counters_count++;
 }
 
-static bool is_full(const struct gyre_log_sink *sink) { return sink->bytes.length + sink->pending > sink->bound; }
+/* --- channels --- */
+
+static const struct gyre_log_route *route_of(const struct gyre_log_hub *hub, struct gyre_log_text service) {
+  const struct gyre_log_route *for_all = NULL;
+  for (size_t i = 0; i < hub->routes_count; i++) {
+    const struct gyre_log_route *const route = &hub->routes[i];
+    if (route->for_all)
+      for_all = route;
+    else if (gyre_log_same(gyre_log_text_of(&route->service), service))
+      return route;
+  }
+  return for_all;
+}
+
+static bool wants(const struct gyre_log_route *route, struct gyre_log_text severity) {
+  if (!route || route->every_severity) return route != NULL;
+  for (size_t i = 0; i < route->severities_count; i++) {
+    if (gyre_log_same(gyre_log_text_of(&route->severities[i]), severity)) return true;
+  }
+  return false;
+}
+
+static void add_sink(struct gyre_log_channel *channel, struct gyre_log_sink *sink) {
+  for (size_t i = 0; i < channel->sinks_count; i++) {
+    if (channel->sinks[i] == sink) return;
+  }
+  channel->sinks[channel->sinks_count++] = sink;
+}
+
+static int find_sinks(const struct gyre_log_hub *hub, struct gyre_log_channel *channel, struct gyre_log_text service,
+                      struct gyre_log_text severity) {
+  const struct gyre_log_route *const route = route_of(hub, service);
+  channel->wanted = wants(route, severity);
+  if (!channel->wanted) return 0;
+  channel->sinks = calloc(route->sinks_count + hub->taps_count + 1, sizeof(*channel->sinks));
+  if (!channel->sinks) return -ENOMEM;
+  for (size_t i = 0; i < route->sinks_count; i++) add_sink(channel, route->sinks[i]);
+  channel->routed = channel->sinks_count;
+  for (size_t i = 0; i < hub->taps_count; i++) {
+    const struct gyre_log_tap *const tap = &hub->taps[i];
+    if (tap->every_service || gyre_log_same(gyre_log_text_of(&tap->service), service)) add_sink(channel, tap->sink);
+  }
+  return 0;
+}
+
+static struct gyre_log_channel *channel_open(struct gyre_log_hub *hub, struct gyre_log_text service,
+                                             struct gyre_log_text severity) {
+  struct gyre_log_channel *const channel = calloc(1, sizeof(*channel) + service.length + severity.length);
+  if (!channel) return NULL;
+  if (service.length > 0) memcpy(channel->names, service.bytes, service.length);
+  if (severity.length > 0) memcpy(channel->names + service.length, severity.bytes, severity.length);
+  channel->service_length = service.length;
+  channel->severity_length = severity.length;
+  channel->counter = counter_of(hub, service);
+  if (channel->counter == SIZE_MAX || find_sinks(hub, channel, service, severity) < 0) {
+    channel_free(channel);
+    return NULL;
+  }
+  return channel;
+}
+
+static bool is_for(const struct gyre_log_channel *channel, struct gyre_log_text service,
+                   struct gyre_log_text severity) {
+  return channel && gyre_log_same(gyre_log_channel_service(channel), service) &&
+         gyre_log_same(gyre_log_channel_severity(channel), severity);
+}
+
+/* The channel of a message; NULL without memory. Good until the next call. */
+static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre_log_text service,
+                                           struct gyre_log_text severity) {
+  if (is_for(hub->latest, service, severity)) return hub->latest;
+  const bool single = service.length + severity.length > NAMES_LIMIT;
+  const size_t slot = hash_of(severity, hash_of(service, 0)) & (GYRE_LOG_CHANNELS - 1);
+  struct gyre_log_channel **const place = single ? &hub->single : &hub->channels[slot];
+  if (!is_for(*place, service, severity)) {
+    struct gyre_log_channel *const channel = channel_open(hub, service, severity);
+    if (!channel) return NULL;
+    if (hub->latest == *place) hub->latest = NULL;
+    channel_free(*place);
+    *place = channel;
+  }
+  return hub->latest = *place;
+}
+
+/* --- messages --- */
 
 /* What many connections may bring with one read each, before they are told to wait. */
 #define SLACK ((size_t)16 << 20)
 
 static bool is_overfull(const struct gyre_log_sink *sink) {
   const size_t bytes = sink->bytes.length + sink->pending;
-  return is_full(sink) && bytes / 2 > sink->bound && bytes - 2 * sink->bound > SLACK;
+  return gyre_log_sink_exceeds(sink, 1) && bytes / 2 > sink->bound && bytes - 2 * sink->bound > SLACK;
 }
 
 /* Whether a message has to be dropped; else its sender is told when the sink is full. */
-static bool drops(struct gyre_log_sink *sink, bool anyway) {
-  if (!is_full(sink)) return false;
+static bool drops(struct gyre_log_hub *hub, struct gyre_log_sink *sink, bool anyway) {
+  if (!gyre_log_sink_exceeds(sink, 1)) return false;
   if (sink->drops || anyway) {
     sink->dropped++;
     return true;
   }
-  sink->hit = sink->hub->crowded = true;
+  sink->hit = hub->crowded = true;
   return false;
 }
 
@@ -179,43 +308,40 @@ static int check_record(const struct gyre_log_channel *channel, uint64_t sequenc
 }
 
 /* A record that the sink has had is not given to it again. Returns whether it was new, or -ENOMEM. */
-static int give(struct gyre_log_sink *sink, struct gyre_log_channel *channel, const struct gyre_log_message *message,
-                const struct gyre_log_time *logged_at, struct gyre_log_session *session) {
+static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyre_log_channel *channel,
+                const struct gyre_log_arrival *arrival, uint64_t sequence, struct gyre_log_session *session) {
   struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink->number);
   if (!mark) return -ENOMEM;
-  if (message->sequence <= mark->last) return 0;
-  if (sink->drops) mark->stored = message->sequence;
-  if (drops(sink, false)) {
-    mark->last = message->sequence;
-    return 1;
-  }
-  if (gyre_log_sink_add(sink, channel, message->text, logged_at) < 0) return -ENOMEM;
-  mark->last = message->sequence;
-  if (sink->drops) return 1;
+  if (sequence <= mark->last) return 0;
+  if (sink->drops) mark->stored = sequence;
+  const bool dropped = drops(hub, sink, false);
+  if (!dropped && gyre_log_sink_add(sink, channel, arrival) < 0) return -ENOMEM;
+  mark->last = sequence;
+  if (sink->drops || dropped) return 1;
   return gyre_log_sink_note(sink, session, mark) < 0 ? -ENOMEM : 1;
 }
 
 /* Sinks of taps come and go: no session remembers them. They get what is new for one of the others. */
-static int give_all(struct gyre_log_channel *channel, const struct gyre_log_message *message,
-                    const struct gyre_log_time *logged_at, struct gyre_log_session *session) {
+static int give_all(struct gyre_log_hub *hub, struct gyre_log_channel *channel, const struct gyre_log_arrival *arrival,
+                    uint64_t sequence, struct gyre_log_session *session) {
   bool fresh = !session;
   size_t i = 0;
   for (; session && i < channel->routed; i++) {
-    const int result = give(channel->sinks[i], channel, message, logged_at, session);
+    const int result = give(hub, channel->sinks[i], channel, arrival, sequence, session);
     if (result < 0) return -ENOMEM;
     fresh |= result > 0;
   }
   for (; fresh && i < channel->sinks_count; i++) {
     struct gyre_log_sink *const sink = channel->sinks[i];
-    if (drops(sink, sink->hub->held_by_none || is_overfull(sink))) continue;
-    if (gyre_log_sink_add(channel->sinks[i], channel, message->text, logged_at) < 0) return -ENOMEM;
+    if (drops(hub, sink, hub->unstoppable || is_overfull(sink))) continue;
+    if (gyre_log_sink_add(sink, channel, arrival) < 0) return -ENOMEM;
   }
   return 0;
 }
 
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
                          struct gyre_log_session *session) {
-  struct gyre_log_channel *const channel = gyre_log_channel_of(hub, message->service, message->severity);
+  struct gyre_log_channel *const channel = channel_of(hub, message->service, message->severity);
   if (!channel) return -ENOMEM;
   if (session && channel->wanted) {
     const int result = check_record(channel, message->sequence, session);
@@ -225,7 +351,8 @@ int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message
   hub->counters[channel->counter].count++;
   if (channel->wanted) {
     const bool logged = message->has_time && gyre_log_time_at_us(&hub->logged_at, message->time_us);
-    if (give_all(channel, message, logged ? &hub->logged_at : NULL, session) < 0) return -ENOMEM;
+    const struct gyre_log_arrival arrival = {message->text, &hub->time, logged ? &hub->logged_at : NULL, hub->origin};
+    if (give_all(hub, channel, &arrival, message->sequence, session) < 0) return -ENOMEM;
   } else {
     hub->filtered++;
   }

@@ -45,7 +45,7 @@ struct gyre_log_session {
 
 struct gyre_log_session *gyre_log_session_open(const char *client_id);
 void gyre_log_session_release(struct gyre_log_session *session);
-/* The session's mark for a sink, made if there is none; NULL for want of memory. */
+/* The session's mark for a sink, made if there is none; NULL without memory. */
 struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, uint64_t sink);
 /* Whether a client may have come to this number by now. A jump of 2^48 leaves room for all that it drops in a life, and does not use up
  * the numbers. */
@@ -60,6 +60,7 @@ struct gyre_log_client {
   uint64_t last;
 };
 
+/* Which way the messages of a service with a severity take. */
 struct gyre_log_channel {
   size_t service_length, severity_length;
   size_t counter;
@@ -70,9 +71,28 @@ struct gyre_log_channel {
   char names[];                                     /* service, severity */
 };
 
+static inline struct gyre_log_text gyre_log_channel_service(const struct gyre_log_channel *channel) {
+  return (struct gyre_log_text){channel->names, channel->service_length};
+}
+
+static inline struct gyre_log_text gyre_log_channel_severity(const struct gyre_log_channel *channel) {
+  return (struct gyre_log_text){channel->names + channel->service_length, channel->severity_length};
+}
+
+/* A message for a channel. */
+struct gyre_log_arrival {
+  struct gyre_log_text text;
+  const struct gyre_log_time *time;      /* of arrival */
+  const struct gyre_log_time *logged_at; /* NULL: unknown */
+  const struct gyre_log_origin *origin;  /* NULL: unknown */
+};
+
+/* Of a message that is culled: service, severity, text and origin. */
+#define GYRE_LOG_LAST_PARTS 4
+
 struct gyre_log_sink {
   unsigned references;
-  struct gyre_log_hub *hub;
+  size_t *total; /* of the bytes in all sinks without a limit of their own */
   uint64_t number;
   enum gyre_log_format format;
   bool cull, raw;
@@ -92,7 +112,7 @@ struct gyre_log_sink {
   size_t clients_count, clients_capacity;
   /* What is culled: the message before, where it came from, and how often it has come since. */
   struct gyre_log_buffer last;
-  size_t last_service, last_severity, last_origin;
+  size_t last_lengths[GYRE_LOG_LAST_PARTS];
   unsigned last_fields;
   bool has_last;
   uint64_t repeats;
@@ -100,13 +120,14 @@ struct gyre_log_sink {
   bool repeat_has_logged_at;
 };
 
-struct gyre_log_sink *gyre_log_sink_open(struct gyre_log_hub *hub, enum gyre_log_format format,
+/* `total` lives as long as the sink. NULL without memory. `key`: of the stream, for GYRE_LOG_REDIS. */
+struct gyre_log_sink *gyre_log_sink_open(size_t *total, uint64_t number, enum gyre_log_format format,
                                          struct gyre_log_text key);
 void gyre_log_sink_retain(struct gyre_log_sink *sink);
 void gyre_log_sink_release(struct gyre_log_sink *sink);
 /* Adds a message. Returns 0 or -ENOMEM. */
-int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel, struct gyre_log_text text,
-                      const struct gyre_log_time *logged_at);
+int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
+                      const struct gyre_log_arrival *arrival);
 /* Notes that a client's records are in it. Returns 0 or -ENOMEM. */
 int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark);
 /* Before its bytes and clients are read: what was culled becomes a line. Returns 0 or -ENOMEM. */
@@ -114,20 +135,16 @@ int gyre_log_sink_finish(struct gyre_log_sink *sink);
 /* After they were read. */
 void gyre_log_sink_clear(struct gyre_log_sink *sink);
 
+/* Whether more bytes wait in it, with those that are being written, than this part of its bound. */
+static inline bool gyre_log_sink_exceeds(const struct gyre_log_sink *sink, size_t parts) {
+  return sink->bytes.length + sink->pending > sink->bound / parts;
+}
+
 /* Memory is used again, for fresh memory costs more than the work that is done in it. When so little of it was needed, and it
  * is this large, it is given back. */
 static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
   return capacity > (size_t)4 << 20 && needed < capacity / 8;
 }
-
-/* --- channels: log_channel.c --- */
-
-void gyre_log_channel_free(struct gyre_log_channel *channel);
-/* The channel of a message; NULL for want of memory. Good until the next call. */
-struct gyre_log_channel *gyre_log_channel_of(struct gyre_log_hub *hub, struct gyre_log_text service,
-                                             struct gyre_log_text severity);
-/* Forgets all of them. */
-void gyre_log_channels_clear(struct gyre_log_hub *hub);
 
 /* --- the hub: log_hub.c --- */
 
@@ -167,7 +184,7 @@ struct gyre_log_hub {
   uint64_t sinks_opened;
   bool crowded;                         /* a sink was hit */
   const struct gyre_log_origin *origin; /* of what is delivered now; NULL: unknown */
-  bool held_by_none;                    /* the sender of what is delivered now cannot be held back */
+  bool unstoppable;                     /* the sender of what is delivered now cannot be held back */
   struct gyre_log_time time, logged_at;
   struct gyre_log_buffer scratch;
   struct gyre_log_route *routes;
@@ -187,6 +204,10 @@ struct gyre_log_hub *gyre_log_hub_open(size_t services_limit);
 void gyre_log_hub_retain(struct gyre_log_hub *hub);
 void gyre_log_hub_release(struct gyre_log_hub *hub);
 
+/* A sink of this hub, which has to be released before the hub; NULL without memory. */
+struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
+                                             struct gyre_log_text key);
+
 /* Puts a route in the place of the one for the same service. It takes what `route` holds, also when it fails. 0 or -ENOMEM. */
 int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route);
 void gyre_log_route_free(struct gyre_log_route *route);
@@ -196,20 +217,6 @@ void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink);
 /* A message has come, at hub->time. 0, -ENOMEM, or -EAGAIN: a sink cannot take the record now, and none has got it. */
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
                          struct gyre_log_session *session);
-/* The number of a service's counter; SIZE_MAX for want of memory. */
-size_t gyre_log_hub_counter(struct gyre_log_hub *hub, struct gyre_log_text service);
-
-/* Eight bytes at a time; good for tables that are no worse for a collision. */
-uint64_t gyre_log_hash(struct gyre_log_text text, uint64_t seed);
-
-static inline bool gyre_log_same(struct gyre_log_text one, struct gyre_log_text two) {
-  return one.length == two.length && (one.length == 0 || memcmp(one.bytes, two.bytes, one.length) == 0);
-}
-
-static inline struct gyre_log_text gyre_log_text_of(const struct gyre_log_buffer *buffer) {
-  return (struct gyre_log_text){buffer->bytes, buffer->length};
-}
-
 /* --- streams: log_stream.c --- */
 
 struct gyre_log_stream {

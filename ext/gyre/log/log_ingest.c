@@ -1,11 +1,41 @@
 /*
- * Gyre::Log::NativeIngest: the log's ingest for Ruby (lib/gyre/log/ingest.rb has the contract, lib/gyre/log/ingest/native_ingest.rb the
- * keyword arguments). All work is done by the hub (log_hub.h), which knows no Ruby; the objects hold references to its structures
+ * Gyre::Log::Ingest with its sinks, sessions and streams for Ruby (lib/gyre/log/ingest.rb has the contract and the keyword
+ * arguments). All work is done by the hub (log_hub.h), which has no Ruby in it; the objects hold references to its structures
  * and no other Ruby objects, so the collector has nothing to mark, and may free them in any order.
  */
-#include "log/log_ingest.h"
 #include "gyre.h"
 #include "log/log_crc32.h"
+#include "log/log_hub.h"
+
+static VALUE class_sink, class_session, class_stream;
+
+/* --- what all of them need --- */
+
+/* Raises NoMemoryError for -ENOMEM. */
+static int check(int result) {
+  if (result == -ENOMEM) rb_raise(rb_eNoMemError, "failed to allocate memory for log messages");
+  return result;
+}
+
+/* The text of a String; a TypeError for anything else. */
+static struct gyre_log_text text_of(VALUE *string) {
+  StringValue(*string);
+  return (struct gyre_log_text){RSTRING_PTR(*string), (size_t)RSTRING_LEN(*string)};
+}
+
+/* The number of a Symbol among the names. */
+static int choose(const char *what, VALUE name, const char *const names[], int count) {
+  VALUE known = rb_str_new(NULL, 0);
+  for (int i = 0; i < count; i++) {
+    if (SYMBOL_P(name) && SYM2ID(name) == rb_intern(names[i])) return i;
+    rb_str_catf(known, i ? ", %s" : "%s", names[i]);
+  }
+  rb_raise(rb_eArgError, "%s: one of %" PRIsVALUE ", not %+" PRIsVALUE, what, known, name);
+}
+
+static VALUE boolean(bool value) { return value ? Qtrue : Qfalse; }
+
+/* --- the ingest --- */
 
 static void ingest_free(void *pointer) { gyre_log_hub_release(pointer); }
 
@@ -16,23 +46,13 @@ static size_t ingest_size(const void *pointer) {
          hub->counters_table_size * sizeof(*hub->counters_table) + hub->scratch.capacity;
 }
 
-const rb_data_type_t gyre_log_ingest_type = {
+static const rb_data_type_t gyre_log_ingest_type = {
     "Gyre::Log::NativeIngest", {NULL, ingest_free, ingest_size}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
 
-struct gyre_log_hub *gyre_log_hub_of(VALUE ingest) {
+static struct gyre_log_hub *hub_of(VALUE ingest) {
   struct gyre_log_hub *const hub = rb_check_typeddata(ingest, &gyre_log_ingest_type);
   if (!hub) rb_raise(rb_eRuntimeError, "this ingest was not initialized");
   return hub;
-}
-
-int gyre_log_check(int result) {
-  if (result == -ENOMEM) rb_raise(rb_eNoMemError, "failed to allocate memory for log messages");
-  return result;
-}
-
-struct gyre_log_text gyre_log_text_of_string(VALUE *string) {
-  StringValue(*string);
-  return (struct gyre_log_text){RSTRING_PTR(*string), (size_t)RSTRING_LEN(*string)};
 }
 
 static VALUE ingest_allocate(VALUE class) { return TypedData_Wrap_Struct(class, &gyre_log_ingest_type, NULL); }
@@ -41,18 +61,295 @@ static VALUE ingest_setup(VALUE self, VALUE services_limit) {
   const size_t limit = NUM2SIZET(services_limit);
   if (RTYPEDDATA_DATA(self)) rb_raise(rb_eRuntimeError, "this ingest was initialized already");
   struct gyre_log_hub *const hub = gyre_log_hub_open(limit);
-  if (!hub) gyre_log_check(-ENOMEM);
+  if (!hub) check(-ENOMEM);
   RTYPEDDATA_DATA(self) = hub;
   return self;
 }
 
+/* --- sinks --- */
+
+struct sink {
+  struct gyre_log_hub *hub; /* held: the sink counts there */
+  struct gyre_log_sink *sink;
+};
+
+static void sink_free(void *pointer) {
+  struct sink *const object = pointer;
+  gyre_log_sink_release(object->sink);
+  gyre_log_hub_release(object->hub);
+  ruby_xfree(object);
+}
+
+static size_t sink_size(const void *pointer) {
+  const struct sink *const object = pointer;
+  const struct gyre_log_sink *const sink = object->sink;
+  if (!sink) return sizeof(*object);
+  return sizeof(*object) + sizeof(*sink) + sink->bytes.capacity + sink->last.capacity +
+         sink->clients_capacity * sizeof(*sink->clients);
+}
+
+static const rb_data_type_t sink_type = {
+    "Gyre::Log::Ingest::Sink", {NULL, sink_free, sink_size}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
+
+static struct gyre_log_sink *sink_of(VALUE sink) { return ((struct sink *)rb_check_typeddata(sink, &sink_type))->sink; }
+
+static const char *const formats[] = {"text", "json", "redis"};
+
+static VALUE ingest_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE origin, VALUE limit, VALUE bound,
+                              VALUE drops, VALUE key) {
+  struct gyre_log_hub *const hub = hub_of(self);
+  const enum gyre_log_format chosen = (enum gyre_log_format)choose("format", format, formats, 3);
+  const size_t bytes = NIL_P(limit) ? SIZE_MAX : NUM2SIZET(limit), queue = NIL_P(bound) ? SIZE_MAX : NUM2SIZET(bound);
+  const struct gyre_log_text key_text = text_of(&key);
+  struct sink *made;
+  VALUE object = TypedData_Make_Struct(class_sink, struct sink, &sink_type, made);
+  struct gyre_log_sink *const sink = made->sink = gyre_log_hub_open_sink(hub, chosen, key_text);
+  if (!sink) check(-ENOMEM);
+  gyre_log_hub_retain(made->hub = hub);
+  sink->cull = RTEST(cull);
+  sink->raw = RTEST(raw);
+  if (!NIL_P(origin)) sink->origin = RTEST(origin);
+  sink->limit = bytes;
+  sink->bound = queue;
+  sink->drops = RTEST(drops);
+  RB_GC_GUARD(key);
+  return object;
+}
+
+/* More than one entry of a client may stand in the list when it had several sessions. */
+static VALUE clients_of(const struct gyre_log_sink *sink) {
+  VALUE clients = rb_hash_new();
+  for (size_t i = 0; i < sink->clients_count; i++) {
+    const struct gyre_log_client *const client = &sink->clients[i];
+    VALUE id = rb_utf8_str_new(client->id, GYRE_LOG_CLIENT_ID), before = rb_hash_lookup(clients, id);
+    if (NIL_P(before) || NUM2ULL(before) < client->last) rb_hash_aset(clients, id, ULL2NUM(client->last));
+  }
+  return clients;
+}
+
+/* Puts the bytes in the place of what the String has, into the same memory if they fit. */
+static void put_into(VALUE string, const struct gyre_log_buffer *bytes) {
+  const long length = (long)bytes->length;
+  if (gyre_log_is_waste(rb_str_capacity(string), bytes->length)) rb_str_resize(string, 0);
+  if (rb_str_capacity(string) < bytes->length)
+    rb_str_modify_expand(string, length + length / 4 - RSTRING_LEN(string));
+  else
+    rb_str_modify(string);
+  if (length > 0) memcpy(RSTRING_PTR(string), bytes->bytes, bytes->length);
+  rb_str_set_len(string, length);
+}
+
+static VALUE sink_take(int count, VALUE *arguments, VALUE self) {
+  struct gyre_log_sink *const sink = sink_of(self);
+  VALUE taken = Qnil;
+  rb_check_arity(count, 0, 1);
+  VALUE bytes = count > 0 ? rb_str_to_str(arguments[0]) : rb_str_new(NULL, 0);
+  check(gyre_log_sink_finish(sink));
+  put_into(bytes, &sink->bytes);
+  if (sink->bytes.length > 0 || sink->clients_count > 0) taken = rb_assoc_new(bytes, clients_of(sink));
+  gyre_log_sink_clear(sink);
+  return taken;
+}
+
+static VALUE sink_bytesize(VALUE self) { return SIZET2NUM(sink_of(self)->bytes.length); }
+
+static VALUE sink_lines(VALUE self) { return ULL2NUM(sink_of(self)->lines); }
+
+static VALUE sink_dropped(VALUE self) { return ULL2NUM(sink_of(self)->dropped); }
+
+static VALUE sink_is_full(VALUE self) { return boolean(gyre_log_sink_exceeds(sink_of(self), 1)); }
+
+/* Whether connections that bring messages for it have to wait. */
+static VALUE sink_is_blocked(VALUE self) {
+  const struct gyre_log_sink *const sink = sink_of(self);
+  return boolean(!sink->drops && gyre_log_sink_exceeds(sink, 1));
+}
+
+static VALUE sink_has_room(VALUE self) { return boolean(!gyre_log_sink_exceeds(sink_of(self), 2)); }
+
+/* Whether a message came while it was full; asked once. */
+static VALUE sink_was_hit(VALUE self) {
+  struct gyre_log_sink *const sink = sink_of(self);
+  const bool hit = sink->hit;
+  sink->hit = false;
+  return boolean(hit);
+}
+
+static VALUE sink_written(VALUE self) {
+  sink_of(self)->pending = 0;
+  return Qnil;
+}
+
+static VALUE sink_format(VALUE self) { return ID2SYM(rb_intern(formats[sink_of(self)->format])); }
+
+/* --- sessions --- */
+
+static void session_free(void *pointer) { gyre_log_session_release(pointer); }
+
+static size_t session_size(const void *pointer) {
+  const struct gyre_log_session *const session = pointer;
+  return session ? sizeof(*session) + session->marks_count * sizeof(*session->marks) : 0;
+}
+
+static const rb_data_type_t session_type = {
+    "Gyre::Log::Ingest::Session", {NULL, session_free, session_size}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
+
+static struct gyre_log_session *session_of(VALUE session) {
+  return NIL_P(session) ? NULL : rb_check_typeddata(session, &session_type);
+}
+
+static bool is_client_id(const char *bytes, long length) {
+  if (length != GYRE_LOG_CLIENT_ID) return false;
+  for (long i = 0; i < length; i++) {
+    if (memchr("0123456789abcdefABCDEF", bytes[i], 22) == NULL) return false;
+  }
+  return true;
+}
+
+static int set_mark(VALUE sink, VALUE sequence, VALUE object) {
+  const uint64_t last = NIL_P(sequence) ? 0 : NUM2ULL(sequence), number = sink_of(sink)->number;
+  struct gyre_log_session *const session = session_of(object);
+  struct gyre_log_mark *const mark = gyre_log_session_mark(session, number);
+  if (!mark) check(-ENOMEM);
+  mark->last = mark->stored = last;
+  mark->unknown = NIL_P(sequence);
+  session->unknown += mark->unknown;
+  return ST_CONTINUE;
+}
+
+/* What was unknown is known now; what was known stands. */
+static int learn_mark(VALUE sink, VALUE sequence, VALUE object) {
+  struct gyre_log_session *const session = session_of(object);
+  const uint64_t last = NIL_P(sequence) ? 0 : NUM2ULL(sequence), number = sink_of(sink)->number;
+  struct gyre_log_mark *const mark = gyre_log_session_mark(session, number);
+  if (!mark) check(-ENOMEM);
+  if (!mark->unknown || NIL_P(sequence)) return ST_CONTINUE;
+  mark->last = mark->stored = last;
+  mark->unknown = false;
+  session->unknown--;
+  return ST_CONTINUE;
+}
+
+static VALUE session_learn(VALUE self, VALUE last) {
+  Check_Type(last, T_HASH);
+  session_of(self)->refused = false;
+  rb_hash_foreach(last, learn_mark, self);
+  return Qnil;
+}
+
+static VALUE session_was_refused(VALUE self) { return boolean(session_of(self)->refused); }
+
+static VALUE ingest_open_session(VALUE self, VALUE client_id, VALUE last) {
+  StringValue(client_id);
+  Check_Type(last, T_HASH);
+  if (!is_client_id(RSTRING_PTR(client_id), RSTRING_LEN(client_id)))
+    rb_raise(rb_eArgError, "a client's id has 32 hexadecimal digits: %+" PRIsVALUE, client_id);
+  VALUE object = TypedData_Wrap_Struct(class_session, &session_type, NULL);
+  struct gyre_log_session *const session = gyre_log_session_open(RSTRING_PTR(client_id));
+  if (!session) check(-ENOMEM);
+  RTYPEDDATA_DATA(object) = session;
+  rb_hash_foreach(last, set_mark, object);
+  RB_GC_GUARD(client_id);
+  return object;
+}
+
+static VALUE session_client_id(VALUE self) { return rb_utf8_str_new(session_of(self)->client_id, GYRE_LOG_CLIENT_ID); }
+
+static VALUE session_received(VALUE self) { return ULL2NUM(session_of(self)->received); }
+
+static VALUE session_stored(VALUE self, VALUE sink, VALUE sequence) {
+  const uint64_t stored = NUM2ULL(sequence), number = sink_of(sink)->number;
+  struct gyre_log_mark *const mark = gyre_log_session_mark(session_of(self), number);
+  if (!mark) check(-ENOMEM);
+  if (mark->stored < stored) mark->stored = stored;
+  return Qnil;
+}
+
+static VALUE session_durable(VALUE self) { return ULL2NUM(gyre_log_session_durable(session_of(self))); }
+
+/* --- streams --- */
+
+static void stream_free(void *pointer) {
+  gyre_log_stream_close(pointer);
+  ruby_xfree(pointer);
+}
+
+static size_t stream_size(const void *pointer) {
+  const struct gyre_log_stream *const stream = pointer;
+  return sizeof(*stream) + stream->rest.capacity + stream->lines.capacity + stream->origin.bytes.capacity;
+}
+
+static const rb_data_type_t stream_type = {
+    "Gyre::Log::Ingest::Stream", {NULL, stream_free, stream_size}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
+
+static struct gyre_log_stream *stream_of(VALUE stream) { return rb_check_typeddata(stream, &stream_type); }
+
+static VALUE ingest_open_stream(VALUE self, VALUE kind, VALUE framing, VALUE session, VALUE limit, VALUE host,
+                                VALUE pid) {
+  static const char *const kinds[] = {"analogger", "records", "syslog", "json"};
+  static const char *const framings[] = {"auto", "octet_counting", "lines"};
+  static const size_t limits[] = {8192, 1 << 20, 1 << 16, 1 << 20};
+  struct gyre_log_hub *const hub = hub_of(self);
+  struct gyre_log_stream *stream;
+  const enum gyre_log_kind chosen = (enum gyre_log_kind)choose("kind of a stream", kind, kinds, 4);
+  const enum gyre_log_framing framed = (enum gyre_log_framing)choose("framing", framing, framings, 3);
+  const unsigned long long process = NIL_P(pid) ? 0 : NUM2ULL(pid);
+  const size_t bytes = NIL_P(limit) ? limits[chosen] : NUM2SIZET(limit);
+  if (!NIL_P(host)) StringValue(host);
+  struct gyre_log_session *const of = chosen == GYRE_LOG_RECORDS ? session_of(session) : NULL;
+  VALUE object = TypedData_Make_Struct(class_stream, struct gyre_log_stream, &stream_type, stream);
+  gyre_log_stream_open(stream, hub, of, chosen, framed, bytes);
+  if (!NIL_P(host)) check(gyre_log_stream_set_origin(stream, text_of(&host), process));
+  RB_GC_GUARD(host);
+  RB_GC_GUARD(session);
+  return object;
+}
+
+/* nil, or the text of what is wrong. */
+static VALUE verdict(int result) {
+  check(result);
+  return result == 0 ? Qnil : rb_utf8_str_new_cstr(gyre_log_wrong_text(result));
+}
+
+static VALUE stream_feed(VALUE self, VALUE bytes, VALUE time_ns) {
+  struct gyre_log_stream *const stream = stream_of(self);
+  const int64_t time = NUM2LL(time_ns);
+  StringValue(bytes);
+  const int result = gyre_log_stream_feed(stream, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), time);
+  RB_GC_GUARD(bytes);
+  return verdict(result);
+}
+
+static VALUE stream_finish(VALUE self, VALUE time_ns) {
+  return verdict(gyre_log_stream_finish(stream_of(self), NUM2LL(time_ns)));
+}
+
+static VALUE stream_bytesize(VALUE self) { return SIZET2NUM(stream_of(self)->rest.length); }
+
+static VALUE stream_rest(VALUE self) {
+  const struct gyre_log_stream *const stream = stream_of(self);
+  return rb_str_new(stream->rest.bytes, (long)stream->rest.length);
+}
+
+/* Whole lines of JSON with their ends, or nil. */
+static VALUE stream_take_lines(VALUE self) {
+  struct gyre_log_stream *const stream = stream_of(self);
+  if (stream->lines.length == 0) return Qnil;
+  VALUE lines = rb_str_new(stream->lines.bytes, (long)stream->lines.length);
+  if (gyre_log_is_waste(stream->lines.capacity, stream->lines.length)) gyre_log_buffer_free(&stream->lines);
+  stream->lines.length = 0;
+  return lines;
+}
+
+static VALUE stream_messages(VALUE self) { return ULL2NUM(stream_of(self)->messages); }
+
 /* --- routes --- */
 
-/* A sink's hub must be there as long as the sink is. */
+/* A sink counts in its hub, so the hub must be there as long as the sink is. */
 static struct gyre_log_sink *own_sink(const struct gyre_log_hub *hub, VALUE object) {
-  struct gyre_log_sink *const sink = gyre_log_sink_of(object);
+  const struct sink *const sink = rb_check_typeddata(object, &sink_type);
   if (sink->hub != hub) rb_raise(rb_eArgError, "a sink of another ingest");
-  return sink;
+  return sink->sink;
 }
 
 /* What is asked of Ruby may raise, so it is asked first: an Array of its own that nothing else changes. Of strings, or of sinks. */
@@ -84,7 +381,7 @@ static int fill_route(struct gyre_log_route *route, VALUE service, VALUE severit
     if (gyre_log_buffer_append(buffer, RSTRING_PTR(severity), (size_t)RSTRING_LEN(severity)) < 0) return -ENOMEM;
   }
   for (size_t i = 0; i < given; i++) {
-    struct gyre_log_sink *const sink = gyre_log_sink_of(RARRAY_AREF(sinks, (long)i));
+    struct gyre_log_sink *const sink = sink_of(RARRAY_AREF(sinks, (long)i));
     gyre_log_sink_retain(sink);
     route->sinks[route->sinks_count++] = sink;
   }
@@ -92,7 +389,7 @@ static int fill_route(struct gyre_log_route *route, VALUE service, VALUE severit
 }
 
 static VALUE ingest_route(VALUE self, VALUE service, VALUE severities, VALUE sinks) {
-  struct gyre_log_hub *const hub = gyre_log_hub_of(self);
+  struct gyre_log_hub *const hub = hub_of(self);
   struct gyre_log_route route;
   if (!NIL_P(service)) StringValue(service);
   if (!NIL_P(severities)) severities = checked_array(severities, NULL);
@@ -100,9 +397,9 @@ static VALUE ingest_route(VALUE self, VALUE service, VALUE severities, VALUE sin
   memset(&route, 0, sizeof(route));
   if (fill_route(&route, service, severities, sinks) < 0) {
     gyre_log_route_free(&route);
-    gyre_log_check(-ENOMEM);
+    check(-ENOMEM);
   }
-  gyre_log_check(gyre_log_hub_route(hub, &route));
+  check(gyre_log_hub_route(hub, &route));
   RB_GC_GUARD(service);
   RB_GC_GUARD(severities);
   RB_GC_GUARD(sinks);
@@ -110,86 +407,96 @@ static VALUE ingest_route(VALUE self, VALUE service, VALUE severities, VALUE sin
 }
 
 static VALUE ingest_tap(int count, VALUE *arguments, VALUE self) {
-  struct gyre_log_hub *const hub = gyre_log_hub_of(self);
+  struct gyre_log_hub *const hub = hub_of(self);
   struct gyre_log_text service = {NULL, 0};
   rb_check_arity(count, 1, 2);
   struct gyre_log_sink *const sink = own_sink(hub, arguments[0]);
   const bool one = count > 1 && !NIL_P(arguments[1]);
-  if (one) service = gyre_log_text_of_string(&arguments[1]);
-  gyre_log_check(gyre_log_hub_tap(hub, sink, one ? &service : NULL));
+  if (one) service = text_of(&arguments[1]);
+  check(gyre_log_hub_tap(hub, sink, one ? &service : NULL));
   return self;
 }
 
 static VALUE ingest_untap(VALUE self, VALUE sink) {
-  gyre_log_hub_untap(gyre_log_hub_of(self), gyre_log_sink_of(sink));
+  gyre_log_hub_untap(hub_of(self), sink_of(sink));
   return self;
 }
 
-/* --- messages without a stream --- */
+/* --- messages that were read in Ruby, and those without a stream --- */
 
-/* For senders that cannot be held back. Returns what the hub says. */
-static int deliver_held_by_none(void *to, const struct gyre_log_message *message) {
+/* Of a sender that cannot be held back. */
+static int deliver_without_stream(void *to, const struct gyre_log_message *message) {
   struct gyre_log_hub *const hub = to;
-  hub->held_by_none = true;
+  hub->unstoppable = true;
   const int result = gyre_log_hub_deliver(hub, message, NULL);
-  hub->held_by_none = false;
+  hub->unstoppable = false;
   return result;
 }
 
-VALUE gyre_log_message(struct gyre_log_hub *hub, VALUE texts[3], VALUE time_ns,
-                       int (*deliver)(void *, const struct gyre_log_message *), void *to) {
+static VALUE deliver_texts(struct gyre_log_hub *hub, VALUE texts[3], VALUE time_ns,
+                           int (*deliver)(void *, const struct gyre_log_message *), void *to) {
   const int64_t time = NUM2LL(time_ns);
   VALUE service = rb_str_to_str(texts[0]), severity = rb_str_to_str(texts[1]), text = rb_str_to_str(texts[2]);
   struct gyre_log_message message = {.present = true};
-  message.service = gyre_log_text_of_string(&service);
-  message.severity = gyre_log_text_of_string(&severity);
-  message.text = gyre_log_text_of_string(&text);
+  message.service = text_of(&service);
+  message.severity = text_of(&severity);
+  message.text = text_of(&text);
   gyre_log_time_at(&hub->time, time);
-  gyre_log_check(deliver(to, &message));
+  check(deliver(to, &message));
   RB_GC_GUARD(service);
   RB_GC_GUARD(severity);
   RB_GC_GUARD(text);
   return Qnil;
 }
 
-static VALUE ingest_log(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
-  struct gyre_log_hub *const hub = gyre_log_hub_of(self);
+static int deliver_of_stream(void *to, const struct gyre_log_message *message) {
+  return gyre_log_stream_deliver(to, message);
+}
+
+static VALUE stream_deliver(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
+  struct gyre_log_stream *const stream = stream_of(self);
   VALUE texts[3] = {service, severity, text};
-  return gyre_log_message(hub, texts, time_ns, deliver_held_by_none, hub);
+  return deliver_texts(stream->hub, texts, time_ns, deliver_of_stream, stream);
+}
+
+static VALUE ingest_log(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
+  struct gyre_log_hub *const hub = hub_of(self);
+  VALUE texts[3] = {service, severity, text};
+  return deliver_texts(hub, texts, time_ns, deliver_without_stream, hub);
 }
 
 static VALUE ingest_syslog_datagram(VALUE self, VALUE bytes, VALUE time_ns) {
-  struct gyre_log_hub *const hub = gyre_log_hub_of(self);
+  struct gyre_log_hub *const hub = hub_of(self);
   const int64_t time = NUM2LL(time_ns);
   struct gyre_log_message message = {.present = false};
-  const struct gyre_log_text text = gyre_log_text_of_string(&bytes);
+  const struct gyre_log_text text = text_of(&bytes);
   gyre_log_time_at(&hub->time, time);
-  if (gyre_log_syslog_parse(text.bytes, text.length, &hub->scratch, &message) < 0) gyre_log_check(-ENOMEM);
-  if (message.present) gyre_log_check(deliver_held_by_none(hub, &message));
+  if (gyre_log_syslog_parse(text.bytes, text.length, &hub->scratch, &message) < 0) check(-ENOMEM);
+  if (message.present) check(deliver_without_stream(hub, &message));
   RB_GC_GUARD(bytes);
   return Qnil;
 }
 
 /* --- counts --- */
 
-static VALUE ingest_bytesize(VALUE self) { return SIZET2NUM(gyre_log_hub_of(self)->bytes); }
+static VALUE ingest_bytesize(VALUE self) { return SIZET2NUM(hub_of(self)->bytes); }
 
-static VALUE ingest_incomplete(VALUE self) { return SIZET2NUM(gyre_log_hub_of(self)->incomplete); }
+static VALUE ingest_incomplete(VALUE self) { return SIZET2NUM(hub_of(self)->incomplete); }
 
-static VALUE ingest_messages(VALUE self) { return ULL2NUM(gyre_log_hub_of(self)->messages); }
+static VALUE ingest_messages(VALUE self) { return ULL2NUM(hub_of(self)->messages); }
 
-static VALUE ingest_filtered(VALUE self) { return ULL2NUM(gyre_log_hub_of(self)->filtered); }
+static VALUE ingest_filtered(VALUE self) { return ULL2NUM(hub_of(self)->filtered); }
 
 /* Whether a stream's message came for a sink that is full; asked once. */
 static VALUE ingest_is_crowded(VALUE self) {
-  struct gyre_log_hub *const hub = gyre_log_hub_of(self);
+  struct gyre_log_hub *const hub = hub_of(self);
   const bool crowded = hub->crowded;
   hub->crowded = false;
-  return crowded ? Qtrue : Qfalse;
+  return boolean(crowded);
 }
 
 static VALUE ingest_services(VALUE self) {
-  const struct gyre_log_hub *const hub = gyre_log_hub_of(self);
+  const struct gyre_log_hub *const hub = hub_of(self);
   VALUE services = rb_hash_new();
   for (size_t i = 0; i < hub->counters_count; i++) {
     const struct gyre_log_counter *const counter = &hub->counters[i];
@@ -200,18 +507,9 @@ static VALUE ingest_services(VALUE self) {
   return services;
 }
 
-/* For streams that are Ruby: their incomplete messages have grown by so many bytes. */
-static VALUE ingest_keep(VALUE self, VALUE bytes) {
-  struct gyre_log_hub *const hub = gyre_log_hub_of(self);
-  const size_t more = (size_t)NUM2SSIZET(bytes);
-  hub->bytes += more;
-  hub->incomplete += more;
-  return Qnil;
-}
-
 /* Of a journal's batch; see lib/gyre/log/output/checksum.rb. */
 static VALUE ingest_crc32(VALUE self, VALUE bytes) {
-  const struct gyre_log_text text = gyre_log_text_of_string(&bytes);
+  const struct gyre_log_text text = text_of(&bytes);
   const uint32_t crc = gyre_log_crc32(0, text.bytes, text.length);
   RB_GC_GUARD(bytes);
   return UINT2NUM(crc);
@@ -219,14 +517,14 @@ static VALUE ingest_crc32(VALUE self, VALUE bytes) {
 
 void gyre_init_log_ingest(void) {
   VALUE log = rb_define_module_under(gyre_mGyre, "Log");
-  VALUE class = rb_define_class_under(log, "NativeIngest", rb_cObject);
+  VALUE class = rb_define_class_under(log, "Ingest", rb_cObject);
   gyre_log_crc32_setup();
   rb_define_alloc_func(class, ingest_allocate);
   rb_define_singleton_method(class, "crc32", ingest_crc32, 1);
   rb_define_private_method(class, "setup", ingest_setup, 1);
-  rb_define_private_method(class, "open_sink", gyre_log_open_sink, 8);
-  rb_define_private_method(class, "open_session", gyre_log_open_session, 2);
-  rb_define_private_method(class, "open_stream", gyre_log_open_stream, 6);
+  rb_define_private_method(class, "open_sink", ingest_open_sink, 8);
+  rb_define_private_method(class, "open_session", ingest_open_session, 2);
+  rb_define_private_method(class, "open_stream", ingest_open_stream, 6);
   rb_define_private_method(class, "syslog_datagram", ingest_syslog_datagram, 2);
   rb_define_method(class, "route", ingest_route, 3);
   rb_define_method(class, "tap", ingest_tap, -1);
@@ -238,8 +536,36 @@ void gyre_init_log_ingest(void) {
   rb_define_method(class, "messages", ingest_messages, 0);
   rb_define_method(class, "filtered", ingest_filtered, 0);
   rb_define_method(class, "services", ingest_services, 0);
-  rb_define_method(class, "keep", ingest_keep, 1);
-  gyre_init_log_sink(log);
-  gyre_init_log_stream(log);
-  gyre_init_log_signals(log);
+  class_sink = rb_define_class_under(class, "Sink", rb_cObject);
+  rb_undef_alloc_func(class_sink);
+  rb_define_method(class_sink, "take", sink_take, -1);
+  rb_define_method(class_sink, "bytesize", sink_bytesize, 0);
+  rb_define_method(class_sink, "lines", sink_lines, 0);
+  rb_define_method(class_sink, "dropped", sink_dropped, 0);
+  rb_define_method(class_sink, "full?", sink_is_full, 0);
+  rb_define_method(class_sink, "blocked?", sink_is_blocked, 0);
+  rb_define_method(class_sink, "room?", sink_has_room, 0);
+  rb_define_method(class_sink, "hit?", sink_was_hit, 0);
+  rb_define_method(class_sink, "written", sink_written, 0);
+  rb_define_method(class_sink, "format", sink_format, 0);
+  class_session = rb_define_class_under(class, "Session", rb_cObject);
+  rb_undef_alloc_func(class_session);
+  rb_define_method(class_session, "client_id", session_client_id, 0);
+  rb_define_method(class_session, "received", session_received, 0);
+  rb_define_method(class_session, "stored", session_stored, 2);
+  rb_define_method(class_session, "durable", session_durable, 0);
+  rb_define_method(class_session, "learn", session_learn, 1);
+  rb_define_method(class_session, "refused?", session_was_refused, 0);
+  class_stream = rb_define_class_under(class, "Stream", rb_cObject);
+  rb_undef_alloc_func(class_stream);
+  rb_define_method(class_stream, "feed", stream_feed, 2);
+  rb_define_method(class_stream, "finish", stream_finish, 1);
+  rb_define_method(class_stream, "deliver", stream_deliver, 4);
+  rb_define_method(class_stream, "bytesize", stream_bytesize, 0);
+  rb_define_method(class_stream, "rest", stream_rest, 0);
+  rb_define_method(class_stream, "take_lines", stream_take_lines, 0);
+  rb_define_method(class_stream, "messages", stream_messages, 0);
+  rb_gc_register_mark_object(class_sink);
+  rb_gc_register_mark_object(class_session);
+  rb_gc_register_mark_object(class_stream);
 }

@@ -5,8 +5,8 @@
  */
 #include "feature.h"
 #include "gyre.h"
-#include "log/log_batch.h"
 #include "log/log_crc32.h"
+#include "log/log_record.h"
 
 #include <pthread.h>
 #include <ruby/encoding.h>
@@ -151,7 +151,7 @@ static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALU
   if (outbox->forks != forks || !as_it_is(message_value) || !severity_text(severity_value, &severity)) return Qfalse;
   struct gyre_log_text service = {RSTRING_PTR(outbox->service), (size_t)RSTRING_LEN(outbox->service)};
   message.length = (size_t)RSTRING_LEN(message_value);
-  size_t length = gyre_log_batch_record_length(service.length, severity.length, message.length);
+  size_t length = gyre_log_record_length(service.length, severity.length, message.length);
   if (severity.length > NAME_LIMIT || length > outbox->record_limit) return Qfalse;
   if (outbox->framed &&
       (service.length + severity.length + message.length > GYRE_LOG_BATCH_FRAME_LIMIT - GYRE_LOG_BATCH_FRAME_HEAD ||
@@ -165,7 +165,7 @@ static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALU
   service.bytes = RSTRING_PTR(outbox->service);
   message.bytes = RSTRING_PTR(message_value);
   severity_text(severity_value, &severity);
-  gyre_log_batch_write(outbox->bytes + outbox->length, ++outbox->sequence, now_us(), service, severity, message);
+  gyre_log_record_write(outbox->bytes + outbox->length, ++outbox->sequence, now_us(), service, severity, message);
   outbox->length += length;
   outbox->bytesize += length;
   outbox->count++;

@@ -1,43 +1,149 @@
 /*
- * Records of the versioned wire (see log_frame.h; lib/gyre/log/wire/records.rb draws the layout).
+ * Records of the versioned wire, byte by byte: see log_record.h.
  */
+#include "log/log_record.h"
 #include "log/log_crc32.h"
 #include "log/log_frame.h"
 
-#define BODY_LEAST 18
+/* What the prefix counts, before the service's bytes. */
+#define BODY_HEAD (GYRE_LOG_RECORD_HEAD - GYRE_LOG_RECORD_PREFIX)
 
-static uint32_t big_endian_32(const char *bytes) {
-  const unsigned char *at = (const unsigned char *)bytes;
-  return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | (uint32_t)at[3];
+/* --- a record --- */
+
+static void put32(char *at, uint32_t value) {
+  for (int i = 0; i < 4; i++) at[i] = (char)(value >> (24 - 8 * i));
 }
 
-static uint64_t big_endian_64(const char *bytes) {
-  return (uint64_t)big_endian_32(bytes) << 32 | big_endian_32(bytes + 4);
+static void put64(char *at, uint64_t value) {
+  put32(at, (uint32_t)(value >> 32));
+  put32(at + 4, (uint32_t)value);
 }
+
+static uint32_t get32(const char *at) {
+  const uint8_t *byte = (const uint8_t *)at;
+  return (uint32_t)byte[0] << 24 | (uint32_t)byte[1] << 16 | (uint32_t)byte[2] << 8 | byte[3];
+}
+
+static uint64_t get64(const char *at) { return (uint64_t)get32(at) << 32 | get32(at + 4); }
+
+static char *put(char *at, struct gyre_log_text text) {
+  if (text.length > 0) memcpy(at, text.bytes, text.length);
+  return at + text.length;
+}
+
+void gyre_log_record_write(char *at, uint64_t sequence, uint64_t time_us, struct gyre_log_text service,
+                           struct gyre_log_text severity, struct gyre_log_text message) {
+  put64(at + 8, sequence);
+  put64(at + 16, time_us);
+  at[24] = (char)service.length;
+  at[25] = (char)severity.length;
+  char *end = put(put(put(at + GYRE_LOG_RECORD_HEAD, service), severity), message);
+  size_t length = (size_t)(end - at) - GYRE_LOG_RECORD_PREFIX;
+  put32(at, (uint32_t)length);
+  put32(at + 4, gyre_log_crc32(0, at + GYRE_LOG_RECORD_PREFIX, length));
+}
+
+static size_t length_of(const char *at) { return GYRE_LOG_RECORD_PREFIX + (size_t)get32(at); }
 
 long gyre_log_record_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                          struct gyre_log_message *message) {
-  cutter->wanted = GYRE_LOG_RECORD_HEADER;
-  if (length < GYRE_LOG_RECORD_HEADER) return 0;
-  const size_t size = big_endian_32(bytes);
-  if (size < BODY_LEAST) return -GYRE_LOG_MALFORMED_RECORD;
+  cutter->wanted = GYRE_LOG_RECORD_PREFIX;
+  if (length < GYRE_LOG_RECORD_PREFIX) return 0;
+  const size_t size = get32(bytes);
+  if (size < BODY_HEAD) return -GYRE_LOG_MALFORMED_RECORD;
   if (size > cutter->limit) return -GYRE_LOG_TOO_LONG;
-  cutter->wanted = GYRE_LOG_RECORD_HEADER + size;
-  if (length - GYRE_LOG_RECORD_HEADER < size) return 0;
+  cutter->wanted = GYRE_LOG_RECORD_PREFIX + size;
+  if (length - GYRE_LOG_RECORD_PREFIX < size) return 0;
 
-  const char *const body = bytes + GYRE_LOG_RECORD_HEADER;
-  if (gyre_log_crc32(0, body, size) != big_endian_32(bytes + 4)) return -GYRE_LOG_CHECKSUM_FAILED;
-  message->sequence = big_endian_64(body);
+  const char *const body = bytes + GYRE_LOG_RECORD_PREFIX;
+  if (gyre_log_crc32(0, body, size) != get32(bytes + 4)) return -GYRE_LOG_CHECKSUM_FAILED;
+  message->sequence = get64(body);
   if (message->sequence == 0) return -GYRE_LOG_WRONG_SEQUENCE;
   const size_t service = (unsigned char)body[16], severity = (unsigned char)body[17];
-  if (BODY_LEAST + service + severity > size) return -GYRE_LOG_MALFORMED_RECORD;
+  if (BODY_HEAD + service + severity > size) return -GYRE_LOG_MALFORMED_RECORD;
 
-  const char *const names = body + BODY_LEAST;
-  message->time_us = big_endian_64(body + 8);
+  const char *const names = body + BODY_HEAD;
+  message->time_us = get64(body + 8);
   message->has_time = true;
   message->service = (struct gyre_log_text){names, service};
   message->severity = (struct gyre_log_text){names + service, severity};
-  message->text = (struct gyre_log_text){names + service + severity, size - BODY_LEAST - service - severity};
+  message->text = (struct gyre_log_text){names + service + severity, size - BODY_HEAD - service - severity};
   message->present = true;
-  return (long)(GYRE_LOG_RECORD_HEADER + size);
+  return (long)(GYRE_LOG_RECORD_PREFIX + size);
+}
+
+/* --- batches of them --- */
+
+struct gyre_log_measure gyre_log_batch_measure(const char *bytes, size_t length, size_t limit) {
+  struct gyre_log_measure measure = {0, 0, 0};
+  while (length - measure.bytes >= GYRE_LOG_RECORD_HEAD) {
+    const char *at = bytes + measure.bytes;
+    size_t record = length_of(at), left = length - measure.bytes;
+    if (record < GYRE_LOG_RECORD_HEAD || record > left || record > limit) break;
+    size_t names = (size_t)(uint8_t)at[24] + (uint8_t)at[25];
+    if (record < GYRE_LOG_RECORD_HEAD + names) break;
+    if (gyre_log_crc32(0, at + GYRE_LOG_RECORD_PREFIX, record - GYRE_LOG_RECORD_PREFIX) != get32(at + 4)) break;
+    measure.bytes += record;
+    measure.count++;
+    measure.last_sequence = get64(at + 8);
+  }
+  return measure;
+}
+
+/* The record at this offset, or false at the end and where no whole one is. */
+static bool whole(const char *bytes, size_t length, size_t offset, size_t *record) {
+  if (length - offset < GYRE_LOG_RECORD_HEAD) return false;
+  *record = length_of(bytes + offset);
+  return *record >= GYRE_LOG_RECORD_HEAD + (size_t)(uint8_t)bytes[offset + 24] + (uint8_t)bytes[offset + 25] &&
+         *record <= length - offset;
+}
+
+size_t gyre_log_batch_after(const char *bytes, size_t length, uint64_t sequence) {
+  size_t offset = 0, record;
+  while (whole(bytes, length, offset, &record) && get64(bytes + offset + 8) <= sequence) offset += record;
+  return offset;
+}
+
+/* --- the old wire: each record is longer than its frame by the same number --- */
+
+static size_t frame_length(size_t record) { return record - GYRE_LOG_RECORD_HEAD + GYRE_LOG_BATCH_FRAME_HEAD; }
+
+size_t gyre_log_batch_frames_length(const char *bytes, size_t length) {
+  size_t offset = 0, frames = 0, record;
+  for (; whole(bytes, length, offset, &record); offset += record) {
+    size_t names = (size_t)(uint8_t)bytes[offset + 24] + (uint8_t)bytes[offset + 25];
+    if (frame_length(record) > GYRE_LOG_BATCH_FRAME_LIMIT || memchr(bytes + offset + GYRE_LOG_RECORD_HEAD, ':', names))
+      return SIZE_MAX;
+    frames += frame_length(record);
+  }
+  return frames;
+}
+
+static char *digits(char *to, size_t number) {
+  for (int i = 3; i >= 0; i--, number /= 10) to[i] = (char)('0' + number % 10);
+  return to + 4;
+}
+
+void gyre_log_batch_frames(char *to, const char *bytes, size_t length) {
+  size_t offset = 0, record;
+  for (; whole(bytes, length, offset, &record); offset += record) {
+    const char *from = bytes + offset + GYRE_LOG_RECORD_HEAD;
+    size_t frame = frame_length(record), service = (uint8_t)bytes[offset + 24], severity = (uint8_t)bytes[offset + 25];
+    to = digits(digits(to, frame), frame);
+    *to++ = ':';
+    to = put(to, (struct gyre_log_text){from, service});
+    *to++ = ':';
+    to = put(to, (struct gyre_log_text){from + service, severity});
+    *to++ = ':';
+    to = put(to, (struct gyre_log_text){from + service + severity, record - GYRE_LOG_RECORD_HEAD - service - severity});
+  }
+}
+
+size_t gyre_log_batch_framed(const char *bytes, size_t length, size_t frames) {
+  size_t offset = 0, record;
+  while (whole(bytes, length, offset, &record) && frame_length(record) <= frames) {
+    frames -= frame_length(record);
+    offset += record;
+  }
+  return offset;
 }

@@ -3,8 +3,9 @@
  * only remember a signal until the main thread looks, and exec forgets it. So from hold to exec a signal is noted in a file that the fresh
  * program reads. (Blocking them across exec is of no use: Ruby unblocks all signals before it runs a program.)
  */
-#include "log/log_ingest.h"
+#include "gyre.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -48,7 +49,8 @@ static VALUE signals_release(VALUE self) {
   return last > 0 ? INT2NUM(last) : Qnil;
 }
 
-void gyre_init_log_signals(VALUE log) {
+void gyre_init_log_signals(void) {
+  VALUE log = rb_define_module_under(gyre_mGyre, "Log");
   VALUE module = rb_define_module_under(log, "HeldSignals");
   rb_define_singleton_method(module, "hold", signals_hold, 1);
   rb_define_singleton_method(module, "release", signals_release, 0);

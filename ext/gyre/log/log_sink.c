@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-struct gyre_log_sink *gyre_log_sink_open(struct gyre_log_hub *hub, enum gyre_log_format format,
+struct gyre_log_sink *gyre_log_sink_open(size_t *total, uint64_t number, enum gyre_log_format format,
                                          struct gyre_log_text key) {
   struct gyre_log_sink *const sink = calloc(1, sizeof(*sink));
   if (!sink) return NULL;
@@ -15,8 +15,8 @@ struct gyre_log_sink *gyre_log_sink_open(struct gyre_log_hub *hub, enum gyre_log
     return NULL;
   }
   sink->references = 1;
-  sink->hub = hub;
-  sink->number = ++hub->sinks_opened;
+  sink->total = total;
+  sink->number = number;
   sink->format = format;
   sink->origin = format != GYRE_LOG_TEXT;
   sink->limit = sink->bound = SIZE_MAX;
@@ -26,7 +26,7 @@ struct gyre_log_sink *gyre_log_sink_open(struct gyre_log_hub *hub, enum gyre_log
 void gyre_log_sink_retain(struct gyre_log_sink *sink) { sink->references++; }
 
 static void count(struct gyre_log_sink *sink, size_t before, size_t after) {
-  if (sink->limit == SIZE_MAX) sink->hub->bytes += after - before;
+  if (sink->limit == SIZE_MAX) *sink->total += after - before;
 }
 
 void gyre_log_sink_release(struct gyre_log_sink *sink) {
@@ -59,65 +59,57 @@ static int write_line(struct gyre_log_sink *sink, const struct gyre_log_line *li
   return 0;
 }
 
-static struct gyre_log_text last_service(const struct gyre_log_sink *sink) {
-  return (struct gyre_log_text){sink->last.bytes, sink->last_service};
+/* What makes a message equal to another one. */
+static void parts_of(const struct gyre_log_channel *channel, struct gyre_log_text text,
+                     const struct gyre_log_origin_text *origin, struct gyre_log_text parts[GYRE_LOG_LAST_PARTS]) {
+  parts[0] = gyre_log_channel_service(channel);
+  parts[1] = gyre_log_channel_severity(channel);
+  parts[2] = text;
+  parts[3] = origin ? origin->text : (struct gyre_log_text){NULL, 0};
 }
 
-static struct gyre_log_text last_severity(const struct gyre_log_sink *sink) {
-  return (struct gyre_log_text){sink->last.bytes + sink->last_service, sink->last_severity};
+static bool is_last(const struct gyre_log_sink *sink, const struct gyre_log_text parts[GYRE_LOG_LAST_PARTS]) {
+  const char *at = sink->last.bytes;
+  if (!sink->has_last) return false;
+  for (int i = 0; i < GYRE_LOG_LAST_PARTS; at += sink->last_lengths[i++]) {
+    if (!gyre_log_same((struct gyre_log_text){at, sink->last_lengths[i]}, parts[i])) return false;
+  }
+  return true;
 }
 
-static struct gyre_log_origin_text last_origin(const struct gyre_log_sink *sink) {
-  const struct gyre_log_text text = {sink->last.bytes + sink->last.length - sink->last_origin, sink->last_origin};
-  return (struct gyre_log_origin_text){text, sink->last_fields};
-}
-
-static bool is_last(const struct gyre_log_sink *sink, const struct gyre_log_channel *channel, struct gyre_log_text text,
-                    const struct gyre_log_origin_text *from) {
-  const struct gyre_log_text origin = from ? from->text : (struct gyre_log_text){NULL, 0};
-  const size_t names = sink->last_service + sink->last_severity;
-  return sink->has_last && sink->last_service == channel->service_length &&
-         sink->last_severity == channel->severity_length && sink->last_origin == origin.length &&
-         sink->last.length - names == text.length + origin.length &&
-         memcmp(sink->last.bytes, channel->names, names) == 0 &&
-         (text.length == 0 || memcmp(sink->last.bytes + names, text.bytes, text.length) == 0) &&
-         (origin.length == 0 || memcmp(sink->last.bytes + names + text.length, origin.bytes, origin.length) == 0);
-}
-
-static int remember(struct gyre_log_sink *sink, const struct gyre_log_channel *channel, struct gyre_log_text text,
-                    const struct gyre_log_origin_text *from) {
-  const struct gyre_log_origin_text origin = from ? *from : (struct gyre_log_origin_text){{NULL, 0}, 0};
-  const size_t names = channel->service_length + channel->severity_length;
+static int remember(struct gyre_log_sink *sink, const struct gyre_log_text parts[GYRE_LOG_LAST_PARTS],
+                    unsigned fields) {
   sink->has_last = false;
   sink->last.length = 0;
-  if (gyre_log_buffer_reserve(&sink->last, names + text.length + origin.text.length + 1) < 0) return -ENOMEM;
-  gyre_log_buffer_put(&sink->last, channel->names, names);
-  gyre_log_buffer_put(&sink->last, text.bytes, text.length);
-  gyre_log_buffer_put(&sink->last, origin.text.bytes, origin.text.length);
-  sink->last_service = channel->service_length;
-  sink->last_severity = channel->severity_length;
-  sink->last_origin = origin.text.length;
-  sink->last_fields = origin.fields;
+  if (gyre_log_buffer_reserve(&sink->last, 1) < 0) return -ENOMEM; /* also when all parts are empty */
+  for (int i = 0; i < GYRE_LOG_LAST_PARTS; i++) {
+    if (gyre_log_buffer_append(&sink->last, parts[i].bytes, parts[i].length) < 0) return -ENOMEM;
+    sink->last_lengths[i] = parts[i].length;
+  }
+  sink->last_fields = fields;
   sink->has_last = true;
   return 0;
 }
 
-static void repeat(struct gyre_log_sink *sink, const struct gyre_log_time *logged_at) {
+static void repeat(struct gyre_log_sink *sink, const struct gyre_log_arrival *arrival) {
   sink->repeats++;
-  sink->repeat_time = sink->hub->time;
-  sink->repeat_has_logged_at = logged_at != NULL;
-  if (logged_at) sink->repeat_logged_at = *logged_at;
+  sink->repeat_time = *arrival->time;
+  sink->repeat_has_logged_at = arrival->logged_at != NULL;
+  if (arrival->logged_at) sink->repeat_logged_at = *arrival->logged_at;
 }
 
-static int write_repeated(struct gyre_log_sink *sink) {
+int gyre_log_sink_finish(struct gyre_log_sink *sink) {
   char text[64];
   struct gyre_log_buffer middle = {NULL, 0, 0};
   if (sink->repeats == 0) return 0;
+  const size_t *const lengths = sink->last_lengths;
+  const char *const last = sink->last.bytes, *const end = last + sink->last.length;
   const int length =
       snprintf(text, sizeof(text), "Last message repeated %llu times", (unsigned long long)sink->repeats);
-  int result = gyre_log_line_middle(&middle, sink->format, last_service(sink), last_severity(sink));
+  int result = gyre_log_line_middle(&middle, sink->format, (struct gyre_log_text){last, lengths[0]},
+                                    (struct gyre_log_text){last + lengths[0], lengths[1]});
   if (result == 0) {
-    const struct gyre_log_origin_text origin = last_origin(sink);
+    const struct gyre_log_origin_text origin = {{end - lengths[3], lengths[3]}, sink->last_fields};
     const struct gyre_log_line line = {gyre_log_text_of(&middle),
                                        {text, (size_t)length},
                                        &sink->repeat_time,
@@ -130,27 +122,27 @@ static int write_repeated(struct gyre_log_sink *sink) {
   return result;
 }
 
-int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel, struct gyre_log_text text,
-                      const struct gyre_log_time *logged_at) {
+int gyre_log_sink_add(struct gyre_log_sink *sink, struct gyre_log_channel *channel,
+                      const struct gyre_log_arrival *arrival) {
   struct gyre_log_buffer *const middle = &channel->middles[sink->format];
-  const struct gyre_log_origin *const from = sink->origin ? sink->hub->origin : NULL;
+  const struct gyre_log_origin *const from = sink->origin ? arrival->origin : NULL;
   const struct gyre_log_origin_text *const origin = from ? &from->texts[sink->format] : NULL;
   if (sink->cull) {
-    if (is_last(sink, channel, text, origin)) {
-      repeat(sink, logged_at);
+    struct gyre_log_text parts[GYRE_LOG_LAST_PARTS];
+    parts_of(channel, arrival->text, origin, parts);
+    if (is_last(sink, parts)) {
+      repeat(sink, arrival);
       return 0;
     }
-    if (write_repeated(sink) < 0 || remember(sink, channel, text, origin) < 0) return -ENOMEM;
+    if (gyre_log_sink_finish(sink) < 0 || remember(sink, parts, origin ? origin->fields : 0) < 0) return -ENOMEM;
   }
-  if (middle->length == 0) {
-    const struct gyre_log_text service = {channel->names, channel->service_length};
-    const struct gyre_log_text severity = {channel->names + channel->service_length, channel->severity_length};
-    if (gyre_log_line_middle(middle, sink->format, service, severity) < 0) {
-      middle->length = 0;
-      return -ENOMEM;
-    }
+  if (middle->length == 0 && gyre_log_line_middle(middle, sink->format, gyre_log_channel_service(channel),
+                                                  gyre_log_channel_severity(channel)) < 0) {
+    middle->length = 0;
+    return -ENOMEM;
   }
-  return write_line(sink, &(struct gyre_log_line){gyre_log_text_of(middle), text, &sink->hub->time, logged_at, origin});
+  const struct gyre_log_text between = gyre_log_text_of(middle);
+  return write_line(sink, &(struct gyre_log_line){between, arrival->text, arrival->time, arrival->logged_at, origin});
 }
 
 int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session *session, struct gyre_log_mark *mark) {
@@ -172,8 +164,6 @@ int gyre_log_sink_note(struct gyre_log_sink *sink, const struct gyre_log_session
   mark->client = sink->clients_count++;
   return 0;
 }
-
-int gyre_log_sink_finish(struct gyre_log_sink *sink) { return write_repeated(sink); }
 
 void gyre_log_sink_clear(struct gyre_log_sink *sink) {
   count(sink, sink->bytes.length, 0);

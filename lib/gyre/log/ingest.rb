@@ -2,8 +2,8 @@
 
 # Takes the bytes of connections, cuts them into messages, checks, routes, filters, culls and escapes these and formats them right
 # into sinks: buffers of finished lines, one for each output. Called by the log server for each read. It knows no socket, no file
-# and no clock: the time of arrival, in nanoseconds since 1970, is a parameter. The work is done in C, by Gyre::Log::NativeIngest
-# (ext/gyre/log/log_ingest.c); test/oracle/log has the same in Ruby, for comparison only.
+# and no clock: the time of arrival, in nanoseconds since 1970, is a parameter. The work is done in C (ext/gyre/log/log_ingest.c);
+# here are its keyword arguments, and lines of JSON. test/oracle/log has the same in Ruby, for comparison only.
 #
 #   Ingest.new(services_limit: 1000)
 #   sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, bound: nil, drops: false, key: "gyre")
@@ -51,15 +51,46 @@
 #
 # A record whose sequence is not above a sink's last one is not given to that sink again.
 
+require "gyre/log/ingest/json_lines"
+require "gyre/log/ingest/json_stream"
+require "gyre/loop"
+
 module Gyre
   module Log
     # See the head of this file.
-    module Ingest
-      # @return [NativeIngest]
+    class Ingest
+      # @param services_limit [Integer] names that are counted
       # @raise [ExtensionRequired] without the C extension
-      def self.new(**options)
-        require "gyre/log/ingest/native_ingest"
-        NativeIngest.new(**options)
+      def initialize(services_limit: 1000)
+        Loop.require_native("the log server")
+        setup(services_limit)
+      end
+
+      # @return [Sink]
+      def sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, bound: nil, drops: false, key: "gyre")
+        open_sink(format, cull, raw, origin, limit, bound, drops, key)
+      end
+
+      # @return [Stream, JSONStream]
+      def stream(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil)
+        stream = open_stream(kind, framing, session, limit, host, pid)
+        kind == :json ? JSONStream.new(stream) : stream
+      end
+
+      # @return [nil]
+      def datagram(kind, bytes, time_ns)
+        case kind
+        when :syslog then syslog_datagram(bytes, time_ns)
+        when :json
+          service, severity, message = JSONLines.parse(bytes)
+          log(service, severity, message, time_ns) if service
+        else raise ArgumentError, "no datagrams of kind #{kind.inspect}"
+        end
+      end
+
+      # @return [Session]
+      def session(client_id, last = {})
+        open_session(client_id, last)
       end
     end
   end

@@ -33,7 +33,7 @@ module Gyre
 
       SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
 
-      # @return [NativeIngest]
+      # @return [Ingest]
       attr_reader :ingest
       # @return [Committer]
       attr_reader :committer

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A connection's lines of JSON on their way through the ingest. Lines are cut, bounded and counted in C like every other input
-# (ext/gyre/log/log_stream.c); this reads each whole one with the json library. Made by Gyre::Log::NativeIngest#stream. It keeps nothing.
+# (ext/gyre/log/log_stream.c); this reads each whole one with the json library. Made by Gyre::Log::Ingest#stream. It keeps nothing.
 
 require "gyre/log/ingest/json_lines"
 
@@ -12,7 +12,7 @@ module Gyre
       # @return [Integer] messages that were cut from it
       attr_reader :messages
 
-      # @param lines [NativeStream] that cuts
+      # @param lines [Ingest::Stream] that cuts
       def initialize(lines)
         @lines = lines
         @messages = 0

@@ -10,8 +10,8 @@ module Gyre
       # @param bytes [String]
       # @return [Integer] as Zlib.crc32
       def self.of(bytes)
-        require "gyre/log/ingest/native_ingest" unless defined?(NativeIngest)
-        NativeIngest.crc32(bytes)
+        require "gyre/log/ingest"
+        Ingest.crc32(bytes)
       end
     end
   end

@@ -10,7 +10,7 @@ module Gyre
       # @return [Session, nil]
       attr_reader :session
 
-      # @param stream [NativeStream]
+      # @param stream [Ingest::Stream]
       # @param session [Session, nil] of an acknowledged client
       # @param told [Integer] what the client was told before
       def initialize(stream, session = nil, told: 0)

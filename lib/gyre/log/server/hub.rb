@@ -34,7 +34,7 @@ module Gyre
       attr_reader :loop
       # @return [Limits]
       attr_reader :limits
-      # @return [NativeIngest]
+      # @return [Ingest]
       attr_reader :ingest
       # @return [Sessions]
       attr_reader :sessions
@@ -145,7 +145,7 @@ module Gyre
         @loop.unwatch(:tails) if @tails.empty?
       end
 
-      # @return [NativeStream]
+      # @return [Ingest::Stream]
       def stream(kind, session, framing, origin)
         limit = kind == :analogger ? @limits.frame_bytes_limit : @limits.message_bytes_limit
         limit = [limit, Records::BYTES_LIMIT].max if kind == :records # clients count on it: one that is refused would be sent for ever

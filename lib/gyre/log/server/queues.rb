@@ -47,7 +47,7 @@ module Gyre
         @parked.delete(peer)
       end
 
-      # @param sink [NativeSink]
+      # @param sink [Ingest::Sink]
       # @return [Integer] how many wait for it
       def parked(sink)
         @parked.count { |_, sinks| sinks.include?(sink) }

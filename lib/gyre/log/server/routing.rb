@@ -19,7 +19,7 @@ module Gyre
       # @return [Array<Array(Sink, Output)>]
       attr_reader :pairs
 
-      # @param ingest [NativeIngest]
+      # @param ingest [Ingest]
       # @param logs [Array<Hash>] services: Array or nil (all that no other one names), levels: Array or nil (all), logfile:, type:,
       #   options:, cull:, raw:, origin:, format:, rotate:, when_full:, queue:, spill:
       # @param default_log [String, Hash] where services without a log go: a path, or settings as in logs

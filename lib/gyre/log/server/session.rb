@@ -11,7 +11,7 @@ module Gyre
     class Session
       # @return [String] 32 hexadecimal digits
       attr_reader :client_id
-      # @return [NativeSession] the ingest's
+      # @return [Ingest::Session] the ingest's
       attr_reader :intake
       # @return [Integer] everything up to this sequence number is durable
       attr_reader :acknowledged

@@ -8,7 +8,7 @@ module Gyre
   module Log
     # Lines go out; what comes in is ignored.
     class Tail
-      # @param ingest [NativeIngest]
+      # @param ingest [Ingest]
       # @param service [String] empty: every service
       # @param limit [Integer] bytes
       def initialize(ingest, service, limit)

@@ -15,7 +15,7 @@ module Gyre
         # @return [Integer] bytes taken and not yet written
         attr_reader :bytes
 
-        # @param sink [NativeSink]
+        # @param sink [Ingest::Sink]
         # @param output [Output]
         # @param stored [#call] is given the sink and {client id => sequence number} of what is stored
         # @yield when a batch was written

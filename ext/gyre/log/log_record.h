@@ -1,25 +1,20 @@
 /*
- * Batches of the log client's records (lib/gyre/log/wire/records.rb draws one): writing a record, counting whole ones, finding
- * one, and making the old wire's frames of them. For the client's outbox, without ruby.h; nothing is allocated.
+ * Records of the versioned wire (lib/gyre/log/wire/records.rb draws one). For the client's outbox: writing a record, counting
+ * whole ones, finding one, and making the old wire's frames of them; for the ingest: cutting one off (gyre_log_record_cut in
+ * log_frame.h). No ruby.h; nothing is allocated.
  */
-#ifndef GYRE_LOG_BATCH_H
-#define GYRE_LOG_BATCH_H
+#ifndef GYRE_LOG_RECORD_H
+#define GYRE_LOG_RECORD_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "log/log_buffer.h"
 
-/* Before the service's bytes: length, checksum, sequence number, time, two lengths. */
-#define GYRE_LOG_BATCH_HEAD 26
-/* What the length and the checksum do not count. */
-#define GYRE_LOG_BATCH_PREFIX 8
+/* Length and checksum, which count what is behind them only. */
+#define GYRE_LOG_RECORD_PREFIX 8
+/* Before the service's bytes: the prefix, sequence number, time, two lengths. */
+#define GYRE_LOG_RECORD_HEAD 26
 /* A frame's bytes beside service, severity and message; and how long one may be. */
 #define GYRE_LOG_BATCH_FRAME_HEAD 11
 #define GYRE_LOG_BATCH_FRAME_LIMIT 8191
-
-struct gyre_log_text {
-  const char *bytes;
-  size_t length;
-};
 
 struct gyre_log_measure {
   size_t bytes;           /* of the whole, undamaged records at the beginning */
@@ -28,13 +23,13 @@ struct gyre_log_measure {
 };
 
 /* How long the record will be. Service and severity have at most 255 bytes. */
-static inline size_t gyre_log_batch_record_length(size_t service, size_t severity, size_t message) {
-  return GYRE_LOG_BATCH_HEAD + service + severity + message;
+static inline size_t gyre_log_record_length(size_t service, size_t severity, size_t message) {
+  return GYRE_LOG_RECORD_HEAD + service + severity + message;
 }
 
 /* Writes a record of that length. */
-void gyre_log_batch_write(char *at, uint64_t sequence, uint64_t time_us, struct gyre_log_text service,
-                          struct gyre_log_text severity, struct gyre_log_text message);
+void gyre_log_record_write(char *at, uint64_t sequence, uint64_t time_us, struct gyre_log_text service,
+                           struct gyre_log_text severity, struct gyre_log_text message);
 
 /* Reads records from the beginning until one is incomplete, longer than limit, or has a wrong checksum. */
 struct gyre_log_measure gyre_log_batch_measure(const char *bytes, size_t length, size_t limit);
