@@ -28,8 +28,8 @@ class LogJournalTest < Minitest::Test
   # As after a restart.
   def open_journal
     @journals.each(&:close)
-    trouble = Gyre::Log::Output::Trouble.new("a.log", report: @said.method(:push))
-    Journal.new(@path, trouble, Gyre::Log::Output::Lock.new("a.log", trouble, 0)).tap { |journal| @journals << journal }
+    retries = Gyre::Log::Output::Retry.new("a.log", report: @said.method(:push))
+    Journal.new(@path, retries, Gyre::Log::Output::Lock.new("a.log", retries, 0)).tap { |journal| @journals << journal }
   end
 
   def batch(clients, time: 1000)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # What an output says of itself unless it knows better: it keeps no books, so what it has written is gone and counts as stored.
-# Included by each class of Output, which has @name, @format and @trouble. It writes nothing.
+# Included by each class of Output, which has @name, @format and @retries. It writes nothing.
 
 module Gyre
   module Log
@@ -36,7 +36,7 @@ module Gyre
 
         # @return [String, nil]
         def trouble
-          @trouble.text
+          @retries.trouble
         end
 
         # @return [Hash{Symbol => Object}] its part of the server's status

@@ -4,7 +4,7 @@
 # rotation by itself or by others (logrotate with HUP, or with copytruncate). Made by Output.open, used by one task of the
 # committer at a time. It appends only, and never holds up the loop for a sync.
 #
-# A full disk, an error of the device: write and sync keep the bytes, report it once and try again (Trouble).
+# A full disk, an error of the device: write and sync keep the bytes, report it once and try again (Retry).
 
 require "gyre/log/output/checksum"
 require "gyre/log/output/journal"
@@ -26,7 +26,7 @@ module Gyre
         LOCK_PATIENCE_S = 10
         # How often the file may be renamed while it is opened (logrotate at that very moment).
         OPENINGS_LIMIT = 10
-        NOBODY = {}.freeze
+        NO_CLIENTS = {}.freeze
         IF_THE_MACHINE_FAILS = "a crash of the machine may lose lines since the last sync, no acknowledged ones"
 
         # A batch with acknowledged records that is written, not synced: the journal's entry, its bytes, and whether they went
@@ -46,15 +46,15 @@ module Gyre
         # @raise [SystemCallError] when it cannot be opened
         # @raise [ArgumentError] when another process writes to it
         def initialize(path, format: :text, rotation: nil, report: nil, clock: Time.method(:now), access: Access.new,
-                       lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Trouble::LONGEST_PAUSE_S)
+                       lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)
           @path = path
           @format = format
           @rotation = rotation
           @clock = clock
           @access = access
-          @trouble = Trouble.new(path, report: report, longest_pause_s: longest_pause_s)
-          @lock = Lock.new(path, @trouble, lock_patience_s)
-          @trouble.impatient { open_and_recover }
+          @retries = Retry.new(path, report: report, longest_pause_s: longest_pause_s)
+          @lock = Lock.new(path, @retries, lock_patience_s)
+          @retries.without_retrying { open_and_recover }
           @rotation&.clean
         rescue SystemCallError, ArgumentError
           [@io, @journal].compact.each(&:close)
@@ -67,7 +67,7 @@ module Gyre
         # Writes everything. With clients this is a commit: it is durable, and counts as stored, when {#sync} has returned.
         # @param data [String] finished lines
         # @param clients [Hash{String=>Integer}]
-        def write(data, clients = NOBODY)
+        def write(data, clients = NO_CLIENTS)
           sync if @commit
           raise IOError, "#{@path}: a commit was interrupted: close it and open it again" if @journal.open_batch
 
@@ -75,7 +75,7 @@ module Gyre
           sync if @end - @durable > UNSYNCED_BYTES_LIMIT
           @rotation&.pack_rest
           rotate if @rotation&.due?(@io.stat, data.bytesize, @clock.call)
-          start_over(data.bytesize) until catch(:anew) { clients.nil? || clients.empty? ? append(data) : commit(data, clients) }
+          start_over(data.bytesize) until catch(:again) { clients.nil? || clients.empty? ? append(data) : commit(data, clients) }
         end
 
         # Returns when all that was written is durable, after a failed sync by writing it once more.
@@ -83,10 +83,10 @@ module Gyre
           return unless @unsynced || @commit
 
           doubtful = false
-          @trouble.overcome("sync", meanwhile: IF_THE_MACHINE_FAILS) do
+          @retries.until_success("sync", meanwhile: IF_THE_MACHINE_FAILS) do
             write_again if doubtful
             doubtful = true
-            Writing.beside { flush }
+            Writing.in_thread { flush }
           end
           @unsynced = false
           @durable = @end
@@ -106,7 +106,7 @@ module Gyre
         # there only after it is closed. The batch then goes into the new file as a whole. For another task than the one that
         # writes.
         def reopen_soon
-          @reopen_soon = true if @trouble.text
+          @reopen_soon = true if @retries.trouble
         end
 
         # Syncs and closes. A commit that was interrupted is left to the next start's recovery.
@@ -139,7 +139,7 @@ module Gyre
         # The journal first: without its lock no process may touch the file that its last entry names, whatever that is called now.
         def open_and_recover
           tries ||= 0
-          @journal ||= Journal.new("#{@path}.journal", @trouble, @lock)
+          @journal ||= Journal.new("#{@path}.journal", @retries, @lock)
           @io = open_locked
           raise Errno::ENOENT, @path unless same?
 
@@ -166,7 +166,7 @@ module Gyre
         def recover
           return unless ::File.readable?(@path) || @journal.used?
 
-          Recovery.run(@path, @journal, @trouble)
+          Recovery.run(@path, @journal, @retries)
           @journal.compact(seconds) if @journal.used?
           @durable = @end = @io.size
         end
@@ -177,7 +177,7 @@ module Gyre
           if replaced?
             reopen
           elsif stat.nlink.zero?
-            @trouble.say("was deleted, and is created again")
+            @retries.report("was deleted, and is created again")
             reopen
           elsif @journal.used? && stat.size < @end
             # Cut (copytruncate): the journal's last entry speaks of bytes that are gone, and would be compared with others
@@ -201,18 +201,18 @@ module Gyre
         end
 
         def put(data)
-          Writing.put(@io, data, @trouble) { reopen_instead }
+          Writing.put(@io, data, @retries) { reopen_instead }
         end
 
         def reopen_instead
-          throw :anew, false if @reopen_soon
+          throw :again, false if @reopen_soon
         end
 
         # A part of a batch is taken back, and the journal's entry for it, if there is one. Compaction comes in any case: the next
         # entry would make that one count.
         def start_over(bytes)
           @reopen_soon = false
-          @trouble.overcome("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
+          @retries.until_success("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
           @journal.settle(false)
           follow_name
           @journal.compact(seconds) if @journal.used?
@@ -222,7 +222,7 @@ module Gyre
         def follow_name
           replace(open_locked) unless same?
         rescue SystemCallError, ArgumentError => error
-          @trouble.say("cannot be opened again, the old file is kept: #{error.message}")
+          @retries.report("cannot be opened again, the old file is kept: #{error.message}")
         end
 
         def commit(data, clients)
@@ -249,10 +249,10 @@ module Gyre
           start = commit ? commit.entry.offset : @end
           if @io.size == @end
             before = Writing.read_through(@io, @path, @durable, start)
-            @trouble.overcome("cut") { @io.truncate(before ? @durable : start) }
-            Writing.put(@io, before || ("\n" * (-start % Writing::BLOCK_BYTES)), @trouble)
+            @retries.until_success("cut") { @io.truncate(before ? @durable : start) }
+            Writing.put(@io, before || ("\n" * (-start % Writing::BLOCK_BYTES)), @retries)
           end
-          Writing.put(@io, commit.data, @trouble) if commit
+          Writing.put(@io, commit.data, @retries) if commit
           @end = @io.size
           commit.astray = @end != start + commit.entry.length if commit
           @commit = commit

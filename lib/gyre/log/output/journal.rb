@@ -41,13 +41,13 @@ module Gyre
 
       # Locks and reads it.
       # @param path [String]
-      # @param trouble [Output::Trouble] the log file's
+      # @param retries [Output::Retry] the log file's
       # @param lock [Output::Lock] the log file's
       # @raise [ArgumentError] when another process has it
       # @raise [SystemCallError]
-      def initialize(path, trouble, lock)
+      def initialize(path, retries, lock)
         @path = path
-        @trouble = trouble
+        @retries = retries
         @lock = lock
         @clients = {} # id => [seq, seen]
         @bytesize = @torn_bytes = @snapshot_bytes = 0
@@ -87,7 +87,7 @@ module Gyre
         compact(batch.time) if !@ready || @io.stat.nlink.zero? # it was deleted
         bytes = Entry.encode_batch(batch)
         @open_batch = batch
-        Output::Writing.put(@io, bytes, @trouble, &trying)
+        Output::Writing.put(@io, bytes, @retries, &trying)
         @bytesize += bytes.bytesize
         sync(bytes)
       end
@@ -158,17 +158,17 @@ module Gyre
         return if @clients.size <= CLIENTS_LIMIT
 
         @clients = @clients.sort_by { |_, (_, seen)| -seen }.first(CLIENTS_LIMIT).to_h
-        @trouble.say("more than #{CLIENTS_LIMIT} acknowledged clients: those unseen for longest are forgotten")
+        @retries.report("more than #{CLIENTS_LIMIT} acknowledged clients: those unseen for longest are forgotten")
       end
 
       # After a failed sync it is not known what is on the disk: the entry goes into a new file then, and so does all before it.
       def sync(entry)
         doubtful = false
-        @trouble.overcome("sync #{@path}") do
+        @retries.until_success("sync #{@path}") do
           next renew(entry) if doubtful
 
           doubtful = true
-          Output::Writing.beside { Output::Writing.sync(@io) }
+          Output::Writing.in_thread { Output::Writing.sync(@io) }
         end
       end
 
@@ -176,7 +176,7 @@ module Gyre
       # @param entry [String] of the open batch
       def renew(entry = "")
         snapshot = Entry.encode_snapshot(@clients)
-        @trouble.overcome("write #{@path}") { replace(snapshot + entry) }
+        @retries.until_success("write #{@path}") { replace(snapshot + entry) }
         @snapshot_bytes = snapshot.bytesize
         @bytesize = @snapshot_bytes + entry.bytesize
       end
@@ -187,7 +187,7 @@ module Gyre
         @lock.take(fresh)
         at = 0
         at += fresh.write_nonblock(bytes.byteslice(at, Output::Writing::PIECE_BYTES)) while at < bytes.bytesize
-        Output::Writing.beside do
+        Output::Writing.in_thread do
           Output::Writing.sync(fresh)
           ::File.rename(fresh.path, @path)
           Output::Writing.sync_folder(@path)

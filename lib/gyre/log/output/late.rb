@@ -4,8 +4,8 @@
 # as that can be done; until then nothing is written, and it is unknown what acknowledged clients have stored there. Made by Output.open.
 
 require "gyre/log/output/defaults"
-require "gyre/log/output/link"
-require "gyre/log/output/trouble"
+require "gyre/log/output/reconnecting_socket"
+require "gyre/log/output/retry"
 
 module Gyre
   module Log
@@ -23,19 +23,19 @@ module Gyre
         # @param report [#call, nil]
         # @yieldreturn [File]
         # @yieldraise [SystemCallError, ArgumentError]
-        def initialize(name, error, format: :text, report: nil, longest_pause_s: Trouble::LONGEST_PAUSE_S, &open)
+        def initialize(name, error, format: :text, report: nil, longest_pause_s: Retry::LONGEST_PAUSE_S, &open)
           @name = name
           @format = format
           @open = open
-          @trouble = Trouble.new(name, report: report, longest_pause_s: longest_pause_s)
-          @trouble.meet("open it", error, Trouble::KEPT)
+          @retries = Retry.new(name, report: report, longest_pause_s: longest_pause_s)
+          @retries.failed("open it", error)
           @file = nil
         end
 
         # Opens it.
         # @return [void]
         def prepare
-          @file ||= @trouble.overcome("open it", SystemCallError, ArgumentError) { @open.call }
+          @file ||= @retries.until_success("open it", SystemCallError, ArgumentError) { @open.call }
         end
 
         # @return [void]
@@ -74,7 +74,7 @@ module Gyre
 
         # @return [String, nil]
         def trouble
-          @file ? @file.trouble : @trouble.text
+          @file ? @file.trouble : @retries.trouble
         end
       end
     end

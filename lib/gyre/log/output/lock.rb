@@ -13,11 +13,11 @@ module Gyre
         RETRY_S = 0.05
 
         # @param name [String] the log file's, for messages
-        # @param trouble [Trouble] is told when there are no locks here
+        # @param retries [Retry] is told when there are no locks here
         # @param patience_s [Numeric] how long from now on another process may take to let go
-        def initialize(name, trouble, patience_s)
+        def initialize(name, retries, patience_s)
           @name = name
-          @trouble = trouble
+          @retries = retries
           @deadline = Clock.now + patience_s
         end
 
@@ -32,7 +32,7 @@ module Gyre
           end
         rescue Errno::ENOLCK, Errno::ENOTSUP
           @missing = true
-          @trouble.say("this file system has no locks: take care that no other server writes to it")
+          @retries.report("this file system has no locks: take care that no other server writes to it")
         end
       end
     end

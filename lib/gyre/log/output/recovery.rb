@@ -25,27 +25,27 @@ module Gyre
       # Afterwards the journal has no open batch, and the file ends with a newline.
       # @param path [String] the log file, which exists and can be read
       # @param journal [Journal]
-      # @param trouble [Output::Trouble] is told what was found
+      # @param retries [Output::Retry] is told what was found
       # @return [Symbol] :clean, :whole, :torn, :changed or :gone
-      def run(path, journal, trouble)
+      def run(path, journal, retries)
         if journal.torn_bytes.positive?
-          trouble.say("the journal's last #{journal.torn_bytes} bytes are no whole entry: a commit was cut off there")
+          retries.report("the journal's last #{journal.torn_bytes} bytes are no whole entry: a commit was cut off there")
         end
         Output::Writing.forget_pages(path)
-        verdict = settle(path, journal, trouble)
+        verdict = settle(path, journal, retries)
         end_line(path)
         verdict
       end
 
-      def settle(path, journal, trouble)
+      def settle(path, journal, retries)
         batch = journal.open_batch or return :clean
         file = holder(path, batch)
         Output::Writing.forget_pages(file) unless file == path
         verdict = judge(file, batch, same: file && same?(::File.stat(file), batch))
         case verdict
         when :whole then Output::Writing.sync_folder(file)
-        when :torn then cut_off(file, batch, trouble)
-        else trouble.say("the file of the last commit is #{verdict}: what its clients send again is stored again")
+        when :torn then cut_off(file, batch, retries)
+        else retries.report("the file of the last commit is #{verdict}: what its clients send again is stored again")
         end
         journal.settle(verdict == :whole)
         verdict
@@ -89,7 +89,7 @@ module Gyre
         crc if left.zero?
       end
 
-      def cut_off(file, batch, trouble)
+      def cut_off(file, batch, retries)
         size = ::File.size(file)
         return if size <= batch.offset
 
@@ -97,7 +97,7 @@ module Gyre
           io.truncate(batch.offset)
           Output::Writing.sync(io)
         end
-        trouble.say("a commit was cut off: its #{size - batch.offset} bytes are taken away, its clients send them again")
+        retries.report("a commit was cut off: its #{size - batch.offset} bytes are taken away, its clients send them again")
       end
 
       # Lines without a journal may be torn too.

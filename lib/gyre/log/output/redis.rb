@@ -17,7 +17,7 @@
 require "gyre/clock"
 require "gyre/log/output/defaults"
 require "gyre/log/output/redis_link"
-require "gyre/log/output/trouble"
+require "gyre/log/output/retry"
 require "securerandom"
 
 module Gyre
@@ -53,9 +53,9 @@ module Gyre
           @clock = clock
           @name = "#{RedisLink.shown(url)} #{stream}"
           @format = :redis
-          @trouble = Trouble.new(@name, report: report, **waits)
-          @writing = RedisLink.new(url, @trouble)
-          @asking = RedisLink.new(url, @trouble, connect_timeout_s: ASK_TIMEOUT_S, reply_timeout_s: ASK_TIMEOUT_S)
+          @retries = Retry.new(@name, report: report, **waits)
+          @writing = RedisLink.new(url, @retries)
+          @asking = RedisLink.new(url, @retries, connect_timeout_s: ASK_TIMEOUT_S, reply_timeout_s: ASK_TIMEOUT_S)
           @trim = max_length ? Resp.command("XTRIM", stream, "MAXLEN", "~", max_length) : ""
           @batch = 0
           @forgotten_at = 0

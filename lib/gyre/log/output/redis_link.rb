@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# A connection to a Redis server, named by a URL: logs in, asks, reads replies. Used by Output::Redis; it comes back as every Link
+# A connection to a Redis server, named by a URL: logs in, asks, reads replies. Used by Output::Redis; it comes back as every ReconnectingSocket
 # does. It knows no streams.
 #
 #   redis://[user[:password]@]host[:port][/database]        redis+unix://[user[:password]@]/path[?db=database]
 
-require "gyre/log/output/link"
+require "gyre/log/output/reconnecting_socket"
 require "gyre/log/output/remote"
 require "gyre/log/output/resp"
 
@@ -25,12 +25,12 @@ module Gyre
         end
 
         # @param url [String]
-        # @param trouble [Trouble]
+        # @param retries [Retry]
         # @raise [ArgumentError] which shows no password
-        def initialize(url, trouble, connect_timeout_s: Link::CONNECT_TIMEOUT_S, reply_timeout_s: REPLY_TIMEOUT_S)
+        def initialize(url, retries, connect_timeout_s: ReconnectingSocket::CONNECT_TIMEOUT_S, reply_timeout_s: REPLY_TIMEOUT_S)
           @database = Remote.database(url)
           @reply_timeout_s = reply_timeout_s
-          @link = Link.new(trouble, @database.endpoint, connect_timeout_s: connect_timeout_s) { |io| greet(io) }
+          @link = ReconnectingSocket.new(retries, @database.endpoint, connect_timeout_s: connect_timeout_s) { |io| greet(io) }
         end
 
         # Sends commands and reads a reply to each, on a new connection again if this one breaks.

@@ -5,7 +5,7 @@
 # again on the next one. So nothing is lost between batches, and lines of one batch may come twice. It cannot sync.
 
 require "gyre/log/output/defaults"
-require "gyre/log/output/link"
+require "gyre/log/output/reconnecting_socket"
 require "gyre/log/output/remote"
 
 module Gyre
@@ -24,11 +24,11 @@ module Gyre
 
         # @param address [String] tcp://host:port or unix:///path
         # @raise [ArgumentError]
-        def initialize(address, format: :text, report: nil, longest_pause_s: Trouble::LONGEST_PAUSE_S)
+        def initialize(address, format: :text, report: nil, longest_pause_s: Retry::LONGEST_PAUSE_S)
           @name = address
           @format = format
-          @trouble = Trouble.new(address, report: report, longest_pause_s: longest_pause_s)
-          @link = Link.new(@trouble, Remote.endpoint(address))
+          @retries = Retry.new(address, report: report, longest_pause_s: longest_pause_s)
+          @link = ReconnectingSocket.new(@retries, Remote.endpoint(address))
         end
 
         # @param data [String]

@@ -8,7 +8,7 @@
 require "gyre/log/output/access"
 require "gyre/log/output/lock"
 require "gyre/log/output/spill/segment"
-require "gyre/log/output/trouble"
+require "gyre/log/output/retry"
 require "gyre/log/output/writing"
 
 module Gyre
@@ -32,9 +32,9 @@ module Gyre
         # @param limit [Integer] bytes
         # @param report [#call, nil]
         # @raise [ArgumentError] it cannot be used, and why
-        def initialize(folder, format:, limit:, report: nil, lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Trouble::LONGEST_PAUSE_S)
+        def initialize(folder, format:, limit:, report: nil, lock_patience_s: LOCK_PATIENCE_S, longest_pause_s: Retry::LONGEST_PAUSE_S)
           @folder, @format, @limit = folder, format, limit
-          @trouble, @reading = Array.new(2) { Trouble.new(folder, report: report, longest_pause_s: longest_pause_s) }
+          @retries, @reading = Array.new(2) { Retry.new(folder, report: report, longest_pause_s: longest_pause_s) }
           @segments = []
           @clients = {}
           @bytes = @unsynced_from = 0
@@ -58,7 +58,7 @@ module Gyre
 
         # @return [String, nil] why it cannot be written to
         def trouble
-          @trouble.text && "#{@folder}: #{@trouble.text}"
+          @retries.trouble && "#{@folder}: #{@retries.trouble}"
         end
 
         # @return [Boolean] whether so many bytes may come
@@ -84,7 +84,7 @@ module Gyre
           use do
             catch(:given_up) do
               tail = tail(&give_up)
-              tail.append(head, data, @trouble) { throw :given_up, false if yield }
+              tail.append(head, data, @retries) { throw :given_up, false if yield }
               @bytes += head.bytesize + data.bytesize
               @clients.merge!(clients)
               @unsynced = true
@@ -99,10 +99,10 @@ module Gyre
           use do
             tail = @segments.last
             bytes = nil
-            @trouble.overcome("sync") do
+            @retries.until_success("sync") do
               write_again(tail, bytes ||= tail.tail(@unsynced_from)) if @doubtful
               @doubtful = true
-              Writing.beside { flush(tail) }
+              Writing.in_thread { flush(tail) }
             end
             @unsynced_from = tail.size
             @unsynced = @nameless = @doubtful = false
@@ -112,7 +112,7 @@ module Gyre
         # @return [Array(String, Hash{String => Integer}), nil] the first batch; nil: there is none
         def first
           until empty?
-            batch = @reading.overcome("read") { @segments.first.first } unless @doubtful
+            batch = @reading.until_success("read") { @segments.first.first } unless @doubtful
             return batch if batch || (@used && @segments.size == 1)
 
             put_aside
@@ -138,7 +138,7 @@ module Gyre
           make_folder
           Spool::Trust.entry(@folder)
           @lock = ::File.open(::File.join(@folder, "lock"), ::File::RDWR | ::File::CREAT | ::File::NOFOLLOW, Access::PRIVATE)
-          Lock.new(@folder, @trouble, patience_s).take(@lock)
+          Lock.new(@folder, @retries, patience_s).take(@lock)
         end
 
         def make_folder
@@ -155,11 +155,11 @@ module Gyre
           @segments = names.filter_map { |name| Segment.open(::File.join(@folder, name), @format) }
           @segments.each do |segment|
             torn = segment.recover(last: segment.equal?(@segments.last)) { |clients| @clients.merge!(clients) }
-            @trouble.say("#{torn} bytes of an unfinished batch are cut off #{segment.path}") if torn.positive?
+            @retries.report("#{torn} bytes of an unfinished batch are cut off #{segment.path}") if torn.positive?
             @bytes += segment.bytes
           end
           @unsynced_from = @segments.last.size if @segments.any?
-          @trouble.say("#{@bytes} bytes of the last run are written first") unless empty?
+          @retries.report("#{@bytes} bytes of the last run are written first") unless empty?
           tidy
         end
 
@@ -168,7 +168,7 @@ module Gyre
           return @segments.last if @segments.any? && @segments.last.size < SEGMENT_BYTES
 
           sync if @segments.any?
-          segment = @trouble.overcome("write") do
+          segment = @retries.until_success("write") do
             throw :given_up, false if yield
             Segment.create(::File.join(@folder, format("%012d.lines", @next_number)), @format)
           end
@@ -212,7 +212,7 @@ module Gyre
           @bytes -= segment.bytes
           segment.close
           perhaps("#{segment.path} keeps its name") { ::File.rename(segment.path, "#{segment.path}.damaged") }
-          @trouble.say("a batch is damaged; the rest is kept in #{segment.path}.damaged")
+          @retries.report("a batch is damaged; the rest is kept in #{segment.path}.damaged")
           @unsynced = false if @segments.empty?
         end
 
@@ -220,7 +220,7 @@ module Gyre
         def perhaps(otherwise)
           yield
         rescue SystemCallError => error
-          @trouble.say("#{otherwise}: #{SystemCallError.new(nil, error.errno).message}")
+          @retries.report("#{otherwise}: #{SystemCallError.new(nil, error.errno).message}")
         end
       end
     end

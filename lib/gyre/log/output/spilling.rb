@@ -13,7 +13,7 @@
 require "gyre/clock"
 require "gyre/sync/condition"
 require "gyre/log/output/defaults"
-require "gyre/log/output/link"
+require "gyre/log/output/reconnecting_socket"
 require "gyre/log/output/spill"
 require "gyre/task"
 

@@ -5,7 +5,7 @@
 # of Gyre::Offload writes, and a reader that stands still holds up that thread only. It cannot sync: written is durable.
 
 require "gyre/log/output/defaults"
-require "gyre/log/output/trouble"
+require "gyre/log/output/retry"
 require "gyre/log/output/writing"
 require "io/wait"
 
@@ -24,13 +24,13 @@ module Gyre
         # @param format [Symbol]
         # @param report [#call, nil]
         # @param owned [Boolean]
-        def initialize(io, name:, format: :text, report: nil, owned: false, longest_pause_s: Trouble::LONGEST_PAUSE_S)
+        def initialize(io, name:, format: :text, report: nil, owned: false, longest_pause_s: Retry::LONGEST_PAUSE_S)
           @io = io
           @io.sync = true
           @name = name
           @format = format
           @owned = owned
-          @trouble = Trouble.new(name, report: report, longest_pause_s: longest_pause_s)
+          @retries = Retry.new(name, report: report, longest_pause_s: longest_pause_s)
         end
 
         # Opens a named pipe or a device. A pipe is opened for reading too, so that it waits for its first reader and
@@ -49,7 +49,7 @@ module Gyre
           at = 0
           while at < data.bytesize
             piece = data.byteslice(at, PIECE_BYTES)
-            at += @trouble.overcome("write") { Writing.beside(abandon: true) { write_some(piece) } }
+            at += @retries.until_success("write") { Writing.in_thread(abandon: true) { write_some(piece) } }
           end
         end
 

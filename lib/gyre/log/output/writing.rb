@@ -3,7 +3,7 @@
 # How bytes get into a file, for Output::File and Journal: in pieces, through short writes and a full disk, without holding up
 # the loop for long; and how a thread waits for the disk. It decides nothing.
 
-require "gyre/log/output/trouble"
+require "gyre/log/output/retry"
 require "gyre/offload"
 require "gyre/task"
 
@@ -28,13 +28,13 @@ module Gyre
         # Writes everything, however often that needs trying.
         # @param io [IO] a file opened for appending
         # @param data [String]
-        # @param trouble [Trouble]
+        # @param retries [Retry]
         # @yield before each try; may throw
-        def put(io, data, trouble)
+        def put(io, data, retries)
           at = 0
           while at < data.bytesize
             piece = piece(data, at)
-            at += trouble.overcome("write") do
+            at += retries.until_success("write") do
               yield if block_given?
               io.write_nonblock(piece)
             end
@@ -55,7 +55,7 @@ module Gyre
         # its turn after 100 ms only, at its beginning and again at its end: a sync of 1 ms took 200 (12 this way).
         # @param abandon [Boolean] as for Offload.call
         # @return the block's value
-        def beside(abandon: false, &work)
+        def in_thread(abandon: false, &work)
           task = Task.current?
           passing = task&.async("log sync", transient: true) do
             PASSES.times do

@@ -113,14 +113,14 @@ module Gyre
 
           # Adds a batch. It counts when all of it is written.
           #
-          # @param trouble [Trouble]
+          # @param retries [Retry]
           # @yield before each try to write; when it throws, nothing was added
           # @return [void]
-          def append(head, data, trouble, &before)
+          def append(head, data, retries, &before)
             whole = false
             alone = drained?
             @file.seek(@size)
-            [head, data].each { |bytes| Writing.put(@file, bytes, trouble, &before) }
+            [head, data].each { |bytes| Writing.put(@file, bytes, retries, &before) }
             @size += head.bytesize + data.bytesize
             @first_end = @size if alone
             whole = true

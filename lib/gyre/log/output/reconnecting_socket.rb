@@ -4,7 +4,7 @@
 # when it has arrived; this connects, waits between tries, and starts over after each failure. It gives up on nothing.
 
 require "gyre/errors"
-require "gyre/log/output/trouble"
+require "gyre/log/output/retry"
 require "io/wait"
 require "socket"
 
@@ -15,18 +15,18 @@ module Gyre
       class Unavailable < Gyre::Error; end
 
       # TCP or Unix.
-      class Link
+      class ReconnectingSocket
         # What a broken connection may raise.
         ERRORS = [SystemCallError, IOError, SocketError, Gyre::TimeoutError].freeze
         CONNECT_TIMEOUT_S = 10
         PIECE_BYTES = 256 * 1024
         private_constant :PIECE_BYTES
 
-        # @param trouble [Trouble]
+        # @param retries [Retry]
         # @param endpoint [Endpoint] where the other side is
         # @yieldparam io [Socket] each new connection, for a greeting; what it raises of ERRORS makes a new try
-        def initialize(trouble, endpoint, connect_timeout_s: CONNECT_TIMEOUT_S, &greet)
-          @trouble = trouble
+        def initialize(retries, endpoint, connect_timeout_s: CONNECT_TIMEOUT_S, &greet)
+          @retries = retries
           @connect_timeout_s = connect_timeout_s
           @endpoint = endpoint
           @greet = greet
@@ -38,7 +38,7 @@ module Gyre
         # @yieldparam io [Socket]
         # @return the block's value
         def use(doing, *errors)
-          @trouble.overcome(doing, *ERRORS, *errors) do
+          @retries.until_success(doing, *ERRORS, *errors) do
             whole = false
             value = yield(io)
             whole = true
