@@ -1,7 +1,31 @@
 /*
- * Gyre::Log::NativeOutbox: where a log client's records are written, straight into a growing buffer, until its sender takes
- * them. The contract stands in lib/gyre/log/client/outbox.rb. All of it runs under the GVL and is never interrupted, so threads,
- * fibers and signal handlers share one without a lock. Knows no socket and wakes no thread: it tells its caller when to do so.
+ * Gyre::Log::Outbox: where a log client's records are written, straight into a growing buffer, until its sender takes them.
+ * Gyre::Log::Client appends from any thread, fiber or signal handler, Gyre::Log::Sender takes. All of it runs under the GVL and
+ * is never interrupted, so they share one without a lock. Knows no socket and wakes no thread: it tells its caller when to do so.
+ *
+ *   Outbox.new(service, limit, record_limit, framed)
+ *       limit         bytes of records, those included that the sender holds; one record may always be in
+ *       record_limit  bytes of one record
+ *       framed        refuse what a frame of the old wire cannot carry
+ *   append(severity, message) → true: it is in;  nil: it is in, and the sender has to be woken;  false: it is not in, because
+ *       of a limit, of attention, of a fork, or since it is no String in UTF-8, US-ASCII or BINARY with a severity that is a
+ *       String, a Symbol or a number of Logger's (with UNKNOWN as "fatal": servers drop severities that they do not know)
+ *   store(severity, message, beyond_limit) → as append, whatever attention is, and perhaps beyond the limit
+ *   attention, attention=   while true, append refuses everything: the caller has to look
+ *   framed, framed=         whether what a frame cannot carry is refused
+ *   take → [String of whole records, last sequence number, count], or nil
+ *   await → true: nothing is in, and the next append answers nil;  false: something is
+ *   awake            the next append need not wake the sender
+ *   held, held=      bytes that were taken and still count
+ *   bytesize         of what is in;  sequence: the last number that was given, 1 for the first record
+ *   forked?          this process was forked since;  reset: as new, for this process;  stay: as it is, for this process
+ *
+ * and, as methods of the class, what is asked of taken bytes:
+ *
+ *   measure(bytes, record_limit) → [bytes of the whole and undamaged records at the beginning, their count, last number]
+ *   after(bytes, sequence) → where the first record with a higher number begins
+ *   frames(bytes) → the old wire's frames of these records; nil when one cannot be carried
+ *   framed(bytes, n) → where the first record begins whose frame is not wholly in the first n bytes of the frames
  */
 #include "feature.h"
 #include "gyre.h"
@@ -46,7 +70,7 @@ static void outbox_mark(void *opaque) {
 static size_t outbox_size(const void *opaque) { return sizeof(struct outbox); }
 
 static const rb_data_type_t outbox_type = {
-    .wrap_struct_name = "Gyre::Log::NativeOutbox",
+    .wrap_struct_name = "Gyre::Log::Outbox",
     .function = {.dmark = outbox_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = outbox_size},
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
 };
@@ -287,7 +311,7 @@ void gyre_init_log_outbox(void) {
   gyre_log_crc32_setup();
   pthread_atfork(NULL, NULL, child);
   VALUE log = rb_define_module_under(gyre_mGyre, "Log");
-  VALUE klass = rb_define_class_under(log, "NativeOutbox", rb_cObject);
+  VALUE klass = rb_define_class_under(log, "Outbox", rb_cObject);
   rb_define_alloc_func(klass, outbox_allocate);
   rb_define_method(klass, "initialize", outbox_initialize, 4);
   rb_define_method(klass, "append", outbox_append, 2);

@@ -7,9 +7,9 @@
 require "gyre/log/client/address"
 require "gyre/log/errors"
 require "gyre/log/client/logger_methods"
-require "gyre/log/client/outbox"
 require "gyre/log/client/sender"
 require "gyre/log/client/settings"
+require "gyre/loop"
 
 module Gyre
   module Log
@@ -53,8 +53,10 @@ module Gyre
       # @option options [Numeric] :adoption_interval seconds between looks for spools of processes that have died; 60
       # @option options [#call] :report told of trouble, as a String; writes to $stderr
       # @raise [ArgumentError]
+      # @raise [ExtensionRequired] without the C extension
       def initialize(service = "default", host: nil, port: nil, address: nil, key: nil, acknowledged: true, level: DEBUG, progname: nil,
                      formatter: nil, tls: nil, connect_timeout: 5, **options)
+        Loop.require_native("the log client")
         set_up_levels
         super(nil, level: level, progname: progname, formatter: formatter)
         @service = service.to_s

@@ -2,8 +2,8 @@
 
 require "test_helper"
 require "gyre/log/client/backlog"
-require "gyre/log/client/outbox"
 require "gyre/log/wire/records"
+require "gyre/loop"
 require "tmpdir"
 
 # What a log client has and its server has not acknowledged; its whole is tested with the client's outages.
@@ -11,6 +11,7 @@ class LogBacklogTest < Minitest::Test
   ID = "0123456789abcdef" * 2
 
   def setup
+    Gyre::Loop.require_native("the log client")
     @folder = Dir.mktmpdir
     @outbox = Gyre::Log::Outbox.new("app", 1 << 20, 1 << 20, false)
   end
@@ -25,7 +26,7 @@ class LogBacklogTest < Minitest::Test
 
   # The spool of a process that has ended, with these records.
   def orphan(numbers)
-    options = { limit: 1 << 20, record_limit: 1 << 20, codec: Gyre::Log::Outbox.implementation }
+    options = { limit: 1 << 20, record_limit: 1 << 20 }
     spool = Gyre::Log::Spool.create(@folder, "app", ID, **options)
     numbers.each do |number|
       spool.append(Gyre::Log::Records.encode(seq: number, time_us: 1, service: "app", severity: "info", message: "m"))

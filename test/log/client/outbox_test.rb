@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
-# The contract of lib/gyre/log/client/outbox.rb.
+# The contract of ext/gyre/log/log_outbox.c.
 require "test_helper"
-require "gyre/log/client/outbox"
+require "gyre/loop"
 require "gyre/log/wire/records"
 
 class LogOutboxTest < Minitest::Test
   RECORD_LIMIT = (1 << 20) + 8
 
-  def implementation
-    Gyre::Log::Outbox.implementation
+  def setup
+    Gyre::Loop.require_native("the log client")
   end
 
   def outbox(service = "app", limit: 1 << 20, record_limit: RECORD_LIMIT, framed: false)
-    implementation.new(service, limit, record_limit, framed)
+    Gyre::Log::Outbox.new(service, limit, record_limit, framed)
   end
 
   # Everything that is in, as [sequence, service, severity, message].
@@ -203,7 +203,7 @@ class LogOutboxTest < Minitest::Test
                  elsif length < bytes.bytesize then [one.bytesize, 1, 10]
                  else [bytes.bytesize, 2, 20]
                  end
-      assert_equal expected, implementation.measure(bytes.byteslice(0, length), RECORD_LIMIT), "#{length} bytes"
+      assert_equal expected, Gyre::Log::Outbox.measure(bytes.byteslice(0, length), RECORD_LIMIT), "#{length} bytes"
     end
   end
 
@@ -211,35 +211,35 @@ class LogOutboxTest < Minitest::Test
     one, two = batch("first", "the second")
     (0...two.bytesize).each do |at|
       damaged = two.dup.tap { |copy| copy.setbyte(at, copy.getbyte(at) ^ 0x40) }
-      assert_equal [one.bytesize, 1, 10], implementation.measure(one + damaged, RECORD_LIMIT), "byte #{at}"
+      assert_equal [one.bytesize, 1, 10], Gyre::Log::Outbox.measure(one + damaged, RECORD_LIMIT), "byte #{at}"
     end
-    assert_equal [0, 0, 0], implementation.measure(one, one.bytesize - 1)
+    assert_equal [0, 0, 0], Gyre::Log::Outbox.measure(one, one.bytesize - 1)
   end
 
   def test_after_finds_the_first_record_with_a_higher_number
     one, two, three = batch("1", "two", "three!")
     bytes = one + two + three
     { 0 => 0, 9 => 0, 10 => one.bytesize, 25 => one.bytesize + two.bytesize, 30 => bytes.bytesize, 99 => bytes.bytesize }
-      .each { |sequence, offset| assert_equal offset, implementation.after(bytes, sequence) }
+      .each { |sequence, offset| assert_equal offset, Gyre::Log::Outbox.after(bytes, sequence) }
   end
 
   def test_frames_are_those_of_the_wire
     messages = ["", "a:b", "ü\n", "x" * 8000]
     bytes = batch(*messages).join
-    assert_equal messages.map { |message| Gyre::Log::Wire.frame("app", "info", message) }.join, implementation.frames(bytes)
-    assert_nil implementation.frames(batch("x" * 8191).join)
+    assert_equal messages.map { |message| Gyre::Log::Wire.frame("app", "info", message) }.join, Gyre::Log::Outbox.frames(bytes)
+    assert_nil Gyre::Log::Outbox.frames(batch("x" * 8191).join)
     colon = Gyre::Log::Records.encode(seq: 1, time_us: 1, service: "a:b", severity: "info", message: "")
-    assert_nil implementation.frames(colon)
+    assert_nil Gyre::Log::Outbox.frames(colon)
   end
 
   def test_framed_finds_the_record_in_which_the_frames_were_cut
     records = batch("1", "two", "three!")
     bytes = records.join
-    frames = implementation.frames(bytes)
+    frames = Gyre::Log::Outbox.frames(bytes)
     ends = %w[1 two three!].map { |message| Gyre::Log::Wire.frame("app", "info", message).bytesize }
     (0..frames.bytesize).each do |count|
       whole = (0..3).select { |number| ends.first(number).sum <= count }.max
-      assert_equal records.first(whole).sum(&:bytesize), implementation.framed(bytes, count), "#{count} bytes"
+      assert_equal records.first(whole).sum(&:bytesize), Gyre::Log::Outbox.framed(bytes, count), "#{count} bytes"
     end
   end
 end

@@ -2,9 +2,9 @@
 
 require "test_helper"
 require "minitest/mock"
-require "gyre/log/client/outbox"
 require "gyre/log/wire/records"
 require "gyre/log/client/spool"
+require "gyre/loop"
 require "tmpdir"
 
 class LogSpoolTest < Minitest::Test
@@ -12,6 +12,7 @@ class LogSpoolTest < Minitest::Test
   OTHER = "f" * 32
 
   def setup
+    Gyre::Loop.require_native("the log client")
     @folder = Dir.mktmpdir
     @reports = []
   end
@@ -21,7 +22,7 @@ class LogSpoolTest < Minitest::Test
   end
 
   def options(limit: 1 << 20)
-    { limit: limit, record_limit: (1 << 20) + 8, codec: Gyre::Log::Outbox.implementation, report: ->(text) { @reports << text } }
+    { limit: limit, record_limit: (1 << 20) + 8, report: ->(text) { @reports << text } }
   end
 
   def spool(id = ID, **settings)
@@ -412,10 +413,11 @@ class LogSpoolTest < Minitest::Test
 
   def test_a_full_disk_leaves_whole_records
     code = <<~RUBY
-      require "gyre/log/client/outbox"; require "gyre/log/client/spool"; require "gyre/log/wire/records"
+      require "gyre/loop"; require "gyre/log/client/spool"; require "gyre/log/wire/records"
+      Gyre::Loop.require_native("the log client")
       trap(:XFSZ, "IGNORE")
       Process.setrlimit(:FSIZE, 1000)
-      spool = Gyre::Log::Spool.create(ARGV[0], "app", "#{ID}", limit: 100_000, record_limit: 5000, codec: Gyre::Log::Outbox.implementation)
+      spool = Gyre::Log::Spool.create(ARGV[0], "app", "#{ID}", limit: 100_000, record_limit: 5000)
       make = ->(number) { Gyre::Log::Records.encode(seq: number, time_us: 1, service: "app", severity: "info", message: "x" * 67) }
       number = 0
       begin

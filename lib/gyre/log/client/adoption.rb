@@ -16,11 +16,9 @@ module Gyre
       private_constant :EMPTY_BYTES
 
       # @param settings [Settings]
-      # @param implementation [Class] of outboxes
       # @yield when it has ended
-      def initialize(settings, implementation, &ended)
+      def initialize(settings, &ended)
         @settings = settings
-        @implementation = implementation
         @ended = ended
         @thread = nil
       end
@@ -68,7 +66,7 @@ module Gyre
           @spool = spool
           break if @stopped
 
-          outbox = @implementation.new(@settings.address.service, EMPTY_BYTES, @settings.record_limit, @settings.acknowledged != true)
+          outbox = Outbox.new(@settings.address.service, EMPTY_BYTES, @settings.record_limit, @settings.acknowledged != true)
           @sender = Sender.new(@settings, outbox, spool: spool)
           @sender.close(@stopped ? 0 : Float::INFINITY)
           @sender.run

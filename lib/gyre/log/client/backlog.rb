@@ -27,7 +27,7 @@ module Gyre
       # @return [SystemCallError, nil] why the spool takes nothing at the moment
       attr_reader :trouble
 
-      # @param outbox [NativeOutbox]
+      # @param outbox [Outbox]
       # @param window [Integer] bytes in flight
       # @param memory [Integer] bytes in memory
       # @param spool [Spool, nil] one to begin with
@@ -86,7 +86,7 @@ module Gyre
       # @return [void]
       def rewind(unfinished = nil, offset = 0)
         first = @flying.first
-        offset = codec.after(first.bytes, @acknowledged) unless unfinished || first.nil?
+        offset = Outbox.after(first.bytes, @acknowledged) unless unfinished || first.nil?
         trim(first, offset) if offset.positive?
         again = @flying.select { |batch| batch.mark.nil? }
         @memory.unshift(*again)
@@ -189,10 +189,6 @@ module Gyre
 
       private
 
-      def codec
-        @outbox.class
-      end
-
       def read_spool
         return unless @spool&.unread?
 
@@ -235,7 +231,7 @@ module Gyre
 
         @outbox.held -= offset
         batch.bytes = batch.bytes.byteslice(offset..)
-        batch.count = codec.measure(batch.bytes, batch.bytes.bytesize).fetch(1)
+        batch.count = Outbox.measure(batch.bytes, batch.bytes.bytesize).fetch(1)
       end
 
       # Moves a batch into the spool, in pieces, so that as much as possible fits.

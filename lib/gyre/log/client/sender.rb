@@ -38,13 +38,13 @@ module Gyre
       attr_reader :dialer
 
       # @param settings [Settings]
-      # @param outbox [NativeOutbox]
+      # @param outbox [Outbox]
       # @param spool [Spool, nil] what is to be sent first, with its client's id
       def initialize(settings, outbox, spool: nil)
         @settings = settings
         @outbox = outbox
         @adopting = !spool.nil?
-        @adoption = Adoption.new(settings, outbox.class) { wake } if settings.spool && !@adopting
+        @adoption = Adoption.new(settings) { wake } if settings.spool && !@adopting
         @reported = {}
         @former = {}
         set_up_waiting

@@ -112,7 +112,7 @@ module Gyre
 
       def spool_options
         # One that was left behind may hold longer records than this client takes.
-        { limit: @spool_limit, record_limit: RECORD_LIMIT, codec: Outbox.implementation, report: method(:report_once) }
+        { limit: @spool_limit, record_limit: RECORD_LIMIT, report: method(:report_once) }
       end
 
       # One that cannot be had is no reason not to log.

@@ -37,16 +37,14 @@ module Gyre
       # @param segments [Array<Segment>] what is there
       # @param limit [Integer] bytes of records
       # @param record_limit [Integer] bytes of one record
-      # @param codec [Class] an outbox's
       # @param report [#call] told of damage, as a String
-      def initialize(path, client_id, lock, segments, limit:, record_limit:, codec:, secret: nil, report: nil)
+      def initialize(path, client_id, lock, segments, limit:, record_limit:, secret: nil, report: nil)
         @path = path
         @identity = Identity.new(client_id, secret)
         @lock = lock
         @segments = segments
         @limit = limit
         @record_limit = record_limit
-        @codec = codec
         @report = report
         @segment_bytes = (limit / 16).clamp(SEGMENT_BYTES)
         @number = segments.empty? ? 0 : File.basename(segments.last.path).to_i
@@ -228,10 +226,10 @@ module Gyre
       # @return [Array(String, Integer, Integer)] whole records, their count, the last number
       def records_at(segment, offset)
         bytes = segment.read(offset, READ_BYTES)
-        whole, count, last = @codec.measure(bytes, @record_limit)
+        whole, count, last = Outbox.measure(bytes, @record_limit)
         if count.zero? && bytes.bytesize == READ_BYTES # one that is longer
           bytes = segment.read(offset, @record_limit)
-          whole, count, last = @codec.measure(bytes, @record_limit)
+          whole, count, last = Outbox.measure(bytes, @record_limit)
         end
         [bytes.byteslice(0, whole), count, last]
       end

@@ -24,7 +24,7 @@ module Gyre
       attr_reader :connection
 
       # @param settings [Settings]
-      # @param outbox [NativeOutbox]
+      # @param outbox [Outbox]
       # @param backlog [Backlog]
       # @yield when the server has taken something
       def initialize(settings, outbox, backlog, &progress)
@@ -94,7 +94,7 @@ module Gyre
         return unless connection
 
         if writing && !connection.acknowledges?
-          @backlog.rewind(writing.batch, writing.all ? @outbox.class.framed(writing.batch.bytes, writing.written) : 0)
+          @backlog.rewind(writing.batch, writing.all ? Outbox.framed(writing.batch.bytes, writing.written) : 0)
         else
           @backlog.rewind
         end
@@ -109,7 +109,7 @@ module Gyre
         batch = @backlog.give or return
         return Writing.new(batch, batch.bytes, 0, true) if @connection.acknowledges?
 
-        bytes = @outbox.class.frames(batch.bytes)
+        bytes = Outbox.frames(batch.bytes)
         Writing.new(batch, bytes || frames_that_fit(batch.bytes), 0, !bytes.nil?)
       end
 
