@@ -25,7 +25,7 @@ module GyreCheck
   # Routes, sinks and sessions of the log, which refer to each other.
   LOG = %w[test/contracts/log_ingest_test.rb].freeze
   # Minitest's option for tests under valgrind, which lets no other thread run while one waits in io_uring_enter.
-  EPOLL = %w[--exclude /::(?:Select|IoUring)#/].freeze
+  EPOLL = %w[--exclude /::(?:Select|IoUring|Poll)#/].freeze
   # The part of the scheduler's contract in which no time is measured.
   TIMELESS = %w[test/scheduler_test.rb -n /Scheduler(Descriptors|Interrupts)Test::Epoll/].freeze
   # Fair: else a thread may wait for seconds. An error of memory that was never set is asked for in plain C only. No frame of

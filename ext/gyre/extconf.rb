@@ -42,9 +42,11 @@ if !RUBY_PLATFORM.include?("linux") || (ENV["GYRE_KQUEUE"] == "1" && pkg_config(
   $LDFLAGS << " -Wl,-rpath,#{pkg_config("libkqueue", "variable=libdir")}" if RUBY_PLATFORM.include?("linux")
   backends << "kqueue" if have_header("sys/event.h") && have_func("kqueue", "sys/event.h") && have_const("EV_RECEIPT", "sys/event.h")
 end
-use_portable_engine("this system has none of epoll, io_uring and kqueue") if backends.empty?
+backends << "poll" if have_header("poll.h") && have_func("poll", "poll.h")
+use_portable_engine("this system has none of epoll, io_uring, kqueue and poll") if backends.empty?
 
 have_func("epoll_pwait2", "sys/epoll.h")
+have_func("ppoll", "poll.h")
 have_header("sys/eventfd.h") && have_func("eventfd", "sys/eventfd.h")
 have_header("sys/sendfile.h") && have_func("sendfile", "sys/sendfile.h")
 have_header("sys/inotify.h") && have_func("inotify_init1", "sys/inotify.h")

@@ -22,6 +22,12 @@
 #if defined(HAVE_SYS_EVENT_H) && defined(HAVE_KQUEUE) && defined(HAVE_CONST_EV_RECEIPT)
 #define GYRE_HAVE_KQUEUE 1
 #endif
+#if defined(HAVE_POLL_H) && defined(HAVE_POLL)
+#define GYRE_HAVE_POLL 1
+#endif
+#ifdef HAVE_PPOLL /* a timeout in nanoseconds */
+#define GYRE_HAVE_PPOLL 1
+#endif
 #if defined(HAVE_SYS_EVENTFD_H) && defined(HAVE_EVENTFD)
 #define GYRE_HAVE_EVENTFD 1
 #endif

@@ -251,7 +251,10 @@ static bool accept_next(struct gyre_http1_listener *listener) {
   struct sockaddr_storage address;
   int fd = accept_one(listener->fd, &address);
   if (fd < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINVAL) return false; /* EINVAL: it listens no more */
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINVAL) { /* EINVAL: it listens no more */
+      gyre_loop_drained(&acceptor->scheduler->loop, listener->fd, GYRE_READABLE);
+      return false;
+    }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       pause_accepting(acceptor, errno);
       return false;

@@ -64,14 +64,12 @@ static ssize_t receive(struct gyre_http1_connection *connection, char *bytes, si
   do {
     count = gyre_recv(connection->fd, bytes, length, MSG_DONTWAIT);
   } while (count < 0 && errno == EINTR);
-  if (count < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK) connection->readable = false;
-    return -errno;
-  }
+  if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return -errno;
   /* A short read has emptied the socket: what comes next is a new edge; but an end that was reported
    * already is none. */
-  connection->readable = (size_t)count == length || connection->hung_up;
-  return count;
+  connection->readable = count >= 0 && ((size_t)count == length || connection->hung_up);
+  if (!connection->readable) gyre_loop_drained(&connection->acceptor->scheduler->loop, connection->fd, GYRE_READABLE);
+  return count < 0 ? -EAGAIN : count;
 }
 
 ssize_t gyre_http1_connection_fill(struct gyre_http1_connection *connection, size_t wanted) {

@@ -35,8 +35,9 @@
 /* Asked for beside the others: reported again and again as long as it is so, not once for each change. */
 #define GYRE_LEVEL 16u
 
-/* Asked for beside the others: the watcher promises to end the watch before the descriptor is closed. A backend
- * that holds what it watches open needs that to keep a watch standing. */
+/* Asked for beside the others: the watcher promises to end the watch before the descriptor is closed, and reports when it
+ * has read it empty (gyre_loop_drained). A backend that holds what it watches open needs the first to keep a watch
+ * standing; one whose watches end with their report (GYRE_ENDED) is asked again after the second. */
 #define GYRE_STANDING 32u
 
 /* Asked for beside the others: a call on the descriptor answered "would block", so that it can be waited for: a backend that
@@ -94,8 +95,11 @@ struct gyre_operation {
 
 /* A watch stays with the kernel until the descriptor is closed and reports each change once; `watch` again makes
 * it report the present state again. Without this bit only one with GYRE_STANDING does, any other ends with its
- * report, and with GYRE_LEVEL too: then the loop asks again each turn. */
+ * report, and with GYRE_LEVEL too, unless there is the next bit: then the loop asks again each turn. */
 #define GYRE_BACKEND_EDGE 1u
+
+/* A watch with GYRE_LEVEL stays, though others end with their report. */
+#define GYRE_BACKEND_LEVEL 4u
 
 /* It has `submit` and `cancel`. */
 #define GYRE_BACKEND_OPERATIONS 2u
@@ -135,6 +139,7 @@ struct gyre_backend_operations {
 };
 
 /* Those that feature.h names; backends.h has the table. */
-extern const struct gyre_backend_operations gyre_backend_epoll, gyre_backend_io_uring, gyre_backend_kqueue;
+extern const struct gyre_backend_operations gyre_backend_epoll, gyre_backend_io_uring, gyre_backend_kqueue,
+    gyre_backend_poll;
 
 #endif

@@ -24,4 +24,9 @@ const struct gyre_backend_choice gyre_backends[] = {
 #else
     {"kqueue", NULL, "<sys/event.h> was not found"},
 #endif
+#ifdef GYRE_HAVE_POLL
+    {"poll", &gyre_backend_poll, NULL},
+#else
+    {"poll", NULL, "<poll.h> was not found"},
+#endif
     {NULL, NULL, NULL}};

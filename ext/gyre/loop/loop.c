@@ -53,7 +53,7 @@ static void tell_later(struct gyre_loop *loop, struct gyre_descriptor *descripto
 static void tell_all_later(struct gyre_loop *loop) {
   for (int fd = 0; fd < loop->descriptor_capacity; fd++) {
     struct gyre_descriptor *state = &loop->descriptors[fd];
-    state->registered = state->drained = state->ended = 0;
+    state->registered = state->drained = state->ended = state->unread = 0;
     tell_later(loop, state);
   }
 }
@@ -146,10 +146,16 @@ static struct gyre_descriptor *descriptor(struct gyre_loop *loop, int fd) {
   return &descriptors[fd];
 }
 
+/* What a watch is to be told of. */
+static unsigned wanted_by(const struct gyre_descriptor *descriptor, const struct gyre_watch *watch) {
+  return watch->interest & GYRE_STANDING ? watch->interest & ~(unsigned)descriptor->unread : watch->interest;
+}
+
 /* What the watches of a descriptor want, all together. */
 static unsigned wanted(const struct gyre_descriptor *descriptor) {
   unsigned interest = 0;
-  for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) interest |= watch->interest;
+  for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next)
+    interest |= wanted_by(descriptor, watch);
   return interest;
 }
 
@@ -158,6 +164,7 @@ static unsigned wanted(const struct gyre_descriptor *descriptor) {
 static int tell(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
   interest |= wanted(descriptor);
+  if (!(interest & ANYTHING) && descriptor->unread) return 0; /* a standing watch alone, which has to read first */
   if (!((interest | descriptor->registered) & GYRE_LEVEL)) interest |= descriptor->registered & ~GYRE_READ_ENDED;
   if (descriptor->ended & GYRE_READABLE && !(interest & GYRE_READABLE)) interest |= GYRE_READ_ENDED;
   uint32_t previous = descriptor->registered ? descriptor->generation : 0;
@@ -174,8 +181,17 @@ static int tell(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int 
 /* Whether a watch stays with the kernel when it has reported. */
 static bool stays(const struct gyre_loop *loop, const struct gyre_descriptor *descriptor) {
   return loop->backend->capabilities & GYRE_BACKEND_EDGE ||
+         (loop->backend->capabilities & GYRE_BACKEND_LEVEL && descriptor->registered & GYRE_LEVEL) ||
          (descriptor->registered & (GYRE_STANDING | GYRE_LEVEL)) == GYRE_STANDING ||
          descriptor->registered & GYRE_READ_ENDED;
+}
+
+/* What its standing watches are for. */
+static unsigned standing(const struct gyre_descriptor *descriptor) {
+  unsigned interest = 0;
+  for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next)
+    interest |= watch->interest & GYRE_STANDING ? watch->interest : 0;
+  return interest;
 }
 
 int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest) {
@@ -187,6 +203,7 @@ int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, un
   if (!state) return -ENOMEM;
 
   unsigned events = interest & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE);
+  if (interest & GYRE_STANDING) state->unread = 0;
   if ((state->drained & events) == events && !(state->ended & events) && (state->registered & interest) == interest) {
     gyre_list_append(&loop->unverified, &watch->unverified);
   } else {
@@ -235,7 +252,12 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch) {
 }
 
 void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest) {
-  if (fd >= 0 && fd < loop->descriptor_capacity) loop->descriptors[fd].drained |= (uint8_t)interest;
+  if (fd < 0 || fd >= loop->descriptor_capacity) return;
+  struct gyre_descriptor *state = &loop->descriptors[fd];
+  state->drained |= (uint8_t)interest;
+  if (!(state->unread & interest)) return;
+  state->unread &= (uint8_t)(~interest & ANYTHING);
+  tell_later(loop, state);
 }
 
 struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t holder) {
@@ -251,7 +273,7 @@ void gyre_loop_forget(struct gyre_loop *loop, int fd) {
   if (fd < 0 || fd >= loop->descriptor_capacity) return;
   struct gyre_descriptor *state = &loop->descriptors[fd];
   if (state->registered && loop->backend_state) loop->backend->unwatch(loop->backend_state, fd, state->generation);
-  state->registered = state->drained = state->ended = 0;
+  state->registered = state->drained = state->ended = state->unread = 0;
   if (++state->generation == 0) state->generation = 1;
 }
 
@@ -312,7 +334,8 @@ static bool verify(struct gyre_loop *loop) {
   while (!gyre_list_empty(&loop->unverified)) {
     struct gyre_watch *watch = GYRE_CONTAINER(loop->unverified.next, struct gyre_watch, unverified);
     gyre_list_remove(&watch->unverified);
-    if (tell(loop, &loop->descriptors[watch->fd], watch->fd, watch->interest) < 0) {
+    struct gyre_descriptor *state = &loop->descriptors[watch->fd];
+    if (tell(loop, state, watch->fd, wanted_by(state, watch)) < 0) {
       watch->ready(loop, watch, watch->interest & ANYTHING);
       called = true;
     }
@@ -362,6 +385,7 @@ static void deliver(struct gyre_loop *loop) {
     if (ready & GYRE_READ_ENDED) state->ended |= GYRE_READABLE;
     if (ready & GYRE_WRITE_ENDED) state->ended |= GYRE_WRITABLE;
     if (event->ready & GYRE_ENDED || !stays(loop, state)) state->registered = 0;
+    if (event->ready & GYRE_ENDED) state->unread |= (uint8_t)(ready & ANYTHING & standing(state));
     if (!state->first) {
       /* Nothing waits any more: the kernel shall not wake the loop for it again. */
       if (state->registered) gyre_loop_forget(loop, fd);

@@ -37,9 +37,11 @@ struct gyre_descriptor {
   uint32_t generation; /* never 0 once told */
   uint8_t registered;  /* what the kernel was last told to report */
   uint8_t drained;     /* a call answered "would block" or moved less than it could, and nothing was reported since */
-  uint8_t
-      ended;    /* GYRE_READABLE, GYRE_WRITABLE: that side has ended, which is not reported again; calls tell at once */
-  uint8_t kind; /* for the holder's use; 0 at first */
+  /* GYRE_READABLE, GYRE_WRITABLE: that side has ended, which is not reported again; calls tell at once */
+  uint8_t ended : 4;
+  /* Reported to a standing watch whose registration ended with that: asked for again once it is drained. */
+  uint8_t unread : 4;
+  uint8_t kind;     /* for the holder's use; 0 at first */
   uintptr_t holder; /* the last caller, see gyre_loop_held; only ever compared */
 };
 

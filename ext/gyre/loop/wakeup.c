@@ -45,6 +45,11 @@ void gyre_wakeup_close(struct gyre_wakeup *wakeup) {
   wakeup->read_fd = wakeup->write_fd = -1;
 }
 
+void gyre_wakeup_clear(const struct gyre_wakeup *wakeup) {
+  char bytes[512];
+  while (read(wakeup->read_fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes)) continue;
+}
+
 void gyre_wakeup_signal(const struct gyre_wakeup *wakeup) {
   int saved_errno = errno;
   uint64_t one = 1;

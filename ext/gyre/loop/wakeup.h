@@ -13,6 +13,9 @@ struct gyre_wakeup {
 int gyre_wakeup_open(struct gyre_wakeup *wakeup);
 void gyre_wakeup_close(struct gyre_wakeup *wakeup);
 
+/* Takes the signals off, for a backend that is told of the present state and not of each change. */
+void gyre_wakeup_clear(const struct gyre_wakeup *wakeup);
+
 /* Safe from any thread and from a signal handler; leaves errno as it was. */
 void gyre_wakeup_signal(const struct gyre_wakeup *wakeup);
 
