@@ -33,12 +33,12 @@ module Gyre
       endpoint = Endpoint.parse(address)
       transport = Transport.new(Net.open(endpoint, timeout_s), endpoint.to_s)
       begin
-        Net.secure(transport, tls == true ? TLS::Context.client : tls, endpoint.host, timeout_s) if tls
+        transport.start_tls(tls == true ? TLS::Context.client : tls, name: endpoint.host, timeout_s: timeout_s) if tls
         return transport unless block_given?
 
         yield transport
       rescue Exception
-        transport.to_io.close
+        transport.abandon
         raise
       ensure
         transport.close if block_given?
@@ -68,13 +68,6 @@ module Gyre
         socket
       rescue SystemCallError => error
         raise error.class, "connect to #{endpoint}"
-      end
-
-      def secure(transport, context, name, timeout_s)
-        transport.read_timeout_s = timeout_s
-        transport.start_tls(context, name)
-        transport.read_timeout_s = nil
-        transport
       end
     end
   end

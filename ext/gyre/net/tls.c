@@ -6,9 +6,9 @@
 #include "feature.h"
 
 #ifdef GYRE_HAVE_LIBSSL
-#include "net/tls.h"
 #include "loop/backend.h"
 #include "loop/direct_calls.h"
+#include "net/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,9 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
+#include <unistd.h>
 
-#define LENT_BYTES (64 * 1024)
 #define RECORD_BYTES (16 * 1024)
+#define FIRST_RECORD_BYTES 4096
+#define IDLE_NS INT64_C(1000000000)    /* after which the peer's window may be small again */
 #define QUEUED_BYTES_LIMIT (64 * 1024) /* encrypted before they are sent */
 
 struct name {
@@ -45,36 +48,43 @@ struct tls {
   SSL *ssl;
   struct gyre_tls_context *context;
   struct gyre_transport *transport;
-  struct gyre_bytes received; /* ciphertext that did not fit into what the caller wanted */
-  struct gyre_bytes queued;   /* ciphertext to be sent */
-  const char *lent;           /* ciphertext in the thread's buffer, during a call */
+  struct gyre_bytes *received; /* ciphertext that did not fit into what the caller wanted */
+  struct gyre_bytes *queued;   /* ciphertext to be sent */
+  const char *lent;            /* ciphertext in the thread's buffer, during a call */
   size_t lent_length;
-  bool drained, ended; /* the socket has nothing more at the moment; it has ended */
-  int error;           /* -errno of the socket */
-  char text[GYRE_TLS_ERROR_BYTES];
+  int64_t sent_ns;      /* when bytes were last encrypted */
+  uint32_t burst_bytes; /* encrypted since the transport was idle, as far as that matters */
+  int error;            /* -errno of the socket */
+  bool drained, ended;  /* the socket has nothing more at the moment; it has ended */
+  const char *failed;   /* what libssl was doing, and why that failed: constant texts */
+  const char *reason;
 };
 
-static _Thread_local char lent_buffer[LENT_BYTES];
 static BIO_METHOD *bio_method;
 
 /* --- the BIO --- */
 
-static size_t take(struct gyre_bytes *from, char *to, size_t length) {
-  size_t held = from->length - from->offset;
+static size_t take(struct gyre_bytes **from, char *to, size_t length) {
+  size_t held = gyre_bytes_held(*from);
   if (length > held) length = held;
-  memcpy(to, from->bytes + from->offset, length);
+  memcpy(to, (*from)->bytes + (*from)->offset, length);
   gyre_bytes_consume(from, length);
   return length;
 }
 
 static bool receive_ciphertext(struct tls *tls) {
   if (tls->drained || tls->ended || tls->error) return false;
+  char *bytes = gyre_lent_received();
+  if (!bytes) {
+    tls->error = -ENOMEM;
+    return false;
+  }
   ssize_t count;
   do {
-    count = gyre_recv(tls->transport->fd, lent_buffer, sizeof(lent_buffer), MSG_DONTWAIT);
+    count = gyre_recv(tls->transport->fd, bytes, GYRE_LENT_BYTES, MSG_DONTWAIT);
   } while (count < 0 && errno == EINTR);
   if (count > 0) {
-    tls->lent = lent_buffer;
+    tls->lent = bytes;
     tls->lent_length = (size_t)count;
     return true;
   }
@@ -91,7 +101,7 @@ static bool receive_ciphertext(struct tls *tls) {
 static int bio_read(BIO *bio, char *bytes, size_t length, size_t *count) {
   struct tls *tls = BIO_get_data(bio);
   BIO_clear_retry_flags(bio);
-  if (tls->received.length) {
+  if (tls->received) {
     *count = take(&tls->received, bytes, length);
     return 1;
   }
@@ -110,14 +120,11 @@ static int bio_read(BIO *bio, char *bytes, size_t length, size_t *count) {
 static int bio_write(BIO *bio, const char *bytes, size_t length, size_t *count) {
   struct tls *tls = BIO_get_data(bio);
   BIO_clear_retry_flags(bio);
-  char *place = gyre_bytes_reserve(&tls->queued, length);
   *count = 0;
-  if (!place) {
+  if (gyre_bytes_append(&tls->queued, bytes, length) < 0) {
     tls->error = -ENOMEM;
     return 0;
   }
-  memcpy(place, bytes, length);
-  tls->queued.length += length;
   *count = length;
   return 1;
 }
@@ -127,8 +134,8 @@ static long bio_control(BIO *bio, int command, long number, void *pointer) {
   (void)pointer;
   struct tls *tls = BIO_get_data(bio);
   switch (command) {
-  case BIO_CTRL_FLUSH: return 1; /* the queue is sent by who called libssl */
-  case BIO_CTRL_EOF: return tls && tls->ended && !tls->lent_length && !tls->received.length;
+  case BIO_CTRL_FLUSH: return 1; /* the operations send the queue */
+  case BIO_CTRL_EOF: return tls && tls->ended && !tls->lent_length && !tls->received;
   default: return 0;
   }
 }
@@ -148,28 +155,19 @@ static bool make_bio_method(void) {
 
 /* What does not fit into the caller's memory stays here until the next call; the lent buffer serves other transports meanwhile. */
 static void keep_lent(struct tls *tls) {
-  if (tls->lent_length) {
-    char *place = gyre_bytes_reserve(&tls->received, tls->lent_length);
-    if (place) {
-      memcpy(place, tls->lent, tls->lent_length);
-      tls->received.length += tls->lent_length;
-    } else {
-      tls->error = -ENOMEM;
-    }
-  }
+  if (gyre_bytes_append(&tls->received, tls->lent, tls->lent_length) < 0) tls->error = -ENOMEM;
   tls->lent = NULL;
   tls->lent_length = 0;
 }
 
 static int send_queued(struct tls *tls) {
-  struct gyre_transport *transport = tls->transport;
-  while (tls->queued.length > tls->queued.offset) {
+  while (tls->queued) {
     ssize_t count;
     do {
-      count = gyre_send(transport->fd, tls->queued.bytes + tls->queued.offset, tls->queued.length - tls->queued.offset,
+      count = gyre_send(tls->transport->fd, tls->queued->bytes + tls->queued->offset, gyre_bytes_held(tls->queued),
                         MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (count < 0 && errno == EINTR);
-    if (count < 0) return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+    if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? -EAGAIN : -errno;
     gyre_bytes_consume(&tls->queued, (size_t)count);
   }
   return 0;
@@ -179,12 +177,14 @@ static int send_queued(struct tls *tls) {
 
 static void note(struct tls *tls) {
   unsigned long code = ERR_peek_last_error();
-  long verified = tls->ssl ? SSL_get_verify_result(tls->ssl) : X509_V_OK;
+  long verified = SSL_get_verify_result(tls->ssl);
   if (verified != X509_V_OK) {
-    snprintf(tls->text, sizeof(tls->text), "certificate verify failed: %s", X509_verify_cert_error_string(verified));
-  } else if (code) {
-    const char *reason = ERR_reason_error_string(code);
-    snprintf(tls->text, sizeof(tls->text), "%s", reason ? reason : "unknown error");
+    tls->failed = "certificate verify failed: ";
+    tls->reason = X509_verify_cert_error_string(verified);
+  } else {
+    tls->failed = "";
+    tls->reason = code ? ERR_reason_error_string(code) : NULL;
+    if (!tls->reason) tls->reason = "unknown error";
   }
   ERR_clear_error(); /* Ruby's openssl looks at the same queue */
 }
@@ -198,11 +198,13 @@ static int outcome(struct tls *tls, int result, struct gyre_side *side) {
   default: break;
   }
   if (tls->error) return tls->error;
-  bool cut = tls->ended && (ERR_peek_last_error() == 0 || ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING);
+  bool cut = tls->ended && (ERR_peek_last_error() == 0 ||
+                            ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING);
   if (cut) {
-    snprintf(tls->text, sizeof(tls->text), "the peer ended the connection without a close_notify alert");
+    tls->failed = "";
+    tls->reason = "the peer ended the connection without a close_notify alert";
     ERR_clear_error();
-    return -ECONNRESET; /* truncation cannot be told from an end (RFC 8446, section 6.1) */
+    return GYRE_TRUNCATED;
   }
   note(tls);
   return -EPROTO;
@@ -222,17 +224,22 @@ static int tls_handshake(struct gyre_transport *transport) {
   int result = SSL_do_handshake(tls->ssl);
   keep_lent(tls);
   error = result == 1 ? 0 : outcome(tls, result, &transport->read);
-  if (result != 1 && error == 0) error = -ECONNRESET;
+  if (result != 1 && error == 0) error = GYRE_TRUNCATED;
   int sent = send_queued(tls); /* an alert, too */
   if (sent == -EAGAIN && (error == 0 || error == -EAGAIN)) {
-    transport->read.wants = GYRE_WRITABLE;
-    return error == 0 ? 0 : -EAGAIN; /* the last flight leaves with the first bytes */
+    transport->read.wants = GYRE_WRITABLE; /* the peer answers only what it has got */
+    return -EAGAIN;
   }
-  return error == 0 && sent < 0 && sent != -EAGAIN ? sent : error;
+  return error == 0 ? sent : error;
 }
 
 static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t length) {
   struct tls *tls = transport->state;
+  if (tls->queued) send_queued(tls);
+  if (gyre_bytes_held(tls->queued) > QUEUED_BYTES_LIMIT) {
+    transport->read.wants = GYRE_WRITABLE; /* a peer that asks for new keys without end has to read */
+    return -EAGAIN;
+  }
   size_t moved = 0;
   ERR_clear_error();
   tls->drained = false;
@@ -242,9 +249,11 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
     result = SSL_read_ex(tls->ssl, (char *)bytes + moved, length - moved, &count);
     if (result != 1) break;
     moved += count;
-    if (!tls->lent_length && !tls->received.length && !SSL_pending(tls->ssl)) break; /* the rest comes with the next call */
+    if (!tls->lent_length && !tls->received && !SSL_pending(tls->ssl)) break; /* the rest comes with the next call */
   }
-  int error = result == 1 ? 0 : outcome(tls, result, &transport->read);
+  /* An error behind bytes comes with the next call, too: libssl and the socket repeat it. */
+  int error = result == 1 || moved ? 0 : outcome(tls, result, &transport->read);
+  ERR_clear_error();
   keep_lent(tls);
   int sent = send_queued(tls); /* answers to a key update */
   if (moved) return (ssize_t)moved;
@@ -254,7 +263,11 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
 
 static bool tls_pending(const struct gyre_transport *transport) {
   const struct tls *tls = transport->state;
-  return tls->received.length || SSL_has_pending(tls->ssl);
+  return tls->received || SSL_has_pending(tls->ssl);
+}
+
+static size_t tls_held(const struct gyre_transport *transport) {
+  return gyre_bytes_held(((const struct tls *)transport->state)->queued);
 }
 
 static int tls_flush(struct gyre_transport *transport) {
@@ -263,25 +276,98 @@ static int tls_flush(struct gyre_transport *transport) {
   return error;
 }
 
-static ssize_t tls_send(struct gyre_transport *transport, const void *bytes, size_t length) {
+/* The first bytes of a burst go in a small record: a record is of use only when all of it has come, and a large one takes a round
+ * trip more than the peer's first window. Idle time ends a burst. */
+static size_t record_bytes(struct tls *tls) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  int64_t now_ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+  if (now_ns - tls->sent_ns > IDLE_NS) tls->burst_bytes = 0;
+  tls->sent_ns = now_ns;
+  return tls->burst_bytes < FIRST_RECORD_BYTES ? FIRST_RECORD_BYTES - tls->burst_bytes : RECORD_BYTES;
+}
+
+/* Encrypts a record; bytes or -errno. */
+static ssize_t encrypt(struct tls *tls, const void *bytes, size_t length) {
+  size_t count = 0;
+  int result = SSL_write_ex(tls->ssl, bytes, length, &count);
+  if (result != 1) {
+    int error = outcome(tls, result, &tls->transport->write);
+    return error ? error : -EPIPE;
+  }
+  if (tls->burst_bytes < FIRST_RECORD_BYTES) tls->burst_bytes += (uint32_t)count;
+  return (ssize_t)count;
+}
+
+/* Up to `length` of what lies `offset` bytes into the pieces: a part of one, or several together in lent memory. */
+static const char *gather(const struct iovec *pieces, int count, size_t offset, size_t *length) {
+  while (count && offset >= pieces->iov_len) {
+    offset -= pieces->iov_len;
+    pieces++;
+    count--;
+  }
+  if (!count) {
+    *length = 0;
+    return NULL;
+  }
+  const char *first = (const char *)pieces->iov_base + offset;
+  if (pieces->iov_len - offset >= *length || count == 1) {
+    if (pieces->iov_len - offset < *length) *length = pieces->iov_len - offset;
+    return first;
+  }
+  char *bytes = gyre_lent_plain();
+  size_t filled = 0;
+  for (; bytes && count && filled < *length; pieces++, count--, offset = 0) {
+    size_t part = pieces->iov_len - offset;
+    if (part > *length - filled) part = *length - filled;
+    memcpy(bytes + filled, (const char *)pieces->iov_base + offset, part);
+    filled += part;
+  }
+  *length = filled;
+  return bytes;
+}
+
+/* Until all is taken or the socket is full. */
+static ssize_t tls_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
   struct tls *tls = transport->state;
-  int error = tls_flush(transport); /* nothing is encrypted while bytes are kept */
-  if (error < 0) return error;
   size_t moved = 0;
   ERR_clear_error();
-  while (moved < length && tls->queued.length - tls->queued.offset < QUEUED_BYTES_LIMIT) {
-    size_t part = length - moved < RECORD_BYTES ? length - moved : RECORD_BYTES, count = 0;
-    int result = SSL_write_ex(tls->ssl, (const char *)bytes + moved, part, &count);
-    if (result != 1) {
-      error = outcome(tls, result, &transport->write);
-      if (error == 0) error = -EPIPE;
-      break;
+  for (;;) {
+    if (moved == 0 || gyre_bytes_held(tls->queued) >= QUEUED_BYTES_LIMIT) {
+      int error = tls_flush(transport); /* nothing is encrypted while bytes are kept */
+      if (error < 0) return error == -EAGAIN && moved ? (ssize_t)moved : error;
     }
-    moved += count;
+    size_t length = record_bytes(tls);
+    const char *bytes = gather(pieces, count, moved, &length);
+    if (length == 0) break;
+    ssize_t taken = bytes ? encrypt(tls, bytes, length) : -ENOMEM;
+    if (taken < 0) return taken;
+    moved += (size_t)taken;
+  }
+  int error = tls_flush(transport);
+  return error < 0 && error != -EAGAIN ? error : (ssize_t)moved;
+}
+
+static ssize_t tls_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
+  struct tls *tls = transport->state;
+  int error = tls_flush(transport);
+  char *bytes = gyre_lent_plain();
+  if (error < 0 || !bytes) return error < 0 ? error : -ENOMEM;
+  size_t moved = 0;
+  ERR_clear_error();
+  while (moved < length && gyre_bytes_held(tls->queued) < QUEUED_BYTES_LIMIT) {
+    size_t most = record_bytes(tls);
+    ssize_t count = pread(file, bytes, length - moved < most ? length - moved : most, (off_t)(offset + (int64_t)moved));
+    if (count < 0) error = -errno;
+    if (count <= 0) break;
+    count = encrypt(tls, bytes, (size_t)count);
+    if (count < 0) error = (int)count;
+    if (count <= 0) break;
+    moved += (size_t)count;
   }
   int sent = send_queued(tls);
-  if (moved) return sent < 0 && sent != -EAGAIN ? sent : (ssize_t)moved;
-  return error;
+  if (sent < 0 && sent != -EAGAIN) return sent;
+  return moved ? (ssize_t)moved : error;
 }
 
 static int tls_end(struct gyre_transport *transport) {
@@ -305,9 +391,11 @@ static void tls_release(struct gyre_transport *transport) {
 const struct gyre_transport_operations gyre_transport_tls = {
     .handshake = tls_handshake,
     .receive = tls_receive,
-    .send = tls_send,
+    .sendv = tls_sendv,
+    .sendfile = tls_sendfile,
     .flush = tls_flush,
     .end = tls_end,
+    .held = tls_held,
     .pending = tls_pending,
     .release = tls_release,
 };
@@ -370,8 +458,8 @@ static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_settings *settin
 }
 
 /* The first of the server's protocols that the client knows, too. */
-static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_length, const unsigned char *offered,
-                           unsigned offered_length, void *argument) {
+static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_length,
+                           const unsigned char *offered, unsigned offered_length, void *argument) {
   struct gyre_tls_context *context = argument;
   (void)ssl;
   unsigned char *found;
@@ -403,7 +491,8 @@ static int choose_identity(SSL *ssl, int *alert, void *argument) {
 struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_settings *settings, char *error) {
   struct gyre_tls_context *context = calloc(1, sizeof(*context) + settings->alpn_length);
   SSL_CTX *ssl = NULL;
-  if (!context || !make_bio_method() || !(ssl = SSL_CTX_new(settings->server ? TLS_server_method() : TLS_client_method()))) {
+  if (!context || !make_bio_method() ||
+      !(ssl = SSL_CTX_new(settings->server ? TLS_server_method() : TLS_client_method()))) {
     snprintf(error, GYRE_TLS_ERROR_BYTES, "no memory");
     goto fail;
   }
@@ -504,7 +593,7 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   transport->handshaken = false;
   /* What came before TLS began (STARTTLS, a proxy's header) and was not taken is the handshake's beginning. */
   tls->received = transport->input;
-  transport->input = (struct gyre_bytes){0};
+  transport->input = NULL;
   return 0;
 
 fail:
@@ -514,9 +603,10 @@ fail:
   return -ENOMEM;
 }
 
-const char *gyre_tls_error(const struct gyre_transport *transport) {
+const char *gyre_tls_error(const struct gyre_transport *transport, const char **failed) {
   const struct tls *tls = transport->state;
-  return tls->text[0] ? tls->text : NULL;
+  *failed = tls->failed;
+  return tls->reason;
 }
 
 const char *gyre_tls_version(const struct gyre_transport *transport) {
@@ -542,6 +632,20 @@ int gyre_tls_peer_certificate(const struct gyre_transport *transport, unsigned c
   *der = NULL;
   int length = certificate ? i2d_X509(certificate, der) : 0;
   X509_free(certificate);
+  return length > 0 ? length : 0;
+}
+
+int gyre_tls_peer_subject(const struct gyre_transport *transport, char *text, size_t size) {
+  X509 *certificate = SSL_get1_peer_certificate(((struct tls *)transport->state)->ssl);
+  BIO *bio = certificate ? BIO_new(BIO_s_mem()) : NULL;
+  int length = 0;
+  /* RFC 2253 in UTF-8, as OpenSSL::X509::Name#to_utf8 */
+  if (bio &&
+      X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB) >= 0)
+    length = BIO_read(bio, text, (int)size);
+  BIO_free(bio);
+  X509_free(certificate);
+  ERR_clear_error();
   return length > 0 ? length : 0;
 }
 

@@ -13,8 +13,8 @@ enum gyre_tls_verify { GYRE_TLS_VERIFY_NONE, GYRE_TLS_VERIFY_OPTIONAL, GYRE_TLS_
 /* What a context is made of. Texts are PEM unless said otherwise; NULL: not given. Each is used during the call only. */
 struct gyre_tls_settings {
   bool server;
-  const char *certificate; /* and behind it those between it and the root */
-  const char *key;         /* without a passphrase */
+  const char *certificate;         /* and behind it those between it and the root */
+  const char *key;                 /* without a passphrase */
   const char *ca_file, *ca_folder; /* paths; both NULL: a client takes the system's */
   enum gyre_tls_verify verify;
   const unsigned char *alpn; /* protocols as on the wire (RFC 7301): a byte of length before each */
@@ -33,8 +33,8 @@ int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *name
  * address), and checked where the context verifies. 0 or -errno. */
 int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name);
 
-/* Of a transport over TLS, after -EPROTO, ECONNRESET and the like: what libssl says, constant or owned by the transport; or NULL. */
-const char *gyre_tls_error(const struct gyre_transport *transport);
+/* Of a transport over TLS, after -EPROTO or GYRE_TRUNCATED: why, and what failed; both are constant texts. NULL: nothing is known. */
+const char *gyre_tls_error(const struct gyre_transport *transport, const char **failed);
 const char *gyre_tls_version(const struct gyre_transport *transport);
 const char *gyre_tls_cipher(const struct gyre_transport *transport);
 /* The protocol that was agreed on; its length, 0 if none was. */
@@ -43,6 +43,8 @@ bool gyre_tls_resumed(const struct gyre_transport *transport);
 /* The peer's certificate as DER, for gyre_tls_free; the length, 0 without one. */
 int gyre_tls_peer_certificate(const struct gyre_transport *transport, unsigned char **der);
 void gyre_tls_free(unsigned char *der);
+/* The name in the peer's certificate, as RFC 2253 in UTF-8, not terminated; its length, 0 without one. */
+int gyre_tls_peer_subject(const struct gyre_transport *transport, char *text, size_t size);
 
 extern const struct gyre_transport_operations gyre_transport_tls;
 

@@ -1,8 +1,8 @@
 /*
  * Gyre::TLS::Context: what a transport needs to speak TLS, made once and used by many.
  */
-#include "net/tls.h"
 #include "net/net.h"
+#include "net/tls.h"
 
 #ifdef GYRE_HAVE_LIBSSL
 
@@ -30,7 +30,8 @@ struct gyre_tls_context *gyre_tls_context_get(VALUE self) {
 static const char *text(VALUE string) { return NIL_P(string) ? NULL : StringValueCStr(string); }
 
 /* @api private */
-static VALUE context_build(VALUE self, VALUE server, VALUE certificate, VALUE key, VALUE authorities, VALUE verify, VALUE alpn) {
+static VALUE context_build(VALUE self, VALUE server, VALUE certificate, VALUE key, VALUE authorities, VALUE verify,
+                           VALUE alpn) {
   char error[GYRE_TLS_ERROR_BYTES];
   VALUE file = rb_ary_entry(authorities, 0), folder = rb_ary_entry(authorities, 1);
   StringValue(alpn);
@@ -53,7 +54,8 @@ static VALUE context_build(VALUE self, VALUE server, VALUE certificate, VALUE ke
 
 /* @api private */
 static VALUE context_add_name(VALUE self, VALUE name, VALUE identity) {
-  if (gyre_tls_context_add_name(gyre_tls_context_get(self), StringValueCStr(name), gyre_tls_context_get(identity)) < 0) rb_memerror();
+  if (gyre_tls_context_add_name(gyre_tls_context_get(self), StringValueCStr(name), gyre_tls_context_get(identity)) < 0)
+    rb_memerror();
   return self;
 }
 

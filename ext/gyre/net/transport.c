@@ -8,44 +8,85 @@
 #include "net/transport.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef GYRE_HAVE_SENDFILE
+#include <sys/sendfile.h>
+#endif
 
-#define FIRST_BYTES 4096
+#define FIRST_BYTES 256
+#define PIECES 64
+#define FILE_BYTES (16 * 1024)
 
 /* --- bytes --- */
 
-char *gyre_bytes_reserve(struct gyre_bytes *bytes, size_t room) {
-  size_t held = bytes->length - bytes->offset;
-  if (room > SIZE_MAX / 4 - held) return NULL;
-  if (bytes->length + room <= bytes->capacity) return bytes->bytes + bytes->length;
-  /* Moved to the front only when at least half is free there, so that many small takings do not move the same bytes often. */
-  if (held + room > bytes->capacity || bytes->offset < bytes->capacity / 2) {
-    size_t capacity = bytes->capacity ? bytes->capacity : FIRST_BYTES;
-    while (capacity < held + room) capacity *= 2;
-    char *larger = malloc(capacity);
-    if (!larger) return NULL;
-    if (held) memcpy(larger, bytes->bytes + bytes->offset, held);
-    free(bytes->bytes);
-    bytes->bytes = larger;
-    bytes->capacity = capacity;
-  } else {
+char *gyre_bytes_reserve(struct gyre_bytes **place, size_t room) {
+  struct gyre_bytes *bytes = *place;
+  size_t held = gyre_bytes_held(bytes);
+  if (room > GYRE_BYTES_LIMIT - held) return NULL;
+  if (bytes && bytes->length + room <= bytes->capacity) return bytes->bytes + bytes->length;
+  /* Moved to the front only when half is free there, so that many small takings do not move the same bytes often. */
+  if (bytes && held + room <= bytes->capacity && bytes->offset >= bytes->capacity / 2) {
     memmove(bytes->bytes, bytes->bytes + bytes->offset, held);
+  } else {
+    size_t capacity = bytes ? bytes->capacity : FIRST_BYTES;
+    while (capacity < held + room) capacity *= 2;
+    struct gyre_bytes *larger = malloc(sizeof(*larger) + capacity);
+    if (!larger) return NULL;
+    if (held) memcpy(larger->bytes, bytes->bytes + bytes->offset, held);
+    larger->capacity = (uint32_t)capacity;
+    free(bytes);
+    bytes = *place = larger;
   }
   bytes->offset = 0;
-  bytes->length = held;
+  bytes->length = (uint32_t)held;
   return bytes->bytes + held;
 }
 
-void gyre_bytes_consume(struct gyre_bytes *bytes, size_t length) {
-  bytes->offset += length;
-  if (bytes->offset == bytes->length) gyre_bytes_free(bytes);
+int gyre_bytes_append(struct gyre_bytes **bytes, const void *more, size_t length) {
+  if (length == 0) return 0;
+  char *place = gyre_bytes_reserve(bytes, length);
+  if (!place) return -ENOMEM;
+  memcpy(place, more, length);
+  (*bytes)->length += (uint32_t)length;
+  return 0;
 }
 
-void gyre_bytes_free(struct gyre_bytes *bytes) {
-  free(bytes->bytes);
-  *bytes = (struct gyre_bytes){0};
+void gyre_bytes_consume(struct gyre_bytes **bytes, size_t length) {
+  if (length == 0) return;
+  (*bytes)->offset += (uint32_t)length;
+  if ((*bytes)->offset == (*bytes)->length) gyre_bytes_free(bytes);
 }
+
+void gyre_bytes_free(struct gyre_bytes **bytes) {
+  free(*bytes);
+  *bytes = NULL;
+}
+
+/* --- lent memory --- */
+
+static pthread_key_t lent_key;
+static pthread_once_t lent_once = PTHREAD_ONCE_INIT;
+
+static void make_lent_key(void) { pthread_key_create(&lent_key, free); }
+
+static char *lent(size_t offset) {
+  pthread_once(&lent_once, make_lent_key);
+  char *bytes = pthread_getspecific(lent_key);
+  if (!bytes) {
+    bytes = malloc(2 * GYRE_LENT_BYTES);
+    if (!bytes) return NULL;
+    if (pthread_setspecific(lent_key, bytes)) {
+      free(bytes);
+      return NULL;
+    }
+  }
+  return bytes + offset;
+}
+
+char *gyre_lent_received(void) { return lent(0); }
+char *gyre_lent_plain(void) { return lent(GYRE_LENT_BYTES); }
 
 /* --- life --- */
 
@@ -63,7 +104,8 @@ void gyre_transport_free(struct gyre_transport *transport) {
 static int fail(struct gyre_side *side, int error) {
   if (error == -EAGAIN) return error;
   side->state = GYRE_SIDE_FAILED;
-  return side->error = error;
+  side->error = (int16_t)error;
+  return error;
 }
 
 int gyre_transport_handshake(struct gyre_transport *transport) {
@@ -78,53 +120,93 @@ int gyre_transport_handshake(struct gyre_transport *transport) {
 
 /* --- reading --- */
 
-ssize_t gyre_transport_fill(struct gyre_transport *transport, size_t room) {
+ssize_t gyre_transport_receive(struct gyre_transport *transport, void *bytes, size_t length) {
   if (transport->read.state == GYRE_SIDE_ENDED) return 0;
   if (transport->read.state == GYRE_SIDE_FAILED) return transport->read.error;
-  char *place = gyre_bytes_reserve(&transport->input, room);
-  if (!place) return -ENOMEM;
-  ssize_t count = transport->operations->receive(transport, place, room);
-  if (count > 0) {
-    transport->input.length += (size_t)count;
-    transport->received_bytes += (uint64_t)count;
-    return count;
+  if (!transport->handshaken) {
+    int error = gyre_transport_handshake(transport);
+    if (error < 0) return error;
   }
-  if (gyre_transport_available(transport) == 0) gyre_bytes_free(&transport->input);
+  ssize_t count = transport->operations->receive(transport, bytes, length);
   if (count < 0) return fail(&transport->read, (int)count);
-  transport->read.state = GYRE_SIDE_ENDED;
-  return 0;
+  if (count == 0) transport->read.state = GYRE_SIDE_ENDED;
+  transport->received_bytes += (uint64_t)count;
+  return count;
+}
+
+ssize_t gyre_transport_fill(struct gyre_transport *transport) {
+  char *bytes = gyre_lent_plain();
+  if (!bytes) return -ENOMEM;
+  ssize_t count = gyre_transport_receive(transport, bytes, GYRE_LENT_BYTES);
+  if (count <= 0) return count;
+  int error = gyre_transport_keep(transport, bytes, (size_t)count);
+  return error < 0 ? fail(&transport->read, error) : count;
+}
+
+int gyre_transport_keep(struct gyre_transport *transport, const void *bytes, size_t length) {
+  return gyre_bytes_append(&transport->input, bytes, length);
 }
 
 void gyre_transport_consume(struct gyre_transport *transport, size_t length) {
   gyre_bytes_consume(&transport->input, length);
 }
 
+bool gyre_transport_pending(const struct gyre_transport *transport) {
+  return transport->input || (transport->operations->pending && transport->operations->pending(transport));
+}
+
 /* --- writing --- */
+
+/* 0 when bytes may go straight to the operations: the handshake is over, and nothing waits before them. */
+static int clear_way(struct gyre_transport *transport) {
+  if (transport->write.state == GYRE_SIDE_FAILED) return transport->write.error;
+  if (transport->write.state != GYRE_SIDE_OPEN) return -EPIPE;
+  return transport->handshaken && gyre_transport_unsent(transport) == 0 ? 0 : gyre_transport_flush(transport);
+}
+
+/* What the operations answered to a sending. */
+static ssize_t sent(struct gyre_transport *transport, ssize_t count) {
+  if (count < 0) return fail(&transport->write, (int)count);
+  transport->sent_bytes += (uint64_t)count;
+  return count;
+}
 
 int gyre_transport_write(struct gyre_transport *transport, const void *bytes, size_t length) {
   if (transport->write.state == GYRE_SIDE_FAILED) return transport->write.error;
   if (transport->write.state != GYRE_SIDE_OPEN) return -EPIPE;
-  if (length == 0) return 0;
-  char *place = gyre_bytes_reserve(&transport->output, length);
-  if (!place) return -ENOMEM;
-  memcpy(place, bytes, length);
-  transport->output.length += length;
-  return 0;
+  if (length > GYRE_BYTES_LIMIT - gyre_bytes_held(transport->output)) return -ENOBUFS;
+  return gyre_bytes_append(&transport->output, bytes, length);
+}
+
+ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
+  int error = clear_way(transport);
+  if (error < 0) return error;
+  return sent(transport, transport->operations->sendv(transport, pieces, count));
+}
+
+ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
+  int error = clear_way(transport);
+  if (error < 0) return error;
+  return sent(transport, transport->operations->sendfile(transport, file, offset, length));
 }
 
 int gyre_transport_flush(struct gyre_transport *transport) {
   if (transport->write.state == GYRE_SIDE_FAILED) return transport->write.error;
-  struct gyre_bytes *output = &transport->output;
-  while (output->length > output->offset) {
-    ssize_t count = transport->operations->send(transport, output->bytes + output->offset, output->length - output->offset);
-    if (count < 0) {
-      if (count != -EAGAIN) gyre_bytes_free(output);
-      return fail(&transport->write, (int)count);
-    }
-    transport->sent_bytes += (uint64_t)count;
-    gyre_bytes_consume(output, (size_t)count);
+  int error = gyre_transport_handshake(transport);
+  if (error < 0) {
+    transport->write.wants = transport->read.wants;
+    return error;
   }
-  int error = transport->operations->flush ? transport->operations->flush(transport) : 0;
+  while (transport->output) {
+    struct iovec rest = {transport->output->bytes + transport->output->offset, gyre_bytes_held(transport->output)};
+    ssize_t count = sent(transport, transport->operations->sendv(transport, &rest, 1));
+    if (count < 0) {
+      if (count != -EAGAIN) gyre_bytes_free(&transport->output);
+      return (int)count;
+    }
+    gyre_bytes_consume(&transport->output, (size_t)count);
+  }
+  error = transport->operations->flush ? transport->operations->flush(transport) : 0;
   if (error < 0) return fail(&transport->write, error);
   if (transport->write.state != GYRE_SIDE_ENDING) return 0;
   error = transport->operations->end(transport);
@@ -135,40 +217,59 @@ int gyre_transport_flush(struct gyre_transport *transport) {
 
 int gyre_transport_end(struct gyre_transport *transport) {
   if (transport->write.state == GYRE_SIDE_ENDED) return 0;
-  if (transport->write.state == GYRE_SIDE_OPEN) transport->write.state = GYRE_SIDE_ENDING;
+  bool begun = transport->handshaken || transport->output; /* else there is nothing that has to be ended in order */
+  if (transport->write.state == GYRE_SIDE_OPEN) transport->write.state = begun ? GYRE_SIDE_ENDING : GYRE_SIDE_ENDED;
+  if (!begun) return 0;
   return gyre_transport_flush(transport);
 }
 
 /* --- plain sockets --- */
+
+static ssize_t result(struct gyre_side *side, unsigned wants, ssize_t count) {
+  if (count >= 0) return count;
+  side->wants = (uint8_t)wants;
+  return errno == EAGAIN || errno == EWOULDBLOCK ? -EAGAIN : -errno;
+}
 
 static ssize_t plain_receive(struct gyre_transport *transport, void *bytes, size_t length) {
   ssize_t count;
   do {
     count = gyre_recv(transport->fd, bytes, length, MSG_DONTWAIT);
   } while (count < 0 && errno == EINTR);
-  if (count >= 0) return count;
-  transport->read.wants = GYRE_READABLE;
-  return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+  return result(&transport->read, GYRE_READABLE, count);
 }
 
-static ssize_t plain_send(struct gyre_transport *transport, const void *bytes, size_t length) {
-  ssize_t count;
+static ssize_t plain_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count) {
+  struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)(count < PIECES ? count : PIECES)};
+  ssize_t sent;
   do {
-    count = gyre_send(transport->fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL);
-  } while (count < 0 && errno == EINTR);
-  if (count >= 0) return count;
-  transport->write.wants = GYRE_WRITABLE;
-  return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+    sent = count == 1 ? gyre_send(transport->fd, pieces->iov_base, pieces->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                      : sendmsg(transport->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return result(&transport->write, GYRE_WRITABLE, sent);
+}
+
+/* What sendfile cannot take is read and sent in pieces. It needs a socket that does not block, and raises SIGPIPE, which Ruby
+ * ignores. */
+static ssize_t plain_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
+#ifdef GYRE_HAVE_SENDFILE
+  off_t from = (off_t)offset;
+  ssize_t sent;
+  do {
+    sent = sendfile(transport->fd, file, &from, length);
+  } while (sent < 0 && errno == EINTR);
+  if (sent >= 0 || (errno != EINVAL && errno != ENOSYS)) return result(&transport->write, GYRE_WRITABLE, sent);
+#endif
+  char *bytes = gyre_lent_plain();
+  if (!bytes) return -ENOMEM;
+  ssize_t count = pread(file, bytes, length < FILE_BYTES ? length : FILE_BYTES, (off_t)offset);
+  if (count <= 0) return count < 0 ? -errno : 0;
+  return plain_sendv(transport, &(struct iovec){bytes, (size_t)count}, 1);
 }
 
 static int plain_end(struct gyre_transport *transport) {
   return shutdown(transport->fd, SHUT_WR) < 0 && errno != ENOTCONN ? -errno : 0;
 }
 
-static bool plain_pending(const struct gyre_transport *transport) {
-  (void)transport;
-  return false;
-}
-
 const struct gyre_transport_operations gyre_transport_plain = {
-    .receive = plain_receive, .send = plain_send, .end = plain_end, .pending = plain_pending};
+    .receive = plain_receive, .sendv = plain_sendv, .sendfile = plain_sendfile, .end = plain_end};

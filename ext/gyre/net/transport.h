@@ -1,7 +1,7 @@
 /*
  * A transport: a connected stream socket with its buffers, plain or TLS. Protocols and Gyre::Transport stand on it; nothing
- * above net/ calls recv or send. It is a state machine: each call moves what it can and never waits, and says what to wait
- * for. No ruby.h.
+ * above net/ calls recv, send or sendfile. It is a state machine: each call moves what it can, never waits, and leaves in
+ * `wants` what to wait for. No ruby.h.
  *
  * The two sides end apart: a peer that sends no more may still read.
  *
@@ -15,42 +15,55 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 struct gyre_transport;
 
-/* Bytes from `offset` on. Allocated with the first byte, freed with the last one. */
+/* Bytes from `offset` up to `length`. Allocated with the first byte, freed with the last one; NULL while there are none. */
 struct gyre_bytes {
-  char *bytes;
-  size_t offset, length, capacity; /* length counts from `bytes` on */
+  uint32_t offset, length, capacity;
+  char bytes[];
 };
+
+#define GYRE_BYTES_LIMIT (UINT32_C(1) << 31)
 
 enum gyre_side_state { GYRE_SIDE_OPEN, GYRE_SIDE_ENDING, GYRE_SIDE_ENDED, GYRE_SIDE_FAILED };
 
 struct gyre_side {
-  uint8_t state;
-  uint8_t wants; /* after -EAGAIN: GYRE_READABLE or GYRE_WRITABLE of the descriptor; with TLS not always the side's own */
-  int error;     /* -errno, when it has failed */
+  uint8_t state; /* enum gyre_side_state */
+  uint8_t
+      wants; /* after -EAGAIN: GYRE_READABLE or GYRE_WRITABLE of the descriptor; with TLS not always the side's own */
+  int16_t error; /* -errno, when it has failed */
 };
 
-/* Calls return -errno; -EAGAIN with side->wants set. */
+/* TLS ended without close_notify: the peer may have been cut off (RFC 8446, section 6.1). */
+#define GYRE_TRUNCATED (-EBADMSG)
+
+/* Calls return -errno; -EAGAIN with the side's `wants` set. */
 struct gyre_transport_operations {
   int (*handshake)(struct gyre_transport *transport); /* 0 when it is over; NULL: there is none */
   ssize_t (*receive)(struct gyre_transport *transport, void *bytes, size_t length); /* 0: the end */
-  ssize_t (*send)(struct gyre_transport *transport, const void *bytes, size_t length);
+  /* Sends the pieces as one, as far as that goes. */
+  ssize_t (*sendv)(struct gyre_transport *transport, const struct iovec *pieces, int count);
+  /* Sends bytes of a file; 0: it has none there. */
+  ssize_t (*sendfile)(struct gyre_transport *transport, int file, int64_t offset, size_t length);
   int (*flush)(struct gyre_transport *transport); /* sends what the layer itself holds; NULL: it holds nothing */
   int (*end)(struct gyre_transport *transport);   /* tells the peer that no more will come */
-  bool (*pending)(const struct gyre_transport *transport); /* bytes lie here of which the kernel will not tell */
-  void (*release)(struct gyre_transport *transport);       /* frees transport->state */
+  size_t (*held)(const struct gyre_transport *transport); /* bytes that `flush` would send; NULL: none */
+  bool (*pending)(
+      const struct gyre_transport *transport);       /* bytes that the kernel does not report lie here; NULL: none */
+  void (*release)(struct gyre_transport *transport); /* frees transport->state; NULL: there is none */
 };
 
+/* 64 bytes: an idle connection of a protocol embeds one, and has nothing else of it. */
 struct gyre_transport {
   const struct gyre_transport_operations *operations;
-  void *state; /* of the operations */
-  int fd;      /* -1 once closed */
-  bool handshaken;
-  struct gyre_side read, write;
-  struct gyre_bytes input, output;
+  void *state;                         /* of the operations */
+  struct gyre_bytes *input, *output;   /* received and not consumed; queued and not sent */
   uint64_t received_bytes, sent_bytes; /* of the protocol above, not of TLS records */
+  int fd;                              /* -1 once closed */
+  struct gyre_side read, write;
+  bool handshaken : 1;
 };
 
 extern const struct gyre_transport_operations gyre_transport_plain;
@@ -58,34 +71,58 @@ extern const struct gyre_transport_operations gyre_transport_plain;
 void gyre_transport_init(struct gyre_transport *transport, int fd, const struct gyre_transport_operations *operations);
 void gyre_transport_free(struct gyre_transport *transport); /* not the descriptor */
 
-/* 0, -EAGAIN (see read.wants), or -errno: then both sides have failed. */
+/* 0, -EAGAIN (see read.wants), or -errno: then both sides have failed. The other calls make the handshake where it is due. */
 int gyre_transport_handshake(struct gyre_transport *transport);
 
-/* Receives once, behind what the input holds. Bytes, 0 at the end, -EAGAIN or -errno. */
-ssize_t gyre_transport_fill(struct gyre_transport *transport, size_t room);
+/* Receives once into the caller's memory; what the input holds comes before. Bytes, 0 at the end, -EAGAIN or -errno. */
+ssize_t gyre_transport_receive(struct gyre_transport *transport, void *bytes, size_t length);
+/* Receives once into lent memory and appends that to the input. As gyre_transport_receive. */
+ssize_t gyre_transport_fill(struct gyre_transport *transport);
+/* Keeps bytes that were received and not used, behind the input. 0 or -ENOMEM. */
+int gyre_transport_keep(struct gyre_transport *transport, const void *bytes, size_t length);
 /* Takes bytes off the input's beginning. */
 void gyre_transport_consume(struct gyre_transport *transport, size_t length);
+/* Whether bytes lie here that the kernel does not report. */
+bool gyre_transport_pending(const struct gyre_transport *transport);
 
+static inline uint32_t gyre_bytes_held(const struct gyre_bytes *bytes) {
+  return bytes ? bytes->length - bytes->offset : 0;
+}
 static inline const char *gyre_transport_input(const struct gyre_transport *transport) {
-  return transport->input.bytes + transport->input.offset;
+  return transport->input ? transport->input->bytes + transport->input->offset : NULL;
 }
-static inline size_t gyre_transport_available(const struct gyre_transport *transport) {
-  return transport->input.length - transport->input.offset;
+static inline uint32_t gyre_transport_available(const struct gyre_transport *transport) {
+  return gyre_bytes_held(transport->input);
 }
+/* What is queued, and what TLS has encrypted and not sent. */
 static inline size_t gyre_transport_unsent(const struct gyre_transport *transport) {
-  return transport->output.length - transport->output.offset;
+  size_t held = transport->operations->held ? transport->operations->held(transport) : 0;
+  return held + gyre_bytes_held(transport->output);
 }
 
-/* Queues a copy. 0 or -errno: -EPIPE after the end, -ENOMEM, or what the write side has failed with. */
+/* Queues a copy. 0 or -errno: -EPIPE after the end, -ENOMEM, -ENOBUFS past GYRE_BYTES_LIMIT, or what the write side failed with. */
 int gyre_transport_write(struct gyre_transport *transport, const void *bytes, size_t length);
+/* Sends the pieces behind what is queued, without a copy: how many of their bytes were taken (fewer: the socket is full), -EAGAIN
+ * or -errno. With TLS, what
+ * was taken may be held here still: gyre_transport_unsent counts it, and gyre_transport_flush sends it. */
+ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count);
+/* The same for bytes of a file, of which fewer may be taken at any time; 0: the file ends before `offset`. */
+ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length);
 /* Sends what is queued, and the end behind it if that was asked for. 0: nothing is left; -EAGAIN (see write.wants), -errno. */
 int gyre_transport_flush(struct gyre_transport *transport);
 /* No more will be written: the peer learns it behind what is queued. As gyre_transport_flush. */
 int gyre_transport_end(struct gyre_transport *transport);
 
 /* Of struct gyre_bytes. */
-char *gyre_bytes_reserve(struct gyre_bytes *bytes, size_t room); /* where `room` more bytes may be put; NULL without memory */
-void gyre_bytes_consume(struct gyre_bytes *bytes, size_t length);
-void gyre_bytes_free(struct gyre_bytes *bytes);
+char *gyre_bytes_reserve(struct gyre_bytes **bytes,
+                         size_t room); /* where `room` more may be put; NULL: no memory, too many */
+int gyre_bytes_append(struct gyre_bytes **bytes, const void *more, size_t length); /* 0 or -ENOMEM */
+void gyre_bytes_consume(struct gyre_bytes **bytes, size_t length);
+void gyre_bytes_free(struct gyre_bytes **bytes);
+
+/* Memory of the present thread, valid until the next call into net/ that may use the same half. NULL without memory. */
+#define GYRE_LENT_BYTES (64 * 1024)
+char *gyre_lent_received(void); /* what the socket gave */
+char *gyre_lent_plain(void);    /* what a protocol gets or gives */
 
 #endif

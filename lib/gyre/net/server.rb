@@ -61,7 +61,7 @@ module Gyre
       def serve(socket, address)
         transport = Transport.new(socket, address.ip? ? address.inspect_sockaddr : "unix client")
         socket.setsockopt(:TCP, :NODELAY, true) if address.ip?
-        Net.secure(transport, @context, nil, @handshake_timeout_s) if @context
+        transport.start_tls(@context, timeout_s: @handshake_timeout_s) if @context
         yield transport
       ensure
         transport ? transport.close : socket.close

@@ -7,6 +7,10 @@ module Gyre
     # The peer broke TLS, or its certificate is not good.
     class Error < Gyre::Error; end
 
+    # The peer's stream ended without TLS's end: it may have been cut (RFC 8446, section 6.1). A protocol whose messages have their
+    # length may take it for an end.
+    class Truncated < Error; end
+
     # TLS 1.2 and 1.3 for one side of connections. Immutable; may be shared by threads.
     class Context
       VERIFY = { false => 0, :optional => 1, true => 2 }.freeze

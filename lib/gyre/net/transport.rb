@@ -8,6 +8,8 @@ module Gyre
   class Transport
     # Bytes of a line, or of what {#read_until} looks through.
     LINE_BYTES_LIMIT = 1024 * 1024
+    # How long {#close} waits at most for a peer that takes nothing.
+    CLOSE_TIMEOUT_S = 5
 
     # Reads so many bytes.
     #
@@ -61,18 +63,44 @@ module Gyre
       self
     end
 
-    # Tells the peer that the stream is over, and closes the socket. May be called again.
+    # Puts TLS under the stream, and makes the handshake. For a server, or after STARTTLS: {Gyre.connect} and {Gyre.listen} do it by
+    # themselves.
+    #
+    # @param context [TLS::Context]
+    # @param name [String, nil] the server's, for a client: sent (RFC 6066) and looked for in its certificate
+    # @param timeout_s [Numeric, nil] for the whole handshake
+    # @return [self]
+    # @raise [TLS::Error, TimeoutError, SystemCallError]
+    def start_tls(context, name: nil, timeout_s: nil)
+      start(context, name)
+      handshake(timeout_s)
+    end
+
+    # As {#start_tls}, without waiting: {#handshake_available} and the calls that read and write make the handshake.
+    #
+    # @param context [TLS::Context]
+    # @param name [String, nil]
+    # @return [self]
+    def begin_tls(context, name: nil)
+      start(context, name)
+    end
+
+    # Sends what is queued, tells the peer that the stream is over, and closes the socket. A peer that takes nothing is waited for
+    # as long as write_timeout_s says, at most {CLOSE_TIMEOUT_S}; not at all when a write was interrupted before. May be called
+    # again.
     #
     # @return [nil]
     def close
-      return if to_io.closed?
+      return if closed?
 
       begin
-        close_write
+        self.write_timeout_s = [write_timeout_s, CLOSE_TIMEOUT_S].compact.min
+        stuck? ? finish_available : close_write
       rescue SystemCallError, IOError, TimeoutError, TLS::Error
         nil # the peer is gone already
       end
-      to_io.close
+    ensure
+      abandon
     end
 
     # @return [Boolean]

@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+# Pairs of connected transports for tests, plain and over TLS, and certificates that are made once for a test process.
+require "socket"
+require "tmpdir"
+require "fileutils"
+require "gyre/net"
+require_relative "certificates"
+
+module GyreTest
+  # Included in test classes; `secure?` tells which kind they test.
+  module Transports
+    class << self
+      # @return [Certificates] of this process
+      def certificates
+        @certificates ||= begin
+          folder = Dir.mktmpdir("gyre-test-certificates")
+          owner = Process.pid
+          at_exit { FileUtils.rm_rf(folder) if Process.pid == owner }
+          Certificates.new(folder)
+        end
+      end
+
+      # @return [Array(Gyre::TLS::Context, Gyre::TLS::Context)] of a client and of a server that it trusts
+      def contexts
+        @contexts ||= begin
+          certificate, key = certificates.issue("server")
+          [Gyre::TLS::Context.client(ca: certificates.authority), Gyre::TLS::Context.server(certificate: certificate, key: key)]
+        end
+      end
+    end
+
+    def certificates = Transports.certificates
+
+    def teardown
+      @transports&.each(&:abandon)
+      super
+    end
+
+    # @return [Array(Gyre::Transport, Gyre::Transport)] a client's and a server's end, after the handshake; closed with the test
+    def transport_pair(sockets = UNIXSocket.pair, contexts: (Transports.contexts if secure?))
+      pair = sockets.zip(%w[server client]).map { |socket, peer| keep(Gyre::Transport.new(socket, peer)) }
+      return pair unless contexts
+
+      pair[0].begin_tls(contexts[0], name: "localhost")
+      pair[1].begin_tls(contexts[1])
+      pair.each(&:handshake_available) until pair.all? { |transport| transport.handshake_available == true }
+      pair
+    end
+
+    # @return [Array(Socket, Socket)] over TCP, so that one end can be reset
+    def tcp_sockets
+      server = TCPServer.new("127.0.0.1", 0)
+      client = TCPSocket.new("127.0.0.1", server.local_address.ip_port)
+      [client, server.accept]
+    ensure
+      server&.close
+    end
+
+    # @return [Gyre::Transport] the same; closed with the test
+    def keep(transport)
+      (@transports ||= []) << transport
+      transport
+    end
+
+    # Waits for a transport as a keyed loop's user does.
+    def wait_available(transport, wanted)
+      wanted == :wait_readable ? transport.to_io.wait_readable(10) : transport.to_io.wait_writable(10)
+    end
+
+    # What comes until the end, by calls that never wait.
+    def read_all_available(transport, limit = 16_384, buffer = nil)
+      all = String.new
+      while (bytes = transport.read_available(limit, buffer))
+        bytes.is_a?(Symbol) ? wait_available(transport, bytes) : all << bytes
+      end
+      all
+    end
+  end
+end
