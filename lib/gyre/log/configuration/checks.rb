@@ -162,7 +162,7 @@ module Gyre
 
           return :gzip if node.value == true
 
-          choice(node, %w[gzip zstd none]).then { |name| name == "none" ? nil : name.to_sym }
+          choice(node, %w[gzip none]).then { |name| name == "none" ? nil : name.to_sym }
         end
 
         # @param what [Symbol] :file or :folder

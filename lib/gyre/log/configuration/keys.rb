@@ -21,7 +21,7 @@ module Gyre
           row("size", :bytes, "a file as long as this is changed for a new one, like 100M"),
           row("every", :period, "minute, hour, day, week: a new file when one begins; or seconds"),
           row("keep", :count, "old files that are kept"),
-          row("compress", :compression, "old files: gzip, zstd, none"),
+          row("compress", :compression, "old files: gzip, none"),
           row("naming", %w[number time], "old files: log.1, log.2 …; or log.20261121T193000")
         ].freeze
 

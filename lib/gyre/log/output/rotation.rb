@@ -71,11 +71,11 @@ module Gyre
         pack_later if @rest
       end
 
-      # It failed; later again.
+      # It failed, and is tried again later.
       # @param error [Exception]
       def postpone(error)
         text = "cannot rotate: #{error.message}"
-        say("#{text}; lines go on into the old file") unless text == @trouble
+        report("#{text}; lines go on into the old file") unless text == @trouble
         @trouble = text
         @postponed_until = Clock.now + POSTPONED_S
       end
@@ -93,8 +93,8 @@ module Gyre
       private
 
       # logrotate's dates (log.20261121) are no numbers.
-      NUMBERED = /\.(\d{1,5})(?:\.(?:gz|zst))?\z/.freeze
-      TIMED = /\.(\d{8}T\d{6})(?:-(\d+))?(?:\.(?:gz|zst))?\z/.freeze
+      NUMBERED = /\.(\d{1,5})(?:\.gz)?\z/.freeze
+      TIMED = /\.(\d{8}T\d{6})(?:-(\d+))?(?:\.gz)?\z/.freeze
       # 1970 began on a Thursday.
       SINCE_MONDAY_S = 3 * 86_400
       private_constant :NUMBERED, :TIMED, :SINCE_MONDAY_S
@@ -102,7 +102,7 @@ module Gyre
       # Every file whose name is the log file's with something of ours behind it.
       def parts
         folder, name = ::File.split(@path)
-        Dir.children(folder).grep(/\A#{Regexp.escape(name)}\.\d[\dT-]*(?:\.(?:gz|zst))?(?:\.part)?\z/)
+        Dir.children(folder).grep(/\A#{Regexp.escape(name)}\.\d[\dT-]*(?:\.gz)?(?:\.part)?\z/)
            .map { |child| folder == "." && !@path.start_with?("./") ? child : ::File.join(folder, child) }
       end
 
@@ -123,7 +123,7 @@ module Gyre
 
       def free_name(time)
         base = "#{@path}.#{time.strftime("%Y%m%dT%H%M%S")}"
-        taken = parts.map { |path| path.sub(/\.(?:gz|zst)\z/, "") }
+        taken = parts.map { |path| path.delete_suffix(Packing::SUFFIX) }
         ([base].each + (1..).lazy.map { |number| "#{base}-#{number}" }).find { |name| !taken.include?(name) }
       end
 
@@ -153,16 +153,16 @@ module Gyre
       end
 
       def pack_all
-        older.reject { |path| path.match?(/\.(?:gz|zst)\z/) }.reverse_each { |path| pack(path) }
-      rescue SystemCallError, Zlib::Error, Packing::Failed => error
+        older.reject { |path| path.end_with?(Packing::SUFFIX) }.reverse_each { |path| pack(path) }
+      rescue SystemCallError, Zlib::Error => error
         @trouble = "cannot compress: #{error.message}"
-        say("#{@trouble}; the plain file is kept")
+        report("#{@trouble}; the plain file is kept")
       ensure
         @packing = false
       end
 
       def pack(path)
-        Offload.call { Packing.pack(path, @settings.compress) }
+        Offload.call { Packing.pack(path) }
       end
 
       def too_large?(stat, bytes)
@@ -182,7 +182,7 @@ module Gyre
         @postponed_until && Clock.now < @postponed_until
       end
 
-      def say(message)
+      def report(message)
         @report&.call("#{@path}: #{message}")
       end
 

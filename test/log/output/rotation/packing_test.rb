@@ -24,7 +24,7 @@ class LogRotationPackingTest < Minitest::Test
   end
 
   def test_gzip
-    Packing.pack(@path, :gzip)
+    Packing.pack(@path)
     assert_equal ["a.log.1.gz"], Dir.children(@folder)
     assert_equal LINES, Zlib::GzipReader.open("#{@path}.gz", &:read)
     assert_kept("#{@path}.gz")
@@ -34,7 +34,7 @@ class LogRotationPackingTest < Minitest::Test
     modes = []
     open = Zlib::GzipWriter.method(:new)
     Zlib::GzipWriter.stub(:new, ->(io) { open.call(io).tap { modes << (File.stat("#{@path}.gz.part").mode & 0o777) } }) do
-      Packing.pack(@path, :gzip)
+      Packing.pack(@path)
     end
     assert_equal [0o600], modes
   end
@@ -42,33 +42,15 @@ class LogRotationPackingTest < Minitest::Test
   def test_owner_and_group_are_kept
     skip "only root may give files away" unless Process.euid.zero?
     File.chown(65_534, 12_345, @path)
-    Packing.pack(@path, :gzip)
+    Packing.pack(@path)
     stat = File.stat("#{@path}.gz")
     assert_equal [65_534, 12_345, 0o640], [stat.uid, stat.gid, stat.mode & 0o777]
   end
 
-  def test_zstd
-    program = need_program("zstd")
-    Packing.pack(@path, :zstd)
-    assert_equal ["a.log.1.zst"], Dir.children(@folder)
-    assert_equal LINES, IO.popen([program, "-dcq", "#{@path}.zst"], &:read)
-    assert_kept("#{@path}.zst")
-  end
-
   def test_where_there_is_no_room_the_plain_file_stays
     Dir.mkdir("#{@path}.gz.part")
-    assert_raises(SystemCallError) { Packing.pack(@path, :gzip) }
+    assert_raises(SystemCallError) { Packing.pack(@path) }
     assert_equal LINES, File.binread(@path)
-  end
-
-  def test_a_program_that_fails_leaves_the_plain_file
-    File.write(File.join(@folder, "zstd"), "#!/bin/sh\necho half\nexit 1\n", perm: 0o755)
-    path, ENV["PATH"] = ENV["PATH"], @folder
-    error = assert_raises(Packing::Failed) { Packing.pack(@path, :zstd) }
-    assert_match(/exit 1/, error.message)
-    assert_equal %w[a.log.1 zstd], Dir.children(@folder).sort
-  ensure
-    ENV["PATH"] = path
   end
 
   private
