@@ -31,17 +31,16 @@ module Gyre
     # @raise [SystemCallError, SocketError, TimeoutError, TLS::Error]
     def connect(address, tls: nil, timeout_s: 10)
       endpoint = Endpoint.parse(address)
-      transport = Transport.new(Net.open(endpoint, timeout_s), endpoint.to_s)
-      begin
-        transport.start_tls(tls == true ? TLS::Context.client : tls, name: endpoint.host, timeout_s: timeout_s) if tls
-        return transport unless block_given?
+      transport = Net.secured(Transport.new(Net.open(endpoint, timeout_s), endpoint.to_s), tls, endpoint.host, timeout_s)
+      return transport unless block_given?
 
+      begin
         yield transport
       rescue Exception
         transport.abandon
         raise
       ensure
-        transport.close if block_given?
+        transport.close
       end
     end
 
@@ -61,13 +60,16 @@ module Gyre
   module Net
     class << self
       def open(endpoint, timeout_s)
-        return UNIXSocket.new(endpoint.path.sub(/\A@/, "\0")) if endpoint.path
-
-        socket = Socket.tcp(endpoint.host, endpoint.port, connect_timeout: timeout_s)
-        socket.setsockopt(:TCP, :NODELAY, true)
-        socket
+        endpoint.connect(timeout_s)
       rescue SystemCallError => error
         raise error.class, "connect to #{endpoint}"
+      end
+
+      def secured(transport, tls, name, timeout_s)
+        transport.start_tls(tls == true ? TLS::Context.client : tls, name: name, timeout_s: timeout_s) if tls
+        secured = transport
+      ensure # also when the thread is killed
+        transport.abandon unless secured
       end
     end
   end
