@@ -40,6 +40,9 @@
 #ifdef HAVE_ACCEPT4
 #define GYRE_HAVE_ACCEPT4 1
 #endif
+#if defined(HAVE_RECVMMSG) && defined(HAVE_SENDMMSG)
+#define GYRE_HAVE_MMSG 1
+#endif
 #if defined(HAVE_PREADV2) && defined(HAVE_CONST_RWF_NOWAIT)
 #define GYRE_HAVE_PREADV2_NOWAIT 1
 #endif

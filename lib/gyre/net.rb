@@ -11,6 +11,7 @@ unless Gyre::Native.available?
 end
 require "gyre/net/tls_context"
 require "gyre/net/transport"
+require "gyre/net/datagram"
 require "gyre/net/server"
 
 module Gyre

@@ -11,6 +11,7 @@ struct gyre_tls_context;
 
 void gyre_init_net_transport(void);
 void gyre_init_net_tls(void);
+void gyre_init_net_datagram(void);
 
 /* Of a Gyre::TLS::Context. */
 struct gyre_tls_context *gyre_tls_context_get(VALUE context);

@@ -6,6 +6,7 @@
 #include "fiber/scheduler.h"
 #include "loop/loop.h"
 #include "net/net.h"
+#include "net/socket_wait.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -101,16 +102,7 @@ static struct object *wait_for(VALUE self, struct object *object, const struct g
   unsigned wants = side->wants;
   if (object->transport.operations->held && object->transport.operations->held(&object->transport))
     wants |= GYRE_WRITABLE;
-  struct gyre_scheduler *scheduler = NIL_P(rb_fiber_scheduler_current()) ? NULL : gyre_scheduler_here();
-  bool ready;
-  if (scheduler) {
-    gyre_loop_drained(&scheduler->loop, object->transport.fd, wants);
-    int result = gyre_wait_io(scheduler, object->transport.fd, wants, gyre_duration_ns(timeout), object->io);
-    if (result < 0) rb_syserr_fail(-result, "wait for a descriptor");
-    ready = result != 0;
-  } else {
-    ready = RTEST(rb_io_wait(object->io, UINT2NUM(wants), timeout));
-  }
+  bool ready = gyre_socket_wait(object->io, object->transport.fd, wants, gyre_duration_ns(timeout));
   object = get(self);
   if (!ready) {
     VALUE message = rb_sprintf("%s %" PRIsVALUE ": nothing for %" PRIsVALUE " s", what, object->peer, timeout);

@@ -1,0 +1,142 @@
+/*
+ * Packets in and out of datagram sockets, several at once (see datagram.h).
+ */
+#include "net/datagram.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/* --- the memory that a thread lends --- */
+
+/* Pages that no packet reaches are never touched, so 1 MB of addresses costs a thread some 64 KB. */
+static pthread_key_t lent_key;
+static pthread_once_t lent_once = PTHREAD_ONCE_INIT;
+static int lent_error;
+
+static void make_key(void) { lent_error = pthread_key_create(&lent_key, free); }
+
+static char *lent(void) {
+  pthread_once(&lent_once, make_key);
+  if (lent_error) return NULL;
+  char *bytes = pthread_getspecific(lent_key);
+  if (bytes) return bytes;
+  bytes = malloc((size_t)GYRE_DATAGRAM_BATCH * GYRE_DATAGRAM_BYTES);
+  if (bytes && pthread_setspecific(lent_key, bytes) != 0) {
+    free(bytes);
+    bytes = NULL;
+  }
+  return bytes;
+}
+
+/* --- several at once, or one by one where the system has no call for it --- */
+
+#ifndef GYRE_HAVE_MMSG
+struct mmsghdr {
+  struct msghdr msg_hdr;
+  unsigned msg_len;
+};
+
+static int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, void *timeout) {
+  (void)timeout;
+  for (unsigned i = 0; i < count; i++) {
+    ssize_t length = recvmsg(fd, &messages[i].msg_hdr, flags);
+    if (length < 0) return i ? (int)i : -1;
+    messages[i].msg_len = (unsigned)length;
+  }
+  return (int)count;
+}
+
+static int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags) {
+  for (unsigned i = 0; i < count; i++)
+    if (sendmsg(fd, &messages[i].msg_hdr, flags) < 0) return i ? (int)i : -1;
+  return (int)count;
+}
+#endif
+
+static int failed(void) { return errno == EWOULDBLOCK ? -EAGAIN : -errno; }
+
+int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *packets, int count) {
+  char *bytes = lent();
+  if (!bytes) return -ENOMEM;
+  struct mmsghdr messages[GYRE_DATAGRAM_BATCH];
+  struct iovec parts[GYRE_DATAGRAM_BATCH];
+  for (int i = 0; i < count; i++) {
+    parts[i] = (struct iovec){bytes + (size_t)i * GYRE_DATAGRAM_BYTES, limit};
+    messages[i].msg_hdr = (struct msghdr){.msg_name = &packets[i].from.any,
+                                          .msg_namelen = sizeof(struct sockaddr_un),
+                                          .msg_iov = &parts[i],
+                                          .msg_iovlen = 1};
+  }
+  int received;
+  do {
+    received = recvmmsg(fd, messages, (unsigned)count, MSG_DONTWAIT, NULL);
+  } while (received < 0 && errno == EINTR);
+  if (received < 0) return failed();
+  for (int i = 0; i < received; i++) {
+    packets[i].bytes = parts[i].iov_base;
+    packets[i].length = messages[i].msg_len > limit ? limit : messages[i].msg_len;
+    packets[i].truncated = messages[i].msg_hdr.msg_flags & MSG_TRUNC;
+    socklen_t length = messages[i].msg_hdr.msg_namelen; /* of the address as it was, which may have been cut */
+    packets[i].from.length = length > sizeof(struct sockaddr_un) ? sizeof(struct sockaddr_un) : length;
+  }
+  return received;
+}
+
+/* --- sending --- */
+
+int gyre_datagram_send(int fd, const char *bytes, size_t length, const struct gyre_datagram_address *to) {
+  ssize_t sent;
+  do {
+    sent = sendto(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL, to ? &to->any : NULL, to ? to->length : 0);
+  } while (sent < 0 && errno == EINTR);
+  return sent < 0 ? failed() : 0;
+}
+
+bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes, size_t length,
+                           const struct gyre_datagram_address *to) {
+  if (queue->count == GYRE_DATAGRAM_BATCH || length > GYRE_DATAGRAM_QUEUED) return false;
+  queue->to[queue->count] = *to;
+  queue->lengths[queue->count] = length;
+  memcpy(queue->bytes[queue->count++], bytes, length);
+  return true;
+}
+
+static void keep_from(struct gyre_datagram_queue *queue, int first) {
+  int left = queue->count - first;
+  if (first > 0 && left > 0) {
+    memmove(queue->to, queue->to + first, (size_t)left * sizeof(*queue->to));
+    memmove(queue->lengths, queue->lengths + first, (size_t)left * sizeof(*queue->lengths));
+    memmove(queue->bytes, queue->bytes + first, (size_t)left * sizeof(*queue->bytes));
+  }
+  queue->count = left;
+}
+
+int gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue, size_t *refused) {
+  struct mmsghdr messages[GYRE_DATAGRAM_BATCH];
+  struct iovec parts[GYRE_DATAGRAM_BATCH];
+  for (int i = 0; i < queue->count; i++) {
+    parts[i] = (struct iovec){queue->bytes[i], queue->lengths[i]};
+    messages[i].msg_hdr = (struct msghdr){
+        .msg_name = &queue->to[i].any, .msg_namelen = queue->to[i].length, .msg_iov = &parts[i], .msg_iovlen = 1};
+  }
+  int first = 0, error = 0, asked_twice = -1;
+  while (first < queue->count) {
+    int sent = sendmmsg(fd, messages + first, (unsigned)(queue->count - first), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent > 0) {
+      first += sent;
+    } else if (errno == EWOULDBLOCK || errno == EAGAIN) {
+      error = -EAGAIN;
+      break;
+    } else if (errno == ECONNREFUSED && asked_twice != first) {
+      asked_twice = first; /* an error of an earlier packet's (udp(7)): this one was not tried */
+    } else if (errno != EINTR) {
+      first++;
+      ++*refused;
+    }
+  }
+  keep_from(queue, first);
+  return error;
+}

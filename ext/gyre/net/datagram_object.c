@@ -1,0 +1,380 @@
+/*
+ * Gyre::Datagram and its packets, as fibers and threads use them. What one call received at once lies in the object until it is
+ * asked for, but never while another reader waits; replies made within a turn of the scheduler leave together at its end. All is
+ * moved under the GVL, so any thread may call any method.
+ */
+#include "fiber/scheduler.h"
+#include "net/datagram.h"
+#include "net/net.h"
+#include "net/socket_wait.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <ruby/io.h>
+
+#ifndef RUBY_TYPED_EMBEDDABLE /* Ruby 3.3 */
+#define RUBY_TYPED_EMBEDDABLE 0
+#define RTYPEDDATA_GET_DATA RTYPEDDATA_DATA
+#endif
+
+struct object {
+  VALUE io; /* nil before initialize */
+  VALUE name;
+  VALUE listener;                      /* what closes a socket that was bound, or nil */
+  VALUE received[GYRE_DATAGRAM_BATCH]; /* packets, of which `count` from `next` on have not been asked for */
+  int next, count;
+  int waiting; /* readers */
+  int fd;
+  size_t limit;
+  size_t refused;                    /* replies that the kernel did not take */
+  unsigned forks;                    /* when the rest was put here: in a forked child it is the parent's */
+  struct gyre_datagram_queue *queue; /* NULL before the first reply */
+  struct gyre_deferred flushing;
+};
+
+struct packet {
+  VALUE bytes, socket;
+  bool truncated;
+  struct gyre_datagram_address from; /* only as much of it as is used has memory */
+};
+
+static VALUE datagram_class, packet_class;
+static unsigned forks;
+
+static void count_fork(void) { forks++; }
+
+/* --- memory --- */
+
+static void object_mark(void *opaque) {
+  struct object *object = opaque;
+  rb_gc_mark(object->io);
+  rb_gc_mark(object->name);
+  rb_gc_mark(object->listener);
+  for (int i = object->next; i < object->next + object->count; i++) rb_gc_mark(object->received[i]);
+}
+
+static void object_free(void *opaque) {
+  struct object *object = opaque;
+  gyre_deferred_cancel(&object->flushing);
+  free(object->queue);
+  xfree(object);
+}
+
+static size_t object_size(const void *opaque) {
+  const struct object *object = opaque;
+  return sizeof(*object) + (object->queue ? sizeof(*object->queue) : 0);
+}
+
+static const rb_data_type_t object_type = {
+    .wrap_struct_name = "Gyre::Datagram",
+    .function = {.dmark = object_mark, .dfree = object_free, .dsize = object_size},
+    /* Not write-barrier protected: `received` changes with every packet. */
+};
+
+static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred);
+
+static VALUE object_allocate(VALUE class) {
+  struct object *object;
+  VALUE self = TypedData_Make_Struct(class, struct object, &object_type, object);
+  object->io = object->name = object->listener = Qnil;
+  object->fd = -1;
+  gyre_deferred_init(&object->flushing, flush_at_the_end);
+  return self;
+}
+
+static void packet_mark(void *opaque) {
+  struct packet *packet = opaque;
+  rb_gc_mark(packet->bytes);
+  rb_gc_mark(packet->socket);
+}
+
+static size_t packet_size(const void *opaque) {
+  return offsetof(struct packet, from.any) + ((const struct packet *)opaque)->from.length;
+}
+
+static const rb_data_type_t packet_type = {
+    .wrap_struct_name = "Gyre::Datagram::Packet",
+    .function = {.dmark = packet_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = packet_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | RUBY_TYPED_EMBEDDABLE,
+};
+
+static VALUE new_packet(VALUE socket, const struct gyre_datagram_packet *received) {
+  VALUE bytes = rb_str_new(received->bytes, (long)received->length);
+  size_t size = offsetof(struct packet, from.any) + received->from.length;
+  VALUE self = rb_data_typed_object_zalloc(packet_class, size, &packet_type);
+  struct packet *packet = RTYPEDDATA_GET_DATA(self);
+  RB_OBJ_WRITE(self, &packet->bytes, bytes);
+  RB_OBJ_WRITE(self, &packet->socket, socket);
+  packet->truncated = received->truncated;
+  packet->from.length = received->from.length;
+  memcpy(&packet->from.any, &received->from.any, received->from.length);
+  return self;
+}
+
+static struct packet *get_packet(VALUE self) {
+  (void)rb_check_typeddata(self, &packet_type);
+  return RTYPEDDATA_GET_DATA(self);
+}
+
+/* Raises IOError once it is closed, by whatever means. */
+static struct object *get(VALUE self) {
+  struct object *object = rb_check_typeddata(self, &object_type);
+  if (NIL_P(object->io)) rb_raise(rb_eIOError, "uninitialized datagram socket");
+  if (rb_io_descriptor(object->io) != object->fd) rb_raise(rb_eIOError, "the socket was reopened");
+  if (object->forks != forks) {
+    object->count = 0;
+    if (object->queue) object->queue->count = 0;
+    object->forks = forks;
+  }
+  return object;
+}
+
+NORETURN(static void fail(const struct object *object, int error, const char *what));
+static void fail(const struct object *object, int error, const char *what) {
+  rb_exc_raise(rb_syserr_new_str(-error, rb_sprintf("%s %" PRIsVALUE, what, object->name)));
+}
+
+/* --- replies that leave together --- */
+
+static bool is_open(const struct object *object) {
+#ifdef GYRE_HAVE_IO_CLOSED_P
+  return !RTEST(rb_io_closed_p(object->io)) && rb_io_descriptor(object->io) == object->fd;
+#else
+  return RFILE(object->io)->fptr && RFILE(object->io)->fptr->fd == object->fd;
+#endif
+}
+
+/* What the kernel has no room for now is lost, as it would be in the network. */
+static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
+  struct object *object = GYRE_CONTAINER(deferred, struct object, flushing);
+  (void)loop;
+  if (object->forks == forks && is_open(object)) (void)gyre_datagram_flush(object->fd, object->queue, &object->refused);
+  object->refused += (size_t)object->queue->count;
+  object->queue->count = 0;
+}
+
+/* Now: what comes next is not to overtake them. */
+static void flush(struct object *object) {
+  if (!object->queue || object->queue->count == 0) return;
+  gyre_deferred_cancel(&object->flushing);
+  flush_at_the_end(NULL, &object->flushing);
+}
+
+/* --- receiving --- */
+
+struct reading {
+  struct object *object;
+  int64_t timeout_ns;
+};
+
+static VALUE reading_body(VALUE argument) {
+  struct reading *reading = (struct reading *)argument;
+  return gyre_socket_wait(reading->object->io, reading->object->fd, GYRE_READABLE, reading->timeout_ns) ? Qtrue
+                                                                                                        : Qfalse;
+}
+
+static VALUE reading_ensure(VALUE argument) {
+  ((struct reading *)argument)->object->waiting--;
+  return Qnil;
+}
+
+/* False after the time. */
+static bool wait_for_packets(struct object *object, int64_t until_ns) {
+  int64_t left_ns = until_ns < 0 ? -1 : until_ns - gyre_socket_now();
+  if (until_ns >= 0 && left_ns <= 0) return false;
+  struct reading reading = {object, left_ns};
+  object->waiting++;
+  return RTEST(rb_ensure(reading_body, (VALUE)&reading, reading_ensure, (VALUE)&reading));
+}
+
+/* While others wait each packet is one reader's: a packet that lay here would wake none of them. */
+static int fill(VALUE self, struct object *object) {
+  struct gyre_datagram_packet packets[GYRE_DATAGRAM_BATCH];
+  int count = gyre_datagram_receive(object->fd, object->limit, packets, object->waiting ? 1 : GYRE_DATAGRAM_BATCH);
+  object->next = 0;
+  for (int i = 0; i < count; i++) {
+    object->received[i] = new_packet(self, &packets[i]);
+    object->count = i + 1;
+  }
+  return count;
+}
+
+/*
+ * The next packet. Waits until there is one, or the time is over.
+ *
+ * @param timeout [Numeric, nil] seconds
+ * @return [Packet, nil]
+ */
+static VALUE object_receive(VALUE self, VALUE timeout) {
+  struct object *object = get(self);
+  int64_t limit_ns = gyre_duration_ns(timeout);
+  int64_t until_ns = limit_ns < 0 ? -1 : gyre_socket_now() + limit_ns;
+  struct gyre_scheduler *scheduler = gyre_socket_scheduler();
+  if (scheduler && gyre_clock_is_due(scheduler)) {
+    gyre_give_way(scheduler);
+    object = get(self);
+  }
+  while (object->count == 0) {
+    flush(object);
+    int count = fill(self, object);
+    if (count < 0 && count != -EAGAIN) fail(object, count, "receive on");
+    if (count < 0 && !wait_for_packets(object, until_ns)) return Qnil;
+    object = get(self);
+  }
+  object->count--;
+  return object->received[object->next++];
+}
+
+/* --- sending --- */
+
+/* Waits until the kernel has room for it. Not where that is another socket's queue, which is never told: a Unix socket that is not
+ * connected. */
+static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_address *to) {
+  struct object *object = get(self);
+  flush(object);
+  for (;;) {
+    int error = gyre_datagram_send(object->fd, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), to);
+    if (error == 0) return SIZET2NUM((size_t)RSTRING_LEN(bytes));
+    if (error != -EAGAIN || (to && to->any.sa_family == AF_UNIX)) fail(object, error, "send on");
+    (void)gyre_socket_wait(object->io, object->fd, GYRE_WRITABLE, -1);
+    object = get(self);
+  }
+}
+
+/*
+ * Sends a packet.
+ *
+ * @param bytes [String]
+ * @param to [Packet, String, nil] whose sender gets it, or a struct sockaddr; nil: the peer that the socket is connected to
+ * @return [Integer] bytes
+ */
+static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
+  StringValue(bytes);
+  if (NIL_P(to)) return transmit(self, bytes, NULL);
+  struct gyre_datagram_address address;
+  if (rb_typeddata_is_kind_of(to, &packet_type)) {
+    const struct packet *packet = RTYPEDDATA_GET_DATA(to);
+    address.length = packet->from.length;
+    memcpy(&address.any, &packet->from.any, address.length);
+  } else {
+    StringValue(to);
+    if ((size_t)RSTRING_LEN(to) > sizeof(struct sockaddr_un)) rb_raise(rb_eArgError, "the address is too long");
+    address.length = (socklen_t)RSTRING_LEN(to);
+    memcpy(&address.any, RSTRING_PTR(to), address.length);
+  }
+  if (address.length < sizeof(sa_family_t)) rb_raise(rb_eArgError, "there is no address to send to");
+  VALUE sent = transmit(self, bytes, &address);
+  RB_GC_GUARD(bytes);
+  return sent;
+}
+
+/*
+ * Answers its sender. Within a Gyre scheduler what is replied in one turn leaves at its end, in one system call; then a reply that the
+ * kernel refuses is lost, as others are in the network, and counted by {Datagram#refused_replies}. Elsewhere, over Unix sockets and
+ * with more than 2 KB it is {Datagram#send}.
+ *
+ * @param bytes [String]
+ * @return [nil]
+ * @raise [IOError] the socket is closed
+ * @raise [SystemCallError] as {Datagram#send}
+ */
+static VALUE packet_reply(VALUE self, VALUE bytes) {
+  const struct packet *packet = get_packet(self);
+  struct object *object = get(packet->socket);
+  struct gyre_scheduler *scheduler = gyre_socket_scheduler();
+  StringValue(bytes);
+  size_t length = (size_t)RSTRING_LEN(bytes);
+  if (!scheduler || length > GYRE_DATAGRAM_QUEUED || packet->from.length == 0 ||
+      packet->from.any.sa_family == AF_UNIX) {
+    object_transmit(packet->socket, bytes, self);
+    return Qnil;
+  }
+  struct gyre_datagram_address to;
+  to.length = packet->from.length;
+  memcpy(&to.any, &packet->from.any, to.length);
+  if (!object->queue && !(object->queue = calloc(1, sizeof(*object->queue)))) rb_memerror();
+  if (!gyre_datagram_enqueue(object->queue, RSTRING_PTR(bytes), length, &to)) {
+    flush(object);
+    (void)gyre_datagram_enqueue(object->queue, RSTRING_PTR(bytes), length, &to);
+  }
+  gyre_loop_defer(&scheduler->loop, &object->flushing);
+  RB_GC_GUARD(bytes);
+  RB_GC_GUARD(self);
+  return Qnil;
+}
+
+/* @return [nil] */
+static VALUE object_flush(VALUE self) {
+  flush(get(self));
+  return Qnil;
+}
+
+/* --- what is known of them --- */
+
+static struct object *any(VALUE self) { return rb_check_typeddata(self, &object_type); }
+
+/* @param io [Socket]
+ * @param name [String] for messages
+ * @param listener [Listener, nil] closes the socket, where it was bound
+ * @param limit [Integer] bytes of a packet */
+static VALUE object_initialize(VALUE self, VALUE io, VALUE name, VALUE listener, VALUE limit) {
+  struct object *object = any(self);
+  long bytes = NUM2LONG(limit);
+  if (bytes < 1 || bytes > GYRE_DATAGRAM_BYTES)
+    rb_raise(rb_eArgError, "bytes_limit must be from 1 to %d, got %ld", GYRE_DATAGRAM_BYTES, bytes);
+  object->fd = rb_io_descriptor(io);
+  object->io = io;
+  object->name = rb_obj_as_string(name);
+  object->listener = listener;
+  object->limit = (size_t)bytes;
+  object->forks = forks;
+  return self;
+}
+
+static VALUE object_io(VALUE self) { return any(self)->io; }
+static VALUE object_listener(VALUE self) { return any(self)->listener; }
+static VALUE object_name(VALUE self) { return any(self)->name; }
+
+static VALUE object_set_name(VALUE self, VALUE name) {
+  any(self)->name = rb_obj_as_string(name);
+  return name;
+}
+
+/* @return [Integer] replies that the kernel did not take */
+static VALUE object_refused_replies(VALUE self) { return SIZET2NUM(any(self)->refused); }
+
+/* @return [String] binary */
+static VALUE packet_bytes(VALUE self) { return get_packet(self)->bytes; }
+
+/* @return [Boolean] whether it had more bytes than the socket's limit */
+static VALUE packet_truncated_p(VALUE self) { return get_packet(self)->truncated ? Qtrue : Qfalse; }
+
+/* A struct sockaddr; "" for the sender of a Unix socket without an address. */
+static VALUE packet_sockaddr(VALUE self) {
+  const struct packet *packet = get_packet(self);
+  return rb_str_new((const char *)&packet->from.any, (long)packet->from.length);
+}
+
+void gyre_init_net_datagram(void) {
+  pthread_atfork(NULL, NULL, count_fork);
+  datagram_class = rb_define_class_under(gyre_mGyre, "Datagram", rb_cObject);
+  rb_gc_register_mark_object(datagram_class);
+  rb_define_alloc_func(datagram_class, object_allocate);
+  rb_define_method(datagram_class, "initialize", object_initialize, 4);
+  rb_define_method(datagram_class, "to_io", object_io, 0);
+  rb_define_method(datagram_class, "refused_replies", object_refused_replies, 0);
+  rb_define_private_method(datagram_class, "take", object_receive, 1);
+  rb_define_private_method(datagram_class, "transmit", object_transmit, 2);
+  rb_define_private_method(datagram_class, "flush", object_flush, 0);
+  rb_define_private_method(datagram_class, "listener", object_listener, 0);
+  rb_define_private_method(datagram_class, "name", object_name, 0);
+  rb_define_private_method(datagram_class, "name=", object_set_name, 1);
+
+  packet_class = rb_define_class_under(datagram_class, "Packet", rb_cObject);
+  rb_gc_register_mark_object(packet_class);
+  rb_undef_alloc_func(packet_class);
+  rb_define_method(packet_class, "bytes", packet_bytes, 0);
+  rb_define_method(packet_class, "truncated?", packet_truncated_p, 0);
+  rb_define_method(packet_class, "sockaddr", packet_sockaddr, 0);
+  rb_define_method(packet_class, "reply", packet_reply, 1);
+}

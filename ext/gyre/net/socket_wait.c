@@ -1,0 +1,27 @@
+/*
+ * Waiting for a socket (see socket_wait.h).
+ */
+#include "net/socket_wait.h"
+#include "fiber/scheduler.h"
+
+#include <ruby/fiber/scheduler.h>
+#include <ruby/io.h>
+
+struct gyre_scheduler *gyre_socket_scheduler(void) {
+  return NIL_P(rb_fiber_scheduler_current()) ? NULL : gyre_scheduler_here();
+}
+
+int64_t gyre_socket_now(void) {
+  struct gyre_scheduler *scheduler = gyre_socket_scheduler();
+  return scheduler ? gyre_loop_now(&scheduler->loop) : gyre_timers_now();
+}
+
+bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
+  struct gyre_scheduler *scheduler = gyre_socket_scheduler();
+  if (!scheduler)
+    return RTEST(rb_io_wait(io, UINT2NUM(events), timeout_ns < 0 ? Qnil : DBL2NUM((double)timeout_ns / 1e9)));
+  gyre_loop_drained(&scheduler->loop, fd, events);
+  int result = gyre_wait_io(scheduler, fd, events, timeout_ns, io);
+  if (result < 0) rb_syserr_fail(-result, "wait for a socket");
+  return result != 0;
+}

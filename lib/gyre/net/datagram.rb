@@ -1,0 +1,282 @@
+# frozen_string_literal: true
+
+# Packets over UDP or a Unix datagram socket, for any program: with a scheduler its waits let other fibers run, without one they block
+# the present thread only. What moves packets is in C (ext/gyre/net/datagram*); here are addresses and the methods over it.
+# Gyre.datagram makes them.
+require "socket"
+require "gyre/net/endpoint"
+
+module Gyre
+  # Opens a datagram socket: bound to an address, connected to one, or both.
+  #
+  # @example a server
+  #   Gyre.datagram("udp://127.0.0.1:7007") do |socket|
+  #     socket.each { |packet| packet.reply(packet.bytes) }
+  #   end
+  # @example a client
+  #   Gyre.datagram(connect: "udp://127.0.0.1:7007") do |socket|
+  #     socket.send("hello")
+  #     socket.receive(timeout: 1)&.bytes
+  #   end
+  # @param address [String, Endpoint, nil] where packets come to: udp://host:port or unixgram:///path. Port 0 lets the kernel choose;
+  #   host "*" means every address of this machine; of a name with several addresses the first is taken. nil: the kernel chooses
+  # @param connect [String, Endpoint, nil] see {Datagram#connect}
+  # @param bytes_limit [Integer] the largest packet that is received whole, 65,536 at most
+  # @yieldparam socket [Datagram] closed behind the block
+  # @return [Datagram, Object] what the block returns, if there is one
+  # @raise [ArgumentError] for what is no address, or none at all
+  # @raise [SystemCallError, SocketError] the address cannot be had
+  def self.datagram(address = nil, connect: nil, bytes_limit: Datagram::BYTES_LIMIT)
+    raise ArgumentError, "an address is missing: give one to receive at, or connect: one" unless address || connect
+
+    socket = address ? Datagram.bind(address, bytes_limit) : Datagram.unbound(connect, bytes_limit)
+    begin
+      socket.connect(connect) if connect
+      opened = true
+      block_given? ? yield(socket) : socket
+    ensure
+      socket.close if block_given? || !opened
+    end
+  end
+
+  # A socket that packets come to and leave from, one by one and without a promise that they arrive.
+  class Datagram
+    # The largest packet that there is, and a little more.
+    BYTES_LIMIT = 65_536
+    # @api private
+    TRANSPORTS = %i[udp unixgram].freeze
+    # Of a Unix socket that the kernel gives a name, so that it can be answered (unix(7), autobind).
+    AUTOBIND = [Socket::AF_UNIX].pack("S").freeze
+    private_constant :AUTOBIND
+
+    # One end of a packet's way. Two peers of one address are equal, and the same key in a Hash.
+    class Peer
+      # @return [String] struct sockaddr
+      attr_reader :sockaddr
+
+      # @api private
+      def initialize(sockaddr)
+        @sockaddr = sockaddr.freeze
+      end
+
+      # @return [String, nil] IP address; nil over a Unix socket
+      def host
+        return unless address&.ip?
+
+        address.ipv6_v4mapped? ? address.ipv6_to_ipv4.ip_address : address.ip_address
+      end
+
+      # @return [Integer, nil]
+      def port
+        address.ip_port if address&.ip?
+      end
+
+      # @return [String, nil] of a Unix socket, "@…" in the abstract name space; nil over UDP, and where the sender has no address
+      def path
+        return unless address&.unix?
+
+        address.unix_path.sub(/\A\0/, "@") unless address.unix_path.empty?
+      end
+
+      # @return [String] udp://host:port, unixgram:///path
+      def to_s
+        return "udp://#{host.include?(":") ? "[#{host}]" : host}:#{port}" if host
+
+        "unixgram://#{path}"
+      end
+
+      # @return [Boolean]
+      def ==(other)
+        other.is_a?(Peer) && sockaddr == other.sockaddr
+      end
+      alias eql? ==
+
+      # @return [Integer]
+      def hash
+        sockaddr.hash
+      end
+
+      # @return [String]
+      def inspect
+        "#<#{self.class} #{self}>"
+      end
+
+      private
+
+      def address
+        @address ||= Addrinfo.new(sockaddr) unless sockaddr.empty?
+      end
+    end
+
+    # What was received.
+    class Packet
+      # @return [Peer] its sender
+      def peer
+        Peer.new(sockaddr)
+      end
+
+      # @return [String]
+      def inspect
+        "#<#{self.class} #{bytes.bytesize} bytes from #{peer}#{" truncated" if truncated?}>"
+      end
+    end
+
+    class << self
+      # @api private
+      def bind(address, bytes_limit)
+        endpoint = Endpoint.parse(address, port: 0, transports: TRANSPORTS)
+        listener = endpoint.path ? Listener.unix(endpoint, backlog: 0) : bind_ip(endpoint)
+        new(listener.socket, listener, listener, bytes_limit)
+      rescue ArgumentError
+        listener&.close
+        raise
+      end
+
+      # @api private
+      def unbound(peer, bytes_limit)
+        address = resolve(peer)
+        socket = Socket.new(address.afamily, :DGRAM)
+        autobind(socket) if address.unix?
+        new(socket, "a datagram socket", nil, bytes_limit)
+      rescue StandardError
+        socket&.close
+        raise
+      end
+
+      # @param address [String, Endpoint]
+      # @param family [Integer, nil] of the socket; an IPv6 one reaches IPv4 addresses as well
+      # @return [Addrinfo]
+      # @api private
+      def resolve(address, family = nil)
+        endpoint = Endpoint.parse(address, port: 0, transports: TRANSPORTS)
+        return Addrinfo.unix(endpoint.unix_address.unix_path, :DGRAM) if endpoint.path
+
+        all = Addrinfo.getaddrinfo(endpoint.host, endpoint.port, nil, :DGRAM)
+        return all.first unless family
+
+        all.find { |one| one.afamily == family } || mapped(all.first, family)
+      rescue SocketError => error
+        raise error.class, "resolve #{endpoint}: #{error.message}"
+      end
+
+      private
+
+      def mapped(address, family)
+        raise SocketError, "an IPv4 socket does not reach #{address.ip_address}" if family == Socket::AF_INET
+
+        Addrinfo.udp("::ffff:#{address.ip_address}", address.ip_port)
+      end
+
+      # "*": one socket for both families, where the machine has both.
+      def bind_ip(endpoint)
+        return Listener.ip(endpoint.with(host: resolve(endpoint).ip_address), backlog: 0) unless endpoint.host == "*"
+
+        begin
+          Listener.ip(endpoint.with(host: "::"), backlog: 0, only_v6: false)
+        rescue Errno::EAFNOSUPPORT, Errno::EADDRNOTAVAIL
+          Listener.ip(endpoint.with(host: "0.0.0.0"), backlog: 0)
+        end
+      end
+
+      def autobind(socket)
+        socket.bind(AUTOBIND)
+      rescue SystemCallError
+        nil # a system without it: this socket is not answered
+      end
+    end
+
+    # Sends only to this peer from now on, and receives from it alone.
+    #
+    # @param address [String, Endpoint, Peer]
+    # @return [self]
+    # @raise [SystemCallError, SocketError]
+    def connect(address)
+      to_io.connect(sockaddr(address))
+      self.name = "#{name} to #{address}"
+      self
+    rescue SystemCallError => error
+      raise error.class, "connect #{name} to #{address}"
+    end
+
+    # Waits for a packet.
+    #
+    # @param timeout [Numeric, nil] seconds; nil: without end
+    # @return [Packet, nil] nil after the time
+    # @raise [IOError] the socket is closed, in another fiber or thread too
+    # @raise [SystemCallError] Errno::ECONNREFUSED: nothing receives at the peer that the socket is connected to, see udp(7)
+    def receive(timeout: nil)
+      take(timeout)
+    end
+
+    # Gives each packet to the block, until the socket is closed.
+    #
+    # @yieldparam packet [Packet]
+    # @return [self, Enumerator]
+    # @raise [SystemCallError] as {#receive}
+    def each
+      return enum_for(:each) unless block_given?
+
+      while (packet = next_packet)
+        yield packet
+      end
+      self
+    end
+
+    # Sends a packet, at once.
+    #
+    # @param bytes [String]
+    # @param to [Packet, Peer, String, Endpoint, nil] the sender of a packet, a peer, an address; nil: the peer that the socket is
+    #   connected to. A name is resolved each time
+    # @return [Integer] bytes
+    # @raise [SystemCallError] Errno::EMSGSIZE: it is too long; Errno::ECONNREFUSED: nothing received an earlier one (udp(7)), or this
+    #   one over a Unix socket; Errno::EAGAIN: the receiver's queue is full, over a Unix socket that is not connected
+    def send(bytes, to: nil)
+      transmit(bytes, to.nil? || to.is_a?(Packet) ? to : sockaddr(to))
+    end
+
+    # @return [Integer, nil] the local port, of UDP
+    def port
+      address = to_io.local_address
+      address.ip_port if address.ip?
+    end
+
+    # @return [Peer] the local address
+    def local
+      Peer.new(to_io.local_address.to_sockaddr)
+    end
+
+    # Sends what was replied, and closes the socket. May be called again.
+    #
+    # @return [nil]
+    def close
+      return if closed?
+
+      flush
+      listener ? listener.close : to_io.close
+    end
+
+    # @return [Boolean]
+    def closed?
+      to_io.closed?
+    end
+
+    # @return [String]
+    def inspect
+      "#<#{self.class} #{name}#{" closed" if closed?}>"
+    end
+
+    private
+
+    def next_packet
+      take(nil)
+    rescue IOError
+      raise unless closed?
+    end
+
+    def sockaddr(address)
+      return address.sockaddr if address.is_a?(Peer)
+
+      Datagram.resolve(address, to_io.local_address.afamily).to_sockaddr
+    end
+  end
+end
