@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # How the code is written: RuboCop reads the Ruby files after .rubocop.yml, clang-format the C files after .clang-format.
-# Both only tell; nothing is rewritten here.
+# Both only tell; nothing is rewritten here. test/tidy_test.rb has the checks of the project's own.
 
 # How the two are started.
 module GyreLint
@@ -29,6 +29,12 @@ module GyreLint
     true
   end
 
+  # The layers, the folders of the extension, circles among its files, lengths, headers.
+  # @return [Boolean] whether it finds nothing
+  def tidy
+    system(RbConfig.ruby, "-Itest", "test/tidy_test.rb", chdir: GyreBuild.root)
+  end
+
   # @return [Integer, nil] the major one; nil where there is no clang-format
   def clang_format_version
     `clang-format --version`[/version (\d+)/, 1]&.to_i
@@ -43,9 +49,9 @@ module GyreLint
   end
 end
 
-desc "Read the Ruby files with RuboCop and the C files with clang-format"
+desc "Read the Ruby files with RuboCop, the C files with clang-format, and what refers to what (test/tidy_test.rb)"
 task :lint do
-  found_nothing = [GyreLint.ruby, GyreLint.c]
+  found_nothing = [GyreLint.ruby, GyreLint.c, GyreLint.tidy]
   abort "lint: something is to be mended" unless found_nothing.all?
   puts "lint: nothing is to be mended"
 end

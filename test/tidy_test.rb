@@ -3,6 +3,7 @@
 # Checks what can be checked of DESIGN and STYLE by reading the files: the direction of the layers, headers, a test for
 # each file, lengths, leftover marks. Every table of exceptions is here, on top, each with its reason.
 require "test_helper"
+require "support/c_calls"
 
 class TidyTest < Minitest::Test
   ROOT = File.expand_path("..", __dir__)
@@ -29,6 +30,9 @@ class TidyTest < Minitest::Test
   # C files that also stand without Ruby: in the fuzzers and in plain C programs.
   WITHOUT_RUBY = %w[backend*.c blocked.c *_parser.c http1_chunked.c timers.c lag.c wakeup.c
                     log_{crc32,frame,hub,line,record,session,sink,stream,syslog,syslog_frame,time}.c].freeze
+
+  # Folders of the extension whose files still call each other in a circle, and why.
+  CIRCLES = { "http" => "its connection is being taken apart into transport, connection and exchange" }.freeze
 
   # Marks of unfinished work and of debugging, put together so that this file does not hold them.
   MARKS = /\b(?:#{%w[TO+DO FIX+ME X+XX HA+CK].join("|").delete("+")})\b|binding\.(?:irb|pry)\b|\bbye[b]ug\b/.freeze
@@ -89,6 +93,16 @@ class TidyTest < Minitest::Test
       included_files(path).any? { |name| name.match?(%r{\Aruby(?:\.h\z|/)}) }
     end
     assert_empty wrong
+  end
+
+  def test_a_c_file_calls_and_includes_no_higher_folder
+    assert_empty GyreTest::CCalls.upward
+  end
+
+  def test_no_c_files_call_each_other_in_a_circle
+    circles = GyreTest::CCalls.circles
+    assert_empty circles.reject { |files| CIRCLES.key?(files.map { |file| File.dirname(file) }.uniq.join(" ")) }
+    assert_empty CIRCLES.keys - circles.flatten.map { |file| File.dirname(file) }, "stale in CIRCLES"
   end
 
   def test_nothing_unfinished_is_left

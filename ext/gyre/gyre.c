@@ -2,11 +2,12 @@
  * Entry of the extension: defines the modules and lets each part define its classes. Nothing else.
  */
 #include "gyre.h"
-#include "feature.h"
-#include "http/http1.h"
-#include "net/net.h"
-#include "fiber/scheduler.h"
 #include "async/selector.h"
+#include "feature.h"
+#include "fiber/scheduler.h"
+#include "http/http1.h"
+#include "keyed/keyed_loop.h"
+#include "net/net.h"
 
 VALUE gyre_mGyre;
 
@@ -28,7 +29,21 @@ void Init_gyre_ext(void) {
   gyre_init_loop_backend();
   gyre_init_loop_close();
   gyre_init_scheduler();
-  gyre_init_keyed_loop();
+  gyre_init_fibers();
+  gyre_init_wait();
+  gyre_init_scheduler_block();
+  gyre_init_scheduler_process();
+  gyre_init_scheduler_select();
+  gyre_init_scheduler_timeout();
+  gyre_init_scheduler_testing();
+  gyre_init_scheduler_sight();
+  gyre_init_scheduler_read();
+  gyre_init_scheduler_io();
+  VALUE keyed = gyre_init_keyed_loop();
+  gyre_init_keyed_keys();
+  gyre_init_keyed_watch();
+  gyre_init_keyed_requests(keyed);
+  gyre_init_keyed_helper(keyed);
   gyre_init_net_tls();
   gyre_init_net_transport();
   gyre_init_net_datagram();
@@ -37,7 +52,7 @@ void Init_gyre_ext(void) {
   gyre_init_http1_request();
   gyre_init_http1_response();
   gyre_init_http1_acceptor();
-  gyre_init_selector();
+  gyre_init_selector_io(gyre_init_selector());
   gyre_init_log_ingest();
   gyre_init_log_outbox();
   gyre_init_log_signals();

@@ -8,9 +8,9 @@
  */
 #include "feature.h"
 
-#include "gyre.h"
-#include "fiber/scheduler.h"
 #include "async/selector.h"
+#include "fiber/scheduler.h"
+#include "gyre.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -442,7 +442,7 @@ static VALUE selector_wakeup(VALUE self) {
   return Qfalse;
 }
 
-void gyre_init_selector(void) {
+VALUE gyre_init_selector(void) {
   pthread_atfork(NULL, NULL, count_fork);
   id_alive_p = rb_intern("alive?");
   id_transfer = rb_intern("transfer");
@@ -466,5 +466,5 @@ void gyre_init_selector(void) {
   rb_define_method(class, "select", selector_select, 1);
   rb_define_method(class, "idle_duration", selector_idle_duration, 0);
   rb_define_method(class, "wakeup", selector_wakeup, 0);
-  gyre_init_selector_io(class);
+  return class;
 }

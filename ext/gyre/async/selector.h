@@ -50,10 +50,8 @@ struct gyre_selector *gyre_selector_opened(VALUE self);
 /* To the loop's fiber; the value that the transfer back hands over is returned. */
 VALUE gyre_selector_leave(struct gyre_selector *selector);
 
-/* For loop_close.c, from any thread; as gyre_wait_io_closed. */
-bool gyre_selector_io_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io);
-
-void gyre_init_selector(void);
+/* The class; its other methods are defined by the second. */
+VALUE gyre_init_selector(void);
 void gyre_init_selector_io(VALUE class);
 
 #endif

@@ -5,10 +5,11 @@
  */
 #include "feature.h"
 
+#include "async/selector.h"
 #include "fiber/nonblocking_io.h"
 #include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
-#include "async/selector.h"
+#include "gyre.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -24,7 +25,7 @@ static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch
   gyre_list_append(&wait->selector->reported, &wait->node);
 }
 
-bool gyre_selector_io_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
+static bool io_is_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
   if (watch->ready != descriptor_is_ready) return false;
   if (GYRE_CONTAINER(watch, struct gyre_selector_wait, watch)->io == io) {
     descriptor_is_ready(loop, watch, watch->interest);
@@ -207,6 +208,7 @@ static VALUE selector_process_wait(VALUE self, VALUE fiber, VALUE pid, VALUE fla
 }
 
 void gyre_init_selector_io(VALUE class) {
+  gyre_loop_on_io_close(io_is_closed);
   id_wait = rb_intern("wait");
   id_wait_in_thread = rb_intern("process_wait_in_thread");
   process_status_class = rb_path2class("Process::Status");

@@ -102,7 +102,7 @@ static void turn(struct gyre_scheduler *scheduler, struct gyre_driving *driving)
 
   bool wait =
       scheduler->ready_count == 0 && gyre_list_empty(&scheduler->interrupts) && gyre_list_empty(&scheduler->posts);
-  if (wait) gyre_sweep(scheduler);
+  if (wait) scheduler->before_sleep(scheduler);
   gyre_loop_poll(&scheduler->loop, wait);
 }
 

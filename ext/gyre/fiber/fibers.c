@@ -252,13 +252,11 @@ void gyre_fibers_mark(struct gyre_scheduler *scheduler) {
   rb_gc_mark(scheduler->thread);
   rb_gc_mark(scheduler->driver);
   mark_foreign(scheduler);
-  gyre_block_mark(scheduler);
   gyre_workers_mark(scheduler);
   gyre_interrupts_mark(scheduler);
 }
 
 void gyre_fibers_free(struct gyre_scheduler *scheduler) {
-  gyre_timeouts_free(scheduler);
   gyre_workers_free(scheduler);
   gyre_interrupts_free(scheduler);
 }

@@ -54,7 +54,4 @@ void gyre_interrupts_release(struct gyre_scheduler *scheduler, const struct gyre
 /* What was meant for a job that has ended is dropped. */
 void gyre_interrupts_drop(struct gyre_scheduler *scheduler, VALUE fiber);
 
-/* scheduler_timeout.c: the timeouts that are left learn that the scheduler is gone. */
-void gyre_timeouts_free(struct gyre_scheduler *scheduler);
-
 #endif

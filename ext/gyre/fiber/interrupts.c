@@ -16,12 +16,21 @@
 
 #define INTERRUPT_RETRY_NS 1000000
 
-static VALUE fiber_error;
+static VALUE fiber_error, mutex_class, queue_class, sized_queue_class;
 static ID id_aset, id_aref, id_object_id, id_kill, id_backtrace, id_transfer;
+
+static VALUE global_class(const char *path) {
+  VALUE class = rb_path2class(path);
+  rb_gc_register_mark_object(class);
+  return class;
+}
 
 void gyre_init_interrupts(void) {
   fiber_error = rb_const_get(rb_cObject, rb_intern("FiberError"));
   rb_gc_register_mark_object(fiber_error);
+  mutex_class = global_class("Thread::Mutex");
+  queue_class = global_class("Thread::Queue");
+  sized_queue_class = global_class("Thread::SizedQueue");
   id_aset = rb_intern("[]=");
   id_aref = rb_intern("[]");
   id_object_id = rb_intern("object_id");
@@ -87,6 +96,46 @@ static void end_interrupt(struct gyre_interrupt *interrupt) {
 void gyre_interrupt_cancel(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   gyre_timers_cancel(&scheduler->loop.timers, &interrupt->retry);
   end_interrupt(interrupt);
+}
+
+/* --- giving --- */
+
+/* Ruby's hidden objects have no class; of those that fibers wait for, all are mutexes. */
+static bool is_hidden(VALUE object) { return RBASIC_CLASS(object) == 0; }
+
+bool gyre_is_mutex(VALUE blocker) {
+  return !RB_SPECIAL_CONST_P(blocker) && (is_hidden(blocker) || RTEST(rb_obj_is_kind_of(blocker, mutex_class)));
+}
+
+struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
+  if (parked->state != GYRE_READY) return NULL;
+  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocked, parked->fiber);
+  struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
+  return wait && &wait->parked == parked && wait->unblocked ? wait : NULL;
+}
+
+/* Ruby's own primitives take a fiber off their list and then unblock it. Each looks again when its wait ends, so any of the
+ * others that wait may be woken in its place. Gyre's own primitives hand on by themselves. */
+static bool can_hand_on(VALUE blocker) {
+  if (RB_SPECIAL_CONST_P(blocker)) return false;
+  return gyre_is_mutex(blocker) || RTEST(rb_obj_is_kind_of(blocker, queue_class));
+}
+
+bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
+  VALUE blocker = wait->parked.blocker;
+  if (!can_hand_on(blocker)) return false;
+  /* Pushes and pops wait for the same queue. */
+  bool all = !gyre_is_mutex(blocker) && RTEST(rb_obj_is_kind_of(blocker, sized_queue_class)), handed = false;
+  for (struct gyre_list *node = scheduler->parked.next, *next; node != &scheduler->parked; node = next) {
+    next = node->next;
+    struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, node);
+    if (parked->blocker != blocker) continue;
+    GYRE_CONTAINER(parked, struct gyre_wait, parked)->unblocked = true;
+    gyre_wake(scheduler, parked);
+    handed = true;
+    if (!all) break;
+  }
+  return handed;
 }
 
 /* --- raising --- */

@@ -7,8 +7,8 @@
  */
 #include "feature.h"
 
-#include "loop/direct_calls.h"
 #include "fiber/nonblocking_io.h"
+#include "loop/direct_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>

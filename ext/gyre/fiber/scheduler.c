@@ -22,6 +22,7 @@ static void scheduler_mark(void *opaque) {
   struct gyre_scheduler *scheduler = opaque;
   rb_gc_mark(scheduler->self); /* pinned: C keeps its address */
   gyre_fibers_mark(scheduler);
+  gyre_block_mark(scheduler);
   for (struct gyre_list *node = scheduler->clients.next; node != &scheduler->clients; node = node->next) {
     struct gyre_client *client = GYRE_CONTAINER(node, struct gyre_client, node);
     client->mark(client);
@@ -30,6 +31,7 @@ static void scheduler_mark(void *opaque) {
 
 static void scheduler_free(void *opaque) {
   struct gyre_scheduler *scheduler = opaque;
+  gyre_timeouts_free(scheduler);
   gyre_fibers_free(scheduler);
   gyre_loop_orphan(&scheduler->loop);
   gyre_loop_close(&scheduler->loop);
@@ -65,17 +67,16 @@ static VALUE scheduler_allocate(VALUE class) {
   return self;
 }
 
-struct gyre_scheduler *gyre_scheduler_opened(VALUE self) {
-  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  if (scheduler->closed) rb_raise(rb_eRuntimeError, "the scheduler is closed");
-  return scheduler;
-}
-
 struct gyre_scheduler *gyre_scheduler_here(void) {
   VALUE self = rb_fiber_scheduler_get();
   if (!rb_typeddata_is_kind_of(self, &scheduler_type)) return NULL;
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   return scheduler->closed ? NULL : scheduler;
+}
+
+static struct gyre_loop *loop_here(void) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_here();
+  return scheduler ? &scheduler->loop : NULL;
 }
 
 struct gyre_scheduler *gyre_scheduler_current(void) {
@@ -104,6 +105,7 @@ static VALUE scheduler_initialize(int argc, VALUE *argv, VALUE self) {
   if (gyre_blocked_init(&scheduler->workers) < 0) rb_memerror();
   gyre_block_init(scheduler);
   scheduler->swept_switches = UINT64_MAX;
+  scheduler->before_sleep = gyre_sweep;
   scheduler->reset_storage = rb_method_boundp(fiber_class, id_storage, 0);
   scheduler->closed = false;
   return self;
@@ -346,6 +348,7 @@ static VALUE scheduler_process_fork(VALUE self) {
     scheduler->closed = true;
     rb_syserr_fail(-error, "open the event loop after fork");
   }
+  gyre_loop_enlist(&scheduler->loop);
   tell_clients(scheduler, tell_forked);
   return Qnil;
 }
@@ -394,22 +397,5 @@ void gyre_init_scheduler(void) {
   rb_define_method(class, "backend", scheduler_backend, 0);
   rb_define_method(class, "process_fork", scheduler_process_fork, 0);
   rb_define_method(class, "process_move", scheduler_process_move, 0);
-
-  gyre_init_fibers();
-  gyre_init_scheduler_block();
-  gyre_init_scheduler_process();
-  gyre_init_scheduler_select();
-  gyre_init_scheduler_timeout();
-  gyre_init_scheduler_testing();
-  gyre_init_scheduler_sight();
-
-  /* Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 shipped a broken
-   * interface of both (fixed in 3.2.6). Without the hooks Ruby reads and writes itself and calls io_wait. */
-  const char *version = StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))});
-  bool broken = strcmp(version, "3.2.5") == 0;
-  bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
-  /* In 3.3 and 3.4 IO#pwrite calls the io_pwrite hook without the GVL, which ends in a deadlock of all threads. */
-  bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
-  gyre_init_scheduler_read();
-  gyre_init_scheduler_io(!broken, !broken && !old, !broken && !without_gvl);
+  gyre_loop_here = loop_here;
 }

@@ -115,7 +115,8 @@ struct gyre_scheduler {
   struct gyre_blocked_table blocked; /* blocks by their fiber, for unblock */
   st_table *early;   /* fibers whose unblock came before they had parked => its blocker; nearly always empty */
   st_table *signals; /* fibers in ConditionVariable#wait => whether an unblock for a mutex has reached them */
-  struct gyre_list descriptor_waits; /* struct gyre_wait: descriptors that the program may close */
+  struct gyre_list descriptor_waits;                      /* struct gyre_wait: descriptors that the program may close */
+  void (*before_sleep)(struct gyre_scheduler *scheduler); /* called when the loop is about to wait */
   struct gyre_timer sweep;
   struct gyre_timer unwinding;       /* ends the wait for what is stopped when it closes */
   uint64_t switches, swept_switches; /* fibers taken off the queue, in all and at the last sweep */
@@ -149,7 +150,11 @@ extern VALUE gyre_mGyre, gyre_cScheduler, gyre_cNativeScheduler;
 static inline struct gyre_scheduler *gyre_scheduler_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 
 /* The same; raises RuntimeError when it is closed. */
-struct gyre_scheduler *gyre_scheduler_opened(VALUE self);
+static inline struct gyre_scheduler *gyre_scheduler_opened(VALUE self) {
+  struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
+  if (scheduler->closed) rb_raise(rb_eRuntimeError, "the scheduler is closed");
+  return scheduler;
+}
 
 /* An unblock that came for the fiber before it parked is forgotten. */
 static inline void gyre_forget_early(struct gyre_scheduler *scheduler, VALUE fiber) {
@@ -163,12 +168,6 @@ void gyre_block_init(struct gyre_scheduler *scheduler);
 void gyre_block_mark(struct gyre_scheduler *scheduler);
 void gyre_block_free(struct gyre_scheduler *scheduler);
 void gyre_block_forked(struct gyre_scheduler *scheduler);
-/* The parked fiber's block, if it was unblocked and has not gone on yet; or NULL. What it was given (a lock, an element of a
- * queue) would be lost if it were interrupted now. */
-struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
-/* Gives it to another fiber that waits for the same. Whether there is one. */
-bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
-
 /* The native scheduler of this thread, open; or NULL. */
 struct gyre_scheduler *gyre_scheduler_here(void);
 
@@ -245,6 +244,15 @@ VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id);
 
 /* Whether the fiber has a job. */
 bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber);
+/* The parked fiber's block, if it was unblocked and has not gone on yet; or NULL. What it was given (a lock, an element of a
+ * queue) would be lost if it were interrupted now. */
+struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
+/* Gives it to another fiber that waits for the same. Whether there is one. */
+bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
+
+/* Whether an unblock for it is one for a mutex. */
+bool gyre_is_mutex(VALUE blocker);
+
 /* No job comes any more. */
 void gyre_workers_close(struct gyre_scheduler *scheduler);
 
@@ -276,7 +284,8 @@ struct gyre_wait {
   unsigned ready; /* what the watch reported; 0 after a timeout */
   bool timed_out;
   bool unblocked; /* wins over timed_out: whatever it was given is its own */
-  bool selects;   /* for the descriptors of a `struct selecting` (scheduler_select.c) */
+  /* For a wait for several descriptors: whether one of them is closed; else NULL. */
+  bool (*is_broken)(struct gyre_wait *wait);
 };
 
 /* `blocker` is what is waited for: nothing is done with it, but people want to know. */
@@ -297,7 +306,7 @@ int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int6
  * it could not be handed over (-ENOSYS: do it another way), and is freed; so it is when an exception ends the wait. */
 int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation *operation, VALUE blocker);
 
-/* Called before the loop sleeps: looks soon whether waited-for descriptors were closed, or fibers wait for each other. */
+/* For scheduler->before_sleep: looks soon whether waited-for descriptors were closed, or fibers wait for each other. */
 void gyre_sweep(struct gyre_scheduler *scheduler);
 
 /* scheduler_read.c: reads in threads. Parks until a thread of Gyre::Offload has read; -1 for the offset: where the file stands.
@@ -308,21 +317,17 @@ ssize_t gyre_thread_read_result(VALUE read, const char **bytes);
 void gyre_thread_read_free(VALUE read);
 void gyre_init_scheduler_read(void);
 
-/* For loop_close.c, from any thread: if the watch is one of a fiber's wait, and for this IO, the fiber is woken. Whether it
- * is a fiber's. */
-bool gyre_wait_io_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io);
-bool gyre_select_io_closed(struct gyre_loop *loop, struct gyre_watch *watch);
-
+void gyre_init_wait(void);
 void gyre_init_scheduler_process(void);
 void gyre_init_scheduler_select(void);
-/* Whether one of the descriptors that the wait selects from is closed. */
-bool gyre_select_is_broken(struct gyre_wait *wait);
 void gyre_init_scheduler_sight(void);
 /* The Hash of Gyre::Loop#stats; the scheduler is NULL for a loop without fibers. */
 VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *scheduler);
+/* scheduler_timeout.c: the timeouts that are left learn that the scheduler is gone. */
+void gyre_timeouts_free(struct gyre_scheduler *scheduler);
 void gyre_init_scheduler_timeout(void);
 void gyre_init_scheduler_testing(void);
-void gyre_init_scheduler_io(bool reads, bool writes, bool positioned_writes);
+void gyre_init_scheduler_io(void);
 
 /* A duration of Ruby (nil, Integer, Float, Rational) in nanoseconds; -1 for nil. Raises ArgumentError
  * for a negative one. */

@@ -6,7 +6,6 @@
 #include "fiber/fibers.h"
 
 static VALUE sleeping; /* :sleep */
-static VALUE mutex_class, queue_class, sized_queue_class;
 
 /* --- what comes early ---
  *
@@ -20,17 +19,10 @@ static VALUE mutex_class, queue_class, sized_queue_class;
 
 static st_data_t early_key(VALUE blocker) { return (st_data_t)blocker << 1; }
 
-/* Ruby's hidden objects have no class; of those that fibers wait for, all are mutexes. */
-static bool is_hidden(VALUE object) { return RBASIC_CLASS(object) == 0; }
-
-static bool is_mutex(VALUE blocker) {
-  return !RB_SPECIAL_CONST_P(blocker) && (is_hidden(blocker) || RTEST(rb_obj_is_kind_of(blocker, mutex_class)));
-}
-
 /* What ends a sleep besides :sleep. ConditionVariable#wait is a sleep, and its signal is an unblock for its mutex. So is the wait
  * of IO#close for the threads that use the IO, which unblock it for the thread of the fiber that closes (Ruby 3.4). */
 static bool is_signal(const struct gyre_scheduler *scheduler, VALUE blocker) {
-  return blocker == scheduler->thread || is_mutex(blocker);
+  return blocker == scheduler->thread || gyre_is_mutex(blocker);
 }
 
 static int is_over(st_data_t fiber, st_data_t early, st_data_t context) {
@@ -114,7 +106,7 @@ static bool ends(const struct gyre_wait *wait, VALUE blocker) {
 static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (scheduler->closed) return Qfalse;
-  if (scheduler->signals->num_entries && st_is_member(scheduler->signals, (st_data_t)fiber) && is_mutex(blocker))
+  if (scheduler->signals->num_entries && st_is_member(scheduler->signals, (st_data_t)fiber) && gyre_is_mutex(blocker))
     st_insert(scheduler->signals, (st_data_t)fiber, true);
 
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocked, fiber);
@@ -151,39 +143,6 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
     (void)block(scheduler, sleeping, duration_ns);
   }
   return Qtrue;
-}
-
-/* --- for interrupts --- */
-
-struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
-  if (parked->state != GYRE_READY) return NULL;
-  struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->blocked, parked->fiber);
-  struct gyre_wait *wait = node ? GYRE_CONTAINER(node, struct gyre_wait, blocked_node) : NULL;
-  return wait && &wait->parked == parked && wait->unblocked ? wait : NULL;
-}
-
-/* Ruby's own primitives take a fiber off their list and then unblock it. Each looks again when its wait ends, so any of the
- * others that wait may be woken in its place. Gyre's own primitives hand on by themselves. */
-static bool can_hand_on(VALUE blocker) {
-  if (RB_SPECIAL_CONST_P(blocker)) return false;
-  return is_mutex(blocker) || RTEST(rb_obj_is_kind_of(blocker, queue_class));
-}
-
-bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
-  VALUE blocker = wait->parked.blocker;
-  if (!can_hand_on(blocker)) return false;
-  /* Pushes and pops wait for the same queue. */
-  bool all = !is_mutex(blocker) && RTEST(rb_obj_is_kind_of(blocker, sized_queue_class)), handed = false;
-  for (struct gyre_list *node = scheduler->parked.next, *next; node != &scheduler->parked; node = next) {
-    next = node->next;
-    struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, node);
-    if (parked->blocker != blocker) continue;
-    GYRE_CONTAINER(parked, struct gyre_wait, parked)->unblocked = true;
-    gyre_wake(scheduler, parked);
-    handed = true;
-    if (!all) break;
-  }
-  return handed;
 }
 
 /* --- for condition variables --- */
@@ -236,17 +195,8 @@ void gyre_block_forked(struct gyre_scheduler *scheduler) {
   st_clear(scheduler->signals);
 }
 
-static VALUE global_class(const char *path) {
-  VALUE class = rb_path2class(path);
-  rb_gc_register_mark_object(class);
-  return class;
-}
-
 void gyre_init_scheduler_block(void) {
   sleeping = ID2SYM(rb_intern("sleep"));
-  mutex_class = global_class("Thread::Mutex");
-  queue_class = global_class("Thread::Queue");
-  sized_queue_class = global_class("Thread::SizedQueue");
 
   VALUE class = gyre_cNativeScheduler;
   rb_define_method(class, "block", scheduler_block, -1);

@@ -380,15 +380,22 @@ static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
   return Qtrue;
 }
 
-void gyre_init_scheduler_io(bool reads, bool writes, bool positioned_writes) {
+void gyre_init_scheduler_io(void) {
+  /* Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 shipped a broken
+   * interface of both (fixed in 3.2.6). Without the hooks Ruby reads and writes itself and calls io_wait. */
+  const char *version = StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))});
+  bool broken = strcmp(version, "3.2.5") == 0;
+  bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
+  /* In 3.3 and 3.4 IO#pwrite calls the io_pwrite hook without the GVL, which ends in a deadlock of all threads. */
+  bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
   VALUE class = gyre_cNativeScheduler;
   rb_define_method(class, "pace", scheduler_pace, 0);
   rb_define_method(class, "io_wait", scheduler_io_wait, 3);
   rb_define_method(class, "io_close", scheduler_io_close, 1);
-  if (reads) {
+  if (!broken) {
     rb_define_method(class, "io_read", scheduler_io_read, -1);
     rb_define_method(class, "io_pread", scheduler_io_pread, -1);
   }
-  if (writes) rb_define_method(class, "io_write", scheduler_io_write, -1);
-  if (positioned_writes) rb_define_method(class, "io_pwrite", scheduler_io_pwrite, -1);
+  if (!broken && !old) rb_define_method(class, "io_write", scheduler_io_write, -1);
+  if (!broken && !without_gvl) rb_define_method(class, "io_pwrite", scheduler_io_pwrite, -1);
 }

@@ -3,6 +3,7 @@
  */
 #include "feature.h"
 #include "fiber/scheduler.h"
+#include "gyre.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -59,13 +60,14 @@ static void selected(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   gyre_wake(gyre_scheduler_of(loop), &GYRE_CONTAINER(watch, struct selected_watch, watch)->wait->parked);
 }
 
-bool gyre_select_io_closed(struct gyre_loop *loop, struct gyre_watch *watch) {
+static bool io_is_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
+  (void)io;
   if (watch->ready != selected) return false;
   selected(loop, watch, 0); /* it asks poll(2) again */
   return true;
 }
 
-bool gyre_select_is_broken(struct gyre_wait *wait) {
+static bool is_broken(struct gyre_wait *wait) {
   struct selecting *selecting = GYRE_CONTAINER(wait, struct selecting, wait);
   if (poll(selecting->descriptors, (nfds_t)selecting->count, 0) <= 0) return false;
   for (long i = 0; i < selecting->count; i++) {
@@ -153,7 +155,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   selecting.wait.timed_out = timeout_ns == 0;
   selecting.limited = timeout_ns > 0;
   if (selecting.limited) gyre_wait_arm(&selecting.wait, timeout_ns);
-  selecting.wait.selects = true;
+  selecting.wait.is_broken = is_broken;
   gyre_list_append(&scheduler->descriptor_waits, &selecting.wait.descriptor_node);
   VALUE result = rb_ensure(select_body, (VALUE)&selecting, select_ensure, (VALUE)&selecting);
   RB_GC_GUARD(keep[0]);
@@ -163,4 +165,7 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   return result;
 }
 
-void gyre_init_scheduler_select(void) { rb_define_method(gyre_cNativeScheduler, "io_select", scheduler_io_select, -1); }
+void gyre_init_scheduler_select(void) {
+  gyre_loop_on_io_close(io_is_closed);
+  rb_define_method(gyre_cNativeScheduler, "io_select", scheduler_io_select, -1);
+}

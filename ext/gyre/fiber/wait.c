@@ -3,6 +3,7 @@
  * (scheduler.c, scheduler_io.c) and HTTP's connections wait by these functions.
  */
 #include "fiber/scheduler.h"
+#include "gyre.h"
 
 #include <errno.h>
 #include <math.h>
@@ -32,7 +33,7 @@ static void descriptor_is_ready(struct gyre_loop *loop, struct gyre_watch *watch
   gyre_wake(gyre_scheduler_of(loop), &wait->parked);
 }
 
-bool gyre_wait_io_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
+static bool io_is_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
   if (watch->ready != descriptor_is_ready) return false;
   if (GYRE_CONTAINER(watch, struct gyre_wait, watch)->parked.blocker == io)
     descriptor_is_ready(loop, watch, watch->interest);
@@ -46,7 +47,8 @@ void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait, V
   wait->watch.fd = -1;
   wait->watch.ready = descriptor_is_ready;
   wait->ready = 0;
-  wait->timed_out = wait->unblocked = wait->selects = false;
+  wait->timed_out = wait->unblocked = false;
+  wait->is_broken = NULL;
   gyre_list_init(&wait->descriptor_node);
   gyre_park_begin(scheduler, &wait->parked, blocker);
 }
@@ -183,7 +185,7 @@ static void sweep(struct gyre_timer *timer, void *context) {
        node = node->next) {
     struct gyre_wait *wait = GYRE_CONTAINER(node, struct gyre_wait, descriptor_node);
     if (wait->parked.state != GYRE_PARKED) continue;
-    if (wait->selects && gyre_select_is_broken(wait)) gyre_wake(scheduler, &wait->parked);
+    if (wait->is_broken && wait->is_broken(wait)) gyre_wake(scheduler, &wait->parked);
     if (wait->watch.fd < 0) continue;
     waits[count] = wait;
     descriptors[count++] = (struct pollfd){.fd = wait->watch.fd};
@@ -206,3 +208,5 @@ void gyre_sweep(struct gyre_scheduler *scheduler) {
   (void)gyre_timers_arm(&scheduler->loop.timers, &scheduler->sweep,
                         gyre_loop_now(&scheduler->loop) + (scheduler->loop.virtual_ns ? 0 : SWEEP_NS));
 }
+
+void gyre_init_wait(void) { gyre_loop_on_io_close(io_is_closed); }

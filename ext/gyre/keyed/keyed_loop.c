@@ -98,8 +98,11 @@ static void forked(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   if (keyed->scheduler) leave_scheduler(keyed);
   keyed->loop = NULL;
-  int error = keyed->own.backend_state ? gyre_loop_reopen(&keyed->own) : 0;
-  if (error < 0) rb_syserr_fail(-error, "open the event loop after fork");
+  if (keyed->own.backend_state) {
+    int error = gyre_loop_reopen(&keyed->own);
+    if (error < 0) rb_syserr_fail(-error, "open the event loop after fork");
+    gyre_loop_enlist(&keyed->own);
+  }
   drop_events(keyed);
   keyed->sweep.place = 0;
   keyed->stopped = keyed->signalled = keyed->sweep_due = false;
@@ -194,29 +197,6 @@ void gyre_keyed_unsettle(struct gyre_keyed *keyed) {
 
 /* --- the queue --- */
 
-void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more) {
-  size_t needed = keyed->count + keyed->watch_count + more;
-  if (needed <= keyed->capacity) return;
-  size_t capacity = keyed->capacity ? keyed->capacity : 64;
-  while (capacity < needed) {
-    if (capacity > SIZE_MAX / 2 / sizeof(struct gyre_keyed_event)) rb_memerror();
-    capacity *= 2;
-  }
-  struct gyre_keyed_event *events = malloc(capacity * sizeof(*events));
-  if (!events) rb_memerror();
-  for (size_t i = 0; i < keyed->count; i++) events[i] = keyed->events[(keyed->first + i) & (keyed->capacity - 1)];
-  free(keyed->events);
-  keyed->events = events;
-  keyed->first = 0;
-  keyed->capacity = capacity;
-}
-
-void gyre_keyed_push(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *watch) {
-  keyed->events[(keyed->first + keyed->count++) & (keyed->capacity - 1)] =
-      (struct gyre_keyed_event){key, helper, watch};
-  gyre_keyed_wake(keyed);
-}
-
 /* Takes the first event off the queue. Its key, or Qundef when its helper says that there is nothing to tell. */
 static VALUE take(struct gyre_keyed *keyed) {
   struct gyre_keyed_event event = keyed->events[keyed->first];
@@ -232,31 +212,19 @@ static VALUE take(struct gyre_keyed *keyed) {
 
 /* --- waiting --- */
 
-struct waiter {
-  struct gyre_list node;
-  struct gyre_wait wait;
-};
-
-/* With the GVL, from any thread. */
-void gyre_keyed_wake(struct gyre_keyed *keyed) {
-  if (keyed->own.waiting) gyre_loop_wake(&keyed->own);
-  for (struct gyre_list *node = keyed->waiters.next; node != &keyed->waiters; node = node->next) {
-    struct waiter *waiter = GYRE_CONTAINER(node, struct waiter, node);
-    gyre_wake(waiter->wait.scheduler, &waiter->wait.parked);
-  }
-}
-
 static VALUE waiter_ensure(VALUE argument) {
-  struct waiter *waiter = (struct waiter *)argument;
+  struct gyre_keyed_waiter *waiter = (struct gyre_keyed_waiter *)argument;
   gyre_list_remove(&waiter->node);
   gyre_wait_end(&waiter->wait);
   return Qnil;
 }
 
-static VALUE waiter_body(VALUE argument) { return gyre_wait_body((VALUE) & ((struct waiter *)argument)->wait); }
+static VALUE waiter_body(VALUE argument) {
+  return gyre_wait_body((VALUE) & ((struct gyre_keyed_waiter *)argument)->wait);
+}
 
 static void park(struct gyre_keyed *keyed) {
-  struct waiter waiter;
+  struct gyre_keyed_waiter waiter;
   gyre_wait_begin(keyed->scheduler, &waiter.wait, keyed->self);
   gyre_list_append(&keyed->waiters, &waiter.node);
   rb_ensure(waiter_body, (VALUE)&waiter, waiter_ensure, (VALUE)&waiter);
@@ -463,7 +431,7 @@ static VALUE keyed_initialize(int argc, VALUE *argv, VALUE self) {
   return self;
 }
 
-void gyre_init_keyed_loop(void) {
+VALUE gyre_init_keyed_loop(void) {
   id_event = rb_intern("event");
   id_stop = rb_intern("stop");
   thread_error = rb_path2class("ThreadError");
@@ -483,8 +451,5 @@ void gyre_init_keyed_loop(void) {
   rb_define_method(class, "close", keyed_close, 0);
   rb_define_method(class, "closed?", keyed_closed_p, 0);
   rb_define_method(class, "backend", keyed_backend, 0);
-  gyre_init_keyed_keys();
-  gyre_init_keyed_watch();
-  gyre_init_keyed_requests(class);
-  gyre_init_keyed_helper(class);
+  return class;
 }

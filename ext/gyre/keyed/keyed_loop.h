@@ -48,6 +48,12 @@ struct gyre_keyed_event {
   struct gyre_keyed_watch *watch; /* NULL for what is over, or was emitted */
 };
 
+/* A fiber in each or next_event. */
+struct gyre_keyed_waiter {
+  struct gyre_list node; /* in keyed->waiters */
+  struct gyre_wait wait;
+};
+
 struct gyre_keyed {
   VALUE self;
   VALUE backend;          /* asked for, or nil */
@@ -68,18 +74,22 @@ struct gyre_keyed {
 
   struct gyre_keyed_event *events; /* a ring; has room for an event of each watch at any time */
   size_t first, count, capacity;   /* capacity: a power of two */
-  struct gyre_list waiters;        /* struct waiter: fibers in next_event */
+  struct gyre_list waiters;        /* struct gyre_keyed_waiter */
   int64_t polled_ns;               /* coarse: when the kernel was last asked */
   bool stopped, signalled, closed;
 };
 
-/* keyed_loop.c */
+/* keyed_queue.c */
 
 /* Puts an event into the queue; there is room, see gyre_keyed_reserve. */
 void gyre_keyed_push(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *watch);
+/* With the GVL, from any thread. */
 void gyre_keyed_wake(struct gyre_keyed *keyed);
 /* Makes room for `more` events beside one of each watch. Raises NoMemoryError. */
 void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more);
+
+/* keyed_loop.c; the class, to which the inits of the other files add their methods. */
+VALUE gyre_init_keyed_loop(void);
 /* Finds the loop to be used by this thread and brings the watches there. Raises when another thread uses it. */
 void gyre_keyed_settle(struct gyre_keyed *keyed);
 /* Leaves the scheduler's loop when there is nothing to do on it. */
@@ -109,19 +119,13 @@ void gyre_keyed_prepare(struct gyre_keyed *keyed);
 /* Queues what is always ready, such as a regular file. */
 void gyre_keyed_queue_always(struct gyre_keyed *keyed);
 
-/* Begin a watch, on the thread's loop. Raise when the key is in use, and when it cannot be watched. */
+/* Begin a watch, on the loop that was settled for. Raise when the key is in use, and when it cannot be watched. */
 void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, int fd, unsigned interest, bool oneshot,
                                  VALUE helper);
 void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, int64_t duration_ns, int64_t interval_ns);
 void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper);
 /* Ends a watch altogether. Calls the key's methods, and the helper at last. */
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
-/* Calls no Ruby code. */
-bool gyre_keyed_io_closed(VALUE io);
-/* For loop_close.c, from any thread: if the watch is a keyed loop's, and for this IO, the next wait looks for closed ones.
- * Whether it is a keyed loop's. */
-bool gyre_keyed_watch_io_closed(struct gyre_watch *watch, VALUE io);
-
 /* keyed_requests.c, keyed_helper.c */
 void gyre_init_keyed_requests(VALUE class);
 void gyre_init_keyed_helper(VALUE class);

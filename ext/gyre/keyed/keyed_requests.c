@@ -4,6 +4,7 @@
  */
 #include "feature.h"
 
+#include "gyre.h"
 #include "keyed/keyed_loop.h"
 
 #include <ruby/io.h>
@@ -34,7 +35,7 @@ static struct request parse(int argc, VALUE *argv) {
 }
 
 static int descriptor_of(VALUE io, VALUE key) {
-  if (gyre_keyed_io_closed(io)) rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its io is closed", key);
+  if (gyre_io_is_closed(io)) rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its io is closed", key);
   return rb_io_descriptor(io);
 }
 
@@ -55,6 +56,7 @@ static VALUE keyed_watch_io(int argc, VALUE *argv, VALUE self) {
   struct request request = parse(argc, argv);
   VALUE io = rb_io_get_io(request.object);
   int fd = descriptor_of(io, request.key);
+  gyre_keyed_settle(keyed);
   gyre_keyed_watch_descriptor(keyed, request.key, io, fd, request.interest, request.oneshot, Qnil);
   RB_GC_GUARD(io);
   return self;
@@ -71,6 +73,7 @@ static VALUE keyed_watch_fd(int argc, VALUE *argv, VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   struct request request = parse(argc, argv);
   int fd = NUM2INT(request.object);
+  gyre_keyed_settle(keyed);
   gyre_keyed_watch_descriptor(keyed, request.key, Qnil, fd, request.interest, request.oneshot, Qnil);
   return self;
 }
@@ -88,8 +91,11 @@ static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
   rb_scan_args(argc, argv, "21:", &key, &duration, &interval, &keywords);
   if (!NIL_P(keywords)) rb_get_kwargs(keywords, &options[3], 0, 1, &value);
   if (NIL_P(duration)) rb_raise(rb_eTypeError, "watch %+" PRIsVALUE ": no time was given", key);
-  gyre_keyed_watch_time(gyre_keyed_get(self), key, Qnil, gyre_duration_ns(duration),
-                        gyre_duration_ns(value == Qundef ? interval : value));
+  int64_t duration_ns = gyre_duration_ns(duration);
+  int64_t interval_ns = gyre_duration_ns(value == Qundef ? interval : value);
+  struct gyre_keyed *keyed = gyre_keyed_get(self);
+  gyre_keyed_settle(keyed);
+  gyre_keyed_watch_time(keyed, key, Qnil, duration_ns, interval_ns);
   return self;
 }
 
@@ -104,8 +110,10 @@ static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE onesh
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   VALUE io = rb_funcall(helper, id_io, 0);
   int64_t interval_ns = gyre_duration_ns(rb_funcall(helper, id_interval, 0));
+  int fd = NIL_P(io) ? -1 : descriptor_of(io, key);
+  gyre_keyed_settle(keyed);
   if (!NIL_P(io)) {
-    gyre_keyed_watch_descriptor(keyed, key, io, descriptor_of(io, key), GYRE_READABLE, RTEST(oneshot), helper);
+    gyre_keyed_watch_descriptor(keyed, key, io, fd, GYRE_READABLE, RTEST(oneshot), helper);
   } else if (interval_ns > 0) {
     gyre_keyed_watch_time(keyed, key, helper, interval_ns, interval_ns);
   } else {

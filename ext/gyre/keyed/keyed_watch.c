@@ -6,6 +6,7 @@
  */
 #include "feature.h"
 
+#include "gyre.h"
 #include "keyed/keyed_loop.h"
 
 #include <errno.h>
@@ -55,14 +56,6 @@ void gyre_keyed_watches_mark(struct gyre_keyed *keyed) {
   mark_list(&keyed->resting);
   mark_list(&keyed->always);
   mark_list(&keyed->failed);
-}
-
-bool gyre_keyed_io_closed(VALUE io) {
-#ifdef GYRE_HAVE_IO_CLOSED_P
-  return RTEST(rb_io_closed_p(io));
-#else
-  return !RFILE(io)->fptr || RFILE(io)->fptr->fd < 0;
-#endif
 }
 
 static void free_list(struct gyre_list *list) {
@@ -199,7 +192,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *ready_watch, uns
   struct gyre_keyed *keyed = watch->keyed;
   if (watch->state != GYRE_KEYED_ACTIVE) { /* rests, and was not watched again */
     gyre_loop_unwatch(loop, ready_watch);
-  } else if (!NIL_P(watch->io) && gyre_keyed_io_closed(watch->io)) {
+  } else if (!NIL_P(watch->io) && gyre_io_is_closed(watch->io)) {
     fail(keyed, watch);
     gyre_keyed_wake(keyed);
   } else if (watch->oneshot) {
@@ -247,7 +240,8 @@ static void on_sweep(struct gyre_timer *timer, void *context) {
   gyre_keyed_wake(keyed);
 }
 
-bool gyre_keyed_watch_io_closed(struct gyre_watch *watch, VALUE io) {
+static bool io_is_closed(struct gyre_loop *loop, struct gyre_watch *watch, VALUE io) {
+  (void)loop;
   if (watch->ready != on_ready) return false;
   struct gyre_keyed_watch *keyed_watch = GYRE_CONTAINER(watch, struct gyre_keyed_watch, watch);
   if (keyed_watch->io == io) {
@@ -258,7 +252,7 @@ bool gyre_keyed_watch_io_closed(struct gyre_watch *watch, VALUE io) {
 }
 
 static bool is_closed(struct gyre_keyed_watch *watch) {
-  return NIL_P(watch->io) ? fcntl(watch->fd, F_GETFD) < 0 : gyre_keyed_io_closed(watch->io);
+  return NIL_P(watch->io) ? fcntl(watch->fd, F_GETFD) < 0 : gyre_io_is_closed(watch->io);
 }
 
 /* The close of an io is not reported here, and the kernel just drops the watch. The same holds for an io that was reopened
@@ -363,7 +357,6 @@ static void tell_apart(struct gyre_keyed *keyed, int fd, VALUE io) {
 
 void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, int fd, unsigned interest, bool oneshot,
                                  VALUE helper) {
-  gyre_keyed_settle(keyed);
   struct gyre_keyed_watch *watch = resting(keyed, key);
   if (watch && watch->watch.fd == fd && watch->io == io && !NIL_P(io) && watch->interest == interest && NIL_P(helper) &&
       NIL_P(watch->helper)) {
@@ -388,7 +381,6 @@ void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, 
 
 void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, int64_t duration_ns,
                            int64_t interval_ns) {
-  gyre_keyed_settle(keyed);
   struct gyre_keyed_watch *watch = begin(keyed, key, helper, resting(keyed, key));
   int64_t now_ns = gyre_loop_now(keyed->loop);
   watch->timed = true;
@@ -401,8 +393,10 @@ void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, in
 }
 
 void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper) {
-  gyre_keyed_settle(keyed);
   begin(keyed, key, helper, resting(keyed, key));
 }
 
-void gyre_init_keyed_watch(void) { id_cancel = rb_intern("cancel"); }
+void gyre_init_keyed_watch(void) {
+  id_cancel = rb_intern("cancel");
+  gyre_loop_on_io_close(io_is_closed);
+}

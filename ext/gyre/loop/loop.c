@@ -108,9 +108,7 @@ int gyre_loop_reopen(struct gyre_loop *loop) {
     gyre_operation_complete(GYRE_CONTAINER(loop->operations.next, struct gyre_operation, node));
   loop->event_next = loop->event_count = 0;
   gyre_loop_close(loop);
-  int error = gyre_loop_open(loop, backend);
-  if (error == 0) gyre_loop_enlist(loop);
-  return error;
+  return gyre_loop_open(loop, backend);
 }
 
 int gyre_loop_move(struct gyre_loop *loop) {

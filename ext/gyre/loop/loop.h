@@ -99,9 +99,6 @@ void gyre_loop_orphan(struct gyre_loop *loop);
 /* Starts over in a forked child: nothing is watched or timed; the parent's kernel objects are untouched. */
 int gyre_loop_reopen(struct gyre_loop *loop);
 
-/* loop_close.c: from now on what waits on it for an IO is told when Ruby closes or reopens that; until gyre_loop_close. */
-void gyre_loop_enlist(struct gyre_loop *loop);
-
 /* Goes on in a process that took the place of this one (daemon): everything that is watched or timed stays so, operations
  * in flight end with -ECANCELED. 0 or -errno. */
 int gyre_loop_move(struct gyre_loop *loop);

@@ -4,8 +4,8 @@
  */
 #include "feature.h"
 
-#include "loop/backends.h"
 #include "gyre.h"
+#include "loop/backends.h"
 #include "loop/loop.h"
 
 #include <errno.h>

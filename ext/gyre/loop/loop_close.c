@@ -5,10 +5,10 @@
  * whatever loop and in whatever thread, and a backend that holds open what it watches lets go of it. Closes in C
  * (IO#close_write of a pipe) are found by the sweeps of wait.c, selector.c and keyed_watch.c.
  */
+#include "feature.h"
+
 #include "gyre.h"
-#include "keyed/keyed_loop.h"
-#include "fiber/scheduler.h"
-#include "async/selector.h"
+#include "loop/loop.h"
 
 #include <pthread.h>
 #include <ruby/io.h>
@@ -16,7 +16,26 @@
 #include <ruby/version.h>
 #include <stdlib.h>
 
+bool gyre_io_is_closed(VALUE io) {
+#ifdef GYRE_HAVE_IO_CLOSED_P
+  return RTEST(rb_io_closed_p(io));
+#else
+  return !RFILE(io)->fptr || RFILE(io)->fptr->fd < 0;
+#endif
+}
+
+struct gyre_loop *(*gyre_loop_here)(void);
+
 #if RUBY_API_VERSION_MAJOR < 4
+#define LISTENERS_LIMIT 8
+static gyre_close_listener *listeners[LISTENERS_LIMIT];
+
+void gyre_loop_on_io_close(gyre_close_listener *listener) {
+  int count = 0;
+  while (listeners[count]) count++;
+  if (count < LISTENERS_LIMIT - 1) listeners[count] = listener;
+}
+
 static rb_ractor_local_key_t loops_key;
 static unsigned forks; /* a child knows by it which loops are its parent's: what waits on them is gone */
 
@@ -49,9 +68,9 @@ static void tell_watches(struct gyre_loop *loop, int fd, VALUE io) {
   bool any = false;
   for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {
     next = watch->next;
-    if (!gyre_wait_io_closed(loop, watch, io) && !gyre_select_io_closed(loop, watch) &&
-        !gyre_selector_io_closed(loop, watch, io) && !gyre_keyed_watch_io_closed(watch, io))
-      continue;
+    gyre_close_listener **listener = listeners;
+    while (*listener && !(*listener)(loop, watch, io)) listener++;
+    if (!*listener) continue;
     gyre_list_remove(&watch->unverified);
     gyre_list_append(&loop->unverified, &watch->unverified);
     any = true;
@@ -61,9 +80,8 @@ static void tell_watches(struct gyre_loop *loop, int fd, VALUE io) {
 
 static VALUE tell(VALUE argument) {
   struct closing *closing = (struct closing *)argument;
-  struct gyre_scheduler *scheduler = gyre_scheduler_here();
-  if (scheduler && !(scheduler->loop.backend->capabilities & GYRE_BACKEND_EDGE))
-    gyre_loop_let_go(&scheduler->loop, closing->fd);
+  struct gyre_loop *here = gyre_loop_here();
+  if (here && !(here->backend->capabilities & GYRE_BACKEND_EDGE)) gyre_loop_let_go(here, closing->fd);
   struct gyre_list *all = loops();
   for (struct gyre_list *node = all ? all->next : NULL; node && node != all; node = node->next) {
     struct gyre_loop *loop = GYRE_CONTAINER(node, struct gyre_loop, open_node);
@@ -76,7 +94,7 @@ static VALUE tell(VALUE argument) {
 
 static VALUE with_step(VALUE self, int argc, const VALUE *argv) {
   struct gyre_list *all = loops();
-  if (!all || gyre_list_empty(all) || gyre_keyed_io_closed(self)) return rb_call_super(argc, argv);
+  if (!all || gyre_list_empty(all) || gyre_io_is_closed(self)) return rb_call_super(argc, argv);
   struct closing closing = {self, rb_io_descriptor(self), argc, argv};
   return rb_ensure(call_super, (VALUE)&closing, tell, (VALUE)&closing);
 }
@@ -96,7 +114,7 @@ void gyre_loop_enlist(struct gyre_loop *loop) {
   gyre_list_append(all, &loop->open_node);
   if (prepended) return;
   prepended = true;
-  VALUE module = rb_define_module_under(gyre_cNativeScheduler, "Closing");
+  VALUE module = rb_define_module_under(rb_define_module_under(gyre_mGyre, "Native"), "Closing");
   rb_define_method(module, "close", io_close, 0);
   rb_define_method(module, "reopen", io_reopen, -1);
   rb_prepend_module(rb_cIO, module);
@@ -108,6 +126,7 @@ void gyre_init_loop_close(void) {
   pthread_atfork(NULL, NULL, count_fork);
 }
 #else
+void gyre_loop_on_io_close(gyre_close_listener *listener) { (void)listener; }
 void gyre_loop_enlist(struct gyre_loop *loop) { (void)loop; }
 void gyre_init_loop_close(void) {}
 #endif

@@ -1,0 +1,38 @@
+/*
+ * A keyed loop's queue of events (see keyed_loop.h): a ring, and the wake-up of what waits for it. Called by what happens
+ * (keyed_watch.c) and by what the program queues; what takes events off is in keyed_loop.c.
+ */
+#include "keyed/keyed_loop.h"
+
+#include <stdlib.h>
+
+void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more) {
+  size_t needed = keyed->count + keyed->watch_count + more;
+  if (needed <= keyed->capacity) return;
+  size_t capacity = keyed->capacity ? keyed->capacity : 64;
+  while (capacity < needed) {
+    if (capacity > SIZE_MAX / 2 / sizeof(struct gyre_keyed_event)) rb_memerror();
+    capacity *= 2;
+  }
+  struct gyre_keyed_event *events = malloc(capacity * sizeof(*events));
+  if (!events) rb_memerror();
+  for (size_t i = 0; i < keyed->count; i++) events[i] = keyed->events[(keyed->first + i) & (keyed->capacity - 1)];
+  free(keyed->events);
+  keyed->events = events;
+  keyed->first = 0;
+  keyed->capacity = capacity;
+}
+
+void gyre_keyed_push(struct gyre_keyed *keyed, VALUE key, VALUE helper, struct gyre_keyed_watch *watch) {
+  keyed->events[(keyed->first + keyed->count++) & (keyed->capacity - 1)] =
+      (struct gyre_keyed_event){key, helper, watch};
+  gyre_keyed_wake(keyed);
+}
+
+void gyre_keyed_wake(struct gyre_keyed *keyed) {
+  if (keyed->own.waiting) gyre_loop_wake(&keyed->own);
+  for (struct gyre_list *node = keyed->waiters.next; node != &keyed->waiters; node = node->next) {
+    struct gyre_keyed_waiter *waiter = GYRE_CONTAINER(node, struct gyre_keyed_waiter, node);
+    gyre_wake(waiter->wait.scheduler, &waiter->wait.parked);
+  }
+}
