@@ -11,7 +11,7 @@ class TidyTest < Minitest::Test
   # Which layer a file belongs to: the first pattern that fits. A file may require its own layer and lower ones.
   LAYERS = [
     [1, "loop", %w[lib/gyre/version.rb lib/gyre/errors.rb lib/gyre/native.rb lib/gyre/loop.rb lib/gyre/loop/**]],
-    [2, "concurrency", %w[lib/gyre/{scheduler,testing,offload,run,task,clock,deadline,signals}.rb
+    [2, "concurrency", %w[lib/gyre/{scheduler,testing,offload,inspection,run,task,clock,deadline,signals}.rb
                           lib/gyre/{scheduler,testing,offload,task,sync,inspection}/**]],
     [3, "net", %w[lib/gyre.rb lib/gyre/net.rb lib/gyre/net/**]],
     [4, "protocols", %w[lib/gyre/{http,log}.rb lib/gyre/{http,log}/**]],
@@ -24,7 +24,9 @@ class TidyTest < Minitest::Test
   }.freeze
 
   # Files longer than their kind's limit, and why.
-  LONG = {}.freeze
+  LONG = {
+    "lib/gyre/task.rb" => "one class with one state; more than a third of it is the documentation of its methods"
+  }.freeze
   LINES_LIMIT = { "lib" => 450, "ext" => 800 }.freeze
 
   # C files that also stand without Ruby: in the fuzzers and in plain C programs.

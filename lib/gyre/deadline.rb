@@ -7,7 +7,6 @@
 
 require "gyre/clock"
 require "gyre/errors"
-require "gyre/task/context"
 require "gyre/task/expired"
 
 module Gyre
@@ -157,8 +156,8 @@ module Gyre
     def enter
       @task = Task.current? or return
       @context = @task.context
-      @outer = @context&.deadline
-      @task.context = Task::Context.with_deadline(@context, self)
+      @outer = @context.deadline
+      @task.context = @context.with_deadline(self)
     end
 
     def leave
@@ -166,7 +165,7 @@ module Gyre
       return unless @task
 
       now = @task.context # the block may have set values
-      @task.context = now&.values.equal?(@context&.values) ? @context : Task::Context.with_deadline(now, @outer)
+      @task.context = now.values.equal?(@context.values) ? @context : now.with_deadline(@outer)
       linger if @lasting && !@passed
     end
 

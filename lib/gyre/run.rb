@@ -29,23 +29,23 @@ module Gyre
     raise ArgumentError, "Gyre.run needs a block" unless block
 
     if Task.current?
-      return Run.below(Task.current, name, block) unless watchdog
+      return Run.nested(Task.current, name, block) unless watchdog
 
-      Watchdog.guard(Fiber.scheduler, watchdog) { Run.below(Task.current, name, block) }
+      Watchdog.guard(Fiber.scheduler, watchdog) { Run.nested(Task.current, name, block) }
     elsif Fiber.scheduler
-      Run.beside(Fiber.scheduler, name, watchdog, block)
+      Run.on_existing(Fiber.scheduler, name, watchdog, block)
     else
-      Run.alone(name, watchdog, block)
+      Run.on_new_scheduler(name, watchdog, block)
     end
   end
 
   # One call of Gyre.run that has a tree of tasks of its own.
   # @api private
   class Run
-    include Scheduler::Awaited
+    include Inspection::Awaited
 
     # On a thread without a scheduler.
-    def self.alone(name, watchdog, block)
+    def self.on_new_scheduler(name, watchdog, block)
       scheduler = Scheduler.new
       Fiber.set_scheduler(scheduler)
       begin
@@ -56,7 +56,7 @@ module Gyre
     end
 
     # On a scheduler that is there already: the calling fiber drives it when no other one does or will.
-    def self.beside(scheduler, name, watchdog, block)
+    def self.on_existing(scheduler, name, watchdog, block)
       unless scheduler.is_a?(Scheduler)
         raise Error, "Gyre.run needs a Gyre::Scheduler, but this thread has a #{scheduler.class}"
       end
@@ -66,7 +66,7 @@ module Gyre
     end
 
     # Inside of a task.
-    def self.below(parent, name, block)
+    def self.nested(parent, name, block)
       child = parent.async(name, &block)
       begin
         child.wait
@@ -84,7 +84,7 @@ module Gyre
     # @return [Task::Unawaited]
     attr_reader :unawaited
     # @return [SpinLock] for the waits of other threads for tasks of this one
-    attr_reader :elsewhere
+    attr_reader :lock
 
     # @param scheduler [Scheduler]
     # @param drives [Boolean] whether this call drives the loop; else it waits while another one does
@@ -94,7 +94,7 @@ module Gyre
       @fiber = Fiber.current
       @unawaited = Task::Unawaited.new(scheduler)
       @to_stop = Thread::Queue.new
-      @elsewhere = SpinLock.new
+      @lock = SpinLock.new
       @leaving = @forker = nil
     end
 
@@ -104,7 +104,7 @@ module Gyre
     def call(name, block)
       @root = Task.new(self, nil, name, false, block) # an exception that comes before has nothing to undo
       begin
-        come_into_sight
+        register
         @scheduler.spawn(@root) unless @drives
         wait_until { @root.finished? || @leaving }
         raise @leaving if @leaving
@@ -169,7 +169,7 @@ module Gyre
     private
 
     # For Gyre.print_hierarchy.
-    def come_into_sight
+    def register
       @scheduler.runs.push(self)
       Thread.current.thread_variable_set(:gyre_scheduler, @scheduler)
     end

@@ -6,20 +6,17 @@
 require_relative "errors"
 require_relative "loop"
 require_relative "clock"
+require_relative "inspection"
 require_relative "offload"
 require_relative "scheduler/async_guests"
-require_relative "scheduler/cancellation"
 require_relative "scheduler/fiber_raise"
 require_relative "scheduler/fork"
 require_relative "scheduler/pooled_fiber"
-require_relative "scheduler/sight"
 
 module Gyre
   # What a thread's fibers wait on.
   class Scheduler
     include AsyncGuests
-    include Cancellation
-    include Sight
 
     # Makes a scheduler of the engine that has the backend. A subclass of Native or Portable makes itself.
     # @param backend [String, Symbol, nil] one of {availables}; nil takes what GYRE_BACKEND says, or else the best one
@@ -52,6 +49,58 @@ module Gyre
     def report(error, fiber)
       what = fiber ? fiber.inspect : "a callback of the loop"
       $stderr.write("gyre: unhandled in #{what}: #{error.full_message(highlight: false).chomp}\n")
+    end
+
+    # The same, but no more than once in a row, however often the loop comes to rest.
+    # @param text [String]
+    # @api private
+    def report_once(text)
+      $stderr.write(text) unless text == @reported
+      @reported = text
+    end
+
+    # The fibers of this scheduler that wait, or are ready to go on. From any thread.
+    # @param classes [Array<Module>, nil] only those that wait for an object of one of these
+    # @return [Array<Inspection::Wait>]
+    def waits(classes = nil)
+      list_waits(classes).map { |values| Inspection::Wait.new(*values) }
+    end
+
+    # @return [Array<Run>] the calls of Gyre.run that are under way here
+    # @api private
+    def runs
+      @runs ||= []
+    end
+
+    # @return [Watchdog, nil]
+    attr_reader :watchdog
+
+    # @api private
+    def watchdog=(watchdog)
+      @watchdog = watchdog
+      self.suspicious = !watchdog.nil?
+    end
+
+    # For the engines: when nothing has happened for a while (see {Inspection::Deadlock.refuse}).
+    # @api private
+    def refuse_deadlock(certain)
+      Inspection::Deadlock.refuse(self, certain)
+    end
+
+    # For the engines' timeout_after, as its own error leaves its block: what that must not replace. When the time is over while
+    # a stop unwinds the block, and an `ensure` there waits, the error is raised at that wait, and the stop is only its cause;
+    # a program that rescues the error would go on as if it had never been stopped. What was there before the block began, as in
+    # an `ensure`, does not count: cleaning up may have a time limit of its own.
+    # @param error [Exception] the timeout's own
+    # @param before [Exception, nil] what was on its way when the block began
+    # @return [Stop, Task::Expired, nil] the cancellation that it has replaced in the block
+    # @api private
+    def cancellation_in(error, before)
+      return if error.respond_to?(:cancels?) # the end of a deadline: Gyre::Deadline decides itself
+
+      while (error = error.cause) && !error.equal?(before)
+        return error if error.respond_to?(:cancels?) && error.cancels?
+      end
     end
 
     # @return [String]

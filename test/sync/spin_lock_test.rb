@@ -31,7 +31,7 @@ GyreTest::Engines.test_case("ShortLockTest") do
   end
 
   def test_a_task_that_wants_it_cannot_be_stopped_before_it_has_it
-    [Gyre::SpinLock.new, Gyre.run { |task| task.scheduler.runs.first.elsewhere }].each do |lock|
+    [Gyre::SpinLock.new, Gyre.run { |task| task.scheduler.runs.first.lock }].each do |lock|
       Gyre.run do |task|
         held = Thread::Queue.new
         holder = Thread.new { lock.synchronize { held.push(true) && sleep(0.05) } }

@@ -358,7 +358,7 @@ GyreTest::Engines.test_case("TaskLifecycleTest") do
   # As Thread#raise and Thread#kill may do at any line.
   def test_what_strikes_while_a_task_ends_does_not_keep_its_run
     { Interrupt => :raised, RuntimeError => :reported }.each do |error, meant|
-      %i[stop_family end_children finish disown unlink task_finished].each do |step|
+      %i[stop_family end_children finish disown task_finished].each do |step|
         said = nil
         thread = Thread.new do
           capture { said = strike_in(step, error) }

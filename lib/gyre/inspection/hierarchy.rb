@@ -1,13 +1,21 @@
 # frozen_string_literal: true
 
-# Gyre.print_hierarchy: every task of the process, and what each is doing. Gyre::Task#print_hierarchy shows a part of that.
+# A task and what is below it as text, one line for each, indented like a tree: what it does, how old it is and where.
+#
+#   task "main": running [2.0 s old, app.rb:31]
+#   ├── task "fetch" (GET /index.html): reading from fd 7 (127.0.0.1:80), 4.8 s left [0.2 s old, app.rb:12]
+#   │   └── task at app.rb:17: waiting for a mutex that task "clock" holds [0.1 s old, app.rb:18]
+#   └── task "clock": sleeping, 0.3 s left [transient, 2.0 s old, app.rb:24]
+#
+# Gyre::Task#print_hierarchy and Gyre.print_hierarchy print it. It may be made on another thread than the tasks'; then
+# no fiber can be asked whether it holds a mutex. Goes by a list of its own and not by recursion: a fiber's stack is small.
 
-require "gyre/run"
+require "gyre/inspection"
 
 module Gyre
   # Prints every call of Gyre.run that is under way, on all threads, with its tasks: what each waits for, how old it is and
-  # where it is. May be called from anywhere, also in a trap handler; only the tasks of the calling thread can say which
-  # of them holds a mutex.
+  # where it is. May be called from anywhere, also in a trap handler; which of them holds a mutex is shown for the tasks of the
+  # calling thread only.
   #
   # @param out [#puts]
   # @param backtrace [Boolean] prints all of where each task is, without Gyre's own part of it
@@ -17,13 +25,107 @@ module Gyre
       scheduler = thread.thread_variable_get(:gyre_scheduler) or next
       next if scheduler.closed?
 
-      hierarchy = Task::Hierarchy.new(scheduler, backtrace: backtrace)
       out.puts "thread #{thread.name || (thread == Thread.main ? "main" : thread.inspect)}, #{scheduler.backend}:"
-      print = ->(line) { out.puts "  #{line}" }
-      scheduler.runs.each { |run| hierarchy.each_line(run.root, &print) }
-      hierarchy.each_other_line(&print)
-      hierarchy.each_circle_line(&print)
+      Inspection::Hierarchy.new(scheduler, backtrace: backtrace).print_all(out)
     end
     nil
+  end
+
+  class Inspection
+    # @api private
+    class Hierarchy
+      # @param scheduler [Scheduler]
+      # @param backtrace [Boolean] whether each line is followed by all of where it is
+      def initialize(scheduler, backtrace: false)
+        @backtrace = backtrace
+        @inspection = Inspection.new(scheduler)
+        @by_fiber = {}.compare_by_identity
+        @inspection.waits.each { |wait| @by_fiber[wait.entered] = @by_fiber[wait.fiber] = wait }
+      end
+
+      # @param task [Task] the topmost one
+      # @param out [#puts]
+      # @return [nil]
+      def print(task, out)
+        each_line(task) { |line| out.puts line }
+        each_circle_line { |line| out.puts line }
+        nil
+      end
+
+      # All tasks of the scheduler, indented.
+      # @param out [#puts]
+      def print_all(out)
+        print = ->(line) { out.puts "  #{line}" }
+        @inspection.runs.each { |run| each_line(run.root, &print) }
+        each_other_line(&print)
+        each_circle_line(&print)
+      end
+
+      private
+
+      # @yieldparam line [String]
+      def each_line(task, &block)
+        pending = [[task, "", ""]]
+        until pending.empty?
+          task, indent, indent_below = pending.pop
+          children = task.children
+          yield "#{indent}#{describe(task)}"
+          each_frame(task.fiber, "#{indent_below}#{children.empty? ? "    " : "│   "}", &block) if @backtrace
+          last = children.last
+          pending.concat(children.reverse.map do |child|
+            branch, below = child.equal?(last) ? ["└── ", "    "] : ["├── ", "│   "]
+            [child, indent_below + branch, indent_below + below]
+          end)
+        end
+      end
+
+      # The fibers that belong to no task: requests that are served, for example.
+      def each_other_line(&block)
+        tasks = @inspection.tasks
+        callers = @inspection.runs.map(&:fiber)
+        @inspection.waits.each do |wait|
+          next if wait.blocker.nil? || [wait.fiber, wait.entered].any? { |fiber| tasks.key?(fiber) || callers.include?(fiber) }
+
+          yield "a fiber: #{@inspection.describe(wait)}#{" [#{wait.place}]" if wait.place}"
+          each_frame(wait.fiber, "    ", &block) if @backtrace
+        end
+      end
+
+      # Those that wait for each other, if any do.
+      def each_circle_line(&block)
+        circle = Deadlock.new(@inspection).circle or return
+
+        yield "a deadlock, each of these waits for the next:"
+        @inspection.describe_circle(circle).each_line(chomp: true, &block)
+      end
+
+      def describe(task)
+        wait = @by_fiber[task.fiber] if task.fiber
+        facts = [("transient" if task.transient?), format("%.1f s old", task.age_s), place(task, wait)].compact
+        text = +task.label
+        text << " (#{task.annotation})" if task.annotation
+        text << ": #{state(task, wait)}"
+        text << " [#{facts.join(", ")}]" unless task.finished?
+        text
+      end
+
+      def state(task, wait)
+        return task.status.to_s if task.finished?
+
+        doing = if task.unstarted? then "starting"
+                elsif task.fiber.nil? then "waiting for its children"
+                else wait ? @inspection.describe(wait) : "running"
+                end
+        task.stopping? ? "stopping, #{doing}" : doing
+      end
+
+      def place(task, wait)
+        wait ? wait.place : Place.of(task.fiber&.backtrace)
+      end
+
+      def each_frame(fiber, indent)
+        Place.without_own(fiber&.backtrace).each { |frame| yield "#{indent}#{frame}" }
+      end
+    end
   end
 end

@@ -141,7 +141,7 @@ module Gyre
       frames = @watched.backtrace
       return unless frames
 
-      own = Scheduler::Place.without_own(frames)
+      own = Inspection::Place.without_own(frames)
       holder = work ? work.label : "a fiber"
       say(format("%s has held the loop of %s for %.2f s, %s", holder, loop_name, held_s, @hold.kind), own.empty? ? frames : own)
     end

@@ -107,7 +107,7 @@ module Gyre
         expiry = Expiry.new(@fibers, Fiber.current, exception)
         timer = @loop.timers.after(duration, expiry)
         begin
-          keep_cancellation(expiry) { yield duration }
+          run_until_expiry(expiry) { yield duration }
         ensure
           timer.cancel
           expiry.withdraw
@@ -275,6 +275,18 @@ module Gyre
           @fibers.drive { |drive| over || @fibers.none_but?(drive) }
           timer.cancel
         end
+      end
+
+      # @param expiry [Expiry] has the timeout's own error
+      def run_until_expiry(expiry)
+        before = $!
+        begin
+          return yield
+        rescue Exception => error # rubocop:disable Lint/RescueException -- raised again, unless it has replaced a stop
+          cancellation = cancellation_in(error, before) if error.equal?(expiry.error)
+          raise unless cancellation
+        end
+        raise cancellation # not in the rescue: they would be each other's causes
       end
 
       def seconds(duration)

@@ -12,7 +12,7 @@ require "gyre/sync/waiter"
 module Gyre
   # Every method may be called from any thread; {#async} within a task.
   class Semaphore
-    include Scheduler::Held
+    include Inspection::Held
 
     # @return [Integer]
     attr_reader :limit

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What a task hands on to the children that it starts: its deadline and its values. Never changed: setting
-# something makes a new one, so parent and children share one until they differ, and a task without any of it has none.
+# What a task hands on to the children that it starts: its deadlines and its values. Never changed: setting something
+# makes a new one, so parent and children share one until they differ.
 
 module Gyre
   class Task
@@ -9,29 +9,51 @@ module Gyre
     class Context
       # @return [Deadline, nil] the innermost one
       attr_reader :deadline
-      # @return [Hash, nil] frozen
+      # @return [Hash] frozen
       attr_reader :values
 
       # @param deadline [Deadline, nil]
-      # @param values [Hash, nil]
+      # @param values [Hash] frozen
       def initialize(deadline, values)
         @deadline = deadline
         @values = values
       end
 
-      # @param context [Context, nil]
       # @param deadline [Deadline, nil]
-      # @return [Context, nil] the same values with another deadline
-      def self.with_deadline(context, deadline)
-        values = context&.values
-        new(deadline, values) if deadline || values
+      # @return [Context] the same values with another deadline
+      def with_deadline(deadline)
+        deadline.equal?(@deadline) ? self : Context.new(deadline, @values)
       end
 
-      # @param context [Context, nil]
       # @return [Context] the same deadline, and one value more or another one
-      def self.with_value(context, key, value)
-        new(context&.deadline, (context&.values || {}).merge(key => value).freeze)
+      def with_value(key, value)
+        Context.new(@deadline, @values.merge(key => value).freeze)
       end
+
+      # @return [Array<Deadline>] the innermost first
+      def deadlines
+        list = []
+        deadline = @deadline
+        while deadline
+          list << deadline
+          deadline = deadline.outer
+        end
+        list
+      end
+
+      # @return [Deadline, nil] the one that passes first; of several, the outermost
+      def nearest_deadline
+        deadlines.select(&:binding?).reverse.min_by(&:at)
+      end
+
+      # @param deadline [Deadline]
+      # @return [Boolean] whether it is one of these
+      def under?(deadline)
+        deadlines.any? { |one| one.equal?(deadline) }
+      end
+
+      # Of a task that has neither.
+      NONE = new(nil, {}.freeze).freeze
     end
   end
 end

@@ -6,12 +6,12 @@
 require_relative "place"
 
 module Gyre
-  class Scheduler
+  class Inspection
     # The fiber that waits; the fiber in whose name it does (another one when it runs an Enumerator, say); :waiting or
     # :ready; what it waits for (see {Scheduler#block}), nil when it only lets others run; the descriptor's number and the
     # events (sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY), if it is one; how many seconds it will still wait at most.
     Wait = Struct.new(:fiber, :entered, :state, :blocker, :fd, :events, :left_s) do
-      # @param holding [String, nil] the holder of what it waits for (see {Sight#holding}), if it is known
+      # @param holding [String, nil] the holder of what it waits for (see {Inspection#describe}), if it is known
       # @return [String] for example: reading from fd 7 (127.0.0.1:80), 4.8 s left
       def to_s(holding = nil)
         return "ready" if state == :ready

@@ -5,7 +5,7 @@
 require "test_helper"
 require "support/engines"
 
-GyreTest::Engines.test_case("SchedulerStandstillTest") do
+GyreTest::Engines.test_case("InspectionStallTest") do
   # Runs tasks until they are killed from outside by a signal that nothing else would send.
   # @return [String] what was said meanwhile
   def said_by(program, until_text: "only a signal")

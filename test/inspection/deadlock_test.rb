@@ -7,7 +7,7 @@ require "support/engines"
 require "gyre"
 require "monitor"
 
-GyreTest::Engines.test_case("SchedulerDeadlockTest") do
+GyreTest::Engines.test_case("InspectionDeadlockTest") do
   def deadlock(&block)
     error = assert_raises(Gyre::DeadlockError) { Gyre.run(&block) }
     first, *links = error.message.lines(chomp: true)

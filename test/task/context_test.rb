@@ -6,7 +6,7 @@ require "test_helper"
 require "support/engines"
 require "gyre"
 
-GyreTest::Engines.test_case("TaskInheritanceTest") do
+GyreTest::Engines.test_case("TaskContextTest") do
   def test_a_value_is_the_tasks_own_until_it_is_set
     Gyre.run do |task|
       assert_nil task[:user]

@@ -7,7 +7,7 @@ require "support/engines"
 require "stringio"
 require "gyre"
 
-GyreTest::Engines.test_case("TaskHierarchyTest") do
+GyreTest::Engines.test_case("InspectionTaskHierarchyTest") do
   # The lines below the first one, which is the test's own task, without the ages.
   def lines(task, **options)
     out = StringIO.new

@@ -3,14 +3,14 @@
 # Fibers of one scheduler that all wait, each for something that only another one of them would do: two tasks, each at the
 # queue that the other was to fill. What fills a queue is unknown, so it is never certain: it is reported, once, and only
 # where there is no other thread, no timer, no descriptor and no listener to signals. A single one, for which the others
-# wait, may well wait for a signal handler. Asked by Scheduler#refuse_deadlock when there is no circle (deadlock.rb).
+# wait, may well wait for a signal handler. Called by Deadlock.refuse when there is no circle.
 
 require_relative "../loop/traps"
 
 module Gyre
-  class Scheduler
+  class Inspection
     # @api private
-    module Standstill
+    module Stall
       # Threads that do nothing unless they are asked to.
       OWN_THREADS = ["gyre offload", "gyre watchdog"].freeze
       # So many fibers are shown.
@@ -22,10 +22,11 @@ module Gyre
         def report(scheduler)
           return if signals? || other_threads?
 
-          waits = scheduler.waits
+          inspection = Inspection.new(scheduler)
+          waits = inspection.waits
           return if waits.count { |wait| !wait.blocker.is_a?(Awaited) } < 2 || !waits.all? { |wait| for_another?(wait) }
 
-          scheduler.say_once("Gyre: all of these wait, and only a signal could end it:\n#{describe(scheduler, waits)}\n")
+          scheduler.report_once("Gyre: all of these wait, and only a signal could end it:\n#{describe(inspection)}\n")
         end
 
         private
@@ -44,9 +45,9 @@ module Gyre
           wait.state == :waiting && !wait.left_s && !wait.blocker.nil? && !wait.blocker.is_a?(Thread) && !wait.sleeping?
         end
 
-        def describe(scheduler, waits)
-          tasks = scheduler.tasks
-          lines = waits.first(LINES).map { |wait| "  #{scheduler.label(wait.entered, tasks)} is #{wait} at #{wait.place}" }
+        def describe(inspection)
+          waits = inspection.waits
+          lines = waits.first(LINES).map { |wait| "  #{inspection.label(wait.entered)} is #{wait} at #{wait.place}" }
           lines << "  and #{waits.size - LINES} more" if waits.size > LINES
           lines.join("\n")
         end

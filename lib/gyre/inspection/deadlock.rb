@@ -9,8 +9,8 @@
 # fed from anywhere: no circle goes through them, and a wait with a timeout ends by itself.
 
 module Gyre
-  class Scheduler
-    # What can be waited for and knows what has to go on before: tasks, and calls of Gyre.run.
+  class Inspection
+    # What can be waited for, with what has to go on before: tasks, and calls of Gyre.run.
     # @api private
     module Awaited
       # @!method awaited
@@ -19,7 +19,7 @@ module Gyre
       #   @return [String]
     end
 
-    # What several fibers may hold at once, and knows its holders: semaphores.
+    # What several fibers may hold at once, with its holders: semaphores.
     # @api private
     module Held
       # @!method holders
@@ -35,62 +35,63 @@ module Gyre
     class Deadlock
       # What a wait has to be for to be looked at here.
       KINDS = [Thread::Mutex, Awaited, Held].freeze
-      # With more fibers than this, none is asked which mutex it holds.
-      ASKED_LIMIT = 10_000
 
-      # The owners of the mutexes that are waited for. Ruby tells a mutex's owner only to that owner: each of the fibers is asked.
-      # @param scheduler [Scheduler] this thread's; with another one's, no fiber can be asked
-      # @param waits [Array<Wait>]
-      # @param fibers [Array<Fiber>]
-      # @return [Hash{Thread::Mutex => Fiber}]
-      def self.owners(scheduler, waits, fibers)
-        owners = {}.compare_by_identity
-        mutexes = waits.map(&:blocker).grep(Thread::Mutex).uniq
-        return owners if mutexes.empty? || fibers.size > ASKED_LIMIT || !scheduler.equal?(Fiber.scheduler)
-
-        fibers.each do |fiber|
-          owned = scheduler.ask(fiber) { mutexes.select(&:owned?) }
-          owned&.each { |mutex| owners[mutex] = fiber }
+      # Called when a loop has had nothing to do for a while: nothing of it would wake a fiber, or it has a watchdog.
+      # @param scheduler [Scheduler] this thread's
+      # @param certain [Boolean] whether neither a timer nor a descriptor could change anything
+      # @raise [DeadlockError] when fibers wait for each other, and all others for them; a wait for something else,
+      #   a queue perhaps, could still end it when another thread or a signal comes, so that is only reported
+      def self.refuse(scheduler, certain)
+        inspection = Inspection.new(scheduler, [*KINDS, Offload::Job])
+        certain &&= inspection.waits.none? { |wait| wait.blocker.is_a?(Offload::Job) } # its end might lead to something
+        deadlock = new(inspection)
+        circle = deadlock.circle or return (Stall.report(scheduler) if certain)
+        text = inspection.describe_circle(circle)
+        if certain && !deadlock.lent? && deadlock.complete?(scheduler.waits)
+          raise DeadlockError, "each of these waits for the next, and nothing else can happen:\n#{text}"
         end
-        owners
+
+        if scheduler.watchdog
+          scheduler.watchdog.deadlock(text)
+        elsif certain
+          scheduler.report_once("Gyre: each of these waits for the next, and only another thread or a signal could end it:\n#{text}\n")
+        end
       end
 
-      # @param waits [Array<Wait>]
-      # @param owners [Hash{Thread::Mutex => Fiber}]
-      # @param runs [Array<Run>] each is what its fiber waits for, while that one drives the loop
-      def initialize(waits, owners, runs)
-        @waits = waits.select { |wait| endless?(wait) }
-        @owners = owners
+      # @param inspection [Inspection] of its runs each is what its fiber waits for, while that one drives the loop
+      def initialize(inspection)
+        @waits = inspection.waits.select { |wait| endless?(wait) }
+        @owners = inspection.owners
         @by_fiber = {}.compare_by_identity
-        runs.each { |run| @by_fiber[run.fiber] = run }
+        inspection.runs.each { |run| @by_fiber[run.fiber] = run }
         @waits.each { |wait| @by_fiber[wait.entered] = @by_fiber[wait.fiber] = wait }
-        @firsts = {}.compare_by_identity # node => those that have to go on before it, where that is known
-        look_around
-        drop_those_who_can_go_on
+        @prerequisites = {}.compare_by_identity # node => those that have to go on before it, where that is known
+        collect_prerequisites
+        drop_nodes_that_can_go_on
       end
 
       # @return [Array<Wait, Awaited>, nil] each waits for the next, the last one for the first
       def circle
-        node = @waits.find { |wait| @firsts.key?(wait) } or return
+        node = @waits.find { |wait| @prerequisites.key?(wait) } or return
         path = []
         places = {}.compare_by_identity
         until places.key?(node)
           places[node] = path.size
           path << node
-          node = @firsts[node].find { |other| @firsts.key?(other) } # of a semaphore's holders, any
+          node = @prerequisites[node].find { |other| @prerequisites.key?(other) } # of a semaphore's holders, any
         end
         path[places[node]..]
       end
 
       # @param waits [Array<Wait>] all that there are
       # @return [Boolean] whether nothing is left that could end it: all wait for a circle, directly or not
-      def everybody?(waits)
-        waits.all? { |wait| @firsts.key?(@by_fiber[wait.entered]) }
+      def complete?(waits)
+        waits.all? { |wait| @prerequisites.key?(@by_fiber[wait.entered]) }
       end
 
       # @return [Boolean] whether another thread may do what one of those would have to do first
       def lent?
-        @waits.any? { |wait| wait.blocker.is_a?(Held) && wait.blocker.lent? && @firsts.key?(wait) }
+        @waits.any? { |wait| wait.blocker.is_a?(Held) && wait.blocker.lent? && @prerequisites.key?(wait) }
       end
 
       private
@@ -100,23 +101,23 @@ module Gyre
       end
 
       # Without recursion, here and below: a fiber's stack is small.
-      def look_around
+      def collect_prerequisites
         pending = @by_fiber.values
         until pending.empty?
           node = pending.pop
-          pending.concat(@firsts[node] = first_ones(node)) unless @firsts.key?(node)
+          pending.concat(@prerequisites[node] = prerequisites_of(node)) unless @prerequisites.key?(node)
         end
       end
 
       # Until only those are left of which none can go on before another one of them.
-      def drop_those_who_can_go_on
+      def drop_nodes_that_can_go_on
         followers = {}.compare_by_identity
-        @firsts.each { |node, firsts| firsts.each { |first| (followers[first] ||= []) << node } }
-        lacking = @firsts.to_h { |node, firsts| [node, any?(node) ? [firsts.size, 1].min : firsts.size] }.compare_by_identity
-        pending = @firsts.keys.select { |node| lacking[node].zero? }
+        @prerequisites.each { |node, firsts| firsts.each { |first| (followers[first] ||= []) << node } }
+        lacking = @prerequisites.to_h { |node, firsts| [node, any?(node) ? [firsts.size, 1].min : firsts.size] }.compare_by_identity
+        pending = @prerequisites.keys.select { |node| lacking[node].zero? }
         until pending.empty?
           node = pending.pop
-          next unless @firsts.delete(node)
+          next unless @prerequisites.delete(node)
 
           followers[node]&.each { |follower| pending << follower if (lacking[follower] -= 1) <= 0 }
         end
@@ -129,7 +130,7 @@ module Gyre
 
       # What has to go on before this one; empty when that is unknown.
       # @return [Array<Wait, Awaited>]
-      def first_ones(node)
+      def prerequisites_of(node)
         return holders(node.blocker) if any?(node)
 
         awaited = if node.is_a?(Awaited) then node.awaited

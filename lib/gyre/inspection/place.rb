@@ -6,7 +6,7 @@
 require "rbconfig"
 
 module Gyre
-  class Scheduler
+  class Inspection
     # Finds the program's own line among those of libraries.
     # @api private
     module Place

@@ -6,7 +6,7 @@ require "test_helper"
 require "support/engines"
 require "gyre"
 
-GyreTest::Engines.test_case("TaskTreeTest") do
+GyreTest::Engines.test_case("TaskChildrenTest") do
   def test_children_are_listed_in_the_order_of_their_birth
     Gyre.run do |task|
       names = %w[a b c d]

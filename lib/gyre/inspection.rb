@@ -1,0 +1,89 @@
+# frozen_string_literal: true
+
+# A look at one scheduler: which fiber waits for what, whose fiber it is, and which of them hold what others wait for. Made by
+# Scheduler#refuse_deadlock and Gyre::Inspection::Hierarchy; it shows the moment at which it was made and changes nothing.
+
+require_relative "inspection/deadlock"
+require_relative "inspection/stall"
+require_relative "inspection/wait"
+
+module Gyre
+  # @api private
+  class Inspection
+    # With more holders of a semaphore than this, the others are only counted.
+    HOLDERS_NAMED = 3
+    # With more fibers than this, none is asked which mutex it holds.
+    ASKED_LIMIT = 10_000
+    private_constant :HOLDERS_NAMED, :ASKED_LIMIT
+
+    # @return [Array<Wait>]
+    attr_reader :waits
+    # @return [Array<Run>]
+    attr_reader :runs
+
+    # @param scheduler [Scheduler]
+    # @param classes [Array<Module>, nil] only the waits for an object of one of these
+    def initialize(scheduler, classes = nil)
+      @scheduler = scheduler
+      @waits = scheduler.waits(classes)
+      @runs = scheduler.runs
+    end
+
+    # @return [Hash{Fiber => Task}] whose fiber is whose
+    def tasks
+      @tasks ||= @runs.flat_map { |run| run.root.family }.to_h { |task| [task.fiber, task] }.compare_by_identity.tap { |map| map.delete(nil) }
+    end
+
+    # The owners of the mutexes that are waited for. Ruby shows a mutex's owner only to that owner: each of the fibers is asked,
+    # on the scheduler's own thread; elsewhere none can be.
+    # @return [Hash{Thread::Mutex => Fiber}]
+    def owners
+      @owners ||= {}.compare_by_identity.tap do |owners|
+        mutexes = @waits.map(&:blocker).grep(Thread::Mutex).uniq
+        fibers = @waits.flat_map { |wait| [wait.fiber, wait.entered] } | @runs.map(&:fiber)
+        next if mutexes.empty? || fibers.size > ASKED_LIMIT || !@scheduler.equal?(Fiber.scheduler)
+
+        fibers.each do |fiber|
+          owned = @scheduler.ask(fiber) { mutexes.select(&:owned?) }
+          owned&.each { |mutex| owners[mutex] = fiber }
+        end
+      end
+    end
+
+    # @param fiber [Fiber]
+    # @return [String] how it is called in messages
+    def label(fiber)
+      (tasks[fiber] || @runs.find { |run| run.fiber.equal?(fiber) })&.label || "a fiber"
+    end
+
+    # @param wait [Wait]
+    # @return [String] what it waits for, and the holder of that where it is known: waiting for a mutex that task "b" holds
+    def describe(wait)
+      wait.to_s(holding(wait.blocker))
+    end
+
+    # @param circle [Array<Wait, Awaited>]
+    # @return [String] a line for each
+    def describe_circle(circle)
+      lines = circle.filter_map do |node|
+        next "  #{label(node.entered)} is #{describe(node)} at #{node.place}" if node.is_a?(Wait)
+
+        # A task whose block is over; the others show by what their fibers wait for.
+        "  #{node.label} is waiting for its children" if node.awaited.none?(Fiber)
+      end
+      lines.join("\n")
+    end
+
+    private
+
+    def holding(blocker)
+      fibers = blocker.is_a?(Held) ? blocker.holders.to_a : [owners[blocker]].compact
+      return if fibers.empty?
+
+      names = fibers.first(HOLDERS_NAMED).map { |fiber| label(fiber) }
+      names << "#{fibers.size - HOLDERS_NAMED} more" if fibers.size > HOLDERS_NAMED
+      last = names.pop
+      names.empty? ? "#{last} holds" : "#{names.join(", ")} and #{last} hold"
+    end
+  end
+end
