@@ -239,11 +239,11 @@ GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE
         client(server, tls: { ca: certificates.authority("stranger") }, spool: spool) do |client|
           client.info("kept")
           eventually { client.stats[:state] == :away }
-          assert_kind_of OpenSSL::SSL::SSLError, client.trouble
+          assert_kind_of Gyre::TLS::Error, client.trouble
           failures = client.instance_variable_get(:@sender).dialer.failures
           eventually { client.instance_variable_get(:@sender).dialer.failures > failures }
         end
-        assert_match(/\Athe log server 127\.0\.0\.1:\d+: TLS: .*certificate verify failed/, @reports.first)
+        assert_match(%r{\ATLS handshake with tcp://127\.0\.0\.1:\d+: certificate verify failed}, @reports.first)
         assert_equal 1, @reports.size, "it is told once"
         @reports.clear
       end

@@ -3,11 +3,8 @@
 # Looks at a log server: its status, and its lines as they come. Used by `gyre log status` and `gyre log tail`, and by pages that
 # show the log. Each call is a connection of its own; under a scheduler only the calling fiber waits. It logs nothing.
 
-require "io/wait"
 require "json"
-require "socket"
-require "gyre/net/endpoint"
-require "gyre/errors"
+require "gyre/net"
 require "gyre/log/errors"
 require "gyre/log/wire"
 
@@ -20,17 +17,16 @@ module Gyre
     #   viewer.each_line("web") { |line| puts line }
     class Viewer
       DEFAULT_PORT = 6766
-      READ_BYTES = 65_536
       # More than any line; a status names a thousand clients.
       LINE_BYTES_LIMIT = 16 * 1024 * 1024
-      private_constant :READ_BYTES, :LINE_BYTES_LIMIT
+      private_constant :LINE_BYTES_LIMIT
 
       # @return [Gyre::Endpoint]
       attr_reader :endpoint
 
       # @param address [String, Integer, Gyre::Endpoint] host:port, a port, unix:///path
       # @param key [String, nil]
-      # @param tls [OpenSSL::SSL::SSLContext, nil] as Gyre::TLS.client makes it
+      # @param tls [TLS::Context, nil]
       # @param timeout_s [Numeric] to connect, and for each answer
       # @raise [ArgumentError]
       def initialize(address, key: nil, tls: nil, timeout_s: 5)
@@ -43,8 +39,8 @@ module Gyre
       # @return [Hash{String => Object}] the server's figures
       # @raise [Denied, Incompatible, ProtocolError, SystemCallError, SocketError, EOFError]
       def status
-        open("", "status") do |socket, bytes|
-          line = read_line(socket, bytes) || raise(EOFError, "#{self} closed the connection without an answer")
+        open("", "status") do |transport|
+          line = read_line(transport) || raise(EOFError, "#{self} closed the connection without an answer")
           JSON.parse(line.force_encoding(Encoding::UTF_8))
         end
       rescue JSON::ParserError
@@ -59,9 +55,9 @@ module Gyre
       # @raise [ProtocolError] the server still writes to one of the former files
       # @raise (see #status)
       def reopen(within_s: 60)
-        open("", "reopen", within_s) do |socket, bytes|
-          line = read_line(socket, bytes, within_s) || raise(EOFError, "#{self} closed the connection without an answer")
-          raise ProtocolError, "#{self} says #{line.chomp.inspect}" unless line == "reopened\n"
+        open("", "reopen", within_s) do |transport|
+          line = read_line(transport) || raise(EOFError, "#{self} closed the connection without an answer")
+          raise ProtocolError, "#{self} says #{line.inspect}" unless line == "reopened"
         end
       end
 
@@ -73,13 +69,11 @@ module Gyre
       # @return [void]
       # @raise (see #status)
       def each_line(service = nil, connected: nil)
-        open(service.to_s, "tail") do |socket, bytes|
+        open(service.to_s, "tail") do |transport|
           connected&.call
-          loop do
-            while (line = bytes.slice!(/\A[^\n]*\n/n))
-              yield line.chomp
-            end
-            break unless more(socket, bytes, nil)
+          transport.read_timeout_s = nil
+          while (line = read_line(transport))
+            yield line.delete_suffix("\r")
           end
         end
       end
@@ -96,73 +90,40 @@ module Gyre
 
       private
 
-      def open(service, wish, within_s = @timeout_s)
-        socket = connect
-        socket.write(Wire.frame(service, "authentication/2 #{wish}", @key))
-        bytes = "".b
-        check(read_line(socket, bytes, within_s))
-        yield socket, bytes
-      rescue *secure_errors => error
-        raise ProtocolError, "#{self}: TLS: #{error.message}"
+      def open(service, request, within_s = @timeout_s)
+        transport = reading { Gyre.connect(endpoint, tls: @tls, timeout_s: @timeout_s) }
+        transport.read_timeout_s = transport.write_timeout_s = within_s
+        reading { transport.write(Wire.frame(service, "authentication/2 #{request}", @key)) }
+        check(read_line(transport))
+        yield transport
       ensure
-        socket&.close
-      end
-
-      # Without TLS its library need not be loaded.
-      def secure_errors
-        @tls ? [OpenSSL::SSL::SSLError] : []
-      end
-
-      def connect
-        socket = endpoint.connect(@timeout_s)
-        return socket unless @tls
-
-        tls = OpenSSL::SSL::SSLSocket.new(socket, @tls)
-        tls.sync_close = true
-        tls.hostname = endpoint.host if endpoint.host
-        while (wanted = tls.connect_nonblock(exception: false)).is_a?(Symbol)
-          wait(wanted == :wait_readable ? socket.wait_readable(@timeout_s) : socket.wait_writable(@timeout_s))
-        end
-        tls
-      rescue StandardError
-        socket&.close
-        raise
+        transport&.close
       end
 
       # @return [String, nil] nil at the end
-      def read_line(socket, bytes, within_s = @timeout_s)
-        until (line = bytes.slice!(/\A[^\n]*\n/n))
-          return unless more(socket, bytes, within_s)
-        end
-        line
+      def read_line(transport)
+        reading { transport.read_until("\n", limit: LINE_BYTES_LIMIT) }
       end
 
-      # @return [Boolean] whether there was more
-      def more(socket, bytes, timeout_s)
-        raise ProtocolError, "#{self} sends a line without end" if bytes.bytesize > LINE_BYTES_LIMIT
+      def reading
+        yield
+      rescue TLS::Truncated => error
+        raise EOFError, error.message
+      rescue TLS::Error => error
+        raise ProtocolError, error.message
+      rescue TimeoutError => error
+        raise if error.deadline
 
-        case got = socket.read_nonblock(READ_BYTES, exception: false)
-        when String then bytes << got
-        when :wait_readable then wait(socket.to_io.wait_readable(timeout_s))
-        when :wait_writable then wait(socket.to_io.wait_writable(timeout_s))
-        else return false
-        end
-        true
-      rescue EOFError
-        false
-      end
-
-      def wait(ready)
-        ready || raise(Errno::ETIMEDOUT, "#{self} does not answer")
+        raise Errno::ETIMEDOUT, "#{self} does not answer"
       end
 
       def check(answer)
         case answer
-        when "accepted 2\n" then nil
-        when "accepted\n" then raise Incompatible, "#{self} is one of Analogger's: it can be logged to, but not looked at"
-        when "denied\n" then raise Denied, "#{self} does not accept the key"
+        when "accepted 2" then nil
+        when "accepted" then raise Incompatible, "#{self} is one of Analogger's: it can be logged to, but not looked at"
+        when "denied" then raise Denied, "#{self} does not accept the key"
         when nil then raise EOFError, "#{self} closed the connection without an answer"
-        else raise ProtocolError, "#{self} says #{answer.chomp.inspect}"
+        else raise ProtocolError, "#{self} says #{answer.inspect}"
         end
       end
     end

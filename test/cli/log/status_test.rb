@@ -66,6 +66,6 @@ class LogCommandStatusTest < Minitest::Test
     certificates = server.start_with_tls
     assert_match(/process #{server.pid}/, run_program(*status(server, "--tls", certificates.authority)).out)
     assert_match(/closed the connection; if it wants TLS, add --tls/, run_program(*status(server)).err)
-    assert_match(/TLS: .*certificate verify failed.*--tls CA/, run_program(*status(server, "--tls")).err)
+    assert_match(/TLS handshake with .*certificate verify failed.*--tls CA/, run_program(*status(server, "--tls")).err)
   end
 end

@@ -23,7 +23,7 @@ module Gyre
       # Unless --within says how long: so soon it is told that nothing listens there, which waiting mends only by luck.
       HASTY_S = 0.3
       HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EACCES, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError,
-                  OpenSSL::SSL::SSLError].freeze
+                  TLS::Error].freeze
       private_constant :HASTY_S, :HOPELESS
 
       # @param out [IO]

@@ -61,13 +61,13 @@ module Gyre
         raise StartError, error.message
       end
 
-      # @return [OpenSSL::SSL::SSLContext, nil]
+      # @return [TLS::Context, nil]
       # @raise [StartError]
       def tls
         return unless @tls || configuration.values[:tls]
 
-        require "gyre/net/tls"
-        TLS.client(**(@tls || {}))
+        require "gyre/net"
+        TLS::Context.client(**(@tls || {}))
       rescue ArgumentError => error
         raise StartError, error.message
       end

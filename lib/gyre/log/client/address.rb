@@ -2,7 +2,7 @@
 
 # Where a log client's server is and what the client shows there. Made by Gyre::Log::Client, read by Gyre::Log::ServerConnection. Immutable.
 
-require "gyre/net/endpoint"
+require "gyre/net"
 require "gyre/log/wire/origin"
 require "gyre/log/wire"
 
@@ -19,7 +19,7 @@ module Gyre
       attr_reader :service
       # @return [Gyre::Endpoint]
       attr_reader :endpoint
-      # @return [OpenSSL::SSL::SSLContext, nil]
+      # @return [TLS::Context, nil]
       attr_reader :tls
       # @return [Numeric] seconds
       attr_reader :connect_timeout
@@ -27,8 +27,7 @@ module Gyre
       # @param address [String, Integer, Gyre::Endpoint, nil] tcp://host:port, unix:///path, host:port, a port; nil: host and port say it
       # @param host [String, nil]
       # @param port [Integer, nil]
-      # @param tls [Boolean, Hash, OpenSSL::SSL::SSLContext, nil] true: the system's authorities; a Hash: what
-      #   Gyre::TLS.client takes
+      # @param tls [Boolean, Hash, TLS::Context, nil] true: the system's authorities; a Hash: what {TLS::Context.client} takes
       # @raise [ArgumentError]
       def initialize(service, address: nil, host: nil, port: nil, key: nil, tls: nil, connect_timeout: 5)
         raise ArgumentError, "address cannot stand beside host and port" if address && (host || port)
@@ -98,10 +97,7 @@ module Gyre
       end
 
       def context(tls)
-        return tls unless tls == true || tls.is_a?(Hash)
-
-        require "gyre/net/tls"
-        TLS.client(**(tls == true ? {} : tls))
+        tls == true || tls.is_a?(Hash) ? TLS::Context.client(**(tls == true ? {} : tls)) : tls
       end
     end
   end

@@ -24,7 +24,6 @@ module Gyre
       end
 
       # Begins in a thread of its own, unless that still runs.
-      # @return [void]
       def start
         @next_at = Clock.now + @settings.adoption_interval
         return if running?
@@ -45,7 +44,6 @@ module Gyre
         (@running && @thread&.alive?) || false # it may be killed before it has begun
       end
 
-      # @return [void]
       def stop
         @stopped = true
         @sender&.close(0)
@@ -53,7 +51,6 @@ module Gyre
       end
 
       # In a forked child: the thread is the parent's, and so are the spools.
-      # @return [void]
       def abandon
         @sender&.abandon
         @spool&.close

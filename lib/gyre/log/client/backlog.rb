@@ -83,7 +83,6 @@ module Gyre
       # The connection is gone: what was given and not acknowledged will be given again.
       # @param unfinished [Batch, nil] what was being written on the old wire
       # @param offset [Integer] where in it the first record begins that was not wholly written
-      # @return [void]
       def rewind(unfinished = nil, offset = 0)
         first = @flying.first
         offset = Outbox.after(first.bytes, @acknowledged) unless unfinished || first.nil?
@@ -97,7 +96,6 @@ module Gyre
 
       # What is not acknowledged belongs to another id from now on. Only without a connection.
       # @param identity [Identity]
-      # @return [void]
       def identify(identity)
         @spool&.identify(identity)
         @adopted = false
@@ -127,7 +125,6 @@ module Gyre
       end
 
       # Gives up the oldest records, a handful at once, if that is the policy: for when there is no spool, or its disk is full.
-      # @return [void]
       def drop_oldest
         return unless @drop
 
@@ -181,7 +178,6 @@ module Gyre
       end
 
       # The spool stays for another process.
-      # @return [void]
       def close
         @spool&.close
         @spool = nil

@@ -39,7 +39,6 @@ module Gyre
       end
 
       # Forgets what has failed.
-      # @return [void]
       def restart
         @failures = 0
         @refused = false
@@ -48,7 +47,6 @@ module Gyre
       end
 
       # Begins the next attempt at once; for any thread.
-      # @return [void]
       def hurry
         @hurry = true
       end
@@ -73,7 +71,6 @@ module Gyre
       end
 
       # The connection has shown that it is good.
-      # @return [void]
       def succeeded
         @failures = 0
       end
@@ -81,7 +78,6 @@ module Gyre
       # A connection was lost or could not be made.
       # @param refused [Boolean] by the server, which will hardly change its mind soon
       # @param at_once [Boolean] whether a good connection is replaced without a pause
-      # @return [void]
       def failed(refused:, at_once:)
         now = Clock.now
         lasted = @failures.zero? && @connected_at && now - @connected_at > GRACE_S
@@ -111,7 +107,6 @@ module Gyre
       end
 
       # Ends the present attempt. One that nothing interrupts (a name that is looked up) ends by itself, later.
-      # @return [void]
       def stop
         @attempt&.kill&.join(ATTEMPT_END_S)
         @attempt = nil

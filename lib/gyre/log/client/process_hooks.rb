@@ -25,27 +25,23 @@ module Gyre
 
       class << self
         # @param sender [Sender]
-        # @return [void]
         def add(sender)
           install
           @senders[sender] = Process.pid
         end
 
         # @param sender [Sender]
-        # @return [void]
         def remove(sender)
           @senders.delete(sender)
         end
 
         # In a forked child.
-        # @return [void]
         def forked
           @senders.keys.each { |sender| sender.process_fork if @senders[sender] != Process.pid }
           @senders.clear
         end
 
         # Gives all senders together the time that the most patient one has.
-        # @return [void]
         def flush
           now = Clock.now
           @senders.keys.each { |sender| sender.flush_at_exit(now) }

@@ -57,7 +57,6 @@ module Gyre
       end
 
       # Starts the thread, unless it runs. After {#close} it does nothing.
-      # @return [void]
       # @raise [ThreadError] in a signal handler
       def start
         @starting.synchronize do
@@ -74,7 +73,6 @@ module Gyre
 
       # What the thread does: everything, until it is closed and either done or out of time. It may be killed, as threads are when a
       # process ends, between two turns and while it waits, so that a record is either in memory or in the spool.
-      # @return [void]
       def run
         until finished?
           turn
@@ -87,19 +85,16 @@ module Gyre
       # Sends what there is, also from spools that were left behind, then ends; what is left after the time, or when the server is
       # away, stays in the spool.
       # @param timeout_s [Numeric]
-      # @return [void]
       def close(timeout_s)
         @closing_at = [@closing_at, Clock.now + timeout_s].compact.min
         wake
       end
 
-      # @return [void]
       def join
         @thread&.join
       end
 
       # After {#close}: as if it had not been called.
-      # @return [void]
       def reopen
         join
         @closing_at = nil
@@ -117,21 +112,18 @@ module Gyre
       end
 
       # Tries to connect now.
-      # @return [void]
       def reconnect
         @dialer.hurry
         wake
       end
 
       # Gives up the oldest records, where nothing else makes room.
-      # @return [void]
       def drop
         @drop = true
         wake
       end
 
       # Ends a wait of the thread's; also in a signal handler.
-      # @return [void]
       def wake
         @waker&.write_nonblock("!", exception: false)
       rescue IOError, Errno::EPIPE
@@ -179,7 +171,6 @@ module Gyre
 
       # Before the process ends: waits until all is acknowledged, while that is likely.
       # @param since [Float] when the end began
-      # @return [void]
       def flush_at_exit(since)
         number = @outbox.sequence
         left = since + @settings.exit_timeout - Clock.now
@@ -187,13 +178,11 @@ module Gyre
       end
 
       # Ends the thread; all that it has stays as it is. {#resume} goes on, also in the daemon that this process becomes.
-      # @return [void]
       def suspend
         @suspended = true unless @closing_at # what is closed leaves the rest in its spool
         @thread&.kill&.join
       end
 
-      # @return [void]
       def resume
         return unless @suspended
 
@@ -204,7 +193,6 @@ module Gyre
       end
 
       # In a forked child: as new, without anything of the parent's.
-      # @return [void]
       def process_fork
         abandon
         @thread = nil
@@ -216,7 +204,6 @@ module Gyre
       end
 
       # In a forked child: releases the parent's connection and spool, and sends the server nothing.
-      # @return [void]
       def abandon
         @transmission.connection&.abandon
         @adoption&.abandon
@@ -287,8 +274,12 @@ module Gyre
 
       # Until the thread is woken, or a connection is ready.
       # @param left [Float, nil] seconds
-      def wait_io(left, reads = [], writes = [])
-        interruptible { IO.select([@pipe, *reads], writes, nil, left&.clamp(0, nil)) }
+      # @param connection [ServerConnection, nil]
+      def wait_io(left, connection = nil)
+        wants = connection ? connection.wants : {}
+        interruptible do
+          IO.select([@pipe, *(connection if wants[:read])], wants[:write] ? [connection] : nil, nil, left&.clamp(0, nil))
+        end
         @outbox.awake
         nil while @pipe.read_nonblock(4096, exception: false).is_a?(String)
       end
@@ -315,8 +306,7 @@ module Gyre
       def wait_connected
         return if @transmission.idle? && !@outbox.await
 
-        connection = [@transmission.connection]
-        wait_io([@transmission.left, @adoption&.left, closing_left].compact.min, connection, @transmission.writing? ? connection : [])
+        wait_io([@transmission.left, @adoption&.left, closing_left].compact.min, @transmission.connection)
       end
 
       def lose(error)
@@ -362,8 +352,8 @@ module Gyre
       # With an error of TLS the server has not gone: a certificate is wrong, or something else that time does not change.
       def new_connection
         @dialer.connection(@settings.acknowledged ? @identity : nil)
-      rescue ServerConnection::TLS_ERROR => error
-        report_once(:fault, "#{@settings.address}: TLS: #{error.message}; what is logged waits, and it is tried again")
+      rescue TLS::Error => error
+        report_once(:fault, "#{error.message}; what is logged waits, and it is tried again")
         raise
       end
 

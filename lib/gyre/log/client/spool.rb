@@ -59,7 +59,6 @@ module Gyre
       # Its records belong to another id from now on.
       #
       # @param identity [Identity]
-      # @return [void]
       def identify(identity)
         @identity = identity
         path = @path.sub(/\h{32}\z/, identity.client_id)
@@ -133,14 +132,12 @@ module Gyre
       end
 
       # Reads again from what is not acknowledged.
-      # @return [void]
       def rewind
         first = @segments.first
         @at = first ? [first.number, first.position] : [0, 0]
       end
 
       # @param mark [Array] a position that {#read} gave; everything before it is done
-      # @return [void]
       def acknowledge(mark)
         number, offset = mark
         @segments.each do |segment|
@@ -181,14 +178,12 @@ module Gyre
       end
 
       # Leaves it to the next client of that service.
-      # @return [void]
       def close
         @segments.each(&:close)
         @lock.close
       end
 
       # Everything in it is done.
-      # @return [void]
       def delete
         discard_first until @segments.empty?
         tidy do

@@ -12,9 +12,11 @@ module Gyre
     class Transmission
       # Batches that are sent before acknowledgements are read.
       BATCHES_A_TURN = 8
-      # What is being written: a batch, its bytes for the wire, how many of them the socket has, whether all records are in them.
-      Writing = Struct.new(:batch, :bytes, :written, :all)
-      private_constant :BATCHES_A_TURN, :Writing
+      # A connection has a copy of so much at once.
+      PIECE_BYTES = 1 << 18
+      # What is being written: a batch, its bytes for the wire, how many of them the connection has, whether all records are in them.
+      Writing = Struct.new(:batch, :bytes, :queued, :all)
+      private_constant :BATCHES_A_TURN, :PIECE_BYTES, :Writing
 
       # @return [Integer] records that were sent, those that were sent twice too
       attr_reader :sent
@@ -37,7 +39,6 @@ module Gyre
       end
 
       # @param connection [ServerConnection]
-      # @return [void]
       def start(connection)
         @connection = connection
         @outbox.framed = !connection.acknowledges?
@@ -46,7 +47,6 @@ module Gyre
       end
 
       # Reads what is acknowledged. Each connection begins with what was acknowledged on the one before: that alone is no progress.
-      # @return [void]
       def receive
         before = @backlog.acknowledged
         number = @connection.acknowledged
@@ -69,17 +69,11 @@ module Gyre
         !@writing && !@backlog.any?
       end
 
-      # @return [Boolean] whether a batch waits for room in the socket
-      def writing?
-        !@writing.nil?
-      end
-
       # @return [Float, nil] seconds until the server counts as stalled; nil while nothing is expected of it
       def left
         @stalled_from + @settings.stall_timeout - Clock.now if @backlog.flying?
       end
 
-      # @return [void]
       # @raise [Errno::ETIMEDOUT]
       def check_stall
         left = self.left
@@ -87,14 +81,14 @@ module Gyre
       end
 
       # Gives what is not acknowledged back to the backlog, and closes the connection.
-      # @return [void]
       def stop
         connection, @connection = @connection, nil
         writing, @writing = @writing, nil
         return unless connection
 
         if writing && !connection.acknowledges?
-          @backlog.rewind(writing.batch, writing.all ? Outbox.framed(writing.batch.bytes, writing.written) : 0)
+          written = [writing.queued - connection.unsent_bytes, 0].max
+          @backlog.rewind(writing.batch, writing.all ? Outbox.framed(writing.batch.bytes, written) : 0)
         else
           @backlog.rewind
         end
@@ -127,16 +121,23 @@ module Gyre
 
       # @return [Boolean] whether all of it is written
       def write_on
-        while @writing.written < @writing.bytes.bytesize
-          rest = @writing.written.zero? ? @writing.bytes : @writing.bytes.byteslice(@writing.written..)
-          count = @connection.write(rest) or return false
-          @writing.written += count
-          @stalled_from = Clock.now
+        until (unsent = @connection.unsent_bytes).zero? && @writing.queued == @writing.bytes.bytesize
+          unsent += queue_piece if unsent.zero?
+          left = @connection.flush
+          @stalled_from = Clock.now if left < unsent
+          return false if left.positive?
         end
         @sent += @writing.batch.count
         note_progress if !@connection.acknowledges? && @backlog.acknowledge(@writing.batch.last)
         @writing = nil
         true
+      end
+
+      def queue_piece
+        piece = @writing.bytes.byteslice(@writing.queued, PIECE_BYTES)
+        @connection.queue(piece)
+        @writing.queued += piece.bytesize
+        piece.bytesize
       end
 
       def note_progress

@@ -43,7 +43,6 @@ module Gyre
       end
 
       # Has all waiters check their conditions. One that begins to wait just now checks after this.
-      # @return [void]
       def notify
         @mutex.synchronize { @changed.broadcast } if @count.positive?
       end

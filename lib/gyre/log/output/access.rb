@@ -54,7 +54,6 @@ module Gyre
           # Gives a file the owner, the group and the mode of another one; what cannot be given is not opened to others either.
           # @param io [::File]
           # @param stat [::File::Stat]
-          # @return [void]
           def like(io, stat)
             give(io, stat.uid, stat.gid, stat.mode & 0o7777)
           end

@@ -33,32 +33,26 @@ module Gyre
         end
 
         # Opens it.
-        # @return [void]
         def prepare
           @file ||= @retries.until_success("open it", SystemCallError, ArgumentError) { @open.call }
         end
 
-        # @return [void]
         def write(data, clients = nil)
           prepare.write(data, clients)
         end
 
-        # @return [void]
         def sync
           @file&.sync
         end
 
-        # @return [void]
         def reopen
           @file&.reopen
         end
 
-        # @return [void]
         def reopen_soon
           @file&.reopen_soon
         end
 
-        # @return [void]
         def close
           @file&.close
         end

@@ -22,7 +22,6 @@ module Gyre
         end
 
         # @param io [IO] gets the lock until it is closed
-        # @return [void]
         # @raise [ArgumentError] when another process still has it
         def take(io)
           until @missing || io.flock(::File::LOCK_EX | ::File::LOCK_NB)

@@ -30,7 +30,7 @@ module Gyre
         def initialize(url, retries, connect_timeout_s: ReconnectingSocket::CONNECT_TIMEOUT_S, reply_timeout_s: REPLY_TIMEOUT_S)
           @database = Remote.database(url)
           @reply_timeout_s = reply_timeout_s
-          @link = ReconnectingSocket.new(retries, @database.endpoint, connect_timeout_s: connect_timeout_s) { |io| greet(io) }
+          @socket = ReconnectingSocket.new(retries, @database.endpoint, connect_timeout_s: connect_timeout_s, &method(:greet))
         end
 
         # Sends commands and reads a reply to each, on a new connection again if this one breaks.
@@ -44,12 +44,12 @@ module Gyre
         # The same once only.
         # @raise [Unavailable]
         def try(doing, *requests)
-          @link.try(doing, Refused, Resp::Malformed) { |_io| call(*requests) }
+          @socket.try(doing, Refused, Resp::Malformed) { call(*requests) }
         end
 
         # Runs the block with what can `call`, `write` and `read`; again when the connection breaks or Refused is raised.
         def use(doing)
-          @link.use(doing, Refused, Resp::Malformed) { |_io| yield self }
+          @socket.use(doing, Refused, Resp::Malformed) { yield self }
         end
 
         # Within {#use}.
@@ -62,31 +62,32 @@ module Gyre
 
         # Within {#use}.
         def write(bytes)
-          @link.write(bytes)
+          @socket.write(bytes)
         end
 
         # Within {#use}.
         # @return the next reply
         # @raise [Refused] when it does not come in time
         def read
-          @link.io
+          @socket.transport
           @replies.read
         end
 
         def close
-          @link.close
+          @socket.close
         end
 
         private
 
         # The first on each connection.
-        def greet(io)
-          @replies = Resp::Reader.new { more(io) }
+        def greet(transport)
+          transport.read_timeout_s = @reply_timeout_s
+          @replies = Resp::Reader.new { more(transport) }
           greetings = []
           greetings << ["AUTH", *@database.login] if @database.login.any?
           greetings << ["SELECT", @database.number] unless ["", "0"].include?(@database.number)
           greetings.each do |words|
-            io.write(Resp.command(*words))
+            transport.write(Resp.command(*words))
             checked(@replies.read)
           end
         end
@@ -95,11 +96,12 @@ module Gyre
           reply.is_a?(Resp::Failure) ? raise(Refused, reply.message) : reply
         end
 
-        def more(io)
-          while (bytes = io.read_nonblock(65_536, exception: false)) == :wait_readable
-            io.wait_readable(@reply_timeout_s) or raise Refused, "no answer within #{@reply_timeout_s} s"
-          end
-          bytes or raise EOFError, "the connection was closed"
+        def more(transport)
+          transport.read_partial(65_536) or raise EOFError, "the connection was closed"
+        rescue TimeoutError => error
+          raise if error.deadline
+
+          raise Refused, "no answer within #{@reply_timeout_s} s"
         end
       end
     end

@@ -33,7 +33,6 @@ module Gyre
         end
 
         # @param target [String] anything; what is no address is right
-        # @return [void]
         # @raise [ArgumentError] a part of the address is missing or wrong
         def check(target)
           case type(target)

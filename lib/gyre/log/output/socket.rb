@@ -28,46 +28,43 @@ module Gyre
           @name = address
           @format = format
           @retries = Retry.new(address, report: report, longest_pause_s: longest_pause_s)
-          @link = ReconnectingSocket.new(@retries, Remote.endpoint(address))
+          @socket = ReconnectingSocket.new(@retries, Remote.endpoint(address))
         end
 
         # @param data [String]
         def write(data, _clients = nil)
-          @link.use("send to it") do |io|
-            raise Errno::ECONNRESET if ended?(io)
+          @socket.use("send to it") do |transport|
+            raise Errno::ECONNRESET if ended?(transport)
 
-            @link.write(data)
-            await_empty_queue(io)
+            @socket.write(data)
+            await_empty_queue(transport)
           end
         end
 
         # A new connection from the next batch on.
         def reopen
-          @link.close
+          @socket.close
         end
 
         def close
-          @link.close
+          @socket.close
         end
 
         private
 
-        # The other side has closed since the last batch; what it sends is not for us and thrown away, a little at a time, since
-        # it may never end.
-        def ended?(io)
+        # The other side has closed since the last batch; what it sends is thrown away, a little at a time, since it may never end.
+        def ended?(transport)
           READS.times do
-            case io.read_nonblock(4096, exception: false)
-            when :wait_readable then return false
-            when nil then return true
-            end
+            bytes = transport.read_available(4096)
+            return bytes.nil? unless bytes.is_a?(String)
           end
           false
         end
 
-        def await_empty_queue(io)
+        def await_empty_queue(transport)
           pause_s = LOOKS_S.begin
-          while queued(io).positive?
-            raise Errno::ECONNRESET if ended?(io)
+          while queued(transport.to_io).positive?
+            raise Errno::ECONNRESET if ended?(transport)
 
             sleep(pause_s)
             pause_s = [pause_s * 2, LOOKS_S.end].min

@@ -77,7 +77,6 @@ module Gyre
         # Drains nothing more, and lets the output finish what it has in hand, if it works: before the server ends.
         #
         # @param timeout_s [Numeric]
-        # @return [void]
         def rest(timeout_s)
           @resting = true
           deadline = Clock.now + [timeout_s, REST_S].min

@@ -96,7 +96,6 @@ module Gyre
         end
 
         # @param bytes [String]
-        # @return [void]
         # @raise [SystemCallError] nothing of it is in the file then
         def append(bytes)
           written = 0
@@ -123,24 +122,20 @@ module Gyre
         end
 
         # Everything from there on is no record.
-        # @return [void]
         def cut(offset)
           @size = offset
           @file.truncate(offset)
         end
 
         # Its folder has another name now.
-        # @return [void]
         def moved(folder)
           @path = File.join(folder, File.basename(@path))
         end
 
-        # @return [void]
         def close
           @file.close
         end
 
-        # @return [void]
         def delete
           File.delete(@path)
         rescue Errno::ENOENT

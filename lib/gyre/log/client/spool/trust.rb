@@ -23,7 +23,6 @@ module Gyre
         module_function
 
         # @param path [String] where spools are; a link only if it is this user's own, or root's
-        # @return [void]
         # @raise [Refused]
         # @raise [SystemCallError]
         def folder(path)
@@ -33,7 +32,6 @@ module Gyre
         end
 
         # @param path [String] a spool's own folder
-        # @return [void]
         # @raise [Refused]
         # @raise [SystemCallError]
         def entry(path)

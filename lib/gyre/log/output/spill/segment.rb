@@ -115,7 +115,6 @@ module Gyre
           #
           # @param retries [Retry]
           # @yield before each try to write; when it throws, nothing was added
-          # @return [void]
           def append(head, data, retries, &before)
             whole = false
             alone = drained?
@@ -141,7 +140,6 @@ module Gyre
           end
 
           # The first batch, which was read or is the only one, is drained. That is written, not synced: a power failure may bring it back.
-          # @return [void]
           # @raise [SystemCallError] it could not be written, but counts here
           def shift
             @position, @first_end = @first_end, nil
