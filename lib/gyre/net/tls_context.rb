@@ -57,6 +57,7 @@ module Gyre
       def initialize(server, certificate, key, authorities, verify, alpn)
         mode = VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
         folder = authorities && File.directory?(authorities)
+        read("ca", authorities) if authorities && !folder # names the file, where libssl does not
         build(server, pem("certificate", certificate), pem("key", key), [(authorities unless folder), (authorities if folder)], mode,
               alpn.map { |protocol| [protocol.bytesize].pack("C") << protocol }.join.b)
       end
@@ -64,11 +65,13 @@ module Gyre
       private
 
       def pem(what, text)
-        return text if text.nil? || text.include?("-----BEGIN")
+        text.nil? || text.include?("-----BEGIN") ? text : read(what, text)
+      end
 
-        File.read(text)
+      def read(what, path)
+        File.read(path)
       rescue SystemCallError => error
-        raise ArgumentError, "tls: the #{what} #{text}: #{error.message.sub(/ @ .*/, "")}"
+        raise ArgumentError, "tls: the #{what} #{path}: #{error.message.sub(/ @ .*/, "")}"
       end
     end
   end

@@ -3,6 +3,7 @@
 # Which server a command talks to.
 
 require "test_helper"
+require "gyre/net"
 require "openssl"
 require "gyre/cli/log/target"
 
