@@ -174,7 +174,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
 
   # @return [:nothing, nil] nil when what had come was over before
   def nothing_while_held(server)
-    server.instance_variable_get(:@hub).brake.hold do
+    server.instance_variable_get(:@hub).backpressure.hold do
       sleep 0.1 # a tick that had begun ends
       next unless server.ingest.incomplete.positive?
 

@@ -46,7 +46,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
 
   def test_many_wrong_keys_from_an_address_are_answered_late_and_right_ones_at_once
     serve(key: "secret") do |server|
-      denials = server.server.instance_variable_get(:@hub).greeting.denials
+      denials = server.server.instance_variable_get(:@hub).handshake.denials
       wrong = lambda do
         server.connect.tap { |client| client.write(frame("web", "authentication", "wrong")) }
       end
@@ -275,7 +275,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
       1.upto(500) { |number| client.write(records(number..number)) }
       eventually { server.lines.size == 500 }
       connection = server.server.instance_variable_get(:@hub).connections.keys.first
-      assert_operator connection.instance_variable_get(:@link).unsent.bytesize, :<, 100
+      assert_operator connection.instance_variable_get(:@transport).unsent_bytes, :<, 100
       client.each_line.find { |line| line == "ack 500\n" }
       client.close
     end

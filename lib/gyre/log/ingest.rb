@@ -60,9 +60,7 @@ module Gyre
     # See the head of this file.
     class Ingest
       # @param services_limit [Integer] names that are counted
-      # @raise [ExtensionRequired] without the C extension
       def initialize(services_limit: 1000)
-        Loop.require_native("the log server")
         setup(services_limit)
       end
 

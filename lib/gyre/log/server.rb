@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The log server: settings in, a process that collects messages out. `gyre log` and tests make one. It puts the parts together
-# (ingest, outputs, committer, hub), handles signals, and ends in order; what clients say is Gyre::Log::Connection's.
+# (ingest, outputs, committer, hub), handles signals, and ends in order; the clients' side is Gyre::Log::Connection's.
 #
 #   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► STOPPING ── all is durable ──► ended
 #                                          │    ▲                            └── once more, or too late ─►┘
@@ -10,7 +10,7 @@
 require "gyre"
 require "gyre/net/endpoint"
 require "gyre/log/server/committer"
-require "gyre/log/server/door"
+require "gyre/log/server/datagram_receiver"
 require "gyre/log/server/handover"
 require "gyre/log/server/hub"
 require "gyre/log/ingest"
@@ -27,9 +27,9 @@ module Gyre
     #   server = Gyre::Log::Server.new(bind: 6766, default_log: "log/all.log")
     #   server.run
     class Server
-      # What no time limit stands for: longer than any machine runs.
-      FOR_EVER_S = 1e9
-      private_constant :FOR_EVER_S
+      # Stands for no limit: longer than any machine runs.
+      UNLIMITED_S = 1e9
+      private_constant :UNLIMITED_S
 
       SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
 
@@ -45,7 +45,7 @@ module Gyre
       attr_reader :routing
 
       # @param bind [String, Integer, Gyre::Endpoint, Array] the main port, for Analogger's clients and ours
-      # @param key [String, nil] what clients must know
+      # @param key [String, nil] that clients must send
       # @param logs [Array<Hash>] see {Routing}
       # @param default_log [String, Hash] see {Routing}
       # @param levels [Array<String>, nil] severities that are written; nil: all
@@ -57,13 +57,15 @@ module Gyre
       # @param raw [Boolean] messages as they came, with line ends: lines can be forged
       # @param origin [Boolean, nil] whether lines have host and process of the client; nil: not in text
       # @param signals [Boolean] whether INT, TERM, HUP and USR2 are for it
-      # @param report [#puts] what the server says of itself
+      # @param report [#puts] gets lines about the server itself
       # @param restart [#call, nil] called for USR2, in a task, with the names of the inputs that a fresh program would inherit: checks
-      #   it, and returns what Process.exec takes to start it (an Array), or a String that says why it must not be
-      # @raise [ArgumentError] names the setting that is wrong
+      #   it, and returns what Process.exec takes to start it (an Array), or a String: why it must not be started
+      # @raise [ArgumentError] names the wrong setting
+      # @raise [ExtensionRequired] without the C extension
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,
                      sync_interval: 60, inputs: [], tls: nil, limits: {}, raw: false, origin: nil, signals: true, report: $stderr,
                      restart: nil)
+        Loop.require_native("the log server")
         @limits = limits.is_a?(Limits) ? limits : Limits.new(**limits)
         @report, @restart, @signals = report, restart, signals
         @inputs = Input.all(bind, inputs, tls)
@@ -76,22 +78,21 @@ module Gyre
           @ingest.session(id, stored)
         end
         @hub = Hub.new(self, key)
-        @doors = []
-        @reopenings = []
+        @acceptors = []
+        @reopen_tasks = []
         @handover = Handover.receive
       end
 
-      # Opens the sockets. From here on clients can connect; they are answered when the server runs. {#run} does it if it was
-      # not done.
+      # Opens the sockets. From here on clients can connect; they are served when the server runs. {#run} calls it, too.
       #
       # @return [self]
       # @raise [SystemCallError, SocketError] the message names the address; none is open then
       def listen
-        return self unless @doors.empty?
+        return self unless @acceptors.empty?
 
         @inputs.each do |input|
           (@handover.listeners(input) || input.bind).each do |listener|
-            @doors.push((listener.datagram? ? Mailbox : Door).new(@hub, listener, input))
+            @acceptors.push((listener.datagram? ? DatagramReceiver : Acceptor).new(@hub, listener, input))
           end
         end
         @handover.close_others
@@ -103,7 +104,7 @@ module Gyre
 
       # @return [Array<Gyre::Endpoint>] what it listens on, with the ports that the kernel chose; the main port first
       def endpoints
-        @doors.map { |door| door.listener.endpoint }
+        @acceptors.map { |acceptor| acceptor.listener.endpoint }
       end
 
       # Serves until it is stopped. Inside Gyre.run other tasks go on meanwhile.
@@ -133,12 +134,12 @@ module Gyre
         @hub.loop.emit(:reopen)
       end
 
-      # Reopens the files, as {#reopen} does, and tells a connection when that is done.
+      # Reopens the files, as {#reopen} does, and completes a connection's request with :reopened or :kept.
       #
-      # @param connection [#found]
+      # @param connection [#completed]
       # @return [void]
       def reopen_for(connection)
-        reopen_outputs("as a client has asked") { |done| connection.found(done ? :reopened : :kept) }
+        reopen_outputs("as a client has asked") { |done| connection.completed(done ? :reopened : :kept) }
       end
 
       # Asks it to restart.
@@ -158,7 +159,7 @@ module Gyre
         Status.new(self, @hub, @started_s).to_json
       end
 
-      # What the server says of itself.
+      # A line about the server itself.
       #
       # @param message [String]
       # @return [void]
@@ -168,11 +169,11 @@ module Gyre
         nil # standard error is closed
       end
 
-      # Gives back everything. {#run} does it at its end.
+      # Releases all it holds. {#run} does it at its end.
       #
       # @return [void]
       def close
-        @doors.each { |door| door.listener.close }
+        @acceptors.each { |acceptor| acceptor.listener.close }
         @hub.loop.close
         @routing.close(abandon: @complete == false)
       end
@@ -185,15 +186,15 @@ module Gyre
         committing = task.async("committer") { commit }
         SIGNALS.each_key { |name| @hub.loop.watch_signal(name, name) } if @signals
         stop if @handover.signalled?
-        @doors.each(&:open)
+        @acceptors.each(&:open)
         @handover.connections(@hub, @inputs)
         yield self if block_given?
-        @hub.run { |event| heed(event) }
+        @hub.run { |event| handle(event) }
         raise @failure if @failure
 
         @complete
       ensure
-        [@restarting, @ending, committing, *@reopenings].compact.each(&:stop).each(&:wait)
+        [@restarting, @ending, committing, *@reopen_tasks].compact.each(&:stop).each(&:wait)
         @sessions.stop
         @hub.connections.keys.each(&:close)
       end
@@ -206,15 +207,15 @@ module Gyre
         @hub.stop
       end
 
-      def heed(event)
+      def handle(event)
         case SIGNALS.fetch(event, event)
         when :reopen then reopen_outputs("HUP")
-        when :restart then @restarting ||= @task.async("restart") { start_anew } unless @stopping
+        when :restart then @restarting ||= @task.async("restart") { replace_process } unless @stopping
         when :stop, :stop_serving then @stopping ? @hub.stop : stop_serving
         end
       end
 
-      # Returns at once; what has become of it is told when each output has done it.
+      # Returns at once; the result is reported when each output has done it.
       def reopen_outputs(why)
         task = @task.async("reopen", transient: true) do
           done = @committer.reopen(stop_timeout_s)
@@ -222,26 +223,26 @@ module Gyre
           report(done ? "reopened #{files} (#{why})" : "not all of #{files} could be reopened (#{why})")
           yield done if block_given?
         ensure
-          @reopenings.delete(task)
+          @reopen_tasks.delete(task)
         end
-        @reopenings.push(task) unless task.finished?
+        @reopen_tasks.push(task) unless task.finished?
         @hub.log("info", "the files are reopened (#{why})")
       end
 
       # --- the end ---
 
       def stop_timeout_s
-        @limits.stop_timeout_s || FOR_EVER_S
+        @limits.stop_timeout_s || UNLIMITED_S
       end
 
       def stop_serving
         @stopping = true
         @complete = false
         @restarting&.stop
-        @doors.each(&:ready).each(&:shut)
-        @doors.each { |door| door.listener.close }
+        @acceptors.each(&:ready).each(&:pause)
+        @acceptors.each { |acceptor| acceptor.listener.close }
         @ending = @task.async("stop") do
-          @hub.brake.hold { finish }
+          @hub.backpressure.hold { finish }
         ensure
           @hub.stop
         end
@@ -249,7 +250,7 @@ module Gyre
 
       def finish
         over_s = Clock.now + stop_timeout_s # for all that follows
-        @hub.empty_sockets { @committer.flush([over_s - Clock.now, 0].max) }
+        @hub.drain_sockets { @committer.flush([over_s - Clock.now, 0].max) }
         @complete = write_all([over_s - Clock.now, 0].max)
         @committer.rest([over_s - Clock.now, 0].max)
         @hub.connections.keys.each(&:leave)
@@ -260,24 +261,24 @@ module Gyre
       def write_all(timeout_s = stop_timeout_s)
         done = @committer.flush(timeout_s)
         report("after #{stop_timeout_s} s #{@hub.bytes} bytes are still not written") unless done
-        @hub.speak
+        @hub.send_due
         done
       end
 
-      # --- a fresh process in this one's place ---
+      # --- a fresh process in place of this one ---
 
-      def start_anew
+      def replace_process
         troubles = @committer.troubles
         return report("not restarted: not everything could be written: #{troubles.join("; ")}") if troubles.any?
 
-        command = @restart ? @restart.call(@doors.map { |door| door.input.to_s }.uniq) : "this server does not know the command that started it"
+        command = @restart ? @restart.call(@acceptors.map { |acceptor| acceptor.input.to_s }.uniq) : "the command that started this server is unknown"
         return report("not restarted: #{command}") unless command.is_a?(Array)
 
-        @hub.brake.hold do
+        @hub.backpressure.hold do
           next report("not restarted: not everything could be written") unless write_all
 
           @committer.rest(stop_timeout_s)
-          Handover.give(@doors, @hub.connections.keys, command)
+          Handover.exec(@acceptors, @hub.connections.keys, command)
         end
       rescue StandardError => error
         report("not restarted: #{error.message}")

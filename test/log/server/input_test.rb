@@ -30,7 +30,7 @@ class LogInputTest < Minitest::Test
       certificate, key = GyreTest::Certificates.new(folder).issue("server")
       tls = { certificate: certificate, key: key }
       inputs = Input.all(0, [{ type: :json, bind: 1 }, { type: :json, bind: 2, tls: true }, { type: :json, bind: 3, tls: tls }], tls)
-      assert_equal [false, true, false, false], inputs.map(&:plain?)
+      assert_equal [true, false, true, true], inputs.map(&:tls?)
       assert_equal "json tls tcp://127.0.0.1:2", inputs[2].to_s
       assert_includes refusal([{ type: :syslog, bind: "udp://localhost", tls: tls }]), "udp://localhost:514: there is no TLS for datagrams"
     end

@@ -16,7 +16,7 @@ class LogSessionTest < Minitest::Test
       self.durable = sequence
     end
   end
-  Listening = Struct.new(:count, :replacements, :answer) do
+  Listening = Struct.new(:count, :replacements, :result) do
     def acknowledged
       self.count += 1
     end
@@ -25,8 +25,8 @@ class LogSessionTest < Minitest::Test
       self.replacements = replacements.to_i + 1
     end
 
-    def found(answer)
-      self.answer = answer
+    def completed(result)
+      self.result = result
     end
 
     def closed?
@@ -72,13 +72,13 @@ class LogSessionTest < Minitest::Test
     Gyre.run do
       table = sessions(shared: ->(_) { true })
       assert_nil table.find("a", connection = Listening.new(0))
-      first = connection.answer
+      first = connection.result
       assert_same connection, first.connection
       first.intake.received = 1
       assert_same first, table.find("a", Listening.new(0)), "what is under way here is known here"
       first.acknowledge(1)
       assert_nil table.find("a", again = Listening.new(0))
-      refute_same first, again.answer
+      refute_same first, again.result
       assert_equal [1, nil], [table.size, first.connection]
     end
   end
@@ -91,10 +91,10 @@ class LogSessionTest < Minitest::Test
       connections.zip(%w[a a b]) { |connection, id| table.find(id, connection) }
       assert_equal [1, nil, nil], connections.map(&:replacements), "of a client that comes twice only the last connection waits"
       answers["b"].push(->(id) { Intake.new(id, 0) })
-      eventually { connections[2].answer }
+      eventually { connections[2].result }
       answers["a"].push(->(_) { raise IOError, "cannot be asked" })
-      eventually { connections[1].answer }
-      assert_equal [NilClass, IOError, Gyre::Log::Session], connections.map { |connection| connection.answer.class }
+      eventually { connections[1].result }
+      assert_equal [NilClass, IOError, Gyre::Log::Session], connections.map { |connection| connection.result.class }
       assert_equal ["b"], table.map(&:client_id)
     end
   end
@@ -106,7 +106,7 @@ class LogSessionTest < Minitest::Test
       assert_equal 1, task.children.count
       table.stop
       assert_empty task.children.to_a
-      assert_nil connection.answer
+      assert_nil connection.result
     end
   end
 
@@ -114,7 +114,7 @@ class LogSessionTest < Minitest::Test
     Gyre.run do
       table = sessions(shared: ->(_) { true })
       table.find("a", connection = Listening.new(nil))
-      assert_nil connection.answer.connection
+      assert_nil connection.result.connection
     end
   end
 

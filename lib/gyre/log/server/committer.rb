@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Takes what the ingest has put into the sinks to the outputs: when, in which order, and what is told of it. Made by the server,
-# which runs it in a task and calls `commit_soon`, `flush`, `reopen` and `bytes`. Knows nothing of formats, files or sockets.
+# Takes what the ingest has put into the sinks to the outputs, and acknowledges it. Made by the server, which runs it in a task and
+# calls `commit_soon`, `flush`, `reopen` and `bytes`. Without formats, files and sockets.
 #
 #   pass ──► each lane, when its output is free: take the sink ──► write ──► sync ──► the sessions of the batch acknowledge
 #     every interval;               one task an output (Committer::Lane): one that stands still holds up
 #     10 ms after commit_soon       no other; what comes meanwhile waits in the sink, and goes in one batch
 #
-# A session is asked what is durable when a lane has stored records of its client, and after a pass, for what no route wanted.
+# A session is settled when a lane has stored records of its client, and after a pass, for what no route wanted.
 require "gyre/clock"
 require "gyre/sync/condition"
 require "gyre/sync/barrier"
@@ -21,7 +21,7 @@ module Gyre
       SHORTEST_S = 0.001
 
       # @param pairs [Array<Array(Sink, Output)>]
-      # @param interval [Numeric] between two passes without haste
+      # @param interval [Numeric] between two passes
       # @param sync_interval [Numeric, nil] between two syncs of what no acknowledged client waits for; nil or 0: never
       # @param commit_interval [Numeric] how long after {#commit_soon} a pass is made
       def initialize(pairs, interval: 1.0, sync_interval: 60.0, commit_interval: 0.01)
@@ -33,7 +33,7 @@ module Gyre
         @fresh = {}.compare_by_identity # sessions whose records have come since the last pass
         @pending = {} # by client id: not all of whose records are durable
         @commit_at = nil
-        @stopping = @haste = false
+        @stopping = @urgent = false
         @written = nil
       end
 
@@ -60,13 +60,13 @@ module Gyre
       # Much waits: a pass is made as soon as this loop lets the committer's task run, and one more within the commit interval, so
       # that a burst's end does not wait for the timer.
       def commit_now
-        @haste = true
+        @urgent = true
         @wake.signal
       end
 
       # Writes and syncs all that there is at this moment, and waits for it.
       # @param timeout [Numeric, nil]
-      # @return [Boolean] false when the time was over first; {#bytes} says how much was left
+      # @return [Boolean] false when the time was over first; {#bytes} is what was left
       def flush(timeout = nil)
         pass
         deadline = timeout && (Clock.now + timeout)
@@ -90,7 +90,7 @@ module Gyre
         @lanes.each { |lane| lane.rest([deadline - Clock.now, 0].max) }
       end
 
-      # It goes on after all.
+      # The server goes on after {#rest}.
       def resume
         @lanes.each(&:resume)
       end
@@ -117,7 +117,7 @@ module Gyre
         @lanes.each(&:stop)
       end
 
-      # @return [Integer] bytes that were taken from sinks and are not written; what is in the sinks, the ingest knows
+      # @return [Integer] bytes that were taken from sinks and are not written; those in the sinks are the ingest's
       def bytes
         @lanes.sum(&:bytes)
       end
@@ -149,8 +149,8 @@ module Gyre
             @lanes.each(&:order_sync)
             sync_at = now + @sync_interval
           end
-          if @haste || now >= write_at || (@commit_at && now >= @commit_at)
-            again_at = (now + @commit_interval if @haste)
+          if @urgent || now >= write_at || (@commit_at && now >= @commit_at)
+            again_at = (now + @commit_interval if @urgent)
             pass
             @commit_at = again_at
             write_at = now + @interval
@@ -161,7 +161,7 @@ module Gyre
 
       def pass
         @commit_at = nil
-        @haste = false
+        @urgent = false
         @lanes.each(&:order_write)
         fresh, @fresh = @fresh, {}.compare_by_identity
         fresh.each_key { |session| settle(session) }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # What the server reports in its own log about its clients' faults: at most so many lines a second, the rest is counted and
-# reported afterwards, so that no faulty client fills the disk. Connections complain, the server's clock calls `tick`.
+# reported afterwards, so that no faulty client fills the disk. Connections call `add`, the hub's clock `tick`.
 
 module Gyre
   module Log
@@ -15,36 +15,34 @@ module Gyre
         @limit = limit
         @room = room
         @write = write
-        @said = @unsaid = 0
+        @reported = @left_out = 0
         @second = nil
       end
 
       # @param peer [#to_s] the client that it is about
       # @param message [String]
       # @param severity [String]
-      # @return [void]
       def add(peer, message, severity = "warn")
-        if @said < @limit && @room.call
-          @said += 1
+        if @reported < @limit && @room.call
+          @reported += 1
           @write.call(severity, "#{peer}: #{message}")
         else
-          @unsaid += 1
+          @left_out += 1
         end
       end
 
-      # A new second may say as much again.
+      # A new second has the whole limit again.
       #
       # @param now_s [Float] of a monotonic clock
-      # @return [void]
       def tick(now_s)
         return if @second && now_s - @second < 1
 
         @second = now_s
-        @said = 0
-        return unless @unsaid.positive? && @room.call
+        @reported = 0
+        return unless @left_out.positive? && @room.call
 
-        @write.call("warn", "#{@unsaid} more complaints about clients were left out")
-        @unsaid = 0
+        @write.call("warn", "#{@left_out} more complaints about clients were left out")
+        @left_out = 0
       end
     end
   end

@@ -1,199 +1,170 @@
 # frozen_string_literal: true
 
-# One client of the log server, from accept to close. The hub (Gyre::Log::Hub) watches its socket and calls `ready`; what comes goes
-# on at once, and only what is incomplete is kept. It holds no fiber, never waits, and lets no exception out that the client
-# caused: that ends this connection only. What is said is in conversation.rb.
+# One client of the log server, from accept to close: protocol state over a Gyre::Transport. The hub (Gyre::Log::Hub) watches its
+# socket and calls `ready`; bytes are processed at once, and only what is incomplete is kept. It holds no fiber, never waits, and
+# lets no exception out that the client caused: that ends this connection only.
 #
-#   :handshake ─► :greeting ─► :asking ─► :serving ──(end)──► :closing ─► :closed   :closing: what was received is not durable or
-#        │            │                      │                                 ▲     not told yet; :lingering: the client gets
-#        └────────────┴──────────────────────┴── fault, denied ─► :lingering ──┘     time to read why
+#   :tls ─► :handshake ─► :asking ─► :serving ──(end)──► :closing ─► :closed   :closing: what was received is not durable or not
+#     │         │                       │                               ▲      acknowledged yet; :lingering: the client gets time
+#     └─────────┴───────────────────────┴── fault, denied ─► :lingering ┘      to read the error
 #
-# :denied: a wrong key waits for its late answer (denials.rb). :asking: an output that other servers write to as well is asked what it
-# has of an acknowledged client. Nothing is read then. Syslog and JSON begin with :serving; it serves a Gyre::Log::Feed or a Gyre::Log::Tail.
+# :denied: a wrong key waits for its late response (denials.rb). :asking: an output that other servers write to as well is asked what
+# it has of an acknowledged client. Nothing is read then. Syslog and JSON begin with :serving. In it, @work is a Gyre::Log::Feed or a
+# Gyre::Log::Tail.
 
-require "gyre/log/server/conversation"
-require "gyre/log/server/link"
-require "gyre/log/server/transport"
+require "gyre/log/server/feed"
+require "gyre/log/wire"
+require "gyre/log/wire/origin"
 
 module Gyre
   module Log
-    # A state machine over a link.
+    # A state machine over a transport.
     class Connection
-      include Conversation
-
-      # How much one event may read: others wait meanwhile.
+      # How much one event may read, while others wait; a read from TLS gives one record, of at most 16 KB.
       READ_BYTES = 262_144
-      # A read from TLS gives one record, of at most 16 KB, and leaves the others in the kernel.
-      SECURE_READS = 16
+      TLS_READS = 16
       # What may go wrong in reading bytes of a peer.
       FAULTS = [StandardError, NoMemoryError, SystemStackError].freeze
 
-      # @return [String] where the client is
-      attr_reader :peer
-      # @return [Symbol, nil] :analogger, :records, :tail, :status, :syslog, :json; nil before it is known
-      attr_reader :kind
-      # @return [Symbol]
-      attr_reader :state
-
       # @param hub [Hub]
-      # @param transport [Transport::Plain]
+      # @param transport [Transport]
       # @param peer [String]
       # @param input [Input] through which it came
-      # @param origin [Origin, nil] where its messages come from, unless the client says it
+      # @param origin [Origin, nil] where its messages come from, unless the client gives it
       def initialize(hub, transport, peer, input, origin = nil)
-        @hub, @peer, @input, @origin = hub, peer, input, origin
+        @hub, @transport, @peer, @input, @origin = hub, transport, peer, input, origin
         @kind = input.kind
-        @transport = transport
-        @link = Link.new(hub, self, transport)
         @bytes = 0
-        @heard_s = nil # the last tick before which something had come; nil: something came since
+        @idle_since_s = nil # the last tick before which something had come; nil: something came since
         @deadline_s = after(hub.limits.authentication_timeout_s)
-        @state = :handshake
-        @parked = @held_up = @word = @answer = false
+        @state = :tls
+        @parked = @queue_full = @notified = false
+        @result = @watched = nil
       end
 
-      # Begins, or goes on where a former process left off.
+      # Begins, or continues where a former process left off.
       #
-      # @param left [Hash{String => Object}, nil] what {#handed} said there
-      # @return [void]
+      # @param left [Hash{String => Object}, nil] what {#handover} gave there
       def start(left = nil)
-        act { left ? go_on(left) : handshake }
+        act { left ? continue(left) : secure }
       end
 
       # @return [Socket]
-      def to_io
-        @transport.to_io
-      end
+      def to_io = @transport.to_io
 
-      # The socket is ready, or so it seems.
-      #
-      # @return [void]
+      # The socket is ready, or may be.
       def ready
         act do
-          reads = @link.stir
-          sent if @link.flush
-          @state == :handshake ? handshake : take if reads && reads?
+          next secure if @state == :tls
+
+          sent if flush
+          take if reads?
         end
       end
 
-      # An output that it brings messages for takes no more at present: it is not read until it is resumed.
-      def hold
-        @parked = @held_up = true
+      # An output that it brings messages for is full: it is not read until it is resumed.
+      def pause
+        @parked = @queue_full = true
       end
 
       # Goes on after a pause.
       def resume
-        @heard_s = nil
-        @held_up = false
+        @idle_since_s = nil
+        @queue_full = false
         act do
           @parked = false
-          answered if @answer
+          complete_request if @result
         end
       end
 
-      # Called once in a while, to see whether the time is over. The whole process may have stood still, and something has come.
-      #
-      # @return [void]
+      # Ends it when its time is over. The whole process may have been suspended: what has come meanwhile is read before.
       def tick
-        return unless overdue? || silent?
+        return unless overdue? || idle?
 
         ready unless @state == :lingering
         act { expire } if overdue?
-        act { refuse("nothing came for #{@hub.limits.idle_timeout_s} s") } if silent?
+        act { refuse("nothing came for #{@hub.limits.idle_timeout_s} s") } if idle?
       end
 
-      # There is something to tell the client. Called in the committer's task, so it only leaves word.
-      #
-      # @return [void]
+      # More is durable. Called in the committer's task: the hub calls {#send_due}.
       def acknowledged
-        @hub.speak_soon(self) unless @word
-        @word = true
+        @hub.send_soon(self) unless @notified
+        @notified = true
       end
 
-      # What the connection has asked for: the client's session, or why there is none; whether the files were reopened. Called in a
-      # task of its own, so it only leaves word.
+      # What the connection asked for. Called in a task of its own: the hub calls {#send_due}.
       #
-      # @param answer [Session, Symbol, Exception]
-      # @return [void]
-      def found(answer)
-        @answer = answer
+      # @param result [Session, Symbol, Exception] the client's session; :reopened or :kept; or why there is none
+      def completed(result)
+        @result = result
         acknowledged
       end
 
-      # Tells the client what is due: only the newest, and only when it has taken what was told before.
-      #
-      # @return [void]
-      def speak
-        @word = false
-        act { @answer ? answered : tell }
+      # Sends the newest acknowledgement, once the client has taken the one before.
+      def send_due
+        @notified = false
+        act { @result ? complete_request : write_due }
       end
 
-      # The same client came again.
+      # The same client has connected again.
       def replaced
-        @answer = false
-        @work&.give_up_session
+        @result = nil
+        @work&.detach_session
         act { refuse("replaced by a newer connection of the same client") }
       end
 
       # @return [Integer] bytes of a message that has not ended
-      def incomplete
-        @state == :serving ? @work.incomplete : 0
-      end
+      def incomplete = @state == :serving ? @work.incomplete : 0
 
-      # Goes, for others need the memory.
-      #
-      # @return [void]
-      def give_way
+      # Ends it, for its incomplete message takes memory that others need.
+      def drop_incomplete
         act { refuse("messages that have not ended take too much memory") }
       end
 
-      # Reads once more what has come already, for the server is about to end.
-      #
-      # @return [Boolean] whether there may be more
+      # Reads what has come already, for the server is about to end. Returns whether there may be more.
       def drain
-        return false if @held_up || !%i[greeting serving].include?(@state)
+        return false if @queue_full || !open?
 
-        @more = false
-        act { read_on }
-        @more && %i[greeting serving].include?(@state)
+        more = false
+        act { more = read_on }
+        more && open?
       end
 
-      # Says farewell in order, as far as that goes without waiting, and closes.
-      #
-      # @return [void]
+      # Ends the stream in order, as far as that is possible without waiting, and closes.
       def leave
         act do
-          tell
-          @transport.finish unless closed? || @state == :handshake
+          write_due
+          @transport.finish_available unless closed? || @state == :tls
         end
         close
       end
 
-      # @return [Hash{Symbol => Object}, nil] what a fresh process needs to go on; nil when it cannot: TLS has keys, and a connection
-      #   that only sends its last bytes need not go on
-      def handed
-        return unless @input.plain? && %i[greeting serving].include?(@state)
+      # @return [Hash{Symbol => Object}, nil] what a fresh process needs to continue; nil when it cannot: TLS has keys, and a
+      #   connection that only sends its last bytes need not
+      def handover
+        return if @transport.tls? || !open?
 
-        texts = { service: @service, greeting: @greeting, unsent: @link.unsent }.transform_values { |text| Handover.pack(text.to_s) }
-        { descriptor: to_io.fileno, peer: @peer, input: @input.to_s, bytes: @bytes, kind: @work && @kind, **texts, **@origin.to_h, **@work.to_h }
+        { descriptor: to_io.fileno, peer: @peer, input: @input.to_s, bytes: @bytes, kind: @work && @kind, service: @service,
+          rest: @first_frame, unsent: @transport.unsent, **@origin.to_h, **@work.to_h }
       end
 
-      # @return [void]
       def close
         return if closed?
 
         work, @work = @work, nil
         @state = :closed
         @hub.closed(self)
-        finish(work) if work
+        work&.finish(@hub.time_ns)
+      rescue *FAULTS => error # whatever the last bytes were: nothing of the connection stays
+        @hub.report_fault(error, "#{@peer}: ")
+      ensure
         work.session.connection = nil if work&.session&.connection.equal?(self)
-        @link.close
+        @hub.loop.unwatch(self) if @watched
+        @watched = nil
+        @transport.abandon
       end
 
-      # @return [Boolean]
-      def closed?
-        @state == :closed
-      end
+      def closed? = @state == :closed
 
       # @return [Hash{Symbol => Object}] for the status
       def to_h
@@ -203,97 +174,272 @@ module Gyre
 
       private
 
-      # Whatever goes wrong ends this connection and no other. Afterwards the loop is told what is waited for.
+      # Whatever goes wrong ends this connection and no other. Afterwards the loop watches for what is needed now.
       def act
         return if closed?
 
         yield
-        @link.watch(!@parked && reads?) unless closed?
-      rescue SystemCallError, IOError, OpenSSL::SSL::SSLError, Output::Unavailable => error
+        watch unless closed?
+      rescue SystemCallError, IOError, TLS::Error, Output::Unavailable => error
         lost(error)
       rescue *FAULTS => error
         @hub.report_fault(error, "#{@peer}: ")
         lost(error)
       end
 
-      def reads?
-        !%i[asking denied closing closed].include?(@state)
+      # TLS may hold bytes that the kernel no longer reports.
+      def watch
+        reads = reads?
+        wants = @transport.wants(read: reads)
+        unless wants.equal?(@watched)
+          @hub.loop.unwatch(self) if @watched
+          @watched = nil
+          @hub.loop.watch_io(self, to_io, **wants) if wants
+          @watched = wants
+        end
+        @hub.loop.emit(self) if reads && @transport.pending?
       end
 
-      # Whatever the last bytes were: nothing of the connection stays.
-      def finish(work)
-        work.finish(@hub.time_ns)
-      rescue *FAULTS => error
-        @hub.report_fault(error, "#{@peer}: ")
-      end
+      def reads? = !@parked && !%i[asking denied closing closed].include?(@state)
 
-      def overdue?
-        @deadline_s && @hub.now_s >= @deadline_s
-      end
+      def open? = @state == :handshake || @state == :serving
 
-      # Not while it is not read, nor one that only listens.
-      def silent?
+      def overdue? = @deadline_s && @hub.now_s >= @deadline_s
+
+      # Not while it is not read, and not a client that only follows the log.
+      def idle?
         idle_s = @hub.limits.idle_timeout_s
         return false if idle_s.nil? || @state != :serving || @kind == :tail || @parked
 
-        @hub.now_s - (@heard_s ||= @hub.now_s) >= idle_s
+        @hub.now_s - (@idle_since_s ||= @hub.now_s) >= idle_s
       end
 
       def lost(error)
-        complain("#{"TLS: " if @state == :handshake}#{error.message}") unless %i[lingering closing].include?(@state) || @kind == :tail
+        complain(error.message) unless %i[lingering closing].include?(@state) || @kind == :tail
         close
       end
 
-      def complain(message)
-        @hub.complaints.add(@peer, message)
-      end
+      def complain(message) = @hub.complaints.add(@peer, message)
+
+      def after(seconds) = seconds && (@hub.update_clock + seconds)
 
       # --- reading ---
 
-      def handshake
-        return unless @link.heed(@transport.handshake) == true
+      def secure
+        return unless @transport.handshake_available == true
 
-        name = @transport.certified_name
+        name = @transport.peer_subject
         @peer = "#{@peer} (#{name})".freeze if name
-        @kind ? begin_work(feed(nil)) : @state = :greeting
+        @kind ? serve(feed(nil)) : @state = :handshake
       end
 
       def take
-        if @hub.held? || (@state == :serving && @hub.paused?)
-          @parked = true
-          return @hub.brake.park(self)
-        end
+        return read_on unless @hub.held? || (@state == :serving && @hub.paused?)
 
-        read_on
+        @parked = true
+        @hub.backpressure.park(self)
       end
 
-      # The same share from every connection.
+      # The same share from every connection. Returns whether there may be more.
       def read_on
-        (@input.plain? ? 1 : SECURE_READS).times do
-          read
-          break unless @more && !@parked
-        end
+        reads = @transport.tls? ? TLS_READS : 1
+        reads -= 1 while (more = read) && reads > 1 && !@parked
+        more
       end
 
       def read
-        return (@more = @transport.discard(@hub.buffer)) || close if @state == :lingering
+        bytes = receive
+        ended if bytes.nil?
+        return false unless bytes.is_a?(String)
 
-        bytes = @link.heed(@transport.read(READ_BYTES, @hub.buffer))
-        @more = bytes.is_a?(String)
-        @more ? received(bytes) : bytes.nil? && ended
-        @more &&= !closed?
+        @bytes += bytes.bytesize
+        received(bytes) unless @state == :lingering
+        !closed?
+      end
+
+      # Many clients end without TLS's close_notify. Messages have their length, so none is cut off unseen.
+      def receive
+        @transport.read_available(READ_BYTES, @hub.buffer)
+      rescue TLS::Truncated
+        nil
       end
 
       def received(bytes)
-        @bytes += bytes.bytesize
-        @heard_s = nil
-        @state == :serving ? work_on(bytes) : greet(bytes)
+        return if bytes.empty?
+
+        @idle_since_s = nil
+        return read_handshake(bytes) unless @state == :serving
+
+        wrong = @work.receive(bytes, @hub.time_ns)
+        @hub.received(@work.session, bytes.bytesize, self)
+        refuse(wrong) if wrong
       end
 
-      def work_on(bytes)
-        wrong = @work.receive(bytes, @hub.time_ns)
-        @hub.fed(@work.session, bytes.bytesize, self)
-        refuse(wrong) if wrong
+      # --- the first frame ---
+
+      def read_handshake(bytes)
+        @first_frame = (@first_frame || String.new(encoding: Encoding::BINARY)) << bytes # a copy; dup would keep the whole buffer that is lent
+        case request = @hub.handshake.read(@first_frame)
+        when nil then nil
+        when String then refuse(request)
+        when :denied then deny
+        else grant(request)
+        end
+      end
+
+      # At once or late; meanwhile nothing is read from it.
+      def deny
+        delay_s, message = @hub.handshake.denials.add(@origin&.host, @hub.update_clock)
+        complain(message) if message
+        return linger("denied\n") if delay_s.zero?
+
+        @first_frame = nil
+        @state = :denied
+        @deadline_s = after(delay_s)
+      end
+
+      def grant(request)
+        @first_frame = nil
+        @kind, @service = request.kind, request.service
+        @origin = Origin.claimed(request.words, @origin)
+        case @kind
+        when :status then linger("#{request.response}#{@hub.server.status_line}\n")
+        when :reopen then reopen(request)
+        when :tail
+          return refuse("too many follow the log already") unless @hub.room_for_tail?
+
+          serve(@hub.tail(self, @service))
+          write(request.response)
+        else
+          with_session(request.client_id) { |session| accept(request, session) }
+        end
+      end
+
+      def accept(request, session)
+        serve(feed(session))
+        write(request.response)
+        write_due
+        received(request.rest)
+        @hub.queues.check(self, @service) unless closed?
+      end
+
+      # The response comes when what came before is durable and nothing goes to the former files any more: they may be compressed then.
+      def reopen(request)
+        ask { |done| linger("#{request.response}#{done == :reopened ? "reopened" : "error: not every file could be reopened"}\n") }
+        @hub.server.reopen_for(self)
+      end
+
+      # At once, or when it is known what the outputs have of the client.
+      def with_session(client_id, &work)
+        return yield unless client_id
+
+        ask(&work)
+        session = @hub.sessions.find(client_id, self, @service)
+        yield session if session
+      end
+
+      def ask(&work)
+        @state = :asking
+        @deadline_s = nil
+        @on_result = work
+      end
+
+      def complete_request
+        return @hub.backpressure.park(self) if @hub.held?
+
+        result, @result = @result, nil
+        result.is_a?(Exception) ? raise(result) : @on_result.call(result)
+      end
+
+      def feed(session, sent = 0, acknowledged = 0)
+        session&.acknowledge(acknowledged)
+        Feed.new(@hub.stream(@kind, session, @input.framing, (@origin unless @kind == :syslog)), session, sent: sent)
+      end
+
+      def serve(work)
+        @work = work
+        @state = :serving
+        @deadline_s = nil
+      end
+
+      # Where a former process left off.
+      def continue(left)
+        @state = :handshake
+        @bytes = left.fetch("bytes")
+        @origin = Origin.new(*left.values_at("host", "pid")) if left["host"]
+        kind = left.fetch("kind") or return catch_up(left)
+        @kind = kind.to_sym
+        @service = left.fetch("service")
+        with_session(left["client_id"]) do |session|
+          serve(@kind == :tail ? @hub.tail(self, @service) : feed(session, left["sent"], left["acknowledged"]))
+          catch_up(left)
+        end
+      end
+
+      def catch_up(left)
+        write(left["unsent"])
+        @kind == :tail ? write(left["rest"]) : received(left["rest"])
+      end
+
+      # --- writing ---
+
+      def write(bytes)
+        @transport.queue(bytes)
+        flush
+      end
+
+      # @return [Boolean] whether all that was written is in the kernel
+      def flush = @transport.flush_available == true
+
+      def write_due
+        return unless @work && @transport.unsent_bytes.zero?
+
+        bytes = @work.due
+        close_in_order if (bytes.nil? || write(bytes)) && @state == :closing && @work.done?
+      end
+
+      # All that was to be sent is in the kernel.
+      def sent = @state == :lingering ? @transport.finish_available : write_due
+
+      # --- the end ---
+
+      # The client has ended its side. Its acknowledgements may be under way still.
+      def ended
+        return @first_frame ? refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") : close_in_order unless @state == :serving
+
+        wrong = @work.finish(@hub.time_ns)
+        @hub.received(@work.session)
+        return wrong ? refuse(wrong) : close_in_order if @work.done? && @transport.unsent_bytes.zero?
+
+        complain(wrong) if wrong
+        @state = :closing
+      end
+
+      def close_in_order
+        @transport.finish_available
+        close
+      end
+
+      # The peer broke the protocol or a limit.
+      def refuse(message, response = "error: #{message}\n")
+        complain(message)
+        @kind == :syslog || @state == :tls ? close : linger(response) # syslog has no responses
+      end
+
+      # The last bytes. Closing at once would reset the connection under them while the client still sends (RFC 9112 section 9.6).
+      def linger(response)
+        @work&.finish(@hub.time_ns)
+        @first_frame = nil
+        @state = :lingering
+        @deadline_s = after(@hub.limits.linger_timeout_s)
+        sent if write(response)
+      end
+
+      def expire
+        return close if @state == :lingering
+        return linger("denied\n") if @state == :denied
+
+        refuse("no authentication within #{@hub.limits.authentication_timeout_s} s")
       end
     end
   end

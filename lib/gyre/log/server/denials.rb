@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # How often wrong keys have come from which address, so that trying keys, or a client that does it for ever, costs the server little and
-# fills no log. Asked by Gyre::Log::Conversation. It knows no socket and no clock; right keys are none of its business, for they may come
-# from the same address.
+# fills no log. Called by Gyre::Log::Connection. Without sockets and clock. Right keys do not count, for they may come from the same
+# address.
 
 require "ipaddr"
 
@@ -10,10 +10,10 @@ module Gyre
   module Log
     # A bounded table.
     class Denials
-      # So many wrong keys within so many seconds are answered at once.
+      # So many wrong keys within so many seconds get their response at once.
       FREE = 10
       WITHIN_S = 60
-      # Less than clients wait for an answer.
+      # Less than clients wait for a response.
       DELAY_S = 2.0
       ADDRESSES_LIMIT = 1000
       Count = Struct.new(:since_s, :number)
@@ -29,18 +29,16 @@ module Gyre
       #
       # @param host [String, nil] from there
       # @param now_s [Float] of a monotonic clock
-      # @return [Array(Numeric, String)] seconds until the answer, and what is to be told of it: nil if it was told before
+      # @return [Array(Numeric, String)] seconds until the response, and what is to be reported: nil if it was reported before
       def add(host, now_s)
         number = count(network(host.to_s), now_s).number += 1
         return [0, "the key is wrong"] if number <= FREE
 
-        [@delay_s, ("the key is wrong, #{number} times within #{WITHIN_S} s: further ones are answered late and not told" if number == FREE + 1)]
+        [@delay_s, ("the key is wrong, #{number} times within #{WITHIN_S} s: further ones are answered late and not reported" if number == FREE + 1)]
       end
 
       # @return [Integer] addresses
-      def size
-        @counts.size
-      end
+      def size = @counts.size
 
       private
 

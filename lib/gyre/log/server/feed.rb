@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What a connection does that brings messages: its bytes go to a stream of the ingest, and an acknowledged client is told how far they
-# are durable. Gyre::Log::Connection has one of these or a Gyre::Log::Tail; it knows neither socket nor loop.
+# What a connection does that brings messages: its bytes go to a stream of the ingest, and an acknowledged client is sent how far they
+# are durable. Gyre::Log::Connection has one of these or a Gyre::Log::Tail; both are without socket and loop.
 
 module Gyre
   module Log
@@ -10,22 +10,18 @@ module Gyre
       # @return [Session, nil]
       attr_reader :session
 
-      # @param stream [Ingest::Stream]
+      # @param stream [Ingest::Stream, JSONStream]
       # @param session [Session, nil] of an acknowledged client
-      # @param told [Integer] what the client was told before
-      def initialize(stream, session = nil, told: 0)
-        @stream = stream
-        @session = session
-        @told = told
+      # @param sent [Integer] the acknowledgement that was sent before
+      def initialize(stream, session = nil, sent: 0)
+        @stream, @session, @sent = stream, session, sent
         @ended = false
       end
 
       # @param bytes [String]
       # @param time_ns [Integer]
       # @return [String, nil] what is wrong
-      def receive(bytes, time_ns)
-        @stream.feed(bytes, time_ns)
-      end
+      def receive(bytes, time_ns) = @stream.feed(bytes, time_ns)
 
       # What has come is all; the ingest gives back what it kept.
       #
@@ -37,39 +33,31 @@ module Gyre
         @stream.finish(time_ns)
       end
 
-      # @return [String, nil] what the client is to be told now
+      # @return [String, nil] what is to be sent now
       def due
-        return if @session.nil? || @told >= @session.acknowledged
+        return if @session.nil? || @sent >= @session.acknowledged
 
-        @told = @session.acknowledged
-        "ack #{@told}\n"
+        @sent = @session.acknowledged
+        "ack #{@sent}\n"
       end
 
       # @return [Boolean] whether nothing of it is on its way
-      def done?
-        @session.nil? || (!@session.pending? && @told >= @session.acknowledged)
-      end
+      def done? = @session.nil? || (!@session.pending? && @sent >= @session.acknowledged)
 
-      # Another connection of the same client goes on.
-      #
-      # @return [void]
-      def give_up_session
+      # The session belongs to another connection of the same client now.
+      def detach_session
         @session = nil
       end
 
       # @return [Integer]
-      def messages
-        @stream.messages
-      end
+      def messages = @stream.messages
 
       # @return [Integer] bytes of a message that has not ended
-      def incomplete
-        @stream.bytesize
-      end
+      def incomplete = @stream.bytesize
 
-      # @return [Hash{Symbol => Object}] what a fresh process needs to go on
+      # @return [Hash{Symbol => Object}] what a fresh process needs to continue
       def to_h
-        { rest: Handover.pack(@stream.rest), client_id: @session&.client_id, told: @told, acknowledged: @session&.acknowledged.to_i }
+        { rest: @stream.rest, client_id: @session&.client_id, sent: @sent, acknowledged: @session&.acknowledged.to_i }
       end
     end
   end

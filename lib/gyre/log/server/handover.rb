@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# What a server leaves to the fresh one that takes its place in the same process (USR2): listening sockets, connections, and of each
-# what it was about. The descriptors stay open across exec; the rest is JSON in a file without a name, whose descriptor stands in
-# an environment variable. Called by Gyre::Log::Server on both sides. Nothing may be in memory when it is given: it carries no messages
-# but incomplete ones.
+# What a server leaves to the fresh one that takes its place in the same process (USR2): listening sockets and connections with their
+# states. The descriptors stay open across exec; the rest is JSON in a file without a name, whose descriptor stands in an environment
+# variable. Called by Gyre::Log::Server on both sides. All must be written before: it carries no messages but incomplete ones.
 #
 # INT and TERM that come just before the exec stand behind the JSON in that file (ext/gyre/log/log_signals.c); exe/gyre traps those that come
 # while the fresh program is being loaded. One that comes while Ruby itself starts ends the process as it ends any Ruby program, by the
@@ -19,10 +18,12 @@ module Gyre
   module Log
     # One handing over, as the fresh process sees it; empty after an ordinary start.
     class Handover
-      # "<descriptor> <process>": a child that inherits the variable must not believe it.
+      # "<descriptor> <process>": for this process, not for a child that inherits the variable.
       VARIABLE = "GYRE_LOG_HANDOVER"
-      # Those that would end a process which has not trapped them yet.
-      DEADLY = %w[HUP USR2].freeze
+      # Signals that would end a process which has not trapped them yet.
+      FATAL_SIGNALS = %w[HUP USR2].freeze
+      # Bytes in what {Connection#handover} gives; JSON has text only.
+      BYTES = %w[service rest unsent].freeze
 
       class << self
         # @return [Boolean] whether this process takes another server's place: it is a daemon already, and its pidfile is right
@@ -44,38 +45,30 @@ module Gyre
 
         # Starts the fresh program; returns only by an exception, and everything is as before then.
         #
-        # @param doors [Array<Door>]
+        # @param acceptors [Array<Acceptor>]
         # @param connections [Array<Connection>]
         # @param command [Array] as Process.exec takes it
         # @raise [SystemCallError]
-        def give(doors, connections, command)
-          staying = connections.to_h { |connection| [connection, connection.handed] }.compact
-          ios = doors.map { |door| door.listener.socket } + staying.keys.map(&:to_io)
-          file = file(JSON.generate(listeners: doors.map { |door| listener(door) }, connections: staying.values))
+        def exec(acceptors, connections, command)
+          staying = connections.to_h { |connection| [connection, connection.handover] }.compact
+          ios = acceptors.map { |acceptor| acceptor.listener.socket } + staying.keys.map(&:to_io)
+          file = file(JSON.generate(listeners: acceptors.map { |acceptor| listener(acceptor) },
+                                    connections: staying.values.map { |left| packed(left) }))
           (connections - staying.keys).each(&:leave)
-          holding_signals(file) { keep_open([*ios, file]) { ignoring_signals { exec(file, command) } } }
+          holding_signals(file) { keep_open([*ios, file]) { ignoring_signals { replace_process(file, command) } } }
         ensure
           file&.close
         end
 
-        # Bytes as JSON takes them.
-        #
-        # @param bytes [String]
-        # @return [String]
-        def pack(bytes)
-          [bytes].pack("m0")
-        end
-
-        # @return [String] BINARY
-        def unpack(text)
-          text.unpack1("m0")
-        end
-
         private
 
-        def listener(door)
-          endpoint = door.listener.endpoint
-          { input: door.input.to_s, host: endpoint.host, descriptor: door.listener.fileno }
+        def packed(left)
+          left.transform_keys(&:to_s).to_h { |name, value| [name, BYTES.include?(name) ? [value.to_s].pack("m0") : value] }
+        end
+
+        def listener(acceptor)
+          endpoint = acceptor.listener.endpoint
+          { input: acceptor.input.to_s, host: endpoint.host, descriptor: acceptor.listener.fileno }
         end
 
         def file(text)
@@ -94,7 +87,7 @@ module Gyre
           ios.each { |io| io.close_on_exec = true }
         end
 
-        # One that came before is with the loop by now, which gets its turn: then this task is stopped there.
+        # A signal that came before is in the loop by now, which gets its turn: then this task is stopped there.
         def holding_signals(file)
           HeldSignals.hold(file.fileno)
           2.times { sleep 0 }
@@ -105,24 +98,22 @@ module Gyre
         end
 
         def ignoring_signals
-          former = DEADLY.to_h { |name| [name, trap(name, "IGNORE")] }
+          former = FATAL_SIGNALS.to_h { |name| [name, trap(name, "IGNORE")] }
           yield
         ensure
           former.each { |name, handler| trap(name, handler || "DEFAULT") }
         end
 
-        def exec(file, command)
+        def replace_process(file, command)
           environment = command.first.is_a?(Hash) ? command.shift : {}
           Process.exec(environment.merge(VARIABLE => "#{file.fileno} #{Process.pid}"), *command, close_others: false)
         end
       end
 
-      # Asked once the server heeds signals by itself.
+      # Called once the server handles signals by itself.
       #
-      # @return [Boolean] whether it was asked to end before
-      def signalled?
-        @signals.any?
-      end
+      # @return [Boolean] whether a signal to end came before
+      def signalled? = @signals.any?
 
       # @param left [Hash{String => Array}]
       # @param signals [Array<Integer>] that came before the exec
@@ -141,19 +132,16 @@ module Gyre
         end
       end
 
-      # What the fresh configuration does not want any more.
-      #
-      # @return [void]
+      # Closes listening sockets that the fresh configuration does not name.
       def close_others
         @listeners.each_value { |listeners| listeners.each { |left| Socket.for_fd(left.fetch("descriptor")).close } }
         @listeners = {}
       end
 
-      # Lets the former server's connections go on; those whose input is gone are closed.
+      # Lets the former server's connections continue; those whose input is gone are closed.
       #
       # @param hub [Hub]
       # @param inputs [Array<Input>]
-      # @return [void]
       def connections(hub, inputs)
         inputs = inputs.to_h { |input| [input.to_s, input] }
         @connections.each do |left|
@@ -161,6 +149,7 @@ module Gyre
           socket.close_on_exec = true
           input = inputs[left.fetch("input")] or next socket.close
 
+          BYTES.each { |name| left[name] = left[name].unpack1("m0") }
           hub.admit(Connection.new(hub, input.transport(socket), left.fetch("peer"), input), left)
         end
         @connections = []

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# The one fiber that reads and answers everything: a keyed Gyre::Loop whose keys are doors and connections, the table of connections,
-# the clock, and the brake. Gyre::Log::Server makes it and drives it. It writes no file and waits for nothing but the loop.
+# The one fiber that reads and responds: a keyed Gyre::Loop whose keys are acceptors and connections, the table of connections, the
+# clock, and the backpressure. Gyre::Log::Server makes it and drives it. It writes no file and waits for nothing but the loop.
 #
-# With the brake on, a connection that brings messages is parked as soon as its socket is ready; with an output's queue full
+# Under backpressure, a connection that brings messages is parked as soon as its socket is ready; with an output's queue full
 # (queues.rb), one that brings messages for that output. Clients may still connect, authenticate, follow the log and ask for the status.
 
-require "gyre/log/server/brake"
+require "gyre/log/server/backpressure"
 require "gyre/log/server/complaints"
 require "gyre/log/server/connection"
-require "gyre/log/server/greeting"
+require "gyre/log/server/handshake"
 require "gyre/log/server/queues"
 require "gyre/log/server/rates"
 require "gyre/log/wire/records"
@@ -18,15 +18,15 @@ require "gyre/loop"
 
 module Gyre
   module Log
-    # What connections know of the server.
+    # What connections share.
     class Hub
       # How often followers get their lines.
       TAIL_S = 0.05
       # For how long, and how often each, connections are read at the end.
-      EMPTY_S = 1.0
-      EMPTY_READS = 8 * 1_048_576 / Connection::READ_BYTES
-      # When so much has come the outputs have their turn before more is read: a batch of that size stays in the processor's caches.
-      HASTE_BYTES = 1_048_576
+      DRAIN_S = 1.0
+      DRAIN_READS = 8 * 1_048_576 / Connection::READ_BYTES
+      # Bytes read before the outputs get a turn: a batch of that size stays in the processor's caches.
+      BATCH_BYTES = 1_048_576
 
       # @return [Server]
       attr_reader :server
@@ -40,35 +40,35 @@ module Gyre
       attr_reader :sessions
       # @return [Complaints]
       attr_reader :complaints
-      # @return [Greeting]
-      attr_reader :greeting
+      # @return [Handshake]
+      attr_reader :handshake
       # @return [String] lent to each read; what is kept of it has to be copied
       attr_reader :buffer
       # @return [Float] of a monotonic clock; as old as the last tick or accept
       attr_reader :now_s
-      # @return [Brake]
-      attr_reader :brake
+      # @return [Backpressure]
+      attr_reader :backpressure
       # @return [Queues]
       attr_reader :queues
       # @return [Hash{Connection => true}] all open connections
       attr_reader :connections
 
-      # @param server [Server] answers ingest, committer, sessions, limits, routing, status_line, report
+      # @param server [Server] has ingest, committer, sessions, limits, routing, status_line, report
       # @param key [String, nil]
       def initialize(server, key)
         @server = server
         @ingest, @committer, @sessions, @limits = server.ingest, server.committer, server.sessions, server.limits
-        @greeting = Greeting.new(key, limit: @limits.frame_bytes_limit)
+        @handshake = Handshake.new(key, limit: @limits.frame_bytes_limit)
         @loop = Gyre::Loop.new
         @buffer = String.new(capacity: Connection::READ_BYTES)
         @connections, @tails = {}.compare_by_identity, {}.compare_by_identity
-        @speakers, @resting = [], []
-        @read = 0
+        @senders, @resting = [], []
+        @read_bytes = 0
         @queues = Queues.new(@loop, server)
-        @brake = Brake.new(@loop, @limits.memory_bytes_limit, -> { @committer.stuck_bytes }) { bytes }
+        @backpressure = Backpressure.new(@loop, @limits.memory_bytes_limit, -> { @committer.stuck_bytes }) { bytes }
         room = -> { bytes < @limits.memory_bytes_limit * 2 }
         @complaints = Complaints.new(@limits.complaints_limit, room: room) { |severity, message| log(severity, message) }
-        look_at_clock
+        update_clock
         @rates = Rates.new(@now_s, 0)
       end
 
@@ -78,41 +78,34 @@ module Gyre
       def run(&block)
         @loop.watch_timer(:tick, tick_s, tick_s)
         begin
-          @loop.each { |key| attend(key, block) }
-        rescue IOError => error # a socket was closed behind our back; its watch is over
+          @loop.each { |key| dispatch(key, block) }
+        rescue IOError => error # a socket was closed elsewhere; its watch is over
           report(error.message)
           retry
         end
       end
 
-      # @return [void]
       def stop
         @loop.stop
       end
 
-      # --- for connections and doors ---
+      # --- for connections and acceptors ---
 
       # @return [Integer] nanoseconds since 1970
-      def time_ns
-        Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
-      end
+      def time_ns = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
 
       # @return [Float]
-      def look_at_clock
+      def update_clock
         @now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
 
       # A line of the server's own.
-      def log(severity, message)
-        @ingest.log("gyre", severity, message, time_ns)
-      end
+      def log(severity, message) = @ingest.log("gyre", severity, message, time_ns)
 
-      # What is wrong with the server itself.
-      def report(message)
-        @server.report(message)
-      end
+      # A fault of the server itself.
+      def report(message) = @server.report(message)
 
-      # A fault of the server's own. To describe it in full Ruby may want to load files, and that fails without descriptors.
+      # A fault of the server's own code. To describe it in full Ruby may load files, and that fails without descriptors.
       #
       # @param about [String]
       def report_fault(error, about = "")
@@ -122,40 +115,34 @@ module Gyre
       end
 
       # @return [Boolean] whether there are as many connections as may be
-      def full?
-        @connections.size >= @limits.connections_limit
-      end
+      def full? = @connections.size >= @limits.connections_limit
 
       # @param connection [Connection]
       # @param left [Hash, nil] see {Connection#start}
-      # @return [void]
       def admit(connection, left = nil)
         @connections[connection] = true
         connection.start(left)
       end
 
       # @param connection [Connection]
-      # @return [void]
       def closed(connection)
         @connections.delete(connection)
-        @brake.forget(connection)
+        @backpressure.forget(connection)
         @queues.forget(connection)
         return unless @tails.delete(connection)
 
         @loop.unwatch(:tails) if @tails.empty?
       end
 
-      # @return [Ingest::Stream]
+      # @return [Ingest::Stream, JSONStream]
       def stream(kind, session, framing, origin)
         limit = kind == :analogger ? @limits.frame_bytes_limit : @limits.message_bytes_limit
-        limit = [limit, Records::BYTES_LIMIT].max if kind == :records # clients count on it: one that is refused would be sent for ever
+        limit = [limit, Records::BYTES_LIMIT].max if kind == :records # clients count on it: a refused record would be sent for ever
         @ingest.stream(kind, session: session&.intake, limit: limit, framing: framing, **origin.to_h)
       end
 
       # @return [Boolean]
-      def room_for_tail?
-        @tails.size < @limits.tailers_limit
-      end
+      def room_for_tail? = @tails.size < @limits.tailers_limit
 
       # @return [Tail]
       def tail(connection, service)
@@ -165,102 +152,89 @@ module Gyre
       end
 
       # @return [Integer] of messages in memory
-      def bytes
-        @ingest.bytesize + @committer.bytes
-      end
+      def bytes = @ingest.bytesize + @committer.bytes
 
       # @return [Hash{Integer => Float}] messages a second over the last so many seconds
-      def rates
-        @rates.to_h
-      end
+      def rates = @rates.to_h
 
       # Messages have come.
       #
       # @param session [Session, nil] of an acknowledged client
-      # @param peer [Connection, nil] can be held back
-      def fed(session, bytes = 0, peer = nil)
+      # @param peer [Connection, nil] can be paused
+      def received(session, bytes = 0, peer = nil)
         session ? @committer.commit_soon(session) : @fresh = true
-        @read += bytes
+        @read_bytes += bytes
         crowded = @ingest.crowded?
         @queues.park(peer) if crowded && peer
-        @committer.commit_now if @brake.press || crowded
+        @committer.commit_now if @backpressure.check || crowded
       end
 
       # @return [Boolean] whether no connection may bring messages
-      def paused?
-        @brake.on?
-      end
+      def paused? = @backpressure.on?
 
       # @return [Boolean] whether nothing at all may be read or accepted
-      def held?
-        @brake.held?
-      end
+      def held? = @backpressure.held?
 
       # Reads what is in the sockets already: no more than their buffers hold, however fast clients send on.
       #
       # @yield when too much is in memory: it has to be written first
       # @yieldreturn [Boolean] false when that cannot be: then nothing more is read
-      # @return [void]
-      def empty_sockets
-        over_s = look_at_clock + EMPTY_S
+      def drain_sockets
+        over_s = update_clock + DRAIN_S
         waiting = @connections.keys
-        EMPTY_READS.times do
-          break if waiting.empty? || look_at_clock > over_s
+        DRAIN_READS.times do
+          break if waiting.empty? || update_clock > over_s
 
           waiting.select! do |connection|
-            return if @brake.crowded? && !yield
+            return if @backpressure.crowded? && !yield
 
             connection.drain
           end
         end
       end
 
-      # Lets it speak in the hub's own fiber.
+      # Has its {Connection#send_due} called in the hub's own fiber.
       #
       # @param connection [Connection]
-      # @return [void]
-      def speak_soon(connection)
-        @loop.emit(:speak) if @speakers.empty?
-        @speakers.push(connection)
+      def send_soon(connection)
+        @loop.emit(:send) if @senders.empty?
+        @senders.push(connection)
       end
 
       # Resumes it at the first tick after that time.
       #
       # @param seconds [Float]
-      # @param who [#resume]
-      # @return [void]
-      def later(seconds, who)
-        @resting.push([@now_s + seconds, who])
+      # @param acceptor [#resume]
+      def resume_later(seconds, acceptor)
+        @resting.push([@now_s + seconds, acceptor])
       end
 
       # Lets all connections send that have something to send.
-      #
-      # @return [void]
-      def speak
-        speakers, @speakers = @speakers, []
-        speakers.each(&:speak)
+      def send_due
+        senders, @senders = @senders, []
+        senders.each(&:send_due)
       end
 
       private
 
       # What fails here is a fault of the server; it goes on all the same.
-      def attend(key, block)
+      def dispatch(key, block)
         case key
-        when Connection, Door then key.ready
-        when :tick   then tick
-        when :speak  then speak
-        when :tails  then @tails.each_key(&:speak)
-        when :brake  then @brake.look || make_room
-        when :room   then @queues.look
+        when Connection, Acceptor then key.ready
+        when :tick then tick
+        when :send then send_due
+        when :tails then @tails.each_key(&:send_due)
+        when :backpressure then @backpressure.release || evict_incomplete
+        when :room then @queues.release
         else block.call(key)
         end
-        make_way if @read > HASTE_BYTES
+        yield_to_outputs if @read_bytes > BATCH_BYTES
       rescue StandardError => error
         report_fault(error)
       end
 
-      # What stays incomplete is never written: too much of that would keep the brake on for ever. The largest are closed.
-      def make_room
+      # What stays incomplete is never written: too much of that would never end the backpressure. The largest are closed.
+      def evict_incomplete
         excess = @ingest.incomplete - (@limits.memory_bytes_limit / 2)
         return unless excess.positive?
 
@@ -268,26 +242,26 @@ module Gyre
           break unless excess.positive?
 
           excess -= connection.incomplete
-          connection.give_way
+          connection.drop_incomplete
         end
       end
 
-      # Lets the outputs do their part; what acknowledged clients sent waits for its commit all the same.
-      def make_way
+      # What acknowledged clients sent waits for its commit all the same.
+      def yield_to_outputs
         @committer.commit_now if @fresh
         @fresh = nil
-        @read = 0
+        @read_bytes = 0
         sleep 0
       end
 
       def tick
-        look_at_clock
+        update_clock
         @complaints.tick(@now_s)
         @rates.sample(@now_s, @ingest.messages)
         @queues.tick(@now_s)
         @connections.keys.each(&:tick) unless held?
         due, @resting = @resting.partition { |at, _| at <= @now_s }
-        Brake.resume(due.map(&:last))
+        Backpressure.resume(due.map(&:last))
       end
 
       # Fine enough for the shortest time that is watched.

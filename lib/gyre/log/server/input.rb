@@ -4,8 +4,6 @@
 # of JSON. Made from settings by the server. It binds, and accepts nothing.
 
 require "gyre/net/endpoint"
-require "gyre/net/tls"
-require "gyre/log/server/transport"
 
 module Gyre
   module Log
@@ -16,7 +14,7 @@ module Gyre
       STREAMS = %i[tcp unix].freeze
       FRAMINGS = %i[auto octet_counting lines].freeze
 
-      # @return [Symbol, nil] :syslog, :json; nil on the main port, where the first frame says it
+      # @return [Symbol, nil] :syslog, :json; nil on the main port, where the first frame decides
       attr_reader :kind
       # @return [Gyre::Endpoint] what was asked for
       attr_reader :endpoint
@@ -27,10 +25,11 @@ module Gyre
         # @param bind [String, Integer, Gyre::Endpoint, Array] the main port
         # @param inputs [Array<Hash>] type: "syslog" or "json"; bind: an address or several; tls: true, settings of its own, or nil;
         #   framing: for syslog "auto", "octet_counting" or "lines"
-        # @param tls [Hash, nil] for the main port and for each input that says `tls: true`: certificate:, key:, ca:, verify:
+        # @param tls [Hash, nil] for the main port and for each input with `tls: true`: certificate:, key:, ca:, verify:
         # @return [Array<Input>]
         # @raise [ArgumentError]
         def all(bind, inputs, tls)
+          require "gyre/net" # here, for without the extension it cannot be loaded
           main = addresses(bind).map { |address| new(nil, address, tls: tls) }
           main + inputs.flat_map do |input|
             kind = input.fetch(:type).to_sym
@@ -61,7 +60,7 @@ module Gyre
         @endpoint = Endpoint.parse(address, host: "127.0.0.1", port: PORTS.fetch(kind), transports: transports)
         raise ArgumentError, "#{@endpoint}: there is no TLS for datagrams here" if tls && @endpoint.datagram?
 
-        @context = TLS.server(**tls) if tls
+        @context = TLS::Context.server(**tls) if tls
       end
 
       # @return [Array<Gyre::Listener>]
@@ -71,19 +70,19 @@ module Gyre
       end
 
       # @param socket [Socket] connected
-      # @return [Transport::Plain]
+      # @return [Transport] before its handshake
       def transport(socket)
-        @context ? Transport::Secure.new(socket, @context) : Transport::Plain.new(socket)
+        transport = Transport.new(socket, "the client")
+        transport.begin_tls(@context) if @context
+        transport
       end
 
-      # @return [Boolean] without TLS
-      def plain?
-        @context.nil?
-      end
+      # @return [Boolean]
+      def tls? = !@context.nil?
 
       # @return [String] what it is, for messages and for a restart
       def to_s
-        [@kind, "tls".then { |word| plain? ? nil : word }, @endpoint].compact.join(" ")
+        [@kind, ("tls" if tls?), @endpoint].compact.join(" ")
       end
     end
   end

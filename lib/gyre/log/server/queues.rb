@@ -1,33 +1,32 @@
 # frozen_string_literal: true
 
-# Back-pressure of one output: a connection that brings messages for one whose queue is full waits until half of it is free; all others go on. The hub
-# asks it after each read. A connection is known by what it brought last, and waits as a whole: what comes behind such a message, perhaps
-# for other outputs, waits in its socket, so that a connection's messages keep their order. It knows no sockets.
+# Backpressure of one output: a connection that brings messages for one whose queue is full waits until half of it is free; all others
+# go on. The hub calls it after each read. What a connection brought last decides, and it waits as a whole: what comes behind such a
+# message, perhaps for other outputs, waits in its socket, so that a connection's messages keep their order. Without sockets.
 
-require "gyre/log/server/brake"
+require "gyre/log/server/backpressure"
 
 module Gyre
   module Log
     # Which connections wait for which sinks.
     class Queues
-      # Between two messages about what was dropped.
-      TELL_S = 10
+      # Between two reports of dropped messages.
+      REPORT_S = 10
 
-      # @param loop [Gyre::Loop] gets the key :room when it is to look
+      # @param loop [Gyre::Loop] gets the key :room when {#release} is to be called
       # @param server [Server] answers routing, committer, report
       def initialize(loop, server)
         @loop, @server, @routing = loop, server, server.routing
         @parked = {}.compare_by_identity
-        @told = false
-        @dropped = Hash.new(0).compare_by_identity # as told
-        @tell_at_s = 0
+        @emitted = false
+        @dropped = Hash.new(0).compare_by_identity # as reported
+        @report_at_s = 0
         server.committer.on_written { written }
       end
 
       # What it brought just now was for sinks that are full.
       #
       # @param peer [Connection]
-      # @return [void]
       def park(peer)
         wait(peer, @routing.sinks.select(&:hit?))
       end
@@ -36,13 +35,11 @@ module Gyre
       #
       # @param peer [Connection]
       # @param service [String]
-      # @return [void]
-      def greet(peer, service)
+      def check(peer, service)
         wait(peer, @routing.sinks_of(service).select(&:blocked?))
       end
 
       # @param peer [Connection]
-      # @return [void]
       def forget(peer)
         @parked.delete(peer)
       end
@@ -54,21 +51,18 @@ module Gyre
       end
 
       # The key :room has come.
-      #
-      # @return [void]
-      def look
-        @told = false
+      def release
+        @emitted = false
         free = @parked.select { |_, sinks| sinks.all?(&:room?) }.keys
         free.each { |peer| forget(peer) }
-        Brake.resume(free)
+        Backpressure.resume(free)
       end
 
-      # Tells what was dropped since it was told last.
+      # Reports what was dropped since the last report.
       #
       # @param now_s [Float]
-      # @return [void]
       def tick(now_s)
-        return if now_s < @tell_at_s
+        return if now_s < @report_at_s
 
         @routing.pairs.each do |sink, output|
           count = sink.dropped - @dropped[sink]
@@ -76,17 +70,17 @@ module Gyre
 
           @server.report("#{output}: #{count} messages were dropped, for its queue is full")
           @dropped[sink] += count
-          @tell_at_s = now_s + TELL_S
+          @report_at_s = now_s + REPORT_S
         end
       end
 
       private
 
-      # An output has written. Called in the committer's tasks, so it only leaves word.
+      # An output has written. Called in the committer's tasks.
       def written
-        return if @told || @parked.empty?
+        return if @emitted || @parked.empty?
 
-        @told = true
+        @emitted = true
         @loop.emit(:room)
       end
 
@@ -94,7 +88,7 @@ module Gyre
         return if sinks.empty? || sinks.all?(&:room?)
 
         @parked[peer] = sinks
-        peer.hold
+        peer.pause
       end
     end
   end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # How many messages came in a second, over the last seconds: from samples of a counter. The server samples once a second for
-# `gyre log status`. It knows no clock.
+# `gyre log status`. Without a clock.
 
 module Gyre
   module Log
@@ -15,7 +15,6 @@ module Gyre
         @samples = [[now_s, count]]
       end
 
-      # @return [void]
       def sample(now_s, count)
         return if now_s - @samples.last.first < 0.95
 

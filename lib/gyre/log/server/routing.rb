@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Which messages go where: opens the outputs that the settings name, gives each a sink of the ingest, and tells the ingest its routes.
+# Which messages go where: opens the outputs that the settings name, gives each a sink of the ingest, and sets the ingest's routes.
 # Called once by the server. It writes nothing.
 
 require "gyre/log/configuration/checks"
@@ -16,7 +16,7 @@ module Gyre
       # What decides which output it is, beside the file.
       OUTPUT_KEYS = %i[logfile type options format rotate mode owner].freeze
 
-      # @return [Array<Array(Sink, Output)>]
+      # @return [Array<Array(Ingest::Sink, Output)>]
       attr_reader :pairs
 
       # @param ingest [Ingest]
@@ -24,11 +24,11 @@ module Gyre
       #   options:, cull:, raw:, origin:, format:, rotate:, when_full:, queue:, spill:
       # @param default_log [String, Hash] where services without a log go: a path, or settings as in logs
       # @param levels [Array<String>, nil] for logs that name none
-      # @param raw [Boolean] for logs that do not say
-      # @param origin [Boolean, nil] for logs that do not say
-      # @param queue_bytes_limit [Integer] for logs that do not say
+      # @param raw [Boolean] where a log sets none
+      # @param origin [Boolean, nil] where a log sets none
+      # @param queue_bytes_limit [Integer] where a log sets none
       # @param spill_bytes_limit [Integer, nil] for each that spills
-      # @param report [#call] told of troubles of the outputs
+      # @param report [#call] gets the outputs' errors
       # @raise [ArgumentError] names what is wrong
       def initialize(ingest, logs:, default_log:, levels: nil, raw: false, origin: nil, queue_bytes_limit: nil, spill_bytes_limit: nil,
                      report: nil)
@@ -47,32 +47,24 @@ module Gyre
       end
 
       # @return [Array<Output>]
-      def outputs
-        @pairs.map(&:last)
-      end
+      def outputs = @pairs.map(&:last)
 
-      # @return [Array<Sink>]
-      def sinks
-        @pairs.map(&:first)
-      end
+      # @return [Array<Ingest::Sink>]
+      def sinks = @pairs.map(&:first)
 
       # @return [Integer] how many of the outputs are files
-      def files
-        outputs.count { |output| Output.file?(output) }
-      end
+      def files = outputs.count { |output| Output.file?(output) }
 
       # @param service [String, nil] nil: any
-      # @return [Array<Sink>] where its messages go
-      def sinks_of(service)
-        service ? @sinks_of[service.b] : sinks
-      end
+      # @return [Array<Ingest::Sink>] where its messages go
+      def sinks_of(service) = service ? @sinks_of[service.b] : sinks
 
       # What each output has stored of a client, by sinks.
       #
       # @param client_id [String]
-      # @param service [String, nil] only the outputs of this one have to be asked
-      # @return [Hash{Sink => Integer, nil}] nil: was not asked, or could not be
-      # @raise [Output::Unavailable] one that has to be asked cannot be
+      # @param service [String, nil] only the outputs of this one are needed
+      # @return [Hash{Sink => Integer, nil}] nil: not asked for, or not available
+      # @raise [Output::Unavailable] a needed one is not available
       def stored(client_id, service = nil)
         needed = sinks_of(service)
         @pairs.to_h { |sink, output| [sink, stored_in(output, client_id, needed.include?(sink))] }
@@ -86,7 +78,6 @@ module Gyre
       end
 
       # @param abandon [Boolean] when one cannot write: its close would wait as well, in a thread that ends with the process
-      # @return [void]
       def close(abandon: false)
         return outputs.each(&:close) unless abandon
 
@@ -113,7 +104,7 @@ module Gyre
       end
 
       # One for each output: what several logs write into one file is in order, and a client's records are counted together.
-      # Culled or raw it is only if all of them say so.
+      # It is culled or raw only if all of them are.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"
@@ -131,7 +122,7 @@ module Gyre
         { bound: group.filter_map { |log| log[:queue] }.max || @queue_bytes_limit, drops: group.all? { |log| log[:when_full].to_s == "drop" } }
       end
 
-      # It spills if one of them says so.
+      # It spills if one of them does.
       def spill(group)
         policies = group.map { |log| log[:when_full].to_s }
         wrong = policies.find { |word| !["", *WHEN_FULL].include?(word) }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# An acknowledged client as the server knows it, across its connections: how far its records have come and how far they are durable.
-# Sessions is the table of them. Connections look theirs up, the committer acknowledges. They know no socket.
+# An acknowledged client across its connections: how far its records have come and how far they are durable. Sessions is the table of
+# them. Connections look theirs up, the committer acknowledges. Without sockets.
 
 require "gyre/task"
 
@@ -27,28 +27,17 @@ module Gyre
       end
 
       # @return [Integer] the highest sequence number that has come
-      def received
-        @intake.received
-      end
+      def received = @intake.received
 
       # A sink's output has stored the client's records up to there. Called by the committer, in a task of its own.
-      #
-      # @return [void]
-      def stored(sink, sequence)
-        @intake.stored(sink, sequence)
-      end
+      def stored(sink, sequence) = @intake.stored(sink, sequence)
 
       # Acknowledges what is durable. Called by the committer.
-      #
-      # @return [void]
-      def settle
-        acknowledge(@intake.durable)
-      end
+      def settle = acknowledge(@intake.durable)
 
       # Everything up to here is durable.
       #
       # @param sequence [Integer]
-      # @return [void]
       def acknowledge(sequence)
         return unless sequence > @acknowledged
 
@@ -57,27 +46,23 @@ module Gyre
       end
 
       # @return [Boolean] whether a record came for an output of which it was unknown what it has
-      def refused?
-        @intake.refused?
-      end
+      def refused? = @intake.refused?
 
       # @return [Boolean] whether something has come that is not durable yet
-      def pending?
-        received > @acknowledged
-      end
+      def pending? = received > @acknowledged
     end
 
     # All sessions of a server, by client id.
     class Sessions
       include Enumerable
 
-      # What is being asked of the outputs: for which client, by which connection.
-      Question = Struct.new(:connection, :service, :task)
-      private_constant :Question
+      # What the outputs have of a client is being looked up, for this connection.
+      Lookup = Struct.new(:connection, :service, :task)
+      private_constant :Lookup
 
-      # @param limit [Integer] how many without a connection are remembered; the outputs know them all the same
-      # @param shared [#call] whether clients of a service may have been at other servers between two connections: what is known of one
-      #   is asked for again each time, in a task of its own, for the answer may be long in coming
+      # @param limit [Integer] how many without a connection are remembered; the outputs have them all the same
+      # @param shared [#call] whether clients of a service may have been at other servers between two connections: one is looked up
+      #   again each time, in a task of its own, for that may take long
       # @param stored [#call] given a client's id and its service (nil: any), what each sink's output has stored of it
       # @yieldparam client_id [String]
       # @yieldparam stored [Hash{Sink => Integer, nil}]
@@ -88,68 +73,62 @@ module Gyre
         @stored = stored
         @open = open
         @sessions = {}
-        @questions = {} # by client id
+        @lookups = {} # by client id
       end
 
-      # A client has come. Where it is still connected, the former connection is told that it is replaced.
+      # A client has connected. Where it is still connected, the former connection is replaced.
       #
       # @param client_id [String]
-      # @param connection [#found, #replaced] the session's from now on
+      # @param connection [#completed, #replaced] the session's from now on
       # @param service [String, nil] that its records have, as far as that is known
-      # @return [Session, nil] nil: `found` is called with it later, or with the exception that came instead
+      # @return [Session, nil] nil: `completed` is called with it later, or with the exception that came instead
       # @raise [Output::Unavailable]
       def find(client_id, connection, service = nil)
         session = @sessions[client_id]
         former, session.connection = session.connection, nil if session
         former&.replaced
-        return ask(client_id, connection, nil) if session&.refused?
-        return ask(client_id, connection, service) if @shared.call(service) && !session&.pending?
+        return look_up(client_id, connection, nil) if session&.refused?
+        return look_up(client_id, connection, service) if @shared.call(service) && !session&.pending?
 
         keep(session || fresh(client_id, service), connection)
       end
 
-      # Gives up what is being asked.
-      #
-      # @return [void]
+      # Gives up what is being looked up.
       def stop
-        @questions.values.filter_map(&:task).each(&:stop).each(&:wait)
+        @lookups.values.filter_map(&:task).each(&:stop).each(&:wait)
       end
 
       # @yieldparam session [Session]
-      def each(&block)
-        @sessions.each_value(&block)
-      end
+      def each(&block) = @sessions.each_value(&block)
 
       # @return [Integer]
-      def size
-        @sessions.size
-      end
+      def size = @sessions.size
 
       private
 
-      # Nothing else waits for it. Of a client that comes twice meanwhile the last connection gets the answer.
-      def ask(client_id, connection, service)
-        question = @questions[client_id]
-        former, question.connection = question.connection, connection if question
+      # Nothing else waits for it. Of a client that connects twice meanwhile the last connection gets the session.
+      def look_up(client_id, connection, service)
+        lookup = @lookups[client_id]
+        former, lookup.connection = lookup.connection, connection if lookup
         former&.replaced
         return if former
 
-        @questions[client_id] = question = Question.new(connection, service)
-        question.task = Task.current.async("log client #{client_id}", transient: true) { answer(client_id, question) }
+        @lookups[client_id] = lookup = Lookup.new(connection, service)
+        lookup.task = Task.current.async("log client #{client_id}", transient: true) { complete(client_id, lookup) }
         nil
       end
 
-      def answer(client_id, question)
-        session = learn(client_id) || fresh(client_id, question.service)
+      def complete(client_id, lookup)
+        session = learn(client_id) || fresh(client_id, lookup.service)
       rescue StandardError => error
-        question.connection.found(error)
+        lookup.connection.completed(error)
       else
-        question.connection.found(keep(session, question.connection))
+        lookup.connection.completed(keep(session, lookup.connection))
       ensure
-        @questions.delete(client_id)
+        @lookups.delete(client_id)
       end
 
-      # Of one that has records under way only that is asked which was not known.
+      # Of one that has records under way only what was unknown is asked for.
       def learn(client_id)
         session = @sessions[client_id]
         session.intake.learn(@stored.call(client_id, nil)) || session if session&.refused? && session.pending?
@@ -166,7 +145,7 @@ module Gyre
         @sessions[session.client_id] = session # the last in the order of use
       end
 
-      # The one that was away longest. One that is connected, or not durable yet, stays.
+      # The one without a connection for longest. One that is connected, or not durable yet, stays.
       def forget_one
         id, = @sessions.find { |_, session| session.connection.nil? && !session.pending? }
         @sessions.delete(id) if id

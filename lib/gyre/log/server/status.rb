@@ -7,7 +7,7 @@ require "gyre/version"
 
 module Gyre
   module Log
-    # A picture of the server at one moment.
+    # The server at one moment.
     class Status
       # How many connections are listed; the sum counts all.
       CONNECTIONS_LISTED = 1_000
@@ -27,9 +27,7 @@ module Gyre
       end
 
       # @return [String] one line
-      def to_json(*)
-        JSON.generate(to_h)
-      end
+      def to_json(*) = JSON.generate(to_h)
 
       private
 
@@ -43,7 +41,7 @@ module Gyre
       end
 
       def memory
-        { bytes: @hub.bytes, paused: @hub.paused?, pauses: @hub.brake.count }
+        { bytes: @hub.bytes, paused: @hub.paused?, pauses: @hub.backpressure.count }
       end
 
       def clients

@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
 # One output and the task that writes to it: takes all that is in the sink when a pass has asked for it and the output is free,
-# writes it and syncs it. Made by the Committer, of which it knows only what to call when a batch is stored. Only `run` waits for
-# the output.
+# writes it and syncs it. Made by the Committer. Only `run` waits for the output.
 
 require "gyre/clock"
 require "gyre/sync/condition"
@@ -77,14 +76,10 @@ module Gyre
         end
 
         # See Output.
-        def rest(timeout_s)
-          @output.rest(timeout_s)
-        end
+        def rest(timeout_s) = @output.rest(timeout_s)
 
         # See Output.
-        def resume
-          @output.resume
-        end
+        def resume = @output.resume
 
         # The lane's task.
         def run
@@ -103,9 +98,7 @@ module Gyre
           @work.signal
         end
 
-        def to_s
-          @output.to_s
-        end
+        def to_s = @output.to_s
 
         # @return [Float]
         def unwritten_s(now)

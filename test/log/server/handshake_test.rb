@@ -1,17 +1,17 @@
 # frozen_string_literal: true
 
-# First frames and what they ask for: Gyre::Log::Greeting.
+# First frames and what they ask for: Gyre::Log::Handshake.
 
 require "test_helper"
-require "gyre/log/server/greeting"
+require "gyre/log/server/handshake"
 
-class LogGreetingTest < Minitest::Test
-  Greeting = Gyre::Log::Greeting
+class LogHandshakeTest < Minitest::Test
+  Handshake = Gyre::Log::Handshake
 
   def test_the_old_wire_is_asked_for_with_any_severity
     ["authentication", "", "info", "authentication2", "Authentication/2 tail"].each do |words|
-      wish = read("web", words)
-      assert_equal [:analogger, "web", nil, "", "", "accepted\n"], [*wish.to_a, wish.answer], words
+      request = read("web", words)
+      assert_equal [:analogger, "web", nil, "", "", "accepted\n"], [*request.to_a, request.response], words
     end
   end
 
@@ -20,7 +20,7 @@ class LogGreetingTest < Minitest::Test
     assert_equal [:records, "web", id.downcase, "", ""], read("web", "authentication/2 client=#{id}").to_a
     assert_equal [:tail, "web", nil, "", ""], read("web", "authentication/2 tail").to_a
     assert_equal [:status, "", nil, "", ""], read("", "authentication/2  status ").to_a
-    assert_equal "accepted 2\n", read("", "authentication/2 status").answer
+    assert_equal "accepted 2\n", read("", "authentication/2 status").response
   end
 
   def test_an_id_that_has_a_secret_needs_it
@@ -44,31 +44,31 @@ class LogGreetingTest < Minitest::Test
 
   def test_it_waits_for_the_whole_frame_and_keeps_what_follows
     bytes = frame("web", "authentication", "key") + "more"
-    greeting = Greeting.new("key")
-    (0...bytes.bytesize - 4).each { |count| assert_nil greeting.read(bytes.byteslice(0, count)) }
-    assert_equal "more", greeting.read(bytes).rest
+    handshake = Handshake.new("key")
+    (0...bytes.bytesize - 4).each { |count| assert_nil handshake.read(bytes.byteslice(0, count)) }
+    assert_equal "more", handshake.read(bytes).rest
   end
 
   def test_only_the_whole_key_opens
-    greeting = Greeting.new("secret")
-    ["", "s", "secre", "secret\0", "SECRET", "secretsecret"].each { |key| assert_equal :denied, greeting.read(frame("web", "authentication", key)) }
-    assert_equal :analogger, greeting.read(frame("web", "authentication", "secret")).kind
-    assert_equal :denied, Greeting.new(nil).read(frame("web", "authentication", "x"))
-    assert_equal :analogger, Greeting.new("").read(frame("web", "authentication", "")).kind
-    assert_equal :analogger, Greeting.new("pässword").read(frame("web", "authentication", "pässword")).kind
-    assert_equal :analogger, Greeting.new("a:b").read(frame("web", "authentication", "a:b")).kind
+    handshake = Handshake.new("secret")
+    ["", "s", "secre", "secret\0", "SECRET", "secretsecret"].each { |key| assert_equal :denied, handshake.read(frame("web", "authentication", key)) }
+    assert_equal :analogger, handshake.read(frame("web", "authentication", "secret")).kind
+    assert_equal :denied, Handshake.new(nil).read(frame("web", "authentication", "x"))
+    assert_equal :analogger, Handshake.new("").read(frame("web", "authentication", "")).kind
+    assert_equal :analogger, Handshake.new("pässword").read(frame("web", "authentication", "pässword")).kind
+    assert_equal :analogger, Handshake.new("a:b").read(frame("web", "authentication", "a:b")).kind
   end
 
   def test_a_broken_frame_says_what_is_wrong
-    assert_equal "checksum failed", Greeting.new("").read("00200021")
-    assert_equal "max length exceeded", Greeting.new("", limit: 100).read("01000100")
-    assert_equal "malformed frame", Greeting.new("").read("00110011abc")
+    assert_equal "checksum failed", Handshake.new("").read("00200021")
+    assert_equal "max length exceeded", Handshake.new("", limit: 100).read("01000100")
+    assert_equal "malformed frame", Handshake.new("").read("00110011abc")
   end
 
   private
 
   def read(service, words)
-    Greeting.new("").read(frame(service, words, ""))
+    Handshake.new("").read(frame(service, words, ""))
   end
 
   def frame(*parts)

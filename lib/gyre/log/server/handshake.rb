@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What a connection on the main port wants: its first frame, checked against the key. Called by Gyre::Log::Connection until there is
-# an answer. It knows no socket; bytes in, a value out.
+# The first frame of a connection on the main port: what is requested, checked against the key. Called by Gyre::Log::Connection until
+# there is a result. Bytes in, a value out; no socket.
 #
 #   service ":" "authentication" ":" key                              Analogger's wire
 #   service ":" "authentication/2 client=<32 hex digits> secret=<32 hex digits>" ":" key     acknowledged records; older
@@ -11,7 +11,7 @@
 #   ":" "authentication/2 status" ":" key                             one line of JSON
 #   ":" "authentication/2 reopen" ":" key                             one line when the files are reopened
 #
-# Analogger ignores the severity, so it takes all of these for the first one and says "accepted"; to the others we say "accepted 2".
+# Analogger ignores the severity, so it takes all of these for the first one and responds "accepted"; the others get "accepted 2" here.
 
 require "openssl"
 require "gyre/log/server/denials"
@@ -22,14 +22,12 @@ require "gyre/log/wire"
 module Gyre
   module Log
     # Reads first frames for one key.
-    class Greeting
-      # What was wanted. kind: :analogger, :records, :tail, :status or :reopen; rest: the bytes behind the frame;
-      # words: what else an acknowledged client has said.
-      Wish = Struct.new(:kind, :service, :client_id, :rest, :words) do
-        # @return [String] what the client is told
-        def answer
-          kind == :analogger ? "accepted\n" : "accepted 2\n"
-        end
+    class Handshake
+      # kind: :analogger, :records, :tail, :status or :reopen; rest: the bytes behind the frame; words: further words of an
+      # acknowledged client.
+      Request = Struct.new(:kind, :service, :client_id, :rest, :words) do
+        # @return [String]
+        def response = kind == :analogger ? "accepted\n" : "accepted 2\n"
       end
 
       # This id belongs to a client that has a secret, and this is another one.
@@ -51,14 +49,14 @@ module Gyre
 
       # @param bytes [String] what has come so far
       # @return [nil] when more is needed
-      # @return [Wish]
+      # @return [Request]
       # @return [:denied] when the key is another
       # @return [String] what is wrong, as it stands behind "error: "
       def read(bytes)
         frame = Wire.authentication(bytes, limit: @limit)
         return frame unless frame.is_a?(Hash)
 
-        allowed?(frame[:key]) ? wish(frame) : :denied
+        allowed?(frame[:key]) ? request(frame) : :denied
       end
 
       private
@@ -72,7 +70,7 @@ module Gyre
         OpenSSL::Digest::SHA256.digest(key)
       end
 
-      def wish(frame)
+      def request(frame)
         match = VERSIONED.match(frame[:severity]) or return make(:analogger, frame)
         return "unknown protocol version #{match[1][0, 9]}" unless match[1] == "2"
 
@@ -91,7 +89,7 @@ module Gyre
       end
 
       def make(kind, frame, client_id = nil, words = "")
-        Wish.new(kind, frame[:service], client_id, frame[:rest], words)
+        Request.new(kind, frame[:service], client_id, frame[:rest], words)
       end
     end
   end

@@ -1,20 +1,19 @@
 # frozen_string_literal: true
 
-# Where messages and connections come in: a Door is one listening socket on the hub's loop, a Mailbox one that datagrams come to. Made
-# from a Gyre::Log::Input by the server. They know no protocol.
+# One listening socket on the hub's loop: accepts connections and admits them to the hub. Made from a Gyre::Log::Input by the server.
+# It has no protocol.
 
 require "gyre/log/server/connection"
 require "gyre/log/wire/origin"
-require "gyre/log/server/transport"
 
 module Gyre
   module Log
     # Accepts.
-    class Door
+    class Acceptor
       # How many at once: others wait meanwhile.
       ACCEPTS = 64
-      # How long it leaves off when nothing can be accepted: the process or the machine is out of descriptors or memory, say.
-      REST_S = 1.0
+      # How long it pauses when nothing can be accepted: the process or the machine is out of descriptors or memory, say.
+      PAUSE_S = 1.0
       # Errors of a network that a connection has met before it was accepted (accept(2), "Error handling"): it has gone again.
       GONE = [Errno::ECONNABORTED, Errno::ECONNRESET, Errno::ENETDOWN, Errno::EPROTO, Errno::ENOPROTOOPT, Errno::EHOSTDOWN,
               Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EOPNOTSUPP, Errno::EPERM, Errno::ETIMEDOUT].freeze
@@ -32,7 +31,6 @@ module Gyre
         @open = false
       end
 
-      # @return [void]
       def open
         return if @open || @listener.closed?
 
@@ -40,29 +38,24 @@ module Gyre
         @open = true
       end
 
-      # Takes no more.
-      #
-      # @return [void]
-      def shut
+      # Takes no more until it is opened again.
+      def pause
         @open = false
         @hub.loop.unwatch(self)
       end
 
-      # After a pause of all reading, or a rest.
-      #
-      # @return [void]
+      # After a pause.
       def resume
         open
       rescue SystemCallError, NoMemoryError => error
-        rest(error)
+        pause_after(error)
       end
 
-      # @return [void]
       def ready
         return unless @open
-        return @hub.brake.park(tap { shut }) if @hub.held?
+        return @hub.backpressure.park(tap { pause }) if @hub.held?
 
-        @hub.look_at_clock
+        @hub.update_clock
         ACCEPTS.times do
           case accepted = accept
           when Array then admit(*accepted)
@@ -80,36 +73,38 @@ module Gyre
       rescue *GONE
         :gone
       rescue SystemCallError => error
-        rest(error)
+        pause_after(error)
         nil
       end
 
-      def rest(error)
-        shut
+      def pause_after(error)
+        pause
         @hub.complaints.add(@listener, "no connection can be accepted: #{error.message}", "error")
-        @hub.later(REST_S, self)
+        @hub.resume_later(PAUSE_S, self)
       end
 
       def admit(socket, address)
         peer, origin = peer(socket, address)
-        return turn_away(socket, peer) if @hub.full?
+        transport = @input.transport(socket)
+        return reject(transport, peer) if @hub.full?
 
         if address.ip?
           socket.setsockopt(:TCP, :NODELAY, true)
           socket.setsockopt(:SOCKET, :KEEPALIVE, true)
         end
-        @hub.admit(Connection.new(@hub, @input.transport(socket), peer, @input, origin))
+        @hub.admit(Connection.new(@hub, transport, peer, @input, origin))
       rescue SystemCallError # it has gone again
         socket.close
       end
 
-      def turn_away(socket, peer)
+      def reject(transport, peer)
         @hub.complaints.add(peer, "too many connections (#{@hub.limits.connections_limit})")
-        socket.write_nonblock("error: too many connections\n", exception: false) if @input.plain? && @input.kind != :syslog
-      rescue SystemCallError
-        nil # it has gone
+        return if transport.tls? || @input.kind == :syslog
+
+        transport.queue("error: too many connections\n")
+        transport.flush_available
       ensure
-        socket.close
+        transport.abandon
       end
 
       # @return [Array(String, Origin)]
@@ -120,56 +115,6 @@ module Gyre
         ["#{@listener} (process #{pid}, user #{uid})", Origin.seen(address, (pid if pid.positive?))] # 0: beyond its namespace
       rescue SystemCallError, SocketError
         [@listener.to_s, Origin.seen(address)] # a system without such a thing
-      end
-    end
-
-    # Takes datagrams.
-    class Mailbox < Door
-      # How many at once.
-      READS = 256
-      # The largest that there is.
-      BYTES = 65_536
-      # What may wait in the kernel, as far as that allows it (net.core.rmem_max): senders of datagrams cannot be held back.
-      WAITING_BYTES = 4 * 1_048_576
-
-      def initialize(*)
-        super
-        @listener.socket.setsockopt(:SOCKET, :RCVBUF, WAITING_BYTES)
-      end
-
-      # @return [void]
-      def ready
-        return unless @open
-        return @hub.brake.park(tap { shut }) if @hub.paused?
-
-        # What comes for an output that is full is dropped and counted: the others' shall not wait in the kernel with it.
-        @hub.fed(nil, take)
-      end
-
-      private
-
-      # @return [Integer] bytes that came
-      def take
-        taken = 0
-        READS.times do
-          bytes = @listener.socket.recv_nonblock(BYTES, 0, @hub.buffer, exception: false)
-          break if bytes == :wait_readable
-          next if bytes.nil? # an empty one
-
-          taken += bytes.bytesize
-          deliver(bytes)
-        end
-        taken
-      rescue SystemCallError => error # one that we never sent something to has gone, for instance
-        @hub.complaints.add(@listener, error.message)
-        taken
-      end
-
-      # A datagram that cannot be read costs only itself.
-      def deliver(bytes)
-        @hub.ingest.datagram(@input.kind, bytes, @hub.time_ns)
-      rescue *Connection::FAULTS => error
-        @hub.report_fault(error, "#{@listener}: ")
       end
     end
   end

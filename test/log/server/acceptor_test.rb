@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# What a door does when accepting fails.
+# What a acceptor does when accepting fails.
 
 require "test_helper"
-require "gyre/log/server/door"
+require "gyre/log/server/acceptor"
 
-class LogDoorTest < Minitest::Test
-  # What a door needs of a hub and its loop, in one.
+class LogAcceptorTest < Minitest::Test
+  # What a acceptor needs of a hub and its loop, in one.
   class Hub
     attr_reader :calls
 
@@ -17,9 +17,9 @@ class LogDoorTest < Minitest::Test
     def loop = self
     def complaints = self
     def held? = false
-    def look_at_clock = nil
+    def update_clock = nil
 
-    %i[watch_io unwatch add later].each { |name| define_method(name) { |*arguments| @calls << [name, *arguments] } }
+    %i[watch_io unwatch add resume_later].each { |name| define_method(name) { |*arguments| @calls << [name, *arguments] } }
   end
 
   # A listener and its socket in one, which fails.
@@ -44,17 +44,17 @@ class LogDoorTest < Minitest::Test
   # @return [Array(Integer, Array<Symbol>)] how often it accepted in one turn, and what it then asked of the hub
   def turn(error)
     hub, listener = Hub.new, Failing.new(error)
-    door = Gyre::Log::Door.new(hub, listener, nil)
-    door.open
-    door.ready
+    acceptor = Gyre::Log::Acceptor.new(hub, listener, nil)
+    acceptor.open
+    acceptor.ready
     [listener.accepts, hub.calls.drop(1).map(&:first)]
   end
 
   def test_connections_that_have_gone_again_are_bounded_as_others_are
-    assert_equal [Gyre::Log::Door::ACCEPTS, []], turn(Errno::ECONNABORTED)
+    assert_equal [Gyre::Log::Acceptor::ACCEPTS, []], turn(Errno::ECONNABORTED)
   end
 
   def test_a_socket_that_accepts_no_more_is_left_alone_for_a_while
-    [Errno::EINVAL, Errno::EMFILE, Errno::ENOTSOCK].each { |error| assert_equal [1, %i[unwatch add later]], turn(error), error }
+    [Errno::EINVAL, Errno::EMFILE, Errno::ENOTSOCK].each { |error| assert_equal [1, %i[unwatch add resume_later]], turn(error), error }
   end
 end

@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# Back-pressure: when too much is in memory, connections that bring messages wait until half of the memory is free. What outputs that stand still
-# have in their queues does not count: these have a bound of their own (queues.rb). The hub asks it after each read and lets go when its
-# timer comes. It knows neither sockets nor outputs.
+# When too much is in memory, connections that bring messages wait until half of the memory is free. What outputs that stand still
+# have in their queues does not count: these have a bound of their own (queues.rb). The hub calls `check` after each read and `release`
+# when the timer fires. Without sockets and outputs.
 
 module Gyre
   module Log
     # On or off, and what waits for it.
-    class Brake
-      # How often it is looked at while it is on.
-      LOOK_S = 0.01
+    class Backpressure
+      # Between two checks while it is on.
+      CHECK_S = 0.01
 
       # Each gets its turn, also when one fails; the first failure is raised then.
       #
@@ -25,10 +25,10 @@ module Gyre
         raise failure if failure
       end
 
-      # @return [Integer] how often it was put on
+      # @return [Integer] how often it began
       attr_reader :count
 
-      # @param loop [Gyre::Loop] gets the key :brake while it is on
+      # @param loop [Gyre::Loop] gets the key :backpressure while it is on
       # @param limit [Integer] bytes
       # @param stuck [#call] bytes in memory that do not count
       # @yieldreturn [Integer] bytes in memory
@@ -40,34 +40,30 @@ module Gyre
       end
 
       # @return [Boolean] whether no connection may bring messages
-      def on?
-        @on || @held
-      end
+      def on? = @on || @held
 
       # @return [Boolean] whether nothing at all may be read or accepted
-      def held?
-        @held
-      end
+      def held? = @held
 
-      # Something has come.
+      # Bytes have come.
       #
-      # @return [Boolean] whether that was too much; then it should be written
-      def press
+      # @return [Boolean] whether it begins; then they should be written
+      def check
         return false if @on || !crowded?(@limit)
 
         @on = true
         @count += 1
-        @loop.watch_timer(:brake, LOOK_S, LOOK_S)
+        @loop.watch_timer(:backpressure, CHECK_S, CHECK_S)
         true
       end
 
-      # The key :brake has come.
+      # The timer has fired.
       #
-      # @return [Boolean] whether it was let go
-      def look
+      # @return [Boolean] whether it has ended
+      def release
         return false if crowded?(@limit / 2)
 
-        @loop.unwatch(:brake)
+        @loop.unwatch(:backpressure)
         @on = false
         resume_all
         true
@@ -80,21 +76,17 @@ module Gyre
       end
 
       # @param peer [#resume] waits
-      # @return [void]
       def park(peer)
         @parked[peer] = true
       end
 
       # @param peer [#resume] waits no more
-      # @return [void]
       def forget(peer)
         @parked.delete(peer)
       end
 
       # @return [Integer] how many wait
-      def parked
-        @parked.size
-      end
+      def parked = @parked.size
 
       # Nothing at all may be read or accepted during the block.
       #
@@ -113,7 +105,7 @@ module Gyre
         return if on?
 
         parked, @parked = @parked.keys, {}.compare_by_identity
-        Brake.resume(parked)
+        Backpressure.resume(parked)
       end
     end
   end

@@ -3,9 +3,9 @@
 # Back-pressure: what waits for it goes on when it is let go.
 
 require "test_helper"
-require "gyre/log/server/brake"
+require "gyre/log/server/backpressure"
 
-class LogBrakeTest < Minitest::Test
+class LogBackpressureTest < Minitest::Test
   # Counts, and fails the first time if it is told to.
   Waiting = Struct.new(:turns, :failure) do
     def resume
@@ -22,25 +22,25 @@ class LogBrakeTest < Minitest::Test
   def setup
     @bytes = 0
     @loop = Loop.new([])
-    @brake = Gyre::Log::Brake.new(@loop, 100, -> { 0 }) { @bytes }
+    @backpressure = Gyre::Log::Backpressure.new(@loop, 100, -> { 0 }) { @bytes }
   end
 
   def test_one_that_fails_keeps_no_other_one_waiting
     waiting = [Waiting.new(0), Waiting.new(0, IOError.new("first")), Waiting.new(0, IOError.new("second")), Waiting.new(0)]
     @bytes = 101
-    assert_equal true, @brake.press
-    waiting.each { |peer| @brake.park(peer) }
+    assert_equal true, @backpressure.check
+    waiting.each { |peer| @backpressure.park(peer) }
     @bytes = 50
-    assert_equal "first", assert_raises(IOError) { @brake.look }.message
+    assert_equal "first", assert_raises(IOError) { @backpressure.release }.message
     assert_equal [1, 1, 1, 1], waiting.map(&:turns)
-    assert_equal [false, 0, %i[on off]], [@brake.on?, @brake.parked, @loop.timers]
+    assert_equal [false, 0, %i[on off]], [@backpressure.on?, @backpressure.parked, @loop.timers]
   end
 
   def test_one_that_waits_again_meanwhile_waits_for_the_next_time
     again = Object.new
-    brake, bytes = @brake, ->(count) { @bytes = count }
-    again.define_singleton_method(:resume) { bytes.call(101) && brake.press && brake.park(self) }
-    @brake.hold { @brake.park(again) }
-    assert_equal [true, 1], [@brake.on?, @brake.parked]
+    backpressure, bytes = @backpressure, ->(count) { @bytes = count }
+    again.define_singleton_method(:resume) { bytes.call(101) && backpressure.check && backpressure.park(self) }
+    @backpressure.hold { @backpressure.park(again) }
+    assert_equal [true, 1], [@backpressure.on?, @backpressure.parked]
   end
 end
