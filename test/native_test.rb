@@ -39,8 +39,8 @@ class NativeTest < Minitest::Test
     skip "no extension" unless Gyre::Native.available?
     require "gyre/http"
     assert_raises(TypeError) { Gyre::Scheduler::Native.instance_method(:yield).bind(Object.new) }
-    assert_raises(TypeError) { Gyre::HTTP::NativeConnection.instance_method(:read_body).bind(Object.new) }
-    assert_raises(TypeError) { Gyre::HTTP::NativeConnection.allocate }
+    assert_raises(TypeError) { Gyre::HTTP::H1::Exchange.instance_method(:read_body).bind(Object.new) }
+    assert_raises(TypeError) { Gyre::HTTP::H1::Exchange.allocate }
     assert Gyre::Scheduler::Native.allocate.closed?
   end
 end

@@ -81,3 +81,6 @@ sources = Dir[File.join($srcdir, "**", "*.c")].sort
 $VPATH.concat(sources.map { |path| File.dirname(path) }.uniq.map { |folder| folder.sub($srcdir, "$(srcdir)") } - ["$(srcdir)"])
 $srcs = sources.map { |path| File.basename(path) }
 create_makefile("gyre/gyre_ext")
+# mkmf sees the headers beside this file only.
+headers = Dir[File.join($srcdir, "*", "*.h")].sort
+File.write("Makefile", "\n$(OBJS): #{headers.join(" ")}\n", mode: "a")

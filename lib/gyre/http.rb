@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# HTTP/1.0 and 1.1, the server's side: `require "gyre/http"` for Gyre::HTTP::Server. Sockets, parser and answers are in the C
+# HTTP/1.0 and 1.1, the server's side: `require "gyre/http"` for Gyre::HTTP::Server. Sockets, parser and responses are in the C
 # extension; the parser in Ruby (test/oracle/http) is loaded by tests and fuzzers only, which compare the two.
 
 require "gyre"
-require "gyre/http/connection"
+require "gyre/http/exchange"
 require "gyre/http/errors"
-require "gyre/http/hijacked_socket"
+require "gyre/http/h1/hijacked_socket"
 require "gyre/http/limits"
 require "gyre/http/server"
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The parsers' cases once more, over the wire: they are answered with the status that the parsers give, end their
+# The parsers' cases once more, over the wire: they get the status that the parsers give, end their
 # connection, and serves others all the while. Each case runs on each native backend.
 
 require "test_helper"
@@ -14,7 +14,7 @@ GyreTest::Engines.test_case("HTTP1CorpusContract", backends: GyreTest::Engines::
   usual = HTTPCases::ALL.select { |one| one.input.limits == HTTPVerdicts::USUAL_LIMITS }
   heads, bodies = usual.partition { |one| one.input.kind == "h" }
 
-  # What came back: a status, or nil when the connection ended without an answer.
+  # What came back: a status, or nil when the connection ended without a response.
   def status_for(served, bytes)
     client = connect(served)
     begin

@@ -26,8 +26,8 @@ class HTTP1EnvContractTest < Minitest::Test
     "\r\nGET //x HTTP/1.1\r\nHOST: A\r\nExpect: 100-continue\r\n\r\n"
   ].freeze
 
-  # What stands where the connection would.
-  module Connection
+  # What stands where the exchange would.
+  module Exchange
     def self.trailers = {}
   end
 
@@ -48,7 +48,7 @@ class HTTP1EnvContractTest < Minitest::Test
     head = Gyre::HTTP::Parser.new
     assert_operator head.parse(bytes.b), :>, 0, head.reason
     template = Gyre::HTTP::Env.template(scheme: scheme)
-    described(GyreTest::HTTPEnv.build(template, head, Connection, "127.0.0.1".b, "127.0.0.1".b, "ours".b))
+    described(GyreTest::HTTPEnv.build(template, head, Exchange, "127.0.0.1".b, "127.0.0.1".b, "ours".b))
   end
 
   def described(value)
@@ -57,7 +57,7 @@ class HTTP1EnvContractTest < Minitest::Test
     when String then [value, value.encoding]
     when Array  then value.map { |part| described(part) }
     when IO, true, false, nil then value
-    when Connection.singleton_class, Gyre::HTTP::Connection then "Connection"
+    when Exchange.singleton_class, Gyre::HTTP::Exchange then "Exchange"
     else value.class.name
     end
   end

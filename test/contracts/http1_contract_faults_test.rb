@@ -59,7 +59,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     end
     serve(app) do |served|
       assert_equal 204, get(served).status
-      expect_errors(served, /the head has been sent already/) # the app's own answer
+      expect_errors(served, /the head has been sent already/) # the app's own response
     end
     assert_equal "the head has been sent already", error.message
   end
@@ -78,16 +78,16 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     serve(->(env) { raises.fetch(env["PATH_INFO"]).call }) do |served|
       client = connect(served)
       raises.each_key do |path|
-        answer = client.get("GET #{path} HTTP/1.1")
+        response = client.get("GET #{path} HTTP/1.1")
         assert_equal [500, "text/plain", nil, "Internal Server Error\n"],
-                     [answer.status, answer["content-type"], answer["connection"], answer.body], path
+                     [response.status, response["content-type"], response["connection"], response.body], path
         trace = %w[/deep /yield].include?(path) ? "" : ": unhandled in the app: .*faults_test\\.rb:\\d+.*trouble"
         expect_errors(served, /GET #{path}#{trace}/m)
       end
     end
   end
 
-  define_method(:test_an_app_that_raises_in_its_body_cuts_the_answer_so_that_the_client_sees_it) do
+  define_method(:test_an_app_that_raises_in_its_body_cuts_the_response_so_that_the_client_sees_it) do
     app = lambda do |env|
       body = Enumerator.new do |parts|
         parts << "begun"
@@ -135,13 +135,13 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     end
   end
 
-  define_method(:test_a_client_that_half_closes_gets_its_answer_although_its_body_is_not_read) do
+  define_method(:test_a_client_that_half_closes_gets_its_response_although_its_body_is_not_read) do
     serve(hello) do |served|
       5.times do
         client = connect(served)
         client.write("POST / HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 90000\r\n\r\n", "x" * 90_000)
         client.socket.close_write
-        assert_equal "hello", client.answer.body
+        assert_equal "hello", client.response.body
       end
     end
   end
@@ -163,8 +163,8 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
   define_method(:test_a_body_longer_than_its_content_length_is_cut_there) do
     serve(->(_env) { [200, { "content-length" => "4" }, %w[abc def ghi].each] }) do |served|
       client = connect(served)
-      answer = client.get
-      assert_equal "abcd", answer.body
+      response = client.get
+      assert_equal "abcd", response.body
       assert client.ended?
       expect_errors(served, /longer.*LengthError/m)
     end
@@ -218,7 +218,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     end
     serve(app) do |served|
       clients = Array.new(50) { connect(served).request }
-      clients.each { |client| assert_equal "slept", client.answer.body }
+      clients.each { |client| assert_equal "slept", client.response.body }
     end
   end
 
@@ -244,7 +244,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     end
     serve(app) do |served|
       clients = Array.new(5) { connect(served).request }
-      clients.each { |client| assert_equal "abcd", client.answer.body }
+      clients.each { |client| assert_equal "abcd", client.response.body }
     end
   end
 
@@ -271,7 +271,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
 
   # --- the client ---
 
-  define_method(:test_a_client_that_goes_away_in_its_answer_ends_only_that) do
+  define_method(:test_a_client_that_goes_away_in_its_response_ends_only_that) do
     done = Thread::Queue.new
     app = lambda do |env|
       env["rack.response_finished"] << ->(_env, _status, _headers, error) { done << error.class }
@@ -324,7 +324,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
         client = connect(served)
         client.write("POST / HTTP/1.1\r\nhost: a\r\n#{field}\r\n\r\n#{body}")
         client.socket.shutdown(:WR)
-        assert_equal 400, client.answer.status
+        assert_equal 400, client.response.status
         assert client.ended?
         assert_instance_of Gyre::HTTP::RequestCut, errors.pop
       end
@@ -382,7 +382,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
       assert_operator left, :>, 60_000_000, "the server took what the app did not read"
       go << true
       left -= client.socket.write(piece.byteslice(0, left)) while left.positive?
-      assert_equal "100000000", client.answer.body
+      assert_equal "100000000", client.response.body
     end
   end
 
@@ -431,9 +431,9 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
       assert idle.ended?
       assert_raises(Errno::ECONNREFUSED, Errno::ECONNRESET) { served.close_listener.then { connect(served).get } }
       partial.write(": a\r\n\r\n")
-      assert_equal ["done", "close"], partial.answer.then { |answer| [answer.body, answer["connection"]] }
+      assert_equal ["done", "close"], partial.response.then { |response| [response.body, response["connection"]] }
       go << true
-      assert_equal ["done", "close"], running.answer.then { |answer| [answer.body, answer["connection"]] }
+      assert_equal ["done", "close"], running.response.then { |response| [response.body, response["connection"]] }
       assert running.ended?
       [partial, running].each(&:close)
       eventually { served.stats.values_at(:connections, :running) == [0, 0] }
@@ -441,7 +441,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
   end
 
   # Over a Unix socket what is written has arrived when the write returns.
-  define_method(:test_draining_answers_requests_that_have_arrived_and_not_been_read) do
+  define_method(:test_draining_serves_requests_that_have_arrived_and_not_been_read) do
     Dir.mktmpdir do |folder|
       serve(hello, unix: File.join(folder, "s")) do |served|
         used, fresh, idle = Array.new(3) { connect(served) }
@@ -453,7 +453,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
         end
         assert idle.ended?
         [used, fresh].each do |client|
-          assert_equal %w[hello close], client.answer.then { |answer| [answer.body, answer["connection"]] }
+          assert_equal %w[hello close], client.response.then { |response| [response.body, response["connection"]] }
           client.close
         end
         eventually { served.stats.values_at(:connections, :running) == [0, 0] }
@@ -472,16 +472,16 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
         end
       end
       clients.each do |client|
-        assert_equal %w[hello close], client.answer.then { |answer| [answer.body, answer["connection"]] }
+        assert_equal %w[hello close], client.response.then { |response| [response.body, response["connection"]] }
         assert_predicate client, :ended?
       end
     end
   end
 
-  define_method(:test_a_new_connection_whose_request_is_on_its_way_is_answered_at_a_stop) do
+  define_method(:test_a_new_connection_whose_request_is_on_its_way_gets_its_response_at_a_stop) do
     serve(hello) do |served|
       client = hold(served) { connect(served).tap { served.server.drain }.request }
-      assert_equal %w[hello close], client.answer.then { |answer| [answer.body, answer["connection"]] }
+      assert_equal %w[hello close], client.response.then { |response| [response.body, response["connection"]] }
     end
   end
 
@@ -566,7 +566,7 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
       200.times do |number|
         client = connect(served)
         client.request("GET /#{number} HTTP/1.1")
-        assert_equal "/#{number}", client.answer.body if number.even?
+        assert_equal "/#{number}", client.response.body if number.even?
         number % 3 == 0 ? client.reset : client.close
       end
       eventually { served.stats.values_at(:connections, :running) == [0, 0] }
@@ -588,10 +588,10 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
       client.write("GET / HTTP/1.1\r\nhost: a\r\nx-y: z\r\n\r\n" \
                    "POST /call HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nt: u\r\n\r\n" \
                    "GET /each HTTP/1.1\r\nhost: a\r\n\r\nHEAD / HTTP/1.1\r\nhost: a\r\n\r\n")
-      bodies = Array.new(3) { client.answer.body }
+      bodies = Array.new(3) { client.response.body }
       GC.stress = false
       assert_equal %w[hello abc ab], bodies
-      assert_equal 200, client.answer(head_only: true).status
+      assert_equal 200, client.response(head_only: true).status
     ensure
       GC.stress = false
     end
@@ -610,8 +610,8 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
         idle.each { |client| assert_equal "!", client.get.body }
       end
       5.times { go << true }
-      waiting.each { |client| assert_equal "abc!", client.write("abc").answer.body }
-      assert_equal "!", partial.write("st: a\r\n\r\n").answer.body
+      waiting.each { |client| assert_equal "abc!", client.write("abc").response.body }
+      assert_equal "!", partial.write("st: a\r\n\r\n").response.body
     end
   end
 

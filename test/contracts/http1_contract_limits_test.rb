@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Every limit of Gyre::HTTP::Limits on the wire: what is just allowed, what is answered beyond, and that no other connection notices.
+# Every limit of Gyre::HTTP::Limits on the wire: what is just allowed, the response beyond, and that no other connection notices.
 # Times are parameters, so nothing here waits longer than it must.
 
 require "test_helper"
@@ -13,11 +13,11 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
   hello = ->(_env) { [200, {}, ["hello"]] }
   echo = ->(env) { [200, {}, [env["rack.input"].read]] }
 
-  # One answer that refuses, in one plain line, and the end of the connection.
+  # A response that refuses, in one plain line, and the end of the connection.
   def assert_refused(client, status, pattern = /./)
-    answer = client.answer
-    assert_equal [status, "close"], [answer.status, answer["connection"]]
-    assert_match(/\A[^\n]*#{pattern}[^\n]*\n\z/, answer.body)
+    response = client.response
+    assert_equal [status, "close"], [response.status, response["connection"]]
+    assert_match(/\A[^\n]*#{pattern}[^\n]*\n\z/, response.body)
     assert client.ended?
   end
 
@@ -73,7 +73,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
     end
   end
 
-  define_method(:test_an_app_may_answer_a_body_that_is_too_long_by_itself) do
+  define_method(:test_an_app_may_respond_to_a_body_that_is_too_long_by_itself) do
     app = lambda do |env|
       env["rack.input"].read
       [200, {}, []]
@@ -82,9 +82,9 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
     end
     serve(app, limits: { body_bytes_limit: 10 }) do |served|
       client = connect(served).request("POST / HTTP/1.1", "b\r\n12345678901\r\n0\r\n\r\n", transfer_encoding: "chunked")
-      answer = client.answer
-      assert_equal [418, "close"], [answer.status, answer["connection"]]
-      assert_match(/\A413 ./, answer.body)
+      response = client.response
+      assert_equal [418, "close"], [response.status, response["connection"]]
+      assert_match(/\A413 ./, response.body)
       assert client.ended?
     end
   end
@@ -119,7 +119,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
         client.write("GET / HTTP/1.1\r\n")
         sleep 0.7 # three of them are more than the limit
         client.write("host: a\r\n\r\n")
-        assert_equal 200, client.answer.status
+        assert_equal 200, client.response.status
       end
     end
   end
@@ -151,7 +151,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
         sleep 0.45 # five of them are more than either limit
         client.write(byte)
       end
-      assert_equal "hello", client.answer.body
+      assert_equal "hello", client.response.body
     end
   end
 
@@ -185,7 +185,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
     serve(echo, limits: { body_grace_timeout_s: 0.001, body_rate_bytes_limit: 1000 }) do |served|
       client = connect(served).request("POST / HTTP/1.1", "x" * 99_999, content_length: 100_000) # 100 s worth
       sleep 0.05
-      assert_equal 100_000, client.write("x").answer.body.bytesize
+      assert_equal 100_000, client.write("x").response.body.bytesize
     end
   end
 
@@ -217,7 +217,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
         sleep 1.1
       end
       assert_equal "a", pieces.pop
-      assert_equal "ok", client.write("b").answer.body
+      assert_equal "ok", client.write("b").response.body
     end
   end
 
@@ -230,7 +230,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
         clients.each(&:request)
         sleep 1.1
       end
-      assert_equal [200], clients.map { |client| client.answer.status }.uniq
+      assert_equal [200], clients.map { |client| client.response.status }.uniq
     end
   end
 
@@ -238,14 +238,14 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
     serve(echo, limits: { body_grace_timeout_s: 0.001, body_rate_bytes_limit: 0, body_timeout_s: nil }) do |served|
       client = connect(served).request("POST / HTTP/1.1", content_length: 5)
       "hello".each_char { |byte| client.write(byte).silent?(0.01) }
-      assert_equal "hello", client.answer.body
+      assert_equal "hello", client.response.body
     end
   end
 
   define_method(:test_what_an_app_left_unread_is_waited_for_for_a_while_only) do
     serve(hello, limits: { unread_body_timeout_s: 0.1, linger_timeout_s: 0.05 }) do |served|
       client = connect(served).request("POST / HTTP/1.1", content_length: 50_000)
-      assert_equal 200, client.answer.status
+      assert_equal 200, client.response.status
       trickle(client) # which ends with the connection
       assert_predicate client, :ended?
       eventually { served.stats[:connections].zero? }
@@ -260,8 +260,8 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
         refused, kept = clients.partition { |client| client.socket.wait_readable(0) }
         assert_operator kept.size, :>, 2
         assert_operator refused.size, :>, 2
-        refused.each { |client| assert_equal 503, client.answer.status }
-        kept.first(2).each { |client| assert_equal 200, client.write("\r\n").answer.status }
+        refused.each { |client| assert_equal 503, client.response.status }
+        kept.first(2).each { |client| assert_equal 200, client.write("\r\n").response.status }
         assert_equal 200, get(served).status
         clients.each(&:close)
         eventually { served.stats[:connections].zero? }
@@ -308,7 +308,7 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
     serve(hello, limits: { linger_timeout_s: 0.05 }) do |served|
       client = connect(served)
       client.write("rubbish\r\n\r\n")
-      client.answer
+      client.response
       eventually { served.stats[:connections].zero? }
     end
   end
@@ -321,11 +321,11 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
     end
   end
 
-  define_method(:test_pipelined_requests_beyond_the_limit_do_not_destroy_the_last_answer) do
+  define_method(:test_pipelined_requests_beyond_the_limit_do_not_destroy_the_last_response) do
     serve(hello, limits: { keep_alive_requests_limit: 2 }) do |served|
       client = connect(served)
       client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 1000)
-      assert_equal [nil, "close"], Array.new(2) { client.answer["connection"] }
+      assert_equal [nil, "close"], Array.new(2) { client.response["connection"] }
       assert client.ended?
       refute client.reset?
     end
@@ -334,8 +334,8 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
   define_method(:test_a_connection_too_many_gets_503) do
     serve(hello, limits: { connections_limit: 2 }) do |served|
       clients = Array.new(2) { connect(served).tap(&:get) }
-      answer = connect(served).answer
-      assert_equal [503, "close"], [answer.status, answer["connection"]]
+      response = connect(served).response
+      assert_equal [503, "close"], [response.status, response["connection"]]
       assert_equal [2, 1], served.stats.values_at(:connections, :refused)
       clients.first.close
       eventually { served.stats[:connections] == 1 }

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the HTTP/1 server owes to clients: requests in, answers out, over real sockets. Framing, keep-alive, pipelining,
+# What the HTTP/1 server owes to clients: requests in, responses out, over real sockets. Framing, keep-alive, pipelining,
 # versions, targets, refusals. Each case runs on each native backend.
 
 require "test_helper"
@@ -13,7 +13,7 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
   include GyreTest::HTTPServing
 
   hello = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello"]] }
-  # Answers with what arrived.
+  # Responses with what arrived.
   echo = lambda do |env|
     [200, {}, ["#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]} #{env["QUERY_STRING"]} #{env["rack.input"].read}"]]
   end
@@ -25,16 +25,16 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     end
   end
 
-  define_method(:test_a_request_is_answered) do
+  define_method(:test_a_request_gets_its_response) do
     serve(hello) do |served|
       before = Time.now.to_i
-      answer = get(served)
-      assert_equal [200, "hello", "5", "text/plain"], [answer.status, answer.body, answer["content-length"], answer["content-type"]]
-      assert_match(/\A\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT\z/, answer["date"])
-      assert_includes (before - 2)..Time.now.to_i, Time.strptime(answer["date"], "%a, %d %b %Y %H:%M:%S %Z").to_i
-      assert_nil answer["connection"]
-      assert_nil answer["transfer-encoding"]
-      assert answer.head.start_with?("HTTP/1.1 200 OK\r\n"), answer.head
+      response = get(served)
+      assert_equal [200, "hello", "5", "text/plain"], [response.status, response.body, response["content-length"], response["content-type"]]
+      assert_match(/\A\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT\z/, response["date"])
+      assert_includes (before - 2)..Time.now.to_i, Time.strptime(response["date"], "%a, %d %b %Y %H:%M:%S %Z").to_i
+      assert_nil response["connection"]
+      assert_nil response["transfer-encoding"]
+      assert response.head.start_with?("HTTP/1.1 200 OK\r\n"), response.head
     end
   end
 
@@ -55,11 +55,11 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     end
   end
 
-  define_method(:test_pipelined_requests_are_answered_in_order) do
+  define_method(:test_pipelined_requests_get_their_responses_in_order) do
     serve(echo) do |served|
       client = connect(served)
       client.write((1..50).map { |number| "GET /#{number} HTTP/1.1\r\nhost: a\r\n\r\n" }.join)
-      assert_equal((1..50).map { |number| "GET /#{number}  " }, Array.new(50) { client.answer.body })
+      assert_equal((1..50).map { |number| "GET /#{number}  " }, Array.new(50) { client.response.body })
     end
   end
 
@@ -68,7 +68,7 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
       client = connect(served)
       client.write("POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabcPOST /b HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n" \
                    "2\r\nde\r\n1;x=y\r\nf\r\n0\r\n\r\nGET /c HTTP/1.1\r\nhost: a\r\n\r\n")
-      assert_equal ["POST /a  abc", "POST /b  def", "GET /c  "], Array.new(3) { client.answer.body }
+      assert_equal ["POST /a  abc", "POST /b  def", "GET /c  "], Array.new(3) { client.response.body }
     end
   end
 
@@ -79,10 +79,10 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
       client = connect(served)
       (1...bytes.bytesize).step(GyreTest::LifecycleChecks::STRESS ? 15 : 1) do |cut|
         sent_in_pieces(client, bytes, cut)
-        assert_equal ["POST /x y=z abc", "POST /b  de", "GET /c  "], Array.new(3) { client.answer.body }, "cut at #{cut}"
+        assert_equal ["POST /x y=z abc", "POST /b  de", "GET /c  "], Array.new(3) { client.response.body }, "cut at #{cut}"
       end
       sent_in_pieces(client, bytes, *(1...bytes.bytesize))
-      assert_equal ["POST /x y=z abc", "POST /b  de", "GET /c  "], Array.new(3) { client.answer.body }, "byte by byte"
+      assert_equal ["POST /x y=z abc", "POST /b  de", "GET /c  "], Array.new(3) { client.response.body }, "byte by byte"
     end
   end
 
@@ -93,8 +93,8 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
   define_method(:test_connection_close_is_honoured_and_said) do
     serve(hello) do |served|
       client = connect(served)
-      answer = client.get(connection: "close")
-      assert_equal %w[close hello], [answer["connection"], answer.body]
+      response = client.get(connection: "close")
+      assert_equal %w[close hello], [response["connection"], response.body]
       assert client.ended?
     end
   end
@@ -102,18 +102,18 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
   define_method(:test_an_app_may_ask_for_the_end_of_the_connection) do
     serve(->(_env) { [200, { "connection" => "close" }, ["bye"]] }) do |served|
       client = connect(served)
-      answer = client.get
-      assert_equal ["close", 1, "bye"], [answer["connection"], answer.count("connection"), answer.body]
+      response = client.get
+      assert_equal ["close", 1, "bye"], [response["connection"], response.count("connection"), response.body]
       assert client.ended?
     end
   end
 
-  define_method(:test_http_1_0_closes_after_the_answer) do
+  define_method(:test_http_1_0_closes_after_the_response) do
     serve(hello) do |served|
       client = connect(served)
       client.write("GET / HTTP/1.0\r\n\r\n")
-      answer = client.answer
-      assert_equal %w[close hello], [answer["connection"], answer.body]
+      response = client.response
+      assert_equal %w[close hello], [response["connection"], response.body]
       assert client.ended?
     end
   end
@@ -123,8 +123,8 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
       client = connect(served)
       2.times do |number|
         client.write("GET /#{number} HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
-        answer = client.answer
-        assert_equal ["keep-alive", "GET /#{number}  "], [answer["connection"], answer.body]
+        response = client.response
+        assert_equal ["keep-alive", "GET /#{number}  "], [response["connection"], response.body]
       end
     end
   end
@@ -133,8 +133,8 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     serve(->(_env) { [200, {}, %w[a b c].each] }) do |served|
       client = connect(served)
       client.write("GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
-      answer = client.answer
-      assert_equal ["close", nil, nil, "abc"], [answer["connection"], answer["transfer-encoding"], answer["content-length"], answer.body]
+      response = client.response
+      assert_equal ["close", nil, nil, "abc"], [response["connection"], response["transfer-encoding"], response["content-length"], response.body]
     end
   end
 
@@ -151,8 +151,8 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     end) do |served|
       client = connect(served)
       heads = %w[array given empty each length call].to_h do |path|
-        answer = client.get("HEAD /#{path} HTTP/1.1")
-        [path, [answer.status, answer["content-length"], answer["transfer-encoding"]]]
+        response = client.get("HEAD /#{path} HTTP/1.1")
+        [path, [response.status, response["content-length"], response["transfer-encoding"]]]
       end
       assert_equal({ "array" => [200, "5", nil], "given" => [200, "77", nil], "empty" => [200, nil, nil], "each" => [200, nil, "chunked"],
                      "length" => [200, "2", nil], "call" => [200, nil, "chunked"] }, heads)
@@ -169,8 +169,8 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     end) do |served|
       client = connect(served)
       seen = ["204", "204/each", "304", "304/each", "304?12", "304/each?12", "204?12"].to_h do |path|
-        answer = client.get("GET /#{path} HTTP/1.1")
-        [path, [answer.status, answer["content-length"], answer["transfer-encoding"]]]
+        response = client.get("GET /#{path} HTTP/1.1")
+        [path, [response.status, response["content-length"], response["transfer-encoding"]]]
       end
       assert_equal({ "204" => [204, nil, nil], "204/each" => [204, nil, nil], "304" => [304, nil, nil], "304/each" => [304, nil, nil],
                      "304?12" => [304, "12", nil], "304/each?12" => [304, "12", nil], "204?12" => [204, nil, nil] }, seen)
@@ -195,7 +195,7 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
   define_method(:test_a_1_0_request_without_host_has_the_sockets_own_name) do
     serve(->(env) { [200, {}, [env.values_at("SERVER_NAME", "SERVER_PORT", "HTTP_HOST", "SERVER_PROTOCOL").inspect]] }) do |served|
       client = connect(served).write("GET / HTTP/1.0\r\n\r\n")
-      assert_equal ["127.0.0.1", served.port.to_s, nil, "HTTP/1.0"].inspect, client.answer.body
+      assert_equal ["127.0.0.1", served.port.to_s, nil, "HTTP/1.0"].inspect, client.response.body
     end
   end
 
@@ -226,9 +226,9 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     serve(->(env) { [200, {}, [env["HTTP_X_FORWARDED_FOR"].inspect]] }) do |served|
       client = connect(served)
       client.write("GET / HTTP/1.1\r\nhost: a\r\nX_Forwarded_For: evil\r\nX-Forwarded_For: evil\r\n\r\n")
-      assert_equal "nil", client.answer.body
+      assert_equal "nil", client.response.body
       client.write("GET / HTTP/1.1\r\nhost: a\r\nX-Forwarded-For: good\r\nX-Forwarded_For: evil\r\n\r\n")
-      assert_equal '"good"', client.answer.body
+      assert_equal '"good"', client.response.body
     end
   end
 
@@ -237,12 +237,12 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
       app = ->(env) { [200, {}, [env.values_at("REMOTE_ADDR", "SERVER_NAME", "SERVER_PORT").inspect]] }
       serve(app, unix: File.join(folder, "s")) do |served|
         assert_equal ["", "gyre.test", "80"].inspect, get(served).body
-        assert_equal ["", "localhost", "80"].inspect, connect(served).write("GET / HTTP/1.0\r\n\r\n").answer.body
+        assert_equal ["", "localhost", "80"].inspect, connect(served).write("GET / HTTP/1.0\r\n\r\n").response.body
       end
     end
   end
 
-  define_method(:test_expect_continue_is_answered_when_the_app_reads) do
+  define_method(:test_expect_continue_is_met_when_the_app_reads) do
     reads = Thread::Queue.new
     app = lambda do |env|
       reads << :called
@@ -251,10 +251,10 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     serve(app) do |served|
       client = connect(served)
       client.request("POST / HTTP/1.1", content_length: 5, expect: "100-continue")
-      assert_equal [100, {}], client.answer(interim: true).then { |answer| [answer.status, answer.fields.to_h] }
+      assert_equal [100, {}], client.response(interim: true).then { |response| [response.status, response.fields.to_h] }
       assert_equal :called, reads.pop
       client.write("hello")
-      assert_equal "hello", client.answer.body
+      assert_equal "hello", client.response.body
       assert_equal "again", client.get("POST / HTTP/1.1", "again", content_length: 5).body
     end
   end
@@ -263,8 +263,8 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     serve(->(_env) { [413, {}, ["too much"]] }) do |served|
       client = connect(served)
       client.request("POST / HTTP/1.1", content_length: 5_000_000, expect: "100-continue")
-      answer = client.answer(interim: true)
-      assert_equal [413, "close", "too much"], [answer.status, answer["connection"], answer.body]
+      response = client.response(interim: true)
+      assert_equal [413, "close", "too much"], [response.status, response["connection"], response.body]
       assert client.ended?
     end
   end
@@ -272,8 +272,8 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
   define_method(:test_no_continue_is_sent_when_the_body_has_come_already) do
     serve(echo) do |served|
       client = connect(served)
-      answer = client.request("POST / HTTP/1.1", "hello", content_length: 5, expect: "100-continue").answer(interim: true)
-      assert_equal [200, "POST /  hello", nil], [answer.status, answer.body, answer["connection"]]
+      response = client.request("POST / HTTP/1.1", "hello", content_length: 5, expect: "100-continue").response(interim: true)
+      assert_equal [200, "POST /  hello", nil], [response.status, response.body, response["connection"]]
     end
   end
 
@@ -288,13 +288,13 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     end
   end
 
-  define_method(:test_a_large_body_that_the_app_left_ends_the_connection_and_the_client_sees_the_answer) do
+  define_method(:test_a_large_body_that_the_app_left_ends_the_connection_and_the_client_sees_the_response) do
     serve(->(_env) { [200, {}, ["no, thanks"]] }) do |served|
       client = connect(served)
       client.request("POST /a HTTP/1.1", content_length: 2_000_000)
       writer = Thread.new { client.write("x" * 2_000_000) rescue nil }
-      answer = client.answer
-      assert_equal ["no, thanks", "close"], [answer.body, answer["connection"]]
+      response = client.response
+      assert_equal ["no, thanks", "close"], [response.body, response["connection"]]
       writer.join
       assert client.ended?
     end
@@ -304,7 +304,7 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     serve(->(_env) { [200, {}, ["no, thanks"]] }, limits: { unread_body_bytes_limit: 1000 }) do |served|
       client = connect(served)
       client.request("POST /a HTTP/1.1", "800\r\n#{"x" * 2048}\r\n", transfer_encoding: "chunked")
-      assert_equal "no, thanks", client.answer.body
+      assert_equal "no, thanks", client.response.body
       assert client.ended?
     end
   end
@@ -331,11 +331,11 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
         cases.each do |bytes, status|
           client = connect(served)
           client.write(bytes)
-          answer = client.answer
-          assert_equal status, answer.status, bytes.inspect if status
-          assert_operator answer.status, :>=, 400
-          assert_equal %w[close text/plain], [answer["connection"], answer["content-type"]]
-          assert_match(/\A[^\n]+\n\z/, answer.body, "one line that says what was wrong")
+          response = client.response
+          assert_equal status, response.status, bytes.inspect if status
+          assert_operator response.status, :>=, 400
+          assert_equal %w[close text/plain], [response["connection"], response["content-type"]]
+          assert_match(/\A[^\n]+\n\z/, response.body, "one line that says what was wrong")
           assert client.ended?, bytes.inspect
           assert_equal "hello", other.get.body
         end
@@ -344,11 +344,11 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     end
   end
 
-  define_method(:test_a_malformed_request_after_good_ones_is_refused_after_their_answers) do
+  define_method(:test_a_malformed_request_after_good_ones_is_refused_after_their_responses) do
     serve(echo) do |served|
       client = connect(served)
       client.write("GET /1 HTTP/1.1\r\nhost: a\r\n\r\nGET /2 HTTP/1.1\r\nhost: a\r\n\r\nrubbish\r\n\r\nGET /3 HTTP/1.1\r\nhost: a\r\n\r\n")
-      assert_equal [200, 200, 400], Array.new(3) { client.answer.status }
+      assert_equal [200, 200, 400], Array.new(3) { client.response.status }
       assert client.ended?
       assert_equal 2, served.stats[:requests]
     end
@@ -361,9 +361,9 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
         bodies.each do |body|
           client = connect(served)
           client.request("POST / HTTP/1.1", body, transfer_encoding: "chunked")
-          answer = client.answer
-          assert_includes [400, 431], answer.status, body
-          assert_equal "close", answer["connection"]
+          response = client.response
+          assert_includes [400, 431], response.status, body
+          assert_equal "close", response["connection"]
           assert client.ended?, body
         end
       end
@@ -381,8 +381,8 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
       client = connect(served)
       body = "3\r\nabc\r\n0\r\nX-Sum: 1\r\nx-sum: 2\r\nother:\r\n\r\n"
       2.times do
-        answer = client.get("POST / HTTP/1.1", body, transfer_encoding: "chunked")
-        assert_equal ["abc", {}, { "x-sum" => "1, 2", "other" => "" }].inspect, answer.body
+        response = client.get("POST / HTTP/1.1", body, transfer_encoding: "chunked")
+        assert_equal ["abc", {}, { "x-sum" => "1, 2", "other" => "" }].inspect, response.body
       end
     end
   end
@@ -393,12 +393,12 @@ GyreTest::Engines.test_case("HTTP1MessagesContract", backends: GyreTest::Engines
     end
   end
 
-  define_method(:test_a_client_that_closes_its_half_still_gets_the_answer) do
+  define_method(:test_a_client_that_closes_its_half_still_gets_the_response) do
     serve(echo) do |served|
       client = connect(served)
       client.request("POST /a HTTP/1.1", "abc", content_length: 3)
       client.socket.shutdown(:WR)
-      assert_equal "POST /a  abc", client.answer.body
+      assert_equal "POST /a  abc", client.response.body
       assert client.ended?
     end
   end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the HTTP/1 server owes to Rack apps: each kind of answer of the Rack 3.1 SPEC, and what the app is told and given.
+# What the HTTP/1 server owes to Rack apps: each kind of response of the Rack 3.1 SPEC, and what the app is told and given.
 # Rack::Lint stands around each kind once. Each case runs on each native backend.
 
 require "test_helper"
@@ -40,7 +40,7 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
 
   # --- bodies ---
 
-  define_method(:test_lint_finds_nothing_with_any_kind_of_answer) do
+  define_method(:test_lint_finds_nothing_with_any_kind_of_response) do
     file = Tempfile.new("gyre")
     file.write("from a file")
     file.close
@@ -85,11 +85,11 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
       assert_equal [200] * 5, %w[array each length path read].map { |path| client.get("HEAD /#{path} HTTP/1.1").status }
       assert_equal [404, 404], ["OPTIONS * HTTP/1.1", "GET http://gyre.test/abs HTTP/1.1"].map { |line| client.get(line).status }
       client.write("GET /old HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
-      assert_equal 404, client.answer.status
+      assert_equal 404, client.response.status
       assert_equal "mine", client.get("GET /hijack HTTP/1.1").body
       client = connect(served)
       client.write("CONNECT gyre.test:80 HTTP/1.1\r\nhost: gyre.test:80\r\n\r\n")
-      assert_equal 404, client.answer.status
+      assert_equal 404, client.response.status
     end
   ensure
     file&.unlink
@@ -98,9 +98,9 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
   define_method(:test_an_array_leaves_with_its_head_whole_and_its_length) do
     serve(->(_env) { [200, {}, ["", "ä", "b" * 100_000, "c"]] }) do |served|
       2.times do
-        answer = get(served)
-        assert_equal "100003", answer["content-length"]
-        assert_equal "\xC3\xA4#{"b" * 100_000}c".b, answer.body
+        response = get(served)
+        assert_equal "100003", response["content-length"]
+        assert_equal "\xC3\xA4#{"b" * 100_000}c".b, response.body
       end
     end
   end
@@ -123,7 +123,7 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     end
   end
 
-  define_method(:test_the_head_of_a_streamed_answer_does_not_wait_for_its_body) do
+  define_method(:test_the_head_of_a_streamed_response_does_not_wait_for_its_body) do
     go = Thread::Queue.new
     serve(->(_env) { [200, {}, Enumerator.new { |parts| parts << go.pop }] }) do |served|
       client = connect(served)
@@ -140,7 +140,7 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
       define_method(:each) { |&_block| raise "each was called" }
     end.new
     serve(->(_env) { [200, {}, body] }) do |served|
-      assert_equal %w[2 ab], get(served).then { |answer| [answer["content-length"], answer.body] }
+      assert_equal %w[2 ab], get(served).then { |response| [response["content-length"], response.body] }
     end
   end
 
@@ -176,7 +176,7 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     end
   end
 
-  define_method(:test_a_stream_closed_early_ends_the_answer_at_once) do
+  define_method(:test_a_stream_closed_early_ends_the_response_at_once) do
     go = Thread::Queue.new
     app = lambda do |_env|
       [200, {}, lambda do |stream|
@@ -191,13 +191,13 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     end
   end
 
-  define_method(:test_expect_continue_is_answered_for_a_streaming_body) do
+  define_method(:test_expect_continue_is_met_for_a_streaming_body) do
     serve(->(_env) { [200, {}, ->(stream) { stream.write(stream.read) }] }) do |served|
       client = connect(served)
       client.request("POST / HTTP/1.1", content_length: 3, expect: "100-continue")
-      assert_equal 100, client.answer(interim: true).status
+      assert_equal 100, client.response(interim: true).status
       client.write("abc")
-      assert_equal "abc", client.answer.body
+      assert_equal "abc", client.response.body
     end
   end
 
@@ -216,13 +216,13 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
         client = connect(served)
         contents.each do |name, content|
           2.times do
-            answer = client.get("GET /#{name} HTTP/1.1")
-            assert_equal [content.bytesize.to_s, content], [answer["content-length"], answer.body]
+            response = client.get("GET /#{name} HTTP/1.1")
+            assert_equal [content.bytesize.to_s, content], [response["content-length"], response.body]
           end
           assert_equal content, client.get("GET /#{name}?#{content.bytesize} HTTP/1.1").body
         end
         client.write("GET /big HTTP/1.0\r\n\r\n")
-        assert_equal contents["big"], client.answer.body
+        assert_equal contents["big"], client.response.body
       end
     end
   end
@@ -241,7 +241,7 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     end
   end
 
-  define_method(:test_a_file_that_shrinks_while_it_is_sent_cuts_the_answer) do
+  define_method(:test_a_file_that_shrinks_while_it_is_sent_cuts_the_response) do
     file = Tempfile.new("gyre")
     file.truncate(100_000_000) # without blocks, so it takes no room
     file.close
@@ -265,16 +265,16 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
 
   define_method(:test_arrays_of_header_values_become_lines) do
     serve(->(_env) { [200, { "set-cookie" => ["a=b", "c=d"], "x-none" => [] }, ["x"].each] }) do |served|
-      answer = get(served)
-      assert_equal [2, "a=b, c=d", 0], [answer.count("set-cookie"), answer["set-cookie"], answer.count("x-none")]
+      response = get(served)
+      assert_equal [2, "a=b, c=d", 0], [response.count("set-cookie"), response["set-cookie"], response.count("x-none")]
     end
     serve(->(_env) { [200, { "set-cookie" => ["a=b", "c=d"], "x-none" => [] }, ["x"]] }) do |served|
-      answer = get(served)
-      assert_equal [2, "a=b, c=d", 0], [answer.count("set-cookie"), answer["set-cookie"], answer.count("x-none")]
+      response = get(served)
+      assert_equal [2, "a=b, c=d", 0], [response.count("set-cookie"), response["set-cookie"], response.count("x-none")]
     end
   end
 
-  define_method(:test_headers_that_would_split_the_answer_are_refused) do
+  define_method(:test_headers_that_would_split_the_response_are_refused) do
     bad = { "value" => "a\r\nx: y", "lf" => "a\nb", "cr" => "a\rb", "nul" => "a\0b" }
     app = lambda do |env|
       kind = env["PATH_INFO"].delete_prefix("/")
@@ -286,8 +286,8 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
       client = connect(served)
       paths = bad.keys.flat_map { |kind| ["/#{kind}", "/#{kind}?array", "/#{kind}?each"] } + %w[/with_space /with:colon /with(paren]
       paths.each do |path|
-        answer = client.get("GET #{path} HTTP/1.1")
-        assert_equal [500, nil, nil], [answer.status, answer["x"], answer["fine"]], path
+        response = client.get("GET #{path} HTTP/1.1")
+        assert_equal [500, nil, nil], [response.status, response["x"], response["fine"]], path
         expect_errors(served, /ArgumentError/)
       end
     end
@@ -295,8 +295,8 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
 
   define_method(:test_what_is_meant_for_the_server_is_not_sent) do
     serve(->(_env) { [200, { "rack.anything" => "x", "x-rack.ok" => "y" }, ["a"]] }) do |served|
-      answer = get(served)
-      assert_equal ["a", nil, "y"], [answer.body, answer["rack.anything"], answer["x-rack.ok"]]
+      response = get(served)
+      assert_equal ["a", nil, "y"], [response.body, response["rack.anything"], response["x-rack.ok"]]
     end
   end
 
@@ -308,11 +308,11 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     serve(app) do |served|
       client = connect(served)
       names = %w[content-length transfer-encoding connection date]
-      answer = client.get("GET /array HTTP/1.1")
-      assert_equal ["2", nil, nil, "today", "ab"], [*names.map { |name| answer[name] }, answer.body]
-      answer = client.get("GET /each HTTP/1.1")
-      assert_equal [nil, "chunked", nil, "today", "ab"], [*names.map { |name| answer[name] }, answer.body]
-      assert_equal [1, 1], [answer.count("transfer-encoding"), answer.count("date")]
+      response = client.get("GET /array HTTP/1.1")
+      assert_equal ["2", nil, nil, "today", "ab"], [*names.map { |name| response[name] }, response.body]
+      response = client.get("GET /each HTTP/1.1")
+      assert_equal [nil, "chunked", nil, "today", "ab"], [*names.map { |name| response[name] }, response.body]
+      assert_equal [1, 1], [response.count("transfer-encoding"), response.count("date")]
     end
   end
 
@@ -324,9 +324,9 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     serve(app) do |served|
       %w[/array /each].each do |path|
         client = connect(served)
-        answer = client.get("GET #{path} HTTP/1.1")
-        assert_equal ["chunked", "close", "hello"], [answer["transfer-encoding"], answer["connection"], answer.body], path
-        assert_equal 1, answer.count("transfer-encoding")
+        response = client.get("GET #{path} HTTP/1.1")
+        assert_equal ["chunked", "close", "hello"], [response["transfer-encoding"], response["connection"], response.body], path
+        assert_equal 1, response.count("transfer-encoding")
         assert client.ended?
       end
       client = connect(served)
@@ -337,20 +337,20 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
 
   define_method(:test_a_framing_of_the_apps_own_that_cannot_be_is_refused_aloud) do
     own = { "transfer-encoding" => "chunked" }
-    answers = {
+    responses = {
       "/array" => [200, own, ["ab"]], "/each" => [200, own, ["hello"].each], "/nothing" => [200, own, [].each],
       "/gzip" => [200, { "transfer-encoding" => "gzip" }, ["a"]], "/stream" => [200, own, ->(stream) { stream << "a" }],
       "/both" => [200, own.merge("content-length" => "5"), ["0\r\n\r\n"]]
     }
-    serve(->(env) { answers[env["PATH_INFO"]] }) do |served|
+    serve(->(env) { responses[env["PATH_INFO"]] }) do |served|
       client = connect(served)
-      answers.each_key do |path|
+      responses.each_key do |path|
         assert_equal 500, client.get("GET #{path} HTTP/1.1").status, path
         assert_match(/GET #{path}: .*(?:transfer-encoding)/, served.errors.shift.to_s, path)
       end
-      answers["/old"] = [200, own, ["0\r\n\r\n"]]
+      responses["/old"] = [200, own, ["0\r\n\r\n"]]
       client.write("GET /old HTTP/1.0\r\n\r\n")
-      assert_equal 500, client.answer.status
+      assert_equal 500, client.response.status
       assert_match(/HTTP.1\.0/, served.errors.shift.to_s)
     end
   end
@@ -412,16 +412,16 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     end
   end
 
-  define_method(:test_odd_but_harmless_answers_are_understood) do
-    answers = {
+  define_method(:test_odd_but_harmless_responses_are_understood) do
+    responses = {
       "/status" => ["201", {}, ["a"]], "/value" => [200, { "x-number" => 5, "x-nil" => nil, "x-symbol" => :y }, ["a"]],
       "/symbol" => [200, { "x-key": "v" }, ["a"]], "/frozen" => [200, {}.freeze, ["a"].freeze].freeze,
       "/upper" => [200, { "Content-Length" => "1" }, ["a"]],
       "/strange" => [299, {}, ["a"]], "/pairs" => [200, [["x-pair", "1"]], ["a"]], "/six" => [666, {}, ["a"]]
     }
-    serve(->(env) { answers.fetch(env["PATH_INFO"]) }) do |served|
+    serve(->(env) { responses.fetch(env["PATH_INFO"]) }) do |served|
       client = connect(served)
-      seen = answers.keys.to_h { |path| [path, client.get("GET #{path} HTTP/1.1")] }
+      seen = responses.keys.to_h { |path| [path, client.get("GET #{path} HTTP/1.1")] }
       assert_equal ["a"], seen.values.map(&:body).uniq
       assert_equal [201, 299, 666], %w[/status /strange /six].map { |path| seen[path].status }
       assert_equal ["5", nil, "y"], %w[x-number x-nil x-symbol].map { |name| seen["/value"][name] }
@@ -430,14 +430,14 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     end
   end
 
-  define_method(:test_answers_that_make_no_sense_are_a_500) do
-    answers = { "/nil" => nil, "/empty" => [], "/headers" => [200, nil, []], "/body" => [200, {}, 5], "/part" => [200, {}, [:symbol]],
+  define_method(:test_responses_that_make_no_sense_are_a_500) do
+    responses = { "/nil" => nil, "/empty" => [], "/headers" => [200, nil, []], "/body" => [200, {}, 5], "/part" => [200, {}, [:symbol]],
                 "/status" => [100, {}, []], "/switch" => [101, {}, []], "/length" => [200, { "content-length" => "many" }, ["a"]] }
-    serve(->(env) { answers.fetch(env["PATH_INFO"]) }) do |served|
+    serve(->(env) { responses.fetch(env["PATH_INFO"]) }) do |served|
       client = connect(served)
-      answers.each_key do |path|
-        answer = client.get("GET #{path} HTTP/1.1")
-        assert_equal [500, "Internal Server Error\n"], [answer.status, answer.body], path
+      responses.each_key do |path|
+        response = client.get("GET #{path} HTTP/1.1")
+        assert_equal [500, "Internal Server Error\n"], [response.status, response.body], path
         expect_errors(served, /GET #{path}: unhandled in the app/)
       end
     end
@@ -445,7 +445,7 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
 
   # --- hints, hijack, upgrades ---
 
-  define_method(:test_early_hints_come_before_the_answer) do
+  define_method(:test_early_hints_come_before_the_response) do
     app = lambda do |env|
       env["rack.early_hints"].call("link" => ["</a>; rel=preload", "</b>; rel=preload"])
       env["rack.early_hints"].call({ "link" => "</c>; rel=preload" })
@@ -454,16 +454,16 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     serve(app) do |served|
       client = connect(served)
       client.request
-      first = client.answer(interim: true)
+      first = client.response(interim: true)
       assert_equal [103, 2, nil], [first.status, first.count("link"), first["content-length"]]
-      assert_equal [103, "</c>; rel=preload"], client.answer(interim: true).then { |answer| [answer.status, answer["link"]] }
-      assert_equal "done", client.answer(interim: true).body
+      assert_equal [103, "</c>; rel=preload"], client.response(interim: true).then { |response| [response.status, response["link"]] }
+      assert_equal "done", client.response(interim: true).body
       client.write("GET / HTTP/1.0\r\n\r\n")
-      assert_equal 200, client.answer(interim: true).status, "HTTP/1.0 knows no interim answers"
+      assert_equal 200, client.response(interim: true).status, "HTTP/1.0 knows no interim responses"
     end
   end
 
-  define_method(:test_early_hints_that_would_split_the_answer_are_refused) do
+  define_method(:test_early_hints_that_would_split_the_response_are_refused) do
     app = lambda do |env|
       env["rack.early_hints"].call("link" => "a\r\n\r\nHTTP/1.1 200 OK")
       [200, {}, []]
@@ -545,10 +545,10 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
       }), ["ignored"]]
     end
     serve(app) do |served|
-      answer = connect(served).get
-      assert_equal ["raw", "y", "close", nil], [answer.body, answer["x"], answer["connection"], answer["rack.hijack"]]
-      answer = connect(served).get("GET /own HTTP/1.1")
-      assert_equal %w[raw chunked], [answer.body, answer["transfer-encoding"]]
+      response = connect(served).get
+      assert_equal ["raw", "y", "close", nil], [response.body, response["x"], response["connection"], response["rack.hijack"]]
+      response = connect(served).get("GET /own HTTP/1.1")
+      assert_equal %w[raw chunked], [response.body, response["transfer-encoding"]]
       client = connect(served)
       assert_equal 200, client.get("HEAD / HTTP/1.1").status
       assert_equal 200, client.get("HEAD / HTTP/1.1").status
@@ -567,8 +567,8 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     serve(app) do |served|
       client = connect(served)
       client.request("GET / HTTP/1.1", "one", connection: "Upgrade", upgrade: "chess, echo")
-      answer = client.answer
-      assert_equal [101, "echo", "upgrade", "y"], [answer.status, *%w[upgrade connection x].map { |name| answer[name] }]
+      response = client.response
+      assert_equal [101, "echo", "upgrade", "y"], [response.status, *%w[upgrade connection x].map { |name| response[name] }]
       assert_equal %w[chess echo], seen
       assert_equal "echo one", client.take(8)
       client.write("two")
@@ -589,8 +589,8 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     serve(->(_env) { [403, { "rack.protocol" => "echo" }, ["no"]] }) do |served|
       client = connect(served)
       2.times do
-        answer = client.get(connection: "upgrade", upgrade: "echo")
-        assert_equal [403, "no", nil], [answer.status, answer.body, answer["upgrade"]]
+        response = client.get(connection: "upgrade", upgrade: "echo")
+        assert_equal [403, "no", nil], [response.status, response.body, response["upgrade"]]
       end
     end
   end
@@ -716,11 +716,11 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
     }
     limits = { request_line_bytes_limit: 80, header_bytes_limit: 200, body_bytes_limit: 8, head_timeout_s: 0.05, first_byte_timeout_s: 0.05 }
     serve(->(_env) { [200, {}, []] }, limits: limits, log_accesses: true) do |served|
-      answers = heads.keys.map { |head| connect(served).write(head).answer }
+      responses = heads.keys.map { |head| connect(served).write(head).response }
       eventually { served.accesses.size == heads.size }
       known = served.accesses.map { |env, status| [*env.values_at("REQUEST_METHOD", "REQUEST_URI", "SERVER_PROTOCOL"), status] }
       assert_equal heads.values, known
-      assert_equal answers.map { |answer| [answer.status, answer.body.bytesize] }, served.accesses.map { |_, status, bytes| [status, bytes] }
+      assert_equal responses.map { |response| [response.status, response.body.bytesize] }, served.accesses.map { |_, status, bytes| [status, bytes] }
       assert_equal [["127.0.0.1", true]], served.accesses.map { |env, *, seconds| [env["REMOTE_ADDR"], seconds.between?(0, 60)] }.uniq
     end
   end
@@ -728,7 +728,7 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
   define_method(:test_the_access_log_has_a_refused_head_behind_other_requests) do
     serve(->(_env) { [200, {}, []] }, log_accesses: true) do |served|
       client = connect(served).request("HEAD /a HTTP/1.1").write("GET /b HTTP/3.0\r\n\r\n")
-      assert_equal [200, 505], [client.answer(head_only: true).status, client.answer.status]
+      assert_equal [200, 505], [client.response(head_only: true).status, client.response.status]
       eventually { served.accesses.size == 2 }
       assert_equal [["/a", 200, 0], ["/b", 505, 39]],
                    served.accesses.map { |env, status, bytes| [env["REQUEST_URI"], status, bytes] }
@@ -738,7 +738,7 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
   define_method(:test_a_refused_head_request_gets_no_body) do
     serve(->(_env) { [200, {}, []] }, log_accesses: true) do |served|
       client = connect(served).write("HEAD / HTTP/1.1\r\n\r\n")
-      assert_equal 400, client.answer(head_only: true).status
+      assert_equal 400, client.response(head_only: true).status
       assert_predicate client, :ended?
       eventually { served.accesses.map { |_, status, bytes| [status, bytes] } == [[400, 0]] }
     end

@@ -44,7 +44,7 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
         client << "line\n"
         client.silent?(0.005) unless name == "close"
         client << "rest"
-        assert_equal expected[name], client.answer.body, "#{name}, when the body is late"
+        assert_equal expected[name], client.response.body, "#{name}, when the body is late"
       end
     end
   end
@@ -79,8 +79,8 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
           client << piece
         end
         client.request("GET /next HTTP/1.1")
-        assert_equal expected, client.answer.body
-        assert_equal "next", client.answer.body
+        assert_equal expected, client.response.body
+        assert_equal "next", client.response.body
       end
     end
   end
@@ -90,8 +90,8 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
       [200, {}, [in_thread.call { env["rack.input"].read.then { env["gyre.trailers"].call.inspect } }]]
     end
     serve(app) do |served|
-      answer = get(served, "POST / HTTP/1.1", "1\r\na\r\n0\r\nx-sum: 5\r\n\r\n", transfer_encoding: "chunked")
-      assert_equal({ "x-sum" => "5" }.inspect, answer.body)
+      response = get(served, "POST / HTTP/1.1", "1\r\na\r\n0\r\nx-sum: 5\r\n\r\n", transfer_encoding: "chunked")
+      assert_equal({ "x-sum" => "5" }.inspect, response.body)
     end
   end
 
@@ -113,7 +113,7 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
     end
   end
 
-  # --- the answer ---
+  # --- the response ---
 
   define_method(:test_a_stream_is_written_read_and_closed_in_another_thread) do
     app = lambda do |_env|
@@ -132,8 +132,8 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
       [200, {}, body]
     end
     serve(app, buffers: 4096) do |served|
-      answer = get(served, "POST / HTTP/1.1", "line\nrest", content_length: 9)
-      assert_equal "abcline\nrest#{"x" * 2_000_000}", answer.body
+      response = get(served, "POST / HTTP/1.1", "line\nrest", content_length: 9)
+      assert_equal "abcline\nrest#{"x" * 2_000_000}", response.body
     end
   end
 
@@ -162,8 +162,8 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
     end
     serve(app) do |served|
       client = connect(served).request
-      assert_equal [103, "</style.css>"], client.answer(interim: true).then { |answer| [answer.status, answer["link"]] }
-      assert_equal "true", client.answer.body
+      assert_equal [103, "</style.css>"], client.response(interim: true).then { |response| [response.status, response["link"]] }
+      assert_equal "true", client.response.body
       assert_equal [200, nil], finished.pop
     end
   end
@@ -181,7 +181,7 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
       assert_equal "you said hello", client.rest
       client = connect(served).request("GET /partial HTTP/1.1")
       client << "hello"
-      assert_equal "you said hello", client.answer.body
+      assert_equal "you said hello", client.response.body
     end
   end
 
@@ -190,7 +190,7 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
     serve(app) do |served|
       assert_predicate connect(served).request("GET /close HTTP/1.1"), :ended?
       assert_predicate connect(served).request("GET /reset HTTP/1.1"), :reset?
-      served.errors.clear # an app owes an answer
+      served.errors.clear # an app owes a response
       eventually { served.stats[:connections].zero? }
     end
   end
@@ -216,27 +216,27 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
       5.times { ready.pop }
       readers = Array.new(3) { connect(served).request("POST /read HTTP/1.1", "a", content_length: 3) }
       readers.each { |reader| reader << "bc" }
-      assert_equal ["abc"] * 3, readers.map { |reader| reader.answer.body }
+      assert_equal ["abc"] * 3, readers.map { |reader| reader.response.body }
       waiting.clear
-      victims.each { |victim| assert_operator victim.answer.body.to_i, :>, 0 }
+      victims.each { |victim| assert_operator victim.response.body.to_i, :>, 0 }
     end
   end
 
   define_method(:test_a_fiber_of_another_loop_reads_and_its_loop_goes_on) do
     goes_on = Thread::Queue.new
     app = lambda do |env|
-      answer = in_thread.call do
+      response = in_thread.call do
         Gyre.run do |task|
           beating = task.async { loop { sleep(0.001).then { goes_on << true if goes_on.empty? } } }
           env["rack.input"].read.tap { beating.stop }
         end
       end
-      [200, {}, [answer]]
+      [200, {}, [response]]
     end
     serve(app) do |served|
       client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
       goes_on.pop
-      assert_equal "abc", client.write("abc").answer.body
+      assert_equal "abc", client.write("abc").response.body
     end
   end
 
@@ -256,7 +256,7 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
     serve(app) do |served|
       client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
       interrupted.pop
-      assert_equal "late abc", client.write("abc").answer.body
+      assert_equal "late abc", client.write("abc").response.body
     end
   end
 
@@ -272,7 +272,7 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
     serve(app) do |served|
       client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
       killed.pop
-      assert_equal "abc", client.write("abc").answer.body
+      assert_equal "abc", client.write("abc").response.body
     end
   end
 
@@ -309,7 +309,7 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
       read: ->(env, _) { env["rack.input"].read(10) }, gets: ->(env, _) { env["rack.input"].gets },
       hints: ->(env, _) { env["rack.early_hints"].call({}) }, hijack: ->(env, _) { env["rack.hijack"].call },
       trailers: ->(env, _) { env["gyre.trailers"].call }, write: ->(_, stream) { stream.write("x") },
-      answer: ->(env, _) { env["rack.hijack"].write_response(200, {}, []) }
+      response: ->(env, _) { env["rack.hijack"].write_response(200, {}, []) }
     }
     app = lambda do |env|
       if env["PATH_INFO"] == "/first"
@@ -339,7 +339,7 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
       [[first + second], [first, second]].each do |messages| # pipelined, and one after the other
         bodies = messages.flat_map do |message|
           client << message
-          Array.new(message.scan("HTTP/1.1").size) { client.answer.body }
+          Array.new(message.scan("HTTP/1.1").size) { client.response.body }
         end
         assert_equal %w[first SECRET], bodies
         told = Array.new(seen.size) { seen.pop }
@@ -363,7 +363,7 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
     end
     serve(app) do |served|
       client = connect(served).request("POST / HTTP/1.1", "", content_length: 3)
-      assert_equal "first", client.answer.body
+      assert_equal "first", client.response.body
       assert_kind_of StandardError, told.pop
       assert_equal "second", get(served, "GET /second HTTP/1.1").body
     end

@@ -7,7 +7,7 @@ require "gyre/http/limits"
 class HTTP1LimitsTest < Minitest::Test
   Limits = Gyre::HTTP::Limits
 
-  def test_each_is_answered_with_a_status_of_its_kind_or_by_closing
+  def test_each_has_a_status_of_its_kind_or_none
     assert_empty Limits::TABLE.map(&:status).uniq - [nil, 408, 413, 414, 431, 503]
     assert_equal [414, 431, 413], Limits::TABLE.first(4).map(&:status).uniq
   end

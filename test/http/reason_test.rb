@@ -11,7 +11,7 @@ class HTTP1ReasonTest < Minitest::Test
     end
   end
 
-  def test_every_status_that_the_server_itself_answers_has_one
+  def test_every_status_that_the_server_itself_sends_has_one
     assert_empty [100, 101, 103, 400, 408, 413, 414, 417, 431, 500, 501, 503, 505] - Gyre::HTTP::REASONS.keys
   end
 end

@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
-# The slow kinds of answer on a connection that has no socket; over real sockets they are in
+# The slow kinds of response on an exchange that has no socket; over real sockets they are in
 # test/contracts/http1_contract_rack_test.rb.
 
 require "test_helper"
 require "stringio"
-require "http/fake_connection"
+require "http/fake_exchange"
 require "gyre/http/response"
 
 class HTTP1ResponseTest < Minitest::Test
-  def deliver(body, status: 200, headers: {}, env: {}, connection: GyreTest::FakeConnection.new)
+  def deliver(body, status: 200, headers: {}, env: {}, exchange: GyreTest::FakeExchange.new)
     env = { "REQUEST_METHOD" => "GET", "rack.input" => Gyre::HTTP::Input::EMPTY }.merge(env)
-    Gyre::HTTP::Response.new(connection, env, status, headers, body).deliver
-    connection.calls
+    Gyre::HTTP::Response.new(exchange, env, status, headers, body).deliver
+    exchange.calls
   end
 
   def test_each_is_chunked_unless_the_app_knows_the_length
@@ -32,35 +32,35 @@ class HTTP1ResponseTest < Minitest::Test
   end
 
   def test_the_fast_path_gets_a_second_chance_with_clean_headers
-    connection = GyreTest::FakeConnection.new
-    connection.fast = true
+    exchange = GyreTest::FakeExchange.new
+    exchange.fast = true
     assert_equal [[:write_response, 200, { "a" => "5" }, ["x"]]],
-                 deliver(["x"], headers: { "A" => 5, "transfer-encoding" => "identity", "rack.x" => 1 }, connection: connection)
+                 deliver(["x"], headers: { "A" => 5, "transfer-encoding" => "identity", "rack.x" => 1 }, exchange: exchange)
   end
 
   def test_nothing_of_a_body_that_must_not_go_out_is_made
-    connection = GyreTest::FakeConnection.new
-    connection.framing = nil
+    exchange = GyreTest::FakeExchange.new
+    exchange.framing = nil
     body = Object.new
     body.define_singleton_method(:each) { raise "each was called" }
-    assert_equal [:write_head, :finish_body], deliver(body, connection: connection).map(&:first)
-    assert_equal [:write_head, :finish_body] * 2, deliver(->(_stream) { raise "called" }, connection: connection).map(&:first)
+    assert_equal [:write_head, :finish_body], deliver(body, exchange: exchange).map(&:first)
+    assert_equal [:write_head, :finish_body] * 2, deliver(->(_stream) { raise "called" }, exchange: exchange).map(&:first)
   end
 
   def test_a_length_that_is_wrong_is_found_before_the_head_where_it_can_be
-    connection = GyreTest::FakeConnection.new
-    assert_raises(Gyre::HTTP::LengthError) { deliver(["abc"], headers: { "content-length" => "2" }, connection: connection) }
-    assert_empty connection.calls
+    exchange = GyreTest::FakeExchange.new
+    assert_raises(Gyre::HTTP::LengthError) { deliver(["abc"], headers: { "content-length" => "2" }, exchange: exchange) }
+    assert_empty exchange.calls
     ["x", "-1", "1 ", "1" * 19, %w[1 1]].each do |length|
-      assert_raises(ArgumentError, length) { deliver(["a"].each, headers: { "content-length" => length }, connection: connection) }
+      assert_raises(ArgumentError, length) { deliver(["a"].each, headers: { "content-length" => length }, exchange: exchange) }
     end
-    assert_empty connection.calls
+    assert_empty exchange.calls
   end
 
   def test_a_body_never_exceeds_its_length
-    connection = GyreTest::FakeConnection.new
-    assert_raises(Gyre::HTTP::LengthError) { deliver(%w[abc de].each, headers: { "content-length" => "4" }, connection: connection) }
-    assert_equal [[:write_body, "abc"], [:write_body, "d"]], connection.calls.last(2)
+    exchange = GyreTest::FakeExchange.new
+    assert_raises(Gyre::HTTP::LengthError) { deliver(%w[abc de].each, headers: { "content-length" => "4" }, exchange: exchange) }
+    assert_equal [[:write_body, "abc"], [:write_body, "d"]], exchange.calls.last(2)
     assert_raises(Gyre::HTTP::LengthError) { deliver(%w[abc].each, headers: { "content-length" => "4" }) }
   end
 
@@ -76,19 +76,19 @@ class HTTP1ResponseTest < Minitest::Test
   end
 
   def test_a_stream_gets_the_input_and_is_closed_at_the_end
-    connection = GyreTest::FakeConnection.new
-    connection.input = %w[ab c]
-    calls = deliver(->(stream) { stream << stream.read }, env: { "rack.input" => :wrapped }, connection: connection)
+    exchange = GyreTest::FakeExchange.new
+    exchange.input = %w[ab c]
+    calls = deliver(->(stream) { stream << stream.read }, env: { "rack.input" => :wrapped }, exchange: exchange)
     assert_equal [[:write_head, 200, {}, :chunked], [:write_body, "abc"], [:finish_body]], calls
   end
 
   def test_a_client_that_waits_for_100_gets_it_before_the_head_of_a_stream
-    connection = GyreTest::FakeConnection.new
-    connection.expects_continue = true
-    assert_equal %i[write_interim write_head finish_body], deliver(->(_stream) {}, connection: connection).map(&:first)
-    refuses = GyreTest::FakeConnection.new
+    exchange = GyreTest::FakeExchange.new
+    exchange.expects_continue = true
+    assert_equal %i[write_interim write_head finish_body], deliver(->(_stream) {}, exchange: exchange).map(&:first)
+    refuses = GyreTest::FakeExchange.new
     refuses.expects_continue = true
-    assert_equal %i[write_head finish_body], deliver(->(_stream) {}, status: 413, connection: refuses).map(&:first)
+    assert_equal %i[write_head finish_body], deliver(->(_stream) {}, status: 413, exchange: refuses).map(&:first)
   end
 
   def test_a_partial_hijack_frames_by_itself_or_by_the_end
@@ -119,14 +119,14 @@ class HTTP1ResponseTest < Minitest::Test
     assert_raises(ArgumentError) { deliver([], status: 101) }
   end
 
-  def test_what_is_no_answer_is_refused_before_anything_is_sent
-    connection = GyreTest::FakeConnection.new
-    assert_raises(TypeError) { deliver(5, connection: connection) }
-    assert_raises(TypeError) { deliver([:a], connection: connection) }
-    assert_raises(TypeError) { deliver([], headers: nil, connection: connection) }
+  def test_what_is_no_response_is_refused_before_anything_is_sent
+    exchange = GyreTest::FakeExchange.new
+    assert_raises(TypeError) { deliver(5, exchange: exchange) }
+    assert_raises(TypeError) { deliver([:a], exchange: exchange) }
+    assert_raises(TypeError) { deliver([], headers: nil, exchange: exchange) }
     [0, 99, 100, 103, 1000, nil, "x"].each do |status|
-      assert_raises(ArgumentError) { deliver([], status: status, connection: connection) }
+      assert_raises(ArgumentError) { deliver([], status: status, exchange: exchange) }
     end
-    assert_empty connection.calls
+    assert_empty exchange.calls
   end
 end

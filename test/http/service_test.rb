@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
-# The service with a connection that has no socket; over real sockets it is in test/contracts/http1_contract_*_test.rb.
+# The service with an exchange that has no socket; over real sockets it is in test/contracts/http1_contract_*_test.rb.
 
 require "test_helper"
 require "stringio"
-require "http/fake_connection"
+require "http/fake_exchange"
 require "gyre/http/service"
 
 class HTTP1ServiceTest < Minitest::Test
@@ -19,54 +19,54 @@ class HTTP1ServiceTest < Minitest::Test
     { "REQUEST_METHOD" => "GET", "PATH_INFO" => path, "SERVER_PROTOCOL" => version, "rack.response_finished" => [] }
   end
 
-  def serve(connection, access_log: nil, &app)
-    connection.fast = true
-    Gyre::HTTP::Service.new(app, log: @log, access_log: access_log).call(connection)
+  def serve(exchange, access_log: nil, &app)
+    exchange.fast = true
+    Gyre::HTTP::Service.new(app, log: @log, access_log: access_log).call(exchange)
   end
 
-  def test_every_request_that_is_there_is_answered
-    connection = GyreTest::FakeConnection.new(env("/1"), env("/2"))
-    serve(connection) { |env| [200, {}, [env["PATH_INFO"]]] }
-    assert_equal [[:write_response, 200, {}, ["/1"]], [:write_response, 200, {}, ["/2"]]], connection.calls
+  def test_every_request_that_is_there_is_served
+    exchange = GyreTest::FakeExchange.new(env("/1"), env("/2"))
+    serve(exchange) { |env| [200, {}, [env["PATH_INFO"]]] }
+    assert_equal [[:write_response, 200, {}, ["/1"]], [:write_response, 200, {}, ["/2"]]], exchange.calls
     assert_empty @errors
   end
 
   def test_an_exception_becomes_a_500_and_a_line_in_the_log
-    connection = GyreTest::FakeConnection.new(env("/a"))
-    serve(connection) { raise "trouble" }
-    assert_equal [[:write_response, 500, { "content-type" => "text/plain" }, ["Internal Server Error\n"]]], connection.calls
+    exchange = GyreTest::FakeExchange.new(env("/a"))
+    serve(exchange) { raise "trouble" }
+    assert_equal [[:write_response, 500, { "content-type" => "text/plain" }, ["Internal Server Error\n"]]], exchange.calls
     assert_match(%r{\AGET /a: unhandled in the app: .*trouble \(RuntimeError\)}, @errors.fetch(0))
   end
 
   def test_an_exception_after_the_head_cuts_the_connection
     { "HTTP/1.1" => :close, "HTTP/1.0" => :reset }.each do |version, ending|
-      connection = GyreTest::FakeConnection.new(env(version: version))
-      serve(connection) { [200, {}, Enumerator.new { raise "trouble" }] }
-      assert_equal [:write_head, ending], connection.names
+      exchange = GyreTest::FakeExchange.new(env(version: version))
+      serve(exchange) { [200, {}, Enumerator.new { raise "trouble" }] }
+      assert_equal [:write_head, ending], exchange.names
     end
     assert_equal 2, @errors.size
   end
 
   def test_a_client_that_went_away_is_nobodys_fault
-    connection = GyreTest::FakeConnection.new(env)
-    serve(connection) do
-      connection.break
+    exchange = GyreTest::FakeExchange.new(env)
+    serve(exchange) do
+      exchange.break
       raise Errno::EPIPE
     end
     assert_empty @errors
-    connection = GyreTest::FakeConnection.new(env)
-    serve(connection) do
-      connection.break
+    exchange = GyreTest::FakeExchange.new(env)
+    serve(exchange) do
+      exchange.break
       raise "trouble"
     end
     assert_equal 1, @errors.size
   end
 
   def test_a_request_that_is_wrong_gets_its_status_without_a_line_in_the_log
-    connection = GyreTest::FakeConnection.new(env("/1"), env("/2"))
+    exchange = GyreTest::FakeExchange.new(env("/1"), env("/2"))
     errors = { "/1" => Gyre::HTTP::RequestError.new("too long", 413), "/2" => Gyre::HTTP::RequestCut.new("cut") }
-    serve(connection) { |env| raise errors.fetch(env["PATH_INFO"]) }
-    assert_equal [[413, ["too long\n"]], [400, ["cut\n"]]], connection.calls.map { |_, status, _, body| [status, body] }
+    serve(exchange) { |env| raise errors.fetch(env["PATH_INFO"]) }
+    assert_equal [[413, ["too long\n"]], [400, ["cut\n"]]], exchange.calls.map { |_, status, _, body| [status, body] }
     assert_empty @errors
   end
 
@@ -74,10 +74,10 @@ class HTTP1ServiceTest < Minitest::Test
     body = Object.new
     body.define_singleton_method(:each) { |&_block| exit }
     { -> { exit } => :write_response, -> { abort } => :write_response, -> { [200, {}, body] } => :close }.each do |app, last|
-      connection = GyreTest::FakeConnection.new(env("/a"), env("/b"))
-      capture_io { serve(connection) { |env| env["PATH_INFO"] == "/a" ? app.call : [200, {}, []] } }
+      exchange = GyreTest::FakeExchange.new(env("/a"), env("/b"))
+      capture_io { serve(exchange) { |env| env["PATH_INFO"] == "/a" ? app.call : [200, {}, []] } }
       assert_match(%r{\AGET /a: unhandled in the app: .*\(SystemExit\)}, @errors.shift)
-      assert_equal last, connection.names.last
+      assert_equal last, exchange.names.last
     end
     assert_empty @errors
   end
@@ -85,20 +85,20 @@ class HTTP1ServiceTest < Minitest::Test
   def test_exit_while_a_request_ends_is_logged_and_no_more
     body = ["x"]
     def body.close = exit
-    connection = GyreTest::FakeConnection.new(env)
-    serve(connection) do |env|
+    exchange = GyreTest::FakeExchange.new(env)
+    serve(exchange) do |env|
       env["rack.response_finished"] << ->(*) { exit }
       [200, {}, body]
     end
-    assert_equal [:write_response], connection.names
+    assert_equal [:write_response], exchange.names
     assert_equal ["the body's close", "rack.response_finished"], @errors.map { |line| line[/unhandled in ([^:]+)/, 1] }
   end
 
   def test_the_exit_of_another_thread_passes
     error = Thread.new { exit }.tap { |thread| thread.report_on_exception = false }.then { |thread| foreign_exit(thread) }
-    connection = GyreTest::FakeConnection.new(env)
-    assert_raises(SystemExit) { serve(connection) { raise error } }
-    assert_equal [:close], connection.names
+    exchange = GyreTest::FakeExchange.new(env)
+    assert_raises(SystemExit) { serve(exchange) { raise error } }
+    assert_equal [:close], exchange.names
   end
 
   # Ruby raises a thread's exit in the main thread, too.
@@ -111,13 +111,13 @@ class HTTP1ServiceTest < Minitest::Test
 
   def test_the_end_of_the_process_and_of_the_task_pass
     [Interrupt, SignalException.new("TERM")].each do |type|
-      connection = GyreTest::FakeConnection.new(env)
-      assert_raises(SystemExit, SignalException) { serve(connection) { raise type } }
-      assert_equal [:close], connection.names
+      exchange = GyreTest::FakeExchange.new(env)
+      assert_raises(SystemExit, SignalException) { serve(exchange) { raise type } }
+      assert_equal [:close], exchange.names
     end
-    connection = GyreTest::FakeConnection.new(env)
-    serve(connection) { raise Gyre::Stop }
-    assert_equal [:close], connection.names
+    exchange = GyreTest::FakeExchange.new(env)
+    serve(exchange) { raise Gyre::Stop }
+    assert_equal [:close], exchange.names
     assert_empty @errors
   end
 
@@ -126,16 +126,16 @@ class HTTP1ServiceTest < Minitest::Test
     body = Object.new
     body.define_singleton_method(:each) { |&_block| Thread.exit }
     body.define_singleton_method(:close) { closed += 1 }
-    connection = GyreTest::FakeConnection.new(env)
-    Thread.new { serve(connection) { [200, {}, body] } }.join
-    assert_equal [1, :close], [closed, connection.names.last]
+    exchange = GyreTest::FakeExchange.new(env)
+    Thread.new { serve(exchange) { [200, {}, body] } }.join
+    assert_equal [1, :close], [closed, exchange.names.last]
   end
 
   def test_response_finished_gets_the_apps_own_words
     seen = []
     callable = ->(_env, *arguments) { seen << arguments }
-    connection = GyreTest::FakeConnection.new(env("/1"), env("/2"))
-    serve(connection) do |env|
+    exchange = GyreTest::FakeExchange.new(env("/1"), env("/2"))
+    serve(exchange) do |env|
       env["rack.response_finished"] << callable
       env["PATH_INFO"] == "/1" ? [200, { "a" => "b" }, []] : raise(IndexError)
     end
@@ -145,13 +145,13 @@ class HTTP1ServiceTest < Minitest::Test
 
   def test_the_access_log_is_told_what_went_out
     told = []
-    connection = GyreTest::FakeConnection.new(env("/1"), env("/2"), env("/3"))
-    serve(connection, access_log: ->(env, status, bytes, seconds) { told << [env["PATH_INFO"], status, bytes, seconds.class] }) do |env|
+    exchange = GyreTest::FakeExchange.new(env("/1"), env("/2"), env("/3"))
+    serve(exchange, access_log: ->(env, status, bytes, seconds) { told << [env["PATH_INFO"], status, bytes, seconds.class] }) do |env|
       case env["PATH_INFO"]
       when "/1" then [200, {}, ["ab"].each]
       when "/2" then raise "trouble"
       else
-        connection.break
+        exchange.break
         raise Errno::EPIPE
       end
     end

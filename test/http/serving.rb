@@ -13,8 +13,8 @@ module GyreTest
     # The server's patience with a client, which is under the slow tools, too.
     PATIENCE = %i[first_byte_timeout_s head_timeout_s read_timeout_s write_timeout_s].to_h { |name| [name, PATIENCE_S] }.freeze
 
-    # One answer as it came over the wire.
-    Answer = Struct.new(:status, :fields, :body, :head) do
+    # One response as it came over the wire.
+    Response = Struct.new(:status, :fields, :body, :head) do
       # @return [String, nil] the values of a field, joined
       def [](name)
         values = fields.filter_map { |field, value| value if field.casecmp?(name) }
@@ -127,23 +127,23 @@ module GyreTest
       end
 
       # @param head_only [Boolean] the request was HEAD
-      # @param interim [Boolean] a 1xx is an answer, too
-      # @return [Answer]
-      def answer(head_only: false, interim: false)
+      # @param interim [Boolean] a 1xx is a response, too
+      # @return [Response]
+      def response(head_only: false, interim: false)
         head = take_through("\r\n\r\n")
         lines = head.split("\r\n")
         status = Integer(lines.shift[%r{\AHTTP/1\.1 (\d{3}) }, 1])
         fields = lines.map { |line| line.split(": ", 2) }
-        answer = Answer.new(status, fields, +"", head)
-        return interim ? answer : self.answer(head_only: head_only) if status.between?(100, 199) && status != 101
+        response = Response.new(status, fields, +"", head)
+        return interim ? response : self.response(head_only: head_only) if status.between?(100, 199) && status != 101
 
-        answer.body = body(answer) unless head_only || [101, 204, 304].include?(status)
-        answer
+        response.body = body(response) unless head_only || [101, 204, 304].include?(status)
+        response
       end
 
-      # @return [Answer] to one request
+      # @return [Response] to one request
       def get(line = "GET / HTTP/1.1", body = "", head_only: line.start_with?("HEAD"), **fields)
-        request(line, body, **fields).answer(head_only: head_only)
+        request(line, body, **fields).response(head_only: head_only)
       end
 
       def take(length)
@@ -209,15 +209,15 @@ module GyreTest
         ending == :ok ? nil : @test.flunk("the server closed; so far: #{@bytes.inspect[0, 500]}")
       end
 
-      def body(answer)
-        if answer["transfer-encoding"] == "chunked"
+      def body(response)
+        if response["transfer-encoding"] == "chunked"
           body = +""
           while (piece = chunk)
             body << piece
           end
           body
-        elsif answer["content-length"]
-          take(Integer(answer["content-length"]))
+        elsif response["content-length"]
+          take(Integer(response["content-length"]))
         else
           rest
         end
@@ -267,7 +267,7 @@ module GyreTest
       served.on_loop { Fiber.new(blocking: true, &block).resume }
     end
 
-    # @return [Answer] to one request on a connection of its own
+    # @return [Response] to one request on a connection of its own
     def get(served, line = "GET / HTTP/1.1", body = "", **fields)
       client = connect(served)
       client.get(line, body, **fields)

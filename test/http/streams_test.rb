@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Answers without an end of their own, and how they are ended. (In a server: test/web/server_test.rb.)
+# Responses without an end of their own, and how they are ended. (In a server: test/web/server_test.rb.)
 
 require "test_helper"
 require "socket"
@@ -16,7 +16,7 @@ class HTTP1StreamsTest < Minitest::Test
     @events = []
   end
 
-  def test_endless_answers_get_a_stop_and_are_forgotten
+  def test_endless_responses_get_a_stop_and_are_forgotten
     Gyre.run do |task|
       open = task.async { note { @streams.endless { sleep } } }
       assert_equal 1, @streams.count

@@ -134,7 +134,7 @@ module HTTPVerdicts
     end
   end
 
-  # The C parser's side: a program that is compiled for the occasion and answers inputs.
+  # The C parser's side: a program that is compiled for the occasion and judges inputs.
   class Native < GyreTest::PlainAnswers
     PROGRAM = "http1_parser_test"
 

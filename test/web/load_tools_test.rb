@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre serve` under programs that others wrote for loading web servers: every answer has to be right for them, too.
+# `gyre serve` under programs that others wrote for loading web servers: every response has to be right for them, too.
 
 require "test_helper"
 require_relative "serving"
@@ -8,7 +8,7 @@ require_relative "serving"
 class WebLoadToolsTest < Minitest::Test
   include GyreTest::Serving
 
-  def test_wrk_gets_only_good_answers
+  def test_wrk_gets_only_good_responses
     wrk = need_program("wrk")
     serve("--log-format", "none") do |program|
       out = IO.popen([wrk, "-t1", "-c16", "-d1s", "--timeout", "30s", "#{program.urls.first}/"], &:read)
@@ -17,7 +17,7 @@ class WebLoadToolsTest < Minitest::Test
     end
   end
 
-  def test_h2load_gets_only_good_answers_over_http_1
+  def test_h2load_gets_only_good_responses_over_http_1
     h2load = need_program("h2load")
     serve("--log-format", "none") do |program|
       out = IO.popen([h2load, "--h1", "-n", "500", "-c", "8", "-m", "4", "#{program.urls.first}/"], err: %i[child out], &:read)

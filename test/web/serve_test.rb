@@ -10,7 +10,7 @@ require_relative "serving"
 class WebServeTest < Minitest::Test
   include GyreTest::Serving
 
-  def test_it_answers_on_every_address
+  def test_it_listens_on_every_address
     serve("-b", "tcp://127.0.0.2:0", "-b", "unix://app.sock") do |program|
       assert_equal %w[http unix http], program.urls.map { |url| url[/\A\w+/] }
       program.urls.grep(/\Ahttp/).each { |url| assert_equal "hello", Net::HTTP.get(URI(url)) }

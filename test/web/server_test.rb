@@ -21,15 +21,15 @@ class WebServerTest < Minitest::Test
   end
 
   def test_it_runs_inside_of_other_tasks
-    answer = Gyre.run do |task|
+    response = Gyre.run do |task|
       server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0").listen
       serving = task.async { server.run }
-      answer = Net::HTTP.get(URI(server.urls.first))
+      response = Net::HTTP.get(URI(server.urls.first))
       server.stop
       serving.wait
-      answer
+      response
     end
-    assert_equal "hello", answer
+    assert_equal "hello", response
   end
 
   def test_it_ends_with_the_task_that_runs_it

@@ -85,7 +85,7 @@ module GyreTest
         socket
       end
 
-      # @return [String] the whole answer
+      # @return [String] the whole response
       def get(path, **options)
         socket = request(path, **options)
         socket.read

@@ -41,7 +41,7 @@ static void scheduler_free(void *opaque) {
 
 static size_t scheduler_size(const void *opaque) {
   const struct gyre_scheduler *scheduler = opaque;
-  return sizeof(*scheduler) + gyre_fibers_memory(scheduler) + (scheduler->loop.buffer ? GYRE_LOOP_BUFFER : 0) +
+  return sizeof(*scheduler) + gyre_fibers_memory(scheduler) +
          (size_t)scheduler->loop.descriptor_capacity * sizeof(struct gyre_descriptor) +
          scheduler->loop.timers.capacity * sizeof(struct gyre_timers_entry);
 }

@@ -1,26 +1,19 @@
 /*
- * Gyre::HTTP::NativeAcceptor: listening sockets on the loop, all connections that came from them, and
- * their limits. The contract stands in lib/gyre/http/server.rb. Accepting holds no fiber.
+ * Gyre::HTTP::NativeAcceptor: an acceptor (net/acceptor.h) of HTTP connections, all of them, and their limits. The contract stands
+ * in lib/gyre/http/server.rb.
  */
 #include "feature.h"
 #include "http/http1.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <ruby/io.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#define ACCEPT_BUDGET 256
-#define QUEUE_LENGTH 4096 /* of connections that wait to be accepted: Gyre::Endpoint::BACKLOG */
 #define LINGERING_REFUSED_LIMIT 128
 #define NEW_NS INT64_C(250000000) /* what a connection that has sent nothing yet gets at a stop */
-#define PAUSE_NS INT64_C(1000000000)
 
-static ID id_error, id_call, id_start, id_close;
+static ID id_error, id_start, id_close;
 
 /* --- the object --- */
 
@@ -37,11 +30,11 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->handovers);
   /* Idle connections hold no object, so ten thousand of them cost the GC nothing. */
   for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
-    struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, active);
-    rb_gc_mark(connection->handle);
-    rb_gc_mark(connection->fiber);
-    rb_gc_mark(connection->env);
-    rb_gc_mark(connection->trailers);
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, active);
+    rb_gc_mark(exchange->handle);
+    rb_gc_mark(exchange->fiber);
+    rb_gc_mark(exchange->env);
+    rb_gc_mark(exchange->trailers);
   }
 }
 
@@ -52,19 +45,20 @@ static void acceptor_free(void *opaque) {
     struct gyre_http1_connection *connection =
         GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
     gyre_list_remove(&connection->node);
-    if (connection->fd >= 0) close(connection->fd);
-    connection->handler = false;
+    if (connection->transport.fd >= 0) close(connection->transport.fd);
+    free(connection->exchange); /* its handle is garbage, too: that would mark the acceptor */
+    connection->exchange = NULL;
     gyre_http1_connection_free(connection);
   }
   gyre_http1_buffer_free(&acceptor->output);
-  free(acceptor->listeners);
+  gyre_acceptor_free(&acceptor->net);
   free(acceptor->fields);
   xfree(acceptor);
 }
 
 static size_t acceptor_size(const void *opaque) {
   const struct gyre_http1_acceptor *acceptor = opaque;
-  return sizeof(*acceptor) + acceptor->output.capacity + acceptor->open * sizeof(struct gyre_http1_connection);
+  return sizeof(*acceptor) + acceptor->output.capacity + acceptor->net.open * sizeof(struct gyre_http1_connection);
 }
 
 static const rb_data_type_t acceptor_type = {
@@ -83,16 +77,6 @@ static struct gyre_http1_acceptor *acceptor_get(VALUE self) {
 }
 
 /* --- calls from other threads (lib/gyre/http/handovers.rb) --- */
-
-bool gyre_http1_is_outside(VALUE self) {
-  const struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
-  return connection && gyre_thread_is_foreign(connection->acceptor->scheduler);
-}
-
-VALUE gyre_http1_hand_over(VALUE self, const char *method, int count, const VALUE *arguments) {
-  VALUE handovers = gyre_http1_connection_get(self)->acceptor->handovers;
-  return rb_funcall(handovers, id_call, 3, self, ID2SYM(rb_intern(method)), rb_ary_new_from_values(count, arguments));
-}
 
 struct starting {
   VALUE handovers, scheduler;
@@ -128,7 +112,7 @@ static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_id
 
 static void closing(struct gyre_client *client) {
   struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http1_acceptor, client);
-  acceptor->listening = false;
+  gyre_acceptor_stop(&acceptor->net);
   acceptor->draining = true;
   gyre_list_remove(&acceptor->keeper);
   close_connections(acceptor, false);
@@ -142,15 +126,13 @@ static void forked(struct gyre_client *client) {
   struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http1_acceptor, client);
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->handover.node);
-  acceptor->pause.place = 0;
-  acceptor->listening = false;
-  for (long i = 0; i < acceptor->listener_count; i++) acceptor->listeners[i].watch.fd = -1;
+  gyre_acceptor_forget(&acceptor->net);
   while (!gyre_list_empty(&acceptor->connections)) {
     struct gyre_http1_connection *connection =
         GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
     connection->watch.fd = -1;
     connection->timer.place = 0;
-    connection->reader = NULL;
+    if (connection->exchange) connection->exchange->reader = NULL;
     gyre_http1_connection_close(connection, false);
     gyre_http1_connection_free(connection);
   }
@@ -172,49 +154,43 @@ static VALUE acceptor_allocate(VALUE class) {
 
 /* --- accepting --- */
 
-static int accept_one(int fd, struct sockaddr_storage *address) {
-  socklen_t length = sizeof(*address);
-  memset(address, 0, sizeof(address->ss_family) + 32);
-#ifdef GYRE_HAVE_ACCEPT4
-  int accepted = accept4(fd, (struct sockaddr *)address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
-#else
-  int accepted = accept(fd, (struct sockaddr *)address, &length);
-  if (accepted >= 0) {
-    fcntl(accepted, F_SETFL, fcntl(accepted, F_GETFL) | O_NONBLOCK);
-    fcntl(accepted, F_SETFD, FD_CLOEXEC);
-  }
-#endif
-  return accepted;
+static struct gyre_http1_acceptor *acceptor_of(struct gyre_acceptor *net) {
+  return GYRE_CONTAINER(net, struct gyre_http1_acceptor, net);
 }
 
-static void refuse_connection(struct gyre_http1_acceptor *acceptor, int fd, const struct sockaddr_storage *address) {
-  static const char answer[] =
+static int accept_connection(struct gyre_acceptor *net, int fd, const struct sockaddr_storage *peer) {
+  struct gyre_http1_acceptor *acceptor = acceptor_of(net);
+  struct gyre_http1_connection *connection = gyre_http1_connection_new(acceptor, fd, peer);
+  if (!connection) return -ENOMEM;
+  connection->counted = true;
+  connection->is_idle = true;
+  net->open++;
+  acceptor->idle++;
+  gyre_http1_connection_deadline(connection, acceptor->limits.first_byte_ns);
+  return 0;
+}
+
+static void refuse_connection(struct gyre_acceptor *net, int fd, const struct sockaddr_storage *peer) {
+  static char response[] =
       "HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 21\r\nretry-after: 1\r\n"
       "connection: close\r\n\r\ntoo many connections\n";
+  const struct iovec piece = {response, sizeof(response) - 1};
+  struct gyre_http1_acceptor *acceptor = acceptor_of(net);
   acceptor->refused++;
-  ssize_t sent = send(fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-  struct gyre_http1_connection *connection = NULL;
-  if (sent > 0 && acceptor->lingering_refused < LINGERING_REFUSED_LIMIT)
-    connection = gyre_http1_connection_new(acceptor, fd, address);
+  struct gyre_http1_connection *connection = gyre_http1_connection_new(acceptor, fd, peer);
   if (!connection) {
     close(fd);
     return;
   }
   acceptor->lingering_refused++;
   connection->state = GYRE_HTTP1_LINGERING;
-  gyre_http1_connection_linger(connection);
-  if (connection->state == GYRE_HTTP1_CLOSED) gyre_http1_connection_free(connection);
-}
-
-static void resume_accepting(struct gyre_timer *timer, void *context) {
-  struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_http1_acceptor, pause);
-  for (long i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
-    struct gyre_http1_listener *listener = &acceptor->listeners[i];
-    if (listener->watch.fd >= 0 ||
-        gyre_loop_watch(context, &listener->watch, listener->fd, GYRE_READABLE | GYRE_STANDING) == 0)
-      continue;
-    (void)gyre_timers_arm(&((struct gyre_loop *)context)->timers, timer, gyre_loop_now(context) + PAUSE_NS);
+  if (gyre_transport_sendv(&connection->transport, &piece, 1) > 0 &&
+      acceptor->lingering_refused <= LINGERING_REFUSED_LIMIT) {
+    gyre_http1_connection_linger(connection);
+  } else {
+    gyre_http1_connection_close(connection, false);
   }
+  if (connection->state == GYRE_HTTP1_CLOSED) gyre_http1_connection_free(connection);
 }
 
 struct complaint {
@@ -228,72 +204,15 @@ static VALUE complain(VALUE argument) {
   return rb_funcall(complaint->acceptor->handler, id_error, 1, message);
 }
 
-/* No descriptor or no memory is left: not accepting for a while is all that helps. */
-static void pause_accepting(struct gyre_http1_acceptor *acceptor, int error) {
-  struct gyre_loop *loop = &acceptor->scheduler->loop;
-  for (long i = 0; i < acceptor->listener_count; i++) gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
-  (void)gyre_timers_arm(&loop->timers, &acceptor->pause, loop->now_ns + PAUSE_NS);
-  struct complaint complaint = {acceptor, error};
+static void accepting_paused(struct gyre_acceptor *net, int error) {
+  struct complaint complaint = {acceptor_of(net), error};
   int state = 0;
   rb_protect(complain, (VALUE)&complaint, &state);
   if (state) rb_set_errinfo(Qnil); /* a log that cannot be written must not end the server */
 }
 
-/* Other processes may share the socket, and its mode with it: an accept(2) must not wait because one of them has changed that. */
-static void do_not_block(int fd) {
-  int flags = fcntl(fd, F_GETFL);
-  if (flags >= 0 && !(flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-}
-
-/* False: no connection waits, or none can be had now. */
-static bool accept_next(struct gyre_http1_listener *listener) {
-  struct gyre_http1_acceptor *acceptor = listener->acceptor;
-  struct sockaddr_storage address;
-  int fd = accept_one(listener->fd, &address);
-  if (fd < 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINVAL) { /* EINVAL: it listens no more */
-      gyre_loop_drained(&acceptor->scheduler->loop, listener->fd, GYRE_READABLE);
-      return false;
-    }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      pause_accepting(acceptor, errno);
-      return false;
-    }
-    return true; /* that client is gone already (ECONNABORTED and the like) */
-  }
-  acceptor->accepted++;
-  if (acceptor->open >= acceptor->limits.connections) {
-    refuse_connection(acceptor, fd, &address);
-    return true;
-  }
-  struct gyre_http1_connection *connection = gyre_http1_connection_new(acceptor, fd, &address);
-  if (!connection) {
-    close(fd);
-    pause_accepting(acceptor, ENOMEM);
-    return false;
-  }
-  connection->counted = true;
-  connection->is_idle = true;
-  acceptor->open++;
-  acceptor->idle++;
-  gyre_http1_connection_deadline(connection, acceptor->limits.first_byte_ns);
-  return true;
-}
-
-static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
-  struct gyre_http1_listener *listener = GYRE_CONTAINER(watch, struct gyre_http1_listener, watch);
-  struct gyre_http1_acceptor *acceptor = listener->acceptor;
-  (void)ready;
-
-  do_not_block(listener->fd);
-  for (int budget = ACCEPT_BUDGET; budget > 0 && acceptor->listening; budget--) {
-    if (!accept_next(listener)) return;
-  }
-  /* More may wait: have it reported again in the next turn. */
-  gyre_loop_unwatch(loop, watch);
-  if (acceptor->listening && gyre_loop_watch(loop, watch, listener->fd, GYRE_READABLE | GYRE_STANDING) < 0)
-    pause_accepting(acceptor, ENOMEM);
-}
+static const struct gyre_acceptor_operations acceptor_operations = {
+    .accept = accept_connection, .refuse = refuse_connection, .paused = accepting_paused};
 
 /* --- methods (contract: server.rb) --- */
 
@@ -301,7 +220,7 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
   Check_Type(sockets, T_ARRAY);
   Check_Type(template, T_HASH);
-  if (acceptor->listeners) rb_raise(rb_eRuntimeError, "initialized twice");
+  if (acceptor->net.operations) rb_raise(rb_eRuntimeError, "initialized twice");
   gyre_http1_limits_read(&acceptor->limits, limits);
   acceptor->sockets = rb_ary_dup(sockets);
   acceptor->handler = handler;
@@ -312,21 +231,19 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
 
   long count = RARRAY_LEN(sockets);
   acceptor->fields = calloc(acceptor->limits.head.header_count + 1u, sizeof(struct gyre_http1_field));
-  acceptor->listeners = calloc((size_t)count + 1, sizeof(struct gyre_http1_listener));
-  if (!acceptor->fields || !acceptor->listeners) rb_memerror();
+  if (!acceptor->fields || gyre_acceptor_init(&acceptor->net, &acceptor_operations, (size_t)count) < 0) rb_memerror();
+  acceptor->net.open_limit = acceptor->limits.connections;
+  acceptor->serve = gyre_http1_handler_start;
   for (long i = 0; i < count; i++) {
-    struct gyre_http1_listener *listener = &acceptor->listeners[i];
-    listener->acceptor = acceptor;
-    listener->watch.fd = -1;
-    listener->watch.ready = on_acceptable;
-    listener->fd = rb_io_descriptor(rb_io_get_io(RARRAY_AREF(acceptor->sockets, i)));
-    acceptor->listener_count++;
+    gyre_acceptor_add(&acceptor->net, rb_io_descriptor(rb_io_get_io(RARRAY_AREF(acceptor->sockets, i))));
   }
-  acceptor->pause.fire = resume_accepting;
   return self;
 }
 
-static void quit_listening(struct gyre_http1_acceptor *acceptor);
+static void quit_listening(struct gyre_http1_acceptor *acceptor) {
+  gyre_list_remove(&acceptor->keeper);
+  gyre_acceptor_stop(&acceptor->net);
+}
 
 static VALUE acceptor_start(VALUE self) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
@@ -340,46 +257,18 @@ static VALUE acceptor_start(VALUE self) {
   acceptor->client.mark = mark_client;
   acceptor->client.closing = closing;
   acceptor->client.forked = forked;
-  acceptor->listening = true;
   gyre_list_append(&scheduler->keepers, &acceptor->keeper);
-  for (long i = 0; i < acceptor->listener_count; i++) {
-    struct gyre_http1_listener *listener = &acceptor->listeners[i];
-    int one = 1;
-    /* Accepted sockets inherit both (Linux, BSD); on a Unix socket it fails, which is as well. */
-    setsockopt(listener->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    do_not_block(listener->fd);
-    int error = gyre_loop_watch(&scheduler->loop, &listener->watch, listener->fd, GYRE_READABLE | GYRE_STANDING);
-    if (error < 0) {
-      quit_listening(acceptor);
-      rb_syserr_fail(-error, "watch a listening socket");
-    }
+  int error = gyre_acceptor_start(&acceptor->net, &scheduler->loop);
+  if (error < 0) {
+    quit_listening(acceptor);
+    rb_syserr_fail(-error, "watch a listening socket");
   }
   return self;
 }
 
-static void quit_listening(struct gyre_http1_acceptor *acceptor) {
-  if (!acceptor->listening) return;
-  acceptor->listening = false;
-  gyre_list_remove(&acceptor->keeper);
-  if (acceptor->scheduler->closed) return;
-  struct gyre_loop *loop = &acceptor->scheduler->loop;
-  gyre_timers_cancel(&loop->timers, &acceptor->pause);
-  for (long i = 0; i < acceptor->listener_count; i++) {
-    gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
-    gyre_loop_forget_unwatched(loop, acceptor->listeners[i].fd);
-  }
-}
-
-/* For its clients a connection that the kernel has taken is one of this server's, and may hold a request already: closing the
- * socket would reset it. No more are taken than the queue can hold, for others may follow without end. */
 static VALUE acceptor_stop(VALUE self) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
-  if (!acceptor->listening) return self;
-  for (long i = 0; i < acceptor->listener_count && !acceptor->scheduler->closed; i++) {
-    struct gyre_http1_listener *listener = &acceptor->listeners[i];
-    do_not_block(listener->fd);
-    for (int budget = QUEUE_LENGTH; budget > 0 && accept_next(listener); budget--) continue;
-  }
+  gyre_acceptor_finish(&acceptor->net);
   quit_listening(acceptor);
   return self;
 }
@@ -388,10 +277,10 @@ static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_id
   for (struct gyre_list *node = acceptor->connections.next, *next; node != &acceptor->connections; node = next) {
     next = node->next;
     struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, node);
-    /* A request that has arrived is answered: its client cannot know whether it may send it again. The first one of a new
+    /* A request that has arrived gets its response: its client cannot know whether it may send it again. The first one of a new
      * connection may still be on its way. */
     if (only_idle) {
-      if (connection->handler || !connection->is_idle || gyre_http1_connection_input_waits(connection)) continue;
+      if (connection->exchange || !connection->is_idle || gyre_http1_connection_input_waits(connection)) continue;
       if (connection->state == GYRE_HTTP1_FIRST_BYTE) {
         gyre_http1_connection_deadline(connection, NEW_NS);
         continue;
@@ -414,16 +303,16 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
   long count = 0;
   for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
-    struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, active);
-    if (NIL_P(connection->fiber)) continue;
-    gyre_interrupt_fiber(acceptor->scheduler, connection->fiber, exception);
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, active);
+    if (NIL_P(exchange->fiber)) continue;
+    gyre_interrupt_fiber(acceptor->scheduler, exchange->fiber, exception);
     count++;
   }
   return LONG2NUM(count);
 }
 
-/* Nothing of it is left on the loop, which goes on and must not keep it, its handler and the app until its own end. A thread that
- * has just been told its connection is served, and asks for something now, is told that the server has ended. */
+/* Nothing of it is left on the loop, which goes on and must not keep it, its handler and the app until its own end. A call from
+ * another thread that comes now raises that the server has ended. */
 static void leave_scheduler(struct gyre_http1_acceptor *acceptor) {
   if (!gyre_list_empty(&acceptor->active) || !gyre_list_empty(&acceptor->connections)) return;
   if (gyre_thread_is_foreign(acceptor->scheduler)) return;
@@ -448,10 +337,10 @@ static VALUE acceptor_stats(VALUE self) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
   VALUE stats = rb_hash_new();
 #define STAT(name, value) rb_hash_aset(stats, ID2SYM(rb_intern(name)), ULL2NUM((unsigned long long)(value)))
-  STAT("connections", acceptor->open);
+  STAT("connections", acceptor->net.open);
   STAT("idle", acceptor->idle);
   STAT("running", acceptor->running);
-  STAT("accepted", acceptor->accepted);
+  STAT("accepted", acceptor->net.accepted);
   STAT("requests", acceptor->requests);
   STAT("malformed", acceptor->malformed);
   STAT("refused", acceptor->refused);
@@ -461,7 +350,6 @@ static VALUE acceptor_stats(VALUE self) {
 
 void gyre_init_http1_acceptor(void) {
   id_error = rb_intern("error");
-  id_call = rb_intern("call");
   id_start = rb_intern("start");
   id_close = rb_intern("close");
   VALUE http1 = rb_define_module_under(gyre_mGyre, "HTTP");

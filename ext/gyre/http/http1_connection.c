@@ -1,197 +1,160 @@
 /*
- * One HTTP/1 connection between its requests, on the loop's fiber: receives, collects a head, keeps
- * the times, lingers, closes. The handler's fiber is begun by http1_handler.c, and what runs in it is in
- * http1_request.c and http1_response.c. It never waits.
+ * One HTTP/1 connection between its requests, on the loop's fiber: collects a head from its transport, keeps the times, lingers,
+ * closes. A head that is complete goes to acceptor->serve. It never waits.
  */
-#include "loop/direct_calls.h"
 #include "http/http1.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ruby/io.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define LINGER_BYTES_LIMIT (1 << 20) /* read off a refused client before it is cut */
-#define HEAD_BUFFER_BYTES 4096
 #define LOOKED INT64_MIN /* the deadline of a connection that is over unless its last bytes complete a head */
-
-/* --- memory --- */
-
-void gyre_http1_connection_release_buffer(struct gyre_http1_connection *connection) {
-  free(connection->buffer);
-  connection->buffer = NULL;
-  connection->buffer_offset = connection->buffer_length = connection->buffer_capacity = 0;
-}
-
-void gyre_http1_connection_head_taken(struct gyre_http1_connection *connection) {
-  free(connection->partial);
-  connection->partial = NULL;
-  connection->buffer_offset += connection->head_length;
-  connection->head_length = 0;
-  if (connection->buffer_offset == connection->buffer_length) gyre_http1_connection_release_buffer(connection);
-}
-
-static void release_partial(struct gyre_http1_connection *connection) {
-  free(connection->partial);
-  connection->partial = NULL;
-}
-
-/* Makes room for `wanted` more bytes after what the buffer holds. */
-static bool reserve(struct gyre_http1_connection *connection, size_t wanted) {
-  if (connection->buffer_offset > 0) {
-    connection->buffer_length -= connection->buffer_offset;
-    memmove(connection->buffer, connection->buffer + connection->buffer_offset, connection->buffer_length);
-    connection->buffer_offset = 0;
-  }
-  size_t needed = connection->buffer_length + wanted;
-  if (needed <= connection->buffer_capacity) return true;
-  if (needed > UINT32_MAX / 2) return false;
-  size_t capacity = connection->buffer_capacity ? connection->buffer_capacity : HEAD_BUFFER_BYTES;
-  while (capacity < needed) capacity *= 2;
-  char *buffer = realloc(connection->buffer, capacity);
-  if (!buffer) return false;
-  connection->buffer = buffer;
-  connection->buffer_capacity = (uint32_t)capacity;
-  return true;
-}
 
 /* --- receiving --- */
 
-static ssize_t receive(struct gyre_http1_connection *connection, char *bytes, size_t length) {
-  ssize_t count;
-  do {
-    count = gyre_recv(connection->fd, bytes, length, MSG_DONTWAIT);
-  } while (count < 0 && errno == EINTR);
-  if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return -errno;
-  /* A short read has emptied the socket: what comes next is a new edge; but an end that was reported
-   * already is none. */
-  connection->readable = count >= 0 && ((size_t)count == length || connection->hung_up);
-  if (!connection->readable) gyre_loop_drained(&connection->acceptor->scheduler->loop, connection->fd, GYRE_READABLE);
-  return count < 0 ? -EAGAIN : count;
-}
-
-ssize_t gyre_http1_connection_fill(struct gyre_http1_connection *connection, size_t wanted) {
-  if (!reserve(connection, wanted)) return -ENOMEM;
-  ssize_t count = receive(connection, connection->buffer + connection->buffer_length, wanted);
-  if (count > 0) connection->buffer_length += (uint32_t)count;
+static ssize_t received(struct gyre_http1_connection *connection, ssize_t count, size_t wanted) {
+  if (count < 0 && count != -EAGAIN) return count;
+  /* A short read has emptied the socket: what comes next is a new edge; but an end that was reported already is none. */
+  connection->readable = count >= 0 && ((size_t)count == wanted || connection->hung_up);
+  if (!connection->readable)
+    gyre_loop_drained(&connection->acceptor->scheduler->loop, connection->transport.fd, GYRE_READABLE);
   return count;
 }
 
-static void refused(struct gyre_http1_connection *connection, const struct gyre_http1_head *head) {
-  connection->status = head->status;
-  connection->reason = head->reason;
-  connection->acceptor->malformed++;
+ssize_t gyre_http1_connection_fill(struct gyre_http1_connection *connection) {
+  return received(connection, gyre_transport_fill(&connection->transport), GYRE_LENT_BYTES);
 }
 
-static const struct gyre_http1_head *parsed(struct gyre_http1_connection *connection, struct gyre_http1_head *head,
-                                            int size) {
-  if (size < 0) refused(connection, head);
-  connection->head_length = size > 0 ? (uint32_t)size : 0;
-  return size ? head : NULL;
+ssize_t gyre_http1_connection_receive(struct gyre_http1_connection *connection, const char **bytes) {
+  char *lent = gyre_lent_plain();
+  *bytes = lent;
+  return lent ? received(connection, gyre_transport_receive(&connection->transport, lent, GYRE_LENT_BYTES),
+                         GYRE_LENT_BYTES)
+              : -ENOMEM;
 }
 
-const struct gyre_http1_head *gyre_http1_connection_parse(struct gyre_http1_connection *connection) {
+void gyre_http1_connection_release_partial(struct gyre_http1_connection *connection) {
+  if (!connection->partial) return;
+  connection->acceptor->head_bytes -= connection->partial->counted;
+  free(connection->partial);
+  connection->partial = NULL;
+}
+
+static void release_input(struct gyre_http1_connection *connection) {
+  gyre_http1_connection_release_partial(connection);
+  gyre_bytes_free(&connection->transport.input);
+}
+
+static void end(struct gyre_http1_connection *connection, bool reset) {
+  gyre_http1_connection_close(connection, reset);
+  gyre_http1_connection_free(connection);
+}
+
+/* What a call of the parser came to. */
+static bool parsed(struct gyre_http1_connection *connection, struct gyre_http1_request *request,
+                   const struct gyre_http1_head *head, const char *bytes, int length) {
+  *request = (struct gyre_http1_request){.head = head, .bytes = bytes};
+  if (length > 0) request->held = (uint32_t)length;
+  if (length < 0) {
+    request->status = head->status;
+    request->reason = head->reason;
+    connection->acceptor->malformed++;
+  }
+  return length != 0;
+}
+
+bool gyre_http1_connection_parse(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   const struct gyre_http1_limits *limits = &acceptor->limits.head;
-  const char *bytes = connection->buffer + connection->buffer_offset;
-  size_t available = connection->buffer_length - connection->buffer_offset;
+  const char *bytes = gyre_transport_input(&connection->transport);
+  size_t available = gyre_transport_available(&connection->transport);
 
   if (!connection->partial) {
-    gyre_http1_head_reset(&acceptor->head, acceptor->fields, limits->header_count);
-    int length = gyre_http1_head_parse(&acceptor->head, bytes, available, limits);
-    if (length) return parsed(connection, &acceptor->head, length);
+    struct gyre_http1_head *head = &acceptor->head;
+    gyre_http1_head_reset(head, acceptor->fields, limits->header_count);
+    int length = gyre_http1_head_parse(head, bytes, available, limits);
+    if (length) return parsed(connection, request, head, bytes, length);
 
     size_t fields_size = limits->header_count * sizeof(struct gyre_http1_field);
-    connection->partial = malloc(sizeof(*connection->partial) + fields_size);
-    if (!connection->partial) {
-      acceptor->head.status = 503;
-      acceptor->head.reason = "no memory for this request";
-      return parsed(connection, &acceptor->head, -1);
+    struct gyre_http1_partial *partial = connection->partial = malloc(sizeof(*partial) + fields_size);
+    if (!partial) {
+      head->status = 503;
+      head->reason = "no memory for this request";
+      return parsed(connection, request, head, bytes, -1);
     }
-    gyre_http1_head_reset(&connection->partial->head, connection->partial->fields, limits->header_count);
+    partial->counted = 0;
+    gyre_http1_head_reset(&partial->head, partial->fields, limits->header_count);
   }
   struct gyre_http1_head *head = &connection->partial->head;
-  return parsed(connection, head, gyre_http1_head_parse(head, bytes, available, limits));
+  return parsed(connection, request, head, bytes, gyre_http1_head_parse(head, bytes, available, limits));
 }
 
-bool gyre_http1_connection_count_head(struct gyre_http1_connection *connection, size_t bytes) {
+/* The head has come in part: what it holds is counted. False: all of them hold too much. */
+static bool head_fits(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
-  acceptor->head_bytes += (int64_t)bytes - connection->head_bytes;
-  connection->head_bytes = (uint32_t)bytes;
+  struct gyre_http1_partial *partial = connection->partial;
+  size_t bytes = connection->transport.input->capacity + sizeof(*partial) +
+                 acceptor->limits.head.header_count * sizeof(struct gyre_http1_field);
+  acceptor->head_bytes += (int64_t)bytes - partial->counted;
+  partial->counted = (uint32_t)bytes;
   return acceptor->head_bytes <= acceptor->limits.head_bytes;
 }
 
-/* The head has come in part. False: there is no memory for one more, and it is refused. */
-static bool head_fits(struct gyre_http1_connection *connection) {
-  const struct gyre_http1_acceptor *acceptor = connection->acceptor;
-  size_t bytes = connection->buffer_capacity;
-  if (connection->partial)
-    bytes += sizeof(*connection->partial) + acceptor->limits.head.header_count * sizeof(struct gyre_http1_field);
-  return gyre_http1_connection_count_head(connection, bytes);
-}
-
-static void refuse_partial(struct gyre_http1_connection *connection) {
+static void refuse_partial(struct gyre_http1_connection *connection, uint16_t status, const char *reason) {
   const struct gyre_http1_partial *partial = connection->partial;
-  gyre_http1_handler_start(connection, partial ? &partial->head : NULL, connection->buffer + connection->buffer_offset);
+  struct gyre_http1_request request = {.head = partial ? &partial->head : NULL,
+                                       .bytes = gyre_transport_input(&connection->transport),
+                                       .status = status,
+                                       .reason = reason};
+  connection->acceptor->serve(connection, &request);
 }
 
 static bool keep_head(struct gyre_http1_connection *connection) {
   if (head_fits(connection)) return true;
   connection->acceptor->refused++;
-  connection->status = 503;
-  connection->reason = "too many requests have come in part";
-  refuse_partial(connection);
+  refuse_partial(connection, 503, "too many requests have come in part");
   return false;
 }
 
-static bool start_if_parsed(struct gyre_http1_connection *connection) {
-  const struct gyre_http1_head *head = gyre_http1_connection_parse(connection);
-  if (!head) return false;
-  gyre_http1_handler_start(connection, head, connection->buffer + connection->buffer_offset);
+static bool serve_if_parsed(struct gyre_http1_connection *connection) {
+  struct gyre_http1_request request;
+  if (!gyre_http1_connection_parse(connection, &request)) return false;
+  connection->acceptor->serve(connection, &request);
   return true;
 }
 
 static void read_more(struct gyre_http1_connection *connection);
 
-/* The first bytes of a head, in the loop's buffer. Mostly they are all of it, and nothing is kept. */
+/* The first bytes of a head, in lent memory. Mostly they are all of it, and nothing is kept. */
 static void read_first(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
-  struct gyre_loop *loop = &acceptor->scheduler->loop;
-  if (!loop->buffer && !(loop->buffer = malloc(GYRE_LOOP_BUFFER))) {
-    gyre_http1_connection_close(connection, true);
-    gyre_http1_connection_free(connection);
-    return;
-  }
-  ssize_t count = receive(connection, loop->buffer, GYRE_LOOP_BUFFER);
-  if (count == -EAGAIN || count == -EWOULDBLOCK) return;
+  const char *bytes;
+  ssize_t count = gyre_http1_connection_receive(connection, &bytes);
+  if (count == -EAGAIN) return;
   if (count <= 0) {
-    gyre_http1_connection_close(connection, false);
-    gyre_http1_connection_free(connection);
+    end(connection, false);
     return;
   }
 
+  struct gyre_http1_request request;
   gyre_http1_head_reset(&acceptor->head, acceptor->fields, acceptor->limits.head.header_count);
-  int length = gyre_http1_head_parse(&acceptor->head, loop->buffer, (size_t)count, &acceptor->limits.head);
-  if (length < 0) {
-    refused(connection, &acceptor->head);
-    gyre_http1_handler_start(connection, &acceptor->head, loop->buffer);
+  int length = gyre_http1_head_parse(&acceptor->head, bytes, (size_t)count, &acceptor->limits.head);
+  bool whole = parsed(connection, &request, &acceptor->head, bytes, length);
+  request.held = 0;
+  if (request.status) {
+    acceptor->serve(connection, &request);
     return;
   }
   /* What is not a whole head is kept: the beginning of one, or what follows it. */
-  size_t left = (size_t)(count - length);
-  if (left > 0) {
-    if (!reserve(connection, left)) {
-      gyre_http1_connection_close(connection, true);
-      gyre_http1_connection_free(connection);
-      return;
-    }
-    memcpy(connection->buffer, loop->buffer + length, left);
-    connection->buffer_length = (uint32_t)left;
+  if (gyre_transport_keep(&connection->transport, bytes + length, (size_t)(count - length)) < 0) {
+    end(connection, true);
+    return;
   }
-  if (length > 0) {
-    gyre_http1_handler_start(connection, &acceptor->head, loop->buffer);
+  if (whole) {
+    acceptor->serve(connection, &request);
     return;
   }
   connection->state = GYRE_HTTP1_HEAD;
@@ -200,33 +163,31 @@ static void read_first(struct gyre_http1_connection *connection) {
     acceptor->idle--;
   }
   gyre_http1_connection_deadline(connection, acceptor->limits.head_ns);
-  if (!start_if_parsed(connection) && keep_head(connection))
+  if (!serve_if_parsed(connection) && keep_head(connection))
     read_more(connection); /* the end may have been reported with these bytes */
 }
 
 static void read_more(struct gyre_http1_connection *connection) {
   while (connection->readable) {
-    ssize_t count = gyre_http1_connection_fill(connection, HEAD_BUFFER_BYTES);
-    if (count == -EAGAIN || count == -EWOULDBLOCK) return;
+    ssize_t count = gyre_http1_connection_fill(connection);
+    if (count == -EAGAIN) return;
     if (count <= 0) {
-      gyre_http1_connection_close(connection, count < 0);
-      gyre_http1_connection_free(connection);
+      end(connection, count < 0);
       return;
     }
-    if (start_if_parsed(connection) || !keep_head(connection)) return;
+    if (serve_if_parsed(connection) || !keep_head(connection)) return;
   }
 }
 
-/* What a refused client still sends is read off, so that its answer is not lost to a reset. */
+/* What a refused client still sends is read off, so that its response is not lost to a reset. */
 static void read_off(struct gyre_http1_connection *connection) {
-  char bytes[16384];
+  const char *bytes;
   while (connection->readable) {
-    ssize_t count = receive(connection, bytes, sizeof(bytes));
-    if (count == -EAGAIN || count == -EWOULDBLOCK) return;
-    if (count > 0) connection->body_received += count;
-    if (count <= 0 || connection->body_received > LINGER_BYTES_LIMIT) {
-      gyre_http1_connection_close(connection, false);
-      gyre_http1_connection_free(connection);
+    ssize_t count = gyre_http1_connection_receive(connection, &bytes);
+    if (count == -EAGAIN) return;
+    if (count > 0) connection->lingered += (uint32_t)count;
+    if (count <= 0 || connection->lingered > LINGER_BYTES_LIMIT) {
+      end(connection, false);
       return;
     }
   }
@@ -237,10 +198,11 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   if (!(ready & GYRE_READABLE)) return;
   connection->readable = true;
   if (ready & GYRE_READ_ENDED) connection->hung_up = true;
-  if (connection->handler) {
-    if (!connection->reader) return;
-    if (connection->reader->came_ns < 0) connection->reader->came_ns = loop->unseen_ns;
-    gyre_wake(connection->acceptor->scheduler, &connection->reader->wait.parked);
+  if (connection->exchange) {
+    struct gyre_http1_reader *reader = connection->exchange->reader;
+    if (!reader) return;
+    if (reader->came_ns < 0) reader->came_ns = loop->unseen_ns;
+    gyre_wake(connection->acceptor->scheduler, &reader->wait.parked);
     return;
   }
   switch (connection->state) {
@@ -268,14 +230,13 @@ void gyre_http1_connection_deadline(struct gyre_http1_connection *connection, in
 }
 
 bool gyre_http1_connection_input_waits(const struct gyre_http1_connection *connection) {
-  char byte;
-  return recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  return gyre_transport_input_waits(&connection->transport);
 }
 
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_http1_connection *connection = GYRE_CONTAINER(timer, struct gyre_http1_connection, timer);
   struct gyre_loop *loop = context;
-  if (connection->deadline_ns == INT64_MAX || connection->handler) return;
+  if (connection->deadline_ns == INT64_MAX || connection->exchange) return;
   if (connection->deadline_ns > loop->now_ns) {
     (void)gyre_timers_arm(&loop->timers, timer, connection->deadline_ns);
     return;
@@ -288,23 +249,12 @@ static void on_time(struct gyre_timer *timer, void *context) {
     on_ready(loop, &connection->watch, GYRE_READABLE);
     return;
   }
-  switch (connection->state) {
-  case GYRE_HTTP1_FIRST_BYTE:
-    if (connection->acceptor->draining) {
-      gyre_http1_connection_close(connection, false);
-      gyre_http1_connection_free(connection);
-      break;
-    }
-    connection->status = 408;
-    connection->reason = "no request came in time";
-    gyre_http1_handler_start(connection, NULL, NULL);
-    break;
-  case GYRE_HTTP1_HEAD:
-    connection->status = 408;
-    connection->reason = "the request's head did not come in time";
-    refuse_partial(connection);
-    break;
-  default: gyre_http1_connection_close(connection, false); gyre_http1_connection_free(connection);
+  if (connection->state == GYRE_HTTP1_FIRST_BYTE && !connection->acceptor->draining) {
+    refuse_partial(connection, 408, "no request came in time");
+  } else if (connection->state == GYRE_HTTP1_HEAD) {
+    refuse_partial(connection, 408, "the request's head did not come in time");
+  } else {
+    end(connection, false);
   }
 }
 
@@ -315,18 +265,16 @@ struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_accept
   struct gyre_http1_connection *connection = calloc(1, sizeof(*connection));
   if (!connection) return NULL;
   connection->acceptor = acceptor;
-  connection->fd = fd;
-  connection->family = (uint8_t)address->ss_family;
+  gyre_transport_init(&connection->transport, fd, &gyre_transport_plain);
+  connection->peer.family = (uint8_t)address->ss_family;
   if (address->ss_family == AF_INET) {
-    memcpy(connection->address, &((const struct sockaddr_in *)address)->sin_addr, 4);
+    memcpy(connection->peer.address, &((const struct sockaddr_in *)address)->sin_addr, 4);
   } else if (address->ss_family == AF_INET6) {
-    memcpy(connection->address, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
+    memcpy(connection->peer.address, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
   }
-  connection->handle = connection->fiber = connection->env = connection->trailers = Qnil;
   connection->watch.ready = on_ready;
   connection->timer.fire = on_time;
-  gyre_list_init(&connection->active);
-  /* A new number, whatever is known of it: the program may have closed its last owner behind our back. */
+  /* A new number, whatever is known of it: the program may have closed it without the loop. */
   gyre_loop_forget(&acceptor->scheduler->loop, fd);
   if (gyre_loop_watch(&acceptor->scheduler->loop, &connection->watch, fd, GYRE_READABLE | GYRE_STANDING) < 0) {
     free(connection);
@@ -339,17 +287,19 @@ struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_accept
 void gyre_http1_connection_detach(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   struct gyre_loop *loop = &acceptor->scheduler->loop;
+  struct gyre_http_exchange *exchange = connection->exchange;
   gyre_loop_unwatch(loop, &connection->watch);
-  gyre_loop_abandon(loop, connection->fd);
+  gyre_loop_abandon(loop, connection->transport.fd);
   gyre_timers_cancel(&loop->timers, &connection->timer);
   gyre_list_remove(&connection->node);
-  (void)gyre_http1_connection_count_head(connection, 0);
-  if (connection->counted) acceptor->open--;
+  gyre_http1_connection_release_partial(connection);
+  if (connection->counted) acceptor->net.open--;
   if (connection->is_idle) acceptor->idle--;
   if (!connection->counted && connection->state == GYRE_HTTP1_LINGERING) acceptor->lingering_refused--;
-  connection->counted = connection->is_idle = false;
-  if (connection->reader) gyre_wake(acceptor->scheduler, &connection->reader->wait.parked);
-  connection->reader = NULL; /* it stands on the stack of a fiber that a scheduler which closes may not run again */
+  connection->counted = connection->is_idle = connection->keep_alive = false;
+  if (!exchange || !exchange->reader) return;
+  gyre_wake(acceptor->scheduler, &exchange->reader->wait.parked);
+  exchange->reader = NULL; /* it stands on the stack of a fiber that a scheduler which closes may not run again */
 }
 
 void gyre_http1_connection_close(struct gyre_http1_connection *connection, bool reset) {
@@ -357,31 +307,30 @@ void gyre_http1_connection_close(struct gyre_http1_connection *connection, bool 
   gyre_http1_connection_detach(connection);
   if (reset) {
     struct linger linger = {1, 0};
-    setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    setsockopt(connection->transport.fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
   }
-  close(connection->fd);
-  connection->fd = -1;
+  close(connection->transport.fd);
+  connection->transport.fd = -1;
   connection->state = GYRE_HTTP1_CLOSED;
-  connection->keep_alive = false;
 }
 
 void gyre_http1_connection_free(struct gyre_http1_connection *connection) {
-  if (connection->handler) return; /* its end frees it */
-  release_partial(connection);
-  gyre_http1_connection_release_buffer(connection);
+  if (connection->exchange) return;
+  release_input(connection);
+  gyre_transport_free(&connection->transport);
   free(connection);
 }
 
 void gyre_http1_connection_linger(struct gyre_http1_connection *connection) {
   if (connection->state == GYRE_HTTP1_CLOSED || connection->state == GYRE_HTTP1_HIJACKED) return;
-  if (shutdown(connection->fd, SHUT_WR) < 0) {
+  int error = gyre_transport_end(&connection->transport);
+  if (error < 0 && error != -EAGAIN) {
     gyre_http1_connection_close(connection, false);
     return;
   }
-  release_partial(connection);
-  gyre_http1_connection_release_buffer(connection);
+  release_input(connection);
   connection->state = GYRE_HTTP1_LINGERING;
-  connection->body_received = 0;
+  connection->lingered = 0;
   gyre_http1_connection_deadline(connection, connection->acceptor->limits.linger_ns);
 }
 
@@ -391,17 +340,15 @@ void gyre_http1_connection_idle(struct gyre_http1_connection *connection) {
     gyre_http1_connection_linger(connection);
     return;
   }
-  if (connection->buffer_length > connection->buffer_offset) {
-    connection->state = GYRE_HTTP1_HEAD; /* a pipelined head has come in part */
-    if (!head_fits(connection)) {
+  if (connection->partial) { /* of a pipelined head */
+    connection->state = GYRE_HTTP1_HEAD;
+    if (head_fits(connection)) {
+      gyre_http1_connection_deadline(connection, acceptor->limits.head_ns);
+    } else {
       gyre_http1_connection_close(connection, false);
-      return;
     }
-    gyre_http1_connection_deadline(connection, acceptor->limits.head_ns);
     return;
   }
-  release_partial(connection);
-  gyre_http1_connection_release_buffer(connection);
   connection->state = GYRE_HTTP1_IDLE;
   connection->is_idle = true;
   acceptor->idle++;
@@ -410,11 +357,11 @@ void gyre_http1_connection_idle(struct gyre_http1_connection *connection) {
 
 VALUE gyre_http1_connection_address(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
-  if (connection->family != AF_INET && connection->family != AF_INET6) return rb_str_new(NULL, 0);
-  if (connection->family != acceptor->last_family || memcmp(connection->address, acceptor->last_address, 16)) {
-    inet_ntop(connection->family, connection->address, acceptor->last_text, sizeof(acceptor->last_text));
-    acceptor->last_family = connection->family;
-    memcpy(acceptor->last_address, connection->address, 16);
+  const struct gyre_peer *peer = &connection->peer;
+  if (peer->family != AF_INET && peer->family != AF_INET6) return rb_str_new(NULL, 0);
+  if (memcmp(peer, &acceptor->last_peer, sizeof(*peer))) {
+    inet_ntop(peer->family, peer->address, acceptor->last_text, sizeof(acceptor->last_text));
+    acceptor->last_peer = *peer;
   }
   return rb_str_new_cstr(acceptor->last_text);
 }

@@ -170,16 +170,16 @@ static void set_own_address(VALUE env, int fd) {
   rb_hash_aset(env, key_server_port, rb_str_new_cstr(port));
 }
 
-static void set_server(VALUE env, struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
+static void set_server(VALUE env, const struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
                        const char *bytes) {
-  struct gyre_http1_acceptor *acceptor = connection->acceptor;
   if (head->authority.length) {
     rb_hash_aset(env, key_server_name, slice(bytes, head->host));
-    VALUE port = head->port.length ? slice(bytes, head->port) : rb_str_new_cstr(acceptor->https ? "443" : "80");
+    VALUE port =
+        head->port.length ? slice(bytes, head->port) : rb_str_new_cstr(connection->acceptor->https ? "443" : "80");
     rb_hash_aset(env, key_server_port, port);
     if (head->target_form == GYRE_HTTP1_TARGET_ABSOLUTE) rb_hash_aset(env, key_host, slice(bytes, head->authority));
   } else {
-    set_own_address(env, connection->fd);
+    set_own_address(env, connection->transport.fd);
   }
 }
 
@@ -213,13 +213,12 @@ static VALUE offered_protocols(const struct gyre_http1_head *head, const char *b
 static bool is_usual(const struct gyre_http1_usual *usual, const struct gyre_http1_connection *connection,
                      const struct gyre_http1_head *head, const char *bytes) {
   return !NIL_P(usual->remote) && head->authority.length == usual->authority_length &&
-         connection->family == usual->family &&
          memcmp(bytes + head->authority.offset, usual->authority, usual->authority_length) == 0 &&
-         memcmp(connection->address, usual->address, sizeof(usual->address)) == 0;
+         memcmp(&connection->peer, &usual->peer, sizeof(usual->peer)) == 0;
 }
 
 /* After some requests in a row that were unlike the usual ones, this is what is usual. */
-static void learn_usual(struct gyre_http1_usual *usual, struct gyre_http1_connection *connection,
+static void learn_usual(struct gyre_http1_usual *usual, const struct gyre_http1_connection *connection,
                         const struct gyre_http1_head *head, const char *bytes, VALUE env) {
   if (++usual->misses < USUAL_MISSES_LIMIT) return;
   usual->misses = 0;
@@ -229,8 +228,7 @@ static void learn_usual(struct gyre_http1_usual *usual, struct gyre_http1_connec
   usual->remote = rb_obj_freeze(copy(rb_hash_aref(env, key_remote)));
   usual->authority_length = (uint16_t)head->authority.length;
   memcpy(usual->authority, bytes + head->authority.offset, head->authority.length);
-  usual->family = connection->family;
-  memcpy(usual->address, connection->address, sizeof(usual->address));
+  usual->peer = connection->peer;
 }
 
 /* --- what each env sets ---
@@ -309,10 +307,11 @@ static VALUE protocol_of(const struct gyre_http1_head *head) {
   return rb_str_new(head->minor_version == 0 ? "HTTP/1.0" : "HTTP/1.1", 8);
 }
 
-VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head, const char *bytes) {
+VALUE gyre_http1_env(struct gyre_http_exchange *exchange, const struct gyre_http1_head *head, const char *bytes) {
+  struct gyre_http1_connection *connection = exchange->connection;
   struct gyre_http1_usual *usual = &connection->acceptor->usual;
   bool known = is_usual(usual, connection, head, bytes);
-  VALUE self = connection->handle;
+  VALUE self = exchange->handle;
 
   /* Values are the app's to change, so none is shared between requests. */
   VALUE values[ENV_VALUES] = {
@@ -341,7 +340,7 @@ VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre
   }
 
   if (head->flags & GYRE_HTTP1_UPGRADE) rb_hash_aset(env, key_rack_protocol, offered_protocols(head, bytes));
-  /* From here on Ruby code runs, and the bytes, which may be the loop's, are not read any more. */
+  /* From here on Ruby code runs, and the bytes, which may be lent, are not read any more. */
   if (head->flags & GYRE_HTTP1_CHUNKED || head->content_length > 0) {
     rb_hash_aset(env, key_input, rb_funcall(input_class, id_new, 1, self));
   }
@@ -350,10 +349,11 @@ VALUE gyre_http1_env(struct gyre_http1_connection *connection, const struct gyre
   return env;
 }
 
-VALUE gyre_http1_refused_env(struct gyre_http1_connection *connection, const struct gyre_http1_head *head,
-                             const char *bytes) {
+VALUE gyre_http1_refused_env(struct gyre_http_exchange *exchange, const struct gyre_http1_request *request) {
+  const struct gyre_http1_head *head = request->head;
+  const char *bytes = request->bytes;
   VALUE env = rb_hash_new();
-  rb_hash_aset(env, key_remote, gyre_http1_connection_address(connection));
+  rb_hash_aset(env, key_remote, gyre_http1_connection_address(exchange->connection));
   if (!head) return env;
   if (head->method.length) rb_hash_aset(env, key_method, slice(bytes, head->method));
   if (head->target.length) rb_hash_aset(env, key_uri, slice(bytes, head->target));

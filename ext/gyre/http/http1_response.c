@@ -1,20 +1,15 @@
 /*
- * The answer's side of Gyre::HTTP::NativeConnection: write_response, write_head, write_body,
- * finish_body, write_file, write_interim. Heads are built in a buffer that the acceptor lends until
- * the fiber parks; what the kernel does not take at once moves into a String first.
+ * The response's side of Gyre::HTTP::H1::Exchange: write_response, write_head, write_body, finish_body, write_file,
+ * write_interim. Heads are built in a buffer that the acceptor lends until the fiber parks; what the transport does not take
+ * at once moves into a String first.
  */
-#include "loop/direct_calls.h"
-#include "http/http1_answer.h"
+#include "http/http1_response_head.h"
 
 #include <errno.h>
 #include <ruby/io.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
-#ifdef GYRE_HAVE_SENDFILE
-#include <sys/sendfile.h>
-#endif
 
 #define COPY_BYTES_LIMIT 16384 /* a body up to here is copied behind the head: one send of one piece */
 #define VECTORS 64
@@ -22,18 +17,19 @@
 
 static VALUE line_end;
 
-static struct gyre_http1_connection *writable(VALUE self) {
-  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
-  if (!connection || connection->state != GYRE_HTTP1_SERVING) rb_syserr_fail(EPIPE, "the connection is over");
-  if (connection->writing) rb_raise(rb_eIOError, "another fiber is writing on this connection");
-  return connection;
+static struct gyre_http_exchange *writable(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
+  if (!exchange) rb_syserr_fail(EPIPE, "the connection is over");
+  if (exchange->writing) rb_raise(rb_eIOError, "another fiber is writing on this connection");
+  return exchange;
 }
 
 /* --- sending --- */
 
-static void write_failed(struct gyre_http1_connection *connection, int error) {
-  gyre_http1_connection_close(connection, false);
-  rb_syserr_fail(error, "write an answer");
+NORETURN(static void write_failed(struct gyre_http_exchange *exchange, int error));
+static void write_failed(struct gyre_http_exchange *exchange, int error) {
+  gyre_http1_connection_close(exchange->connection, false);
+  rb_syserr_fail(error, "write a response");
 }
 
 struct output_wait {
@@ -44,15 +40,16 @@ struct output_wait {
 
 static VALUE output_wait_body(VALUE argument) {
   struct output_wait *wait = (struct output_wait *)argument;
-  struct gyre_http1_connection *connection = writable(wait->self);
-  struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
-  connection->writing = true;
+  struct gyre_http_exchange *exchange = writable(wait->self);
+  const struct gyre_http1_acceptor *acceptor = exchange->connection->acceptor;
+  exchange->writing = true;
   if (wait->gives_way) {
-    gyre_give_way(scheduler);
+    gyre_give_way(acceptor->scheduler);
   } else {
-    gyre_loop_drained(&scheduler->loop, connection->fd, GYRE_WRITABLE);
+    const struct gyre_transport *transport = &exchange->connection->transport;
+    gyre_loop_drained(&acceptor->scheduler->loop, transport->fd, transport->write.wants);
     wait->ready =
-        gyre_wait_io(scheduler, connection->fd, GYRE_WRITABLE, connection->acceptor->limits.write_ns, wait->self);
+        gyre_wait_io(acceptor->scheduler, transport->fd, transport->write.wants, acceptor->limits.write_ns, wait->self);
   }
   wait->over = true;
   return Qnil;
@@ -61,73 +58,73 @@ static VALUE output_wait_body(VALUE argument) {
 /* Interrupted in the middle of a message, which nothing may follow now. */
 static VALUE output_wait_ensure(VALUE argument) {
   struct output_wait *wait = (struct output_wait *)argument;
-  struct gyre_http1_connection *connection = gyre_http1_connection_get(wait->self);
-  if (!connection) return Qnil;
-  connection->writing = false;
-  if (!wait->over) gyre_http1_connection_close(connection, true);
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(wait->self);
+  if (!exchange) return Qnil;
+  exchange->writing = false;
+  if (!wait->over) gyre_http1_connection_close(exchange->connection, true);
   return Qnil;
 }
 
-/* Parks until the socket takes more. */
-static struct gyre_http1_connection *wait_writable(VALUE self) {
+/* Parks until the transport takes more. */
+static struct gyre_http_exchange *wait_writable(VALUE self) {
   struct output_wait wait = {.self = self};
   rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);
-  struct gyre_http1_connection *connection = writable(self);
+  struct gyre_http_exchange *exchange = writable(self);
   int ready = wait.ready;
-  if (ready < 0) write_failed(connection, -ready);
+  if (ready < 0) write_failed(exchange, -ready);
   if (ready == 0) {
-    gyre_http1_connection_close(connection, true);
-    rb_exc_raise(gyre_http1_error("WriteTimeout", 0, "the client took nothing of its answer for too long"));
+    gyre_http1_connection_close(exchange->connection, true);
+    rb_exc_raise(gyre_http1_error("WriteTimeout", 0, "the client took nothing of its response for too long"));
   }
-  return connection;
+  return exchange;
 }
 
 /* In the middle of a message whose client takes it as fast as it is sent. */
-static struct gyre_http1_connection *let_others_run(VALUE self) {
+static struct gyre_http_exchange *let_others_run(VALUE self) {
   struct output_wait wait = {.self = self, .gives_way = true};
   rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);
   return writable(self);
 }
 
-static bool would_block(void) { return errno == EAGAIN || errno == EWOULDBLOCK; }
-
-/* Sends what `vectors` hold as far as the kernel takes it; bytes, 0 for "would block". */
-static size_t send_some(struct gyre_http1_connection *connection, struct iovec *vectors, int count) {
-  struct msghdr message = {.msg_iov = vectors, .msg_iovlen = (size_t)count};
-  ssize_t sent;
-  do {
-    if (count == 1) {
-      sent = gyre_send(connection->fd, vectors->iov_base, vectors->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    } else {
-      sent = sendmsg(connection->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    }
-  } while (sent < 0 && errno == EINTR);
-  if (sent >= 0) return (size_t)sent;
-  if (!would_block()) write_failed(connection, errno);
-  return 0;
+/* Sends what `vectors` hold as far as the transport takes it; bytes, 0 for "would block". */
+static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec *vectors, int count) {
+  ssize_t sent = gyre_transport_sendv(&exchange->connection->transport, vectors, count);
+  if (sent < 0 && sent != -EAGAIN) write_failed(exchange, (int)-sent);
+  return sent < 0 ? 0 : (size_t)sent;
 }
 
-/* Sends the rest of a String, parking whenever the socket is full. */
+/* Sends the rest of a String, parking whenever the transport is full. */
 static void send_string(VALUE self, VALUE string, size_t offset) {
-  struct gyre_http1_connection *connection = writable(self);
+  struct gyre_http_exchange *exchange = writable(self);
   while (offset < (size_t)RSTRING_LEN(string)) {
     size_t left = (size_t)RSTRING_LEN(string) - offset;
     struct iovec vector = {RSTRING_PTR(string) + offset, left < PIECE_BYTES ? left : PIECE_BYTES};
-    size_t sent = send_some(connection, &vector, 1);
+    size_t sent = send_some(exchange, &vector, 1);
     offset += sent;
-    if (sent < vector.iov_len) {
-      connection = wait_writable(self);
+    if (sent == 0) {
+      exchange = wait_writable(self);
     } else if (sent < left) {
-      connection = let_others_run(self);
+      exchange = let_others_run(self);
     }
   }
   RB_GC_GUARD(string);
 }
 
+/* What the transport has taken and holds: TLS has encrypted it. */
+static void flush(VALUE self) {
+  struct gyre_http_exchange *exchange = writable(self);
+  while (gyre_transport_unsent(&exchange->connection->transport) > 0) {
+    int error = gyre_transport_flush(&exchange->connection->transport);
+    if (error == 0) return;
+    if (error != -EAGAIN) write_failed(exchange, -error);
+    exchange = wait_writable(self);
+  }
+}
+
 /* Sends the lent buffer and then the strings, with one system call where the socket takes all. */
 static void send_output(VALUE self, const VALUE *strings, long count) {
-  struct gyre_http1_connection *connection = writable(self);
-  struct gyre_http1_buffer *output = &connection->acceptor->output;
+  struct gyre_http_exchange *exchange = writable(self);
+  struct gyre_http1_buffer *output = &exchange->connection->acceptor->output;
   struct iovec vectors[VECTORS];
   int filled = 0;
   size_t room = PIECE_BYTES;
@@ -139,12 +136,10 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
     vectors[filled++] = (struct iovec){RSTRING_PTR(strings[i]), length};
   }
   if (!filled) return;
-  size_t sent = send_some(connection, vectors, filled);
+  size_t sent = send_some(exchange, vectors, filled);
 
   if (sent < output->length) {
-    VALUE rest = rb_str_new(output->bytes + sent, (long)(output->length - sent));
-    wait_writable(self);
-    send_string(self, rest, 0);
+    send_string(self, rb_str_new(output->bytes + sent, (long)(output->length - sent)), 0);
     sent = 0;
   } else {
     sent -= output->length;
@@ -158,11 +153,12 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
     send_string(self, strings[i], sent);
     sent = 0;
   }
+  flush(self);
 }
 
 /* --- heads ---
  *
- * Arguments are converted before the connection is looked at: their methods may do anything meanwhile, also answer. */
+ * Arguments are converted before the exchange is looked at: their methods may do anything meanwhile, also respond. */
 
 /* A number of only digits, or -1. */
 static int64_t parse_length(VALUE value) {
@@ -176,16 +172,16 @@ static int64_t parse_length(VALUE value) {
   return length;
 }
 
-/* Contract: connection.rb. */
-static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, VALUE body) {
-  if (gyre_http1_is_outside(self))
-    return gyre_http1_hand_over(self, "write_response", 3, (VALUE[]){status, headers, body});
-  struct gyre_http1_connection *connection = writable(self);
-  if (connection->head_sent || !FIXNUM_P(status) || !RB_TYPE_P(headers, T_HASH) || !RB_TYPE_P(body, T_ARRAY))
+/* Contract: exchange.rb. */
+static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VALUE body) {
+  if (gyre_http_exchange_is_outside(self))
+    return gyre_http_exchange_hand_over(self, "write_response", 3, (VALUE[]){status, headers, body});
+  struct gyre_http_exchange *exchange = writable(self);
+  if (exchange->head_sent || !FIXNUM_P(status) || !RB_TYPE_P(headers, T_HASH) || !RB_TYPE_P(body, T_ARRAY))
     return Qfalse;
   int code = FIX2INT(status);
   if (code < 200 || code > 599) return Qfalse;
-  if (code < 300 && connection->method == GYRE_HTTP1_METHOD_CONNECT) return Qfalse; /* a tunnel, and no body */
+  if (code < 300 && exchange->method == GYRE_HTTP1_METHOD_CONNECT) return Qfalse; /* a tunnel, and no body */
 
   long count = RARRAY_LEN(body);
   uint64_t length = 0;
@@ -195,35 +191,35 @@ static VALUE connection_write_response(VALUE self, VALUE status, VALUE headers, 
     length += (uint64_t)RSTRING_LEN(part);
   }
 
-  struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
-  struct gyre_http1_answer fields = {
-      .connection = connection, .output = output, .announced = Qnil, .wrong = Qnil, .strict = true};
+  struct gyre_http1_buffer *output = gyre_http1_response_head_begin(exchange);
+  struct gyre_http1_response_head fields = {
+      .exchange = exchange, .output = output, .announced = Qnil, .wrong = Qnil, .strict = true};
   gyre_http1_head_status(output, code);
-  gyre_http1_answer_fields(&fields, headers);
+  gyre_http1_response_head_fields(&fields, headers);
   if (fields.declined || fields.unknown_kind) return Qfalse;
 
-  bool no_body = connection->head_only || code == 204 || code == 304;
+  bool no_body = exchange->head_only || code == 204 || code == 304;
   int64_t announced = NIL_P(fields.announced) ? -1 : parse_length(fields.announced);
   if (!NIL_P(fields.announced) && announced < 0) return Qfalse;
   if (announced >= 0 && !no_body && (uint64_t)announced != length) return Qfalse;
 
-  if (connection->expects_continue) connection->keep_alive = false;
-  if (!connection->body_over && connection->body_remaining > connection->acceptor->limits.unread_body_bytes)
-    connection->keep_alive = false;
+  if (exchange->expects_continue) exchange->connection->keep_alive = false;
+  if (!exchange->body_over && exchange->body_remaining > exchange->connection->acceptor->limits.unread_body_bytes)
+    exchange->connection->keep_alive = false;
   if (code == 304) {
-    if (announced >= 0) gyre_http1_answer_length(output, (uint64_t)announced);
-  } else if (code != 204 && (announced >= 0 || !connection->head_only || length > 0)) {
-    gyre_http1_answer_length(output, announced >= 0 ? (uint64_t)announced : length);
+    if (announced >= 0) gyre_http1_response_head_length(output, (uint64_t)announced);
+  } else if (code != 204 && (announced >= 0 || !exchange->head_only || length > 0)) {
+    gyre_http1_response_head_length(output, announced >= 0 ? (uint64_t)announced : length);
   }
-  gyre_http1_answer_end(connection, &fields);
+  gyre_http1_response_head_end(&fields);
 
-  connection->head_sent = true;
-  connection->framing = GYRE_HTTP1_NO_BODY;
+  exchange->head_sent = true;
+  exchange->framing = GYRE_HTTP1_NO_BODY;
   if (no_body) {
     send_output(self, NULL, 0);
     return Qtrue;
   }
-  connection->body_bytes_sent = length;
+  exchange->body_bytes_sent = length;
   if (length <= COPY_BYTES_LIMIT) {
     for (long i = 0; i < count; i++) {
       VALUE part = RARRAY_AREF(body, i);
@@ -251,13 +247,13 @@ static VALUE framing_symbol(enum gyre_http1_framing framing, VALUE given) {
   }
 }
 
-static VALUE connection_write_head(VALUE self, VALUE status, VALUE headers, VALUE given) {
-  if (gyre_http1_is_outside(self))
-    return gyre_http1_hand_over(self, "write_head", 3, (VALUE[]){status, headers, given});
+static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE given) {
+  if (gyre_http_exchange_is_outside(self))
+    return gyre_http_exchange_hand_over(self, "write_head", 3, (VALUE[]){status, headers, given});
   int code = NUM2INT(status);
   uint64_t length = NIL_P(given) || RB_SYMBOL_P(given) ? 0 : NUM2ULL(given);
-  struct gyre_http1_connection *connection = writable(self);
-  if (connection->head_sent) rb_raise(rb_eRuntimeError, "the head has been sent already");
+  struct gyre_http_exchange *exchange = writable(self);
+  if (exchange->head_sent) rb_raise(rb_eRuntimeError, "the head has been sent already");
   if (code != 101 && (code < 200 || code > 999)) rb_raise(rb_eArgError, "status %d is no final one", code);
   Check_Type(headers, T_HASH);
 
@@ -265,7 +261,7 @@ static VALUE connection_write_head(VALUE self, VALUE status, VALUE headers, VALU
   if (NIL_P(given)) {
     framing = GYRE_HTTP1_NO_BODY;
   } else if (given == ID2SYM(rb_intern("chunked"))) {
-    framing = connection->http_1_0 ? GYRE_HTTP1_UNTIL_CLOSE : GYRE_HTTP1_CHUNKED_BODY;
+    framing = exchange->http_1_0 ? GYRE_HTTP1_UNTIL_CLOSE : GYRE_HTTP1_CHUNKED_BODY;
   } else if (given == ID2SYM(rb_intern("close"))) {
     framing = GYRE_HTTP1_UNTIL_CLOSE;
   } else if (given == ID2SYM(rb_intern("raw"))) {
@@ -275,79 +271,80 @@ static VALUE connection_write_head(VALUE self, VALUE status, VALUE headers, VALU
   } else {
     framing = GYRE_HTTP1_LENGTH;
   }
-  bool no_body = framing != GYRE_HTTP1_RAW && (connection->head_only || code == 204 || code == 304);
+  bool no_body = framing != GYRE_HTTP1_RAW && (exchange->head_only || code == 204 || code == 304);
 
-  struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
-  struct gyre_http1_answer fields = {.connection = connection,
-                                     .output = output,
-                                     .announced = Qnil,
-                                     .wrong = Qnil,
-                                     .own_framing = framing == GYRE_HTTP1_RAW};
+  struct gyre_http1_buffer *output = gyre_http1_response_head_begin(exchange);
+  struct gyre_http1_response_head fields = {.exchange = exchange,
+                                            .output = output,
+                                            .announced = Qnil,
+                                            .wrong = Qnil,
+                                            .own_framing = framing == GYRE_HTTP1_RAW};
   gyre_http1_head_status(output, code);
-  gyre_http1_answer_fields(&fields, headers);
+  gyre_http1_response_head_fields(&fields, headers);
   if (fields.unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
 
-  if (framing == GYRE_HTTP1_LENGTH && code != 204) gyre_http1_answer_length(output, length);
-  if (framing == GYRE_HTTP1_CHUNKED_BODY && (!no_body || (connection->head_only && code != 204 && code != 304))) {
-    gyre_http1_answer_text(output, "transfer-encoding: chunked\r\n");
+  if (framing == GYRE_HTTP1_LENGTH && code != 204) gyre_http1_response_head_length(output, length);
+  if (framing == GYRE_HTTP1_CHUNKED_BODY && (!no_body || (exchange->head_only && code != 204 && code != 304))) {
+    gyre_http1_response_head_text(output, "transfer-encoding: chunked\r\n");
   }
   if (no_body) framing = GYRE_HTTP1_NO_BODY;
-  if (connection->expects_continue || framing == GYRE_HTTP1_UNTIL_CLOSE) connection->keep_alive = false;
-  gyre_http1_answer_end(connection, &fields);
+  if (exchange->expects_continue || framing == GYRE_HTTP1_UNTIL_CLOSE) exchange->connection->keep_alive = false;
+  gyre_http1_response_head_end(&fields);
 
-  connection->head_sent = true;
-  connection->framing = (uint8_t)framing;
-  connection->body_bytes_sent = 0;
+  exchange->head_sent = true;
+  exchange->framing = (uint8_t)framing;
+  exchange->body_bytes_sent = 0;
   send_output(self, NULL, 0);
   return framing_symbol(framing, given);
 }
 
-bool gyre_http1_write_interim(struct gyre_http1_connection *connection, int status, VALUE headers) {
-  if (connection->http_1_0 || connection->head_sent) return false;
-  struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
-  struct gyre_http1_answer fields = {.connection = connection, .output = output, .announced = Qnil, .wrong = Qnil};
+bool gyre_http1_write_interim(struct gyre_http_exchange *exchange, int status, VALUE headers) {
+  if (exchange->http_1_0 || exchange->head_sent) return false;
+  struct gyre_http1_buffer *output = gyre_http1_response_head_begin(exchange);
+  struct gyre_http1_response_head fields = {.exchange = exchange, .output = output, .announced = Qnil, .wrong = Qnil};
   gyre_http1_head_status(output, status);
-  if (!NIL_P(headers)) gyre_http1_answer_fields(&fields, headers);
+  if (!NIL_P(headers)) gyre_http1_response_head_fields(&fields, headers);
   if (fields.unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
-  gyre_http1_answer_text(output, "\r\n");
+  gyre_http1_response_head_text(output, "\r\n");
   if (output->failed) rb_memerror();
-  if (status == 100) connection->expects_continue = false;
-  send_output(connection->handle, NULL, 0);
+  if (status == 100) exchange->expects_continue = false;
+  send_output(exchange->handle, NULL, 0);
   return true;
 }
 
-static VALUE connection_write_interim(VALUE self, VALUE status, VALUE headers) {
-  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "write_interim", 2, (VALUE[]){status, headers});
+static VALUE exchange_write_interim(VALUE self, VALUE status, VALUE headers) {
+  if (gyre_http_exchange_is_outside(self))
+    return gyre_http_exchange_hand_over(self, "write_interim", 2, (VALUE[]){status, headers});
   int code = NUM2INT(status);
   if (code < 100 || code > 199 || code == 101) rb_raise(rb_eArgError, "status %d is no interim one", code);
   Check_Type(headers, T_HASH);
-  struct gyre_http1_connection *connection = gyre_http1_connection_get(self);
-  if (!connection) gyre_http1_request_is_over();
-  if (connection->state != GYRE_HTTP1_SERVING) return Qfalse;
-  return gyre_http1_write_interim(connection, code, headers) ? Qtrue : Qfalse;
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) gyre_http1_request_is_over();
+  if (exchange->connection->state != GYRE_HTTP1_SERVING) return Qfalse;
+  return gyre_http1_write_interim(exchange, code, headers) ? Qtrue : Qfalse;
 }
 
 /* --- bodies --- */
 
-static VALUE connection_write_body(VALUE self, VALUE string) {
-  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "write_body", 1, &string);
-  struct gyre_http1_connection *connection = writable(self);
+static VALUE exchange_write_body(VALUE self, VALUE string) {
+  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "write_body", 1, &string);
+  struct gyre_http_exchange *exchange = writable(self);
   Check_Type(string, T_STRING);
-  gyre_give_way(connection->acceptor->scheduler); /* a client may take it as fast as the app writes */
-  connection = writable(self);
+  gyre_give_way(exchange->connection->acceptor->scheduler); /* a client may take it as fast as the app writes */
+  exchange = writable(self);
   size_t length = (size_t)RSTRING_LEN(string);
-  if (length == 0 || connection->framing == GYRE_HTTP1_NO_BODY) return SIZET2NUM(length);
+  if (length == 0 || exchange->framing == GYRE_HTTP1_NO_BODY) return SIZET2NUM(length);
 
-  bool chunked = connection->framing == GYRE_HTTP1_CHUNKED_BODY, copied = length <= COPY_BYTES_LIMIT;
-  struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
+  bool chunked = exchange->framing == GYRE_HTTP1_CHUNKED_BODY, copied = length <= COPY_BYTES_LIMIT;
+  struct gyre_http1_buffer *output = gyre_http1_response_head_begin(exchange);
   if (chunked) {
     char size[24];
     gyre_http1_buffer_append(output, size, (size_t)snprintf(size, sizeof(size), "%zx\r\n", length));
   }
-  connection->body_bytes_sent += length;
+  exchange->body_bytes_sent += length;
   if (copied) {
     gyre_http1_buffer_append(output, RSTRING_PTR(string), length);
-    if (chunked) gyre_http1_answer_text(output, "\r\n");
+    if (chunked) gyre_http1_response_head_text(output, "\r\n");
     if (output->failed) rb_memerror();
     send_output(self, NULL, 0);
   } else {
@@ -358,59 +355,46 @@ static VALUE connection_write_body(VALUE self, VALUE string) {
   return SIZET2NUM(length);
 }
 
-static VALUE connection_finish_body(VALUE self) {
-  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "finish_body", 0, NULL);
-  struct gyre_http1_connection *connection = writable(self);
-  if (connection->framing == GYRE_HTTP1_CHUNKED_BODY) {
-    gyre_http1_answer_text(gyre_http1_answer_begin(connection), "0\r\n\r\n");
-    connection->framing = GYRE_HTTP1_NO_BODY;
+static VALUE exchange_finish_body(VALUE self) {
+  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "finish_body", 0, NULL);
+  struct gyre_http_exchange *exchange = writable(self);
+  if (exchange->framing == GYRE_HTTP1_CHUNKED_BODY) {
+    gyre_http1_response_head_text(gyre_http1_response_head_begin(exchange), "0\r\n\r\n");
+    exchange->framing = GYRE_HTTP1_NO_BODY;
     send_output(self, NULL, 0);
   }
   return Qnil;
 }
 
-/* What sendfile cannot take is read and sent in pieces. */
-static ssize_t send_piece(struct gyre_http1_connection *connection, int file, off_t *offset, size_t length) {
-#ifdef GYRE_HAVE_SENDFILE
-  ssize_t sent = sendfile(connection->fd, file, offset, length);
-  if (sent >= 0 || (errno != EINVAL && errno != ENOSYS)) return sent;
-#endif
-  char bytes[16384];
-  ssize_t count = pread(file, bytes, length < sizeof(bytes) ? length : sizeof(bytes), *offset);
-  if (count <= 0) return count;
-  ssize_t taken = send(connection->fd, bytes, (size_t)count, MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (taken > 0) *offset += taken;
-  return taken;
-}
-
-static VALUE connection_write_file(VALUE self, VALUE io, VALUE from, VALUE size) {
-  if (gyre_http1_is_outside(self)) return gyre_http1_hand_over(self, "write_file", 3, (VALUE[]){io, from, size});
-  off_t offset = NUM2OFFT(from);
+static VALUE exchange_write_file(VALUE self, VALUE io, VALUE from, VALUE size) {
+  if (gyre_http_exchange_is_outside(self))
+    return gyre_http_exchange_hand_over(self, "write_file", 3, (VALUE[]){io, from, size});
+  int64_t offset = NUM2OFFT(from);
   uint64_t length = NUM2ULL(size), sent = 0;
   io = rb_io_get_io(io);
-  struct gyre_http1_connection *connection = writable(self);
+  struct gyre_http_exchange *exchange = writable(self);
   int file = rb_io_descriptor(io);
-  if (connection->framing == GYRE_HTTP1_CHUNKED_BODY) rb_raise(rb_eArgError, "a file cannot be sent in chunks");
-  if (connection->framing == GYRE_HTTP1_NO_BODY) return ULL2NUM(length);
+  if (exchange->framing == GYRE_HTTP1_CHUNKED_BODY) rb_raise(rb_eArgError, "a file cannot be sent in chunks");
+  if (exchange->framing == GYRE_HTTP1_NO_BODY) return ULL2NUM(length);
 
   while (sent < length) {
     uint64_t piece = length - sent < PIECE_BYTES ? length - sent : PIECE_BYTES;
-    ssize_t count = send_piece(connection, file, &offset, (size_t)piece);
+    ssize_t count =
+        gyre_transport_sendfile(&exchange->connection->transport, file, offset + (int64_t)sent, (size_t)piece);
     if (count == 0) break; /* the file has become shorter */
     if (count > 0) {
       sent += (uint64_t)count;
-      connection->body_bytes_sent += (uint64_t)count;
-      if (sent < length) {
-        connection = let_others_run(self);
-        file = rb_io_descriptor(io);
-      }
-    } else if (would_block()) {
-      connection = wait_writable(self);
-      file = rb_io_descriptor(io); /* raises when it was closed meanwhile */
-    } else if (errno != EINTR) {
-      write_failed(connection, errno);
+      exchange->body_bytes_sent += (uint64_t)count;
+      if (sent == length) break;
+      exchange = let_others_run(self);
+    } else if (count == -EAGAIN) {
+      exchange = wait_writable(self);
+    } else {
+      write_failed(exchange, (int)-count);
     }
+    file = rb_io_descriptor(io); /* raises when it was closed meanwhile */
   }
+  flush(self);
   RB_GC_GUARD(io);
   return ULL2NUM(sent);
 }
@@ -418,20 +402,20 @@ static VALUE connection_write_file(VALUE self, VALUE io, VALUE from, VALUE size)
 /* --- refusals --- */
 
 static VALUE refusal_body(VALUE self) {
-  struct gyre_http1_connection *connection = writable(self);
-  struct gyre_http1_buffer *output = gyre_http1_answer_begin(connection);
-  connection->keep_alive = false;
-  connection->head_sent = true;
-  size_t length = strlen(connection->reason);
-  gyre_http1_head_status(output, connection->status);
-  gyre_http1_answer_text(output, "content-type: text/plain\r\n");
-  gyre_http1_answer_length(output, length + 1);
-  gyre_http1_head_date(output, &connection->acceptor->date);
-  gyre_http1_answer_text(output, "connection: close\r\n\r\n");
-  connection->body_bytes_sent = connection->head_only ? 0 : length + 1;
-  if (!connection->head_only) {
-    gyre_http1_answer_text(output, connection->reason);
-    gyre_http1_answer_text(output, "\n");
+  struct gyre_http_exchange *exchange = writable(self);
+  struct gyre_http1_buffer *output = gyre_http1_response_head_begin(exchange);
+  exchange->connection->keep_alive = false;
+  exchange->head_sent = true;
+  size_t length = strlen(exchange->reason);
+  gyre_http1_head_status(output, exchange->status);
+  gyre_http1_response_head_text(output, "content-type: text/plain\r\n");
+  gyre_http1_response_head_length(output, length + 1);
+  gyre_http1_head_date(output, &exchange->connection->acceptor->date);
+  gyre_http1_response_head_text(output, "connection: close\r\n\r\n");
+  exchange->body_bytes_sent = exchange->head_only ? 0 : length + 1;
+  if (!exchange->head_only) {
+    gyre_http1_response_head_text(output, exchange->reason);
+    gyre_http1_response_head_text(output, "\n");
   }
   if (output->failed) rb_memerror();
   send_output(self, NULL, 0);
@@ -440,34 +424,32 @@ static VALUE refusal_body(VALUE self) {
 
 static VALUE ignore_error(VALUE self, VALUE error) {
   (void)self;
-  (void)error; /* the client that is refused is gone, which is as well */
+  (void)error; /* the client that is refused is gone already */
   return Qnil;
 }
 
-/* One plain line, then the end. */
-void gyre_http1_connection_refuse(struct gyre_http1_connection *connection) {
-  struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
-  VALUE self = connection->handle, handler = connection->acceptor->handler;
-  VALUE arguments[] = {connection->env, INT2NUM(connection->status), Qnil, Qnil};
+void gyre_http1_response_refuse(struct gyre_http_exchange *exchange) {
+  struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
+  VALUE self = exchange->handle, handler = exchange->connection->acceptor->handler;
+  VALUE arguments[] = {exchange->env, INT2NUM(exchange->status), Qnil, Qnil};
   int64_t from_ns = gyre_loop_now(&scheduler->loop);
-  connection->env = Qnil;
-  connection->body_bytes_sent = 0;
+  exchange->env = Qnil;
   rb_rescue2(refusal_body, self, ignore_error, self, rb_eStandardError, (VALUE)0);
-  connection = gyre_http1_connection_get(self);
-  arguments[2] = ULL2NUM(connection ? connection->body_bytes_sent : 0);
+  exchange = gyre_http_exchange_get(self);
+  arguments[2] = ULL2NUM(exchange ? exchange->body_bytes_sent : 0);
   arguments[3] = DBL2NUM((double)(gyre_loop_now(&scheduler->loop) - from_ns) / 1e9);
-  if (connection) gyre_http1_connection_linger(connection);
+  if (exchange) gyre_http1_connection_linger(exchange->connection);
   rb_check_funcall(handler, rb_intern("refused"), 4, arguments); /* handlers of tests may lack it */
 }
 
 void gyre_init_http1_response(void) {
   line_end = rb_obj_freeze(rb_str_new_cstr("\r\n"));
   rb_gc_register_mark_object(line_end);
-  VALUE class = gyre_cHttp1Connection;
-  rb_define_method(class, "write_response", connection_write_response, 3);
-  rb_define_method(class, "write_head", connection_write_head, 3);
-  rb_define_method(class, "write_body", connection_write_body, 1);
-  rb_define_method(class, "finish_body", connection_finish_body, 0);
-  rb_define_method(class, "write_file", connection_write_file, 3);
-  rb_define_method(class, "write_interim", connection_write_interim, 2);
+  VALUE class = gyre_cHttp1Exchange;
+  rb_define_method(class, "write_response", exchange_write_response, 3);
+  rb_define_method(class, "write_head", exchange_write_head, 3);
+  rb_define_method(class, "write_body", exchange_write_body, 1);
+  rb_define_method(class, "finish_body", exchange_finish_body, 0);
+  rb_define_method(class, "write_file", exchange_write_file, 3);
+  rb_define_method(class, "write_interim", exchange_write_interim, 2);
 }

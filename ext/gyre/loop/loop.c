@@ -95,8 +95,6 @@ void gyre_loop_close(struct gyre_loop *loop) {
   loop->descriptors = NULL;
   loop->to_tell = NULL;
   loop->descriptor_capacity = 0;
-  free(loop->buffer);
-  loop->buffer = NULL;
 }
 
 int gyre_loop_reopen(struct gyre_loop *loop) {

@@ -17,7 +17,6 @@
 #include <stdint.h>
 
 #define GYRE_LOOP_EVENTS 256         /* asked from the kernel at once */
-#define GYRE_LOOP_BUFFER (64 * 1024) /* the receive buffer that the loop lends */
 
 struct gyre_loop;
 
@@ -83,7 +82,6 @@ struct gyre_loop {
    * by it, and one that is under way already keeps it from beginning. */
   bool (*sleeping)(struct gyre_loop *loop);
   int woken;    /* atomic: the next wait is not to begin */
-  char *buffer; /* lent to what receives, until that gives the thread away */
   struct gyre_loop_statistics statistics;
   struct gyre_lag lag; /* from one question to the backend to the next, without the sleep */
 };

@@ -155,6 +155,11 @@ bool gyre_transport_pending(const struct gyre_transport *transport) {
   return transport->input || (transport->operations->pending && transport->operations->pending(transport));
 }
 
+bool gyre_transport_input_waits(const struct gyre_transport *transport) {
+  char byte;
+  return gyre_transport_pending(transport) || recv(transport->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 /* --- writing --- */
 
 /* 0 when bytes may go straight to the operations: the handshake is over, and nothing waits before them. */

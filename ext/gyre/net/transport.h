@@ -84,6 +84,8 @@ int gyre_transport_keep(struct gyre_transport *transport, const void *bytes, siz
 void gyre_transport_consume(struct gyre_transport *transport, size_t length);
 /* Whether bytes lie here that the kernel does not report. */
 bool gyre_transport_pending(const struct gyre_transport *transport);
+/* Whether bytes have come that were not received: with TLS, of any record. An error or the peer's end is no input. */
+bool gyre_transport_input_waits(const struct gyre_transport *transport);
 
 static inline uint32_t gyre_bytes_held(const struct gyre_bytes *bytes) {
   return bytes ? bytes->length - bytes->offset : 0;

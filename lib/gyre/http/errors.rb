@@ -8,13 +8,13 @@ require "gyre/errors"
 module Gyre
   module HTTP
     # The request that is being served turned out wrong while its body was read: too slow (408), too long (413), a bad chunk
-    # (400) or too many trailers (431). An app may rescue it and answer by itself; if not, the client gets that status.
+    # (400) or too many trailers (431). An app may rescue it and respond by itself; if not, the client gets that status.
     class RequestError < Gyre::ProtocolError; end
 
     # The client left before the end of the body that it had announced.
     class RequestCut < EOFError; end
 
-    # The client took nothing of its answer for too long; the connection has been closed.
+    # The client took nothing of its response for too long; the connection has been closed.
     class WriteTimeout < IOError; end
 
     # The app's body has more or fewer bytes than the app's own content-length.

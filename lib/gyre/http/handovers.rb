@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # A request that is used from another thread than its server's: the thread waits here, and what it asked for is done in a fiber of
-# the loop's thread, where fibers and descriptors belong. The primitives of NativeConnection call it when they notice
-# (ext/gyre/http/http1_acceptor.c). It knows nothing of what it hands over.
+# the loop's thread, where fibers and descriptors belong. The primitives of H1::Exchange call it when they notice
+# (ext/gyre/http/http_exchange.c). It knows nothing of what it hands over.
 
 require "gyre/errors"
 require "gyre/http/service"
@@ -13,9 +13,9 @@ module Gyre
     class Handovers
       # One call: made in the thread that waits, run in the loop's.
       class Handover
-        def initialize(handovers, connection, name, arguments)
+        def initialize(handovers, exchange, name, arguments)
           @handovers = handovers
-          @connection = connection
+          @exchange = exchange
           @name = name
           @arguments = arguments
           @results = Thread::Queue.new
@@ -28,7 +28,7 @@ module Gyre
           return if @left || @answered
 
           @fiber = Fiber.current
-          answer(@connection.public_send(@name, *@arguments), nil)
+          answer(@exchange.public_send(@name, *@arguments), nil)
         rescue Gyre::Stop
           nil # the thread has left, or the scheduler closes
         rescue SystemExit, SignalException
@@ -57,7 +57,7 @@ module Gyre
           @left = true
           return if @answered
 
-          @connection.interrupt_reader(@fiber, stopped) if @fiber
+          @exchange.interrupt_reader(@fiber, stopped) if @fiber
           @handovers.post(method(:stop))
         rescue IOError
           nil # the loop has ended, and all that it did
@@ -101,14 +101,14 @@ module Gyre
 
       # From another thread: has a method called in the loop's.
       #
-      # @param connection [Connection]
+      # @param exchange [Exchange]
       # @param name [Symbol]
       # @param arguments [Array]
       # @return what it returned
       # @raise what it raised
       # @raise [IOError] the loop ended meanwhile
-      def call(connection, name, arguments)
-        handover = Handover.new(self, connection, name, arguments)
+      def call(exchange, name, arguments)
+        handover = Handover.new(self, exchange, name, arguments)
         @calls[handover] = true
         post(handover)
         handover.wait

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # rack.input: the body of a request as apps read it (Rack SPEC, "The Input Stream"). The connection makes one for each request
-# with a body; requests without one share EMPTY. Bytes come from Connection#read_body as the app asks for them: nothing is
+# with a body; requests without one share EMPTY. Bytes come from Exchange#read_body as the app asks for them: nothing is
 # read ahead of the app except by gets, nothing is kept, so it cannot be rewound.
 
 module Gyre
@@ -50,9 +50,9 @@ module Gyre
 
       EMPTY = Empty.new.freeze
 
-      # @param connection [Connection]
-      def initialize(connection)
-        @connection = connection
+      # @param exchange [Exchange]
+      def initialize(exchange)
+        @exchange = exchange
         @ahead = nil # what gets has read too much; never empty
         @closed = false
       end
@@ -126,7 +126,7 @@ module Gyre
       # @return [String, nil] 1 to length bytes, or nil at the end
       def take(length)
         raise IOError, "closed stream" if @closed
-        return @connection.read_body(length) unless @ahead
+        return @exchange.read_body(length) unless @ahead
 
         piece = @ahead.byteslice(0, length)
         @ahead = @ahead.bytesize > length ? @ahead.byteslice(length..-1) : nil

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Every size, count and time that bounds an HTTP/1 connection, and what is answered beyond it. The acceptor reads a Limits object when
+# Every size, count and time that bounds an HTTP/1 connection, and what happens beyond it. The acceptor reads a Limits object when
 # a server starts; the command line, the DSL and the docs are made from TABLE (gyre/limits.rb says how). It enforces nothing by itself.
 
 require "gyre/net/limits"
@@ -25,9 +25,9 @@ module Gyre
       Gyre::Limits.row(:body_rate_bytes_limit, 240, :bytes,
                        "what a request's body has to bring in a second of waiting, on average; 0: anything", status: 408, minimum: 0),
       Gyre::Limits.row(:unread_body_timeout_s, 5, :seconds, "for the rest of a body that the app left unread"),
-      Gyre::Limits.row(:write_timeout_s, 30, :seconds, "for a client that takes nothing of its answer"),
+      Gyre::Limits.row(:write_timeout_s, 30, :seconds, "for a client that takes nothing of its response"),
       Gyre::Limits.row(:keep_alive_timeout_s, 75, :seconds, "for an idle connection until its next request"),
-      Gyre::Limits.row(:linger_timeout_s, 2, :seconds, "for a refused client to take the answer and close"),
+      Gyre::Limits.row(:linger_timeout_s, 2, :seconds, "for a refused client to take the response and close"),
       Gyre::Limits.row(:keep_alive_requests_limit, 1_000_000, :count, "requests on one connection"),
       Gyre::Limits.row(:heads_bytes_limit, 64 * 1024 * 1024, :bytes, "the memory of all heads together that have come in part",
                        status: 503),

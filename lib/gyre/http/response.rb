@@ -1,27 +1,27 @@
 # frozen_string_literal: true
 
-# The slower kinds of a Rack answer: bodies by each, call and to_path, arrays that need a closer look, partial hijack, upgrades.
-# Service makes one when Connection#write_response does not want the answer. It works on Connection's primitives and
+# The slower kinds of a Rack response: bodies by each, call and to_path, arrays that need a closer look, partial hijack, upgrades.
+# Service makes one when Exchange#write_response declines it. It works on Exchange's primitives and
 # never closes the app's body (Service does), never rescues what the app or the client did.
 
 require "gyre/http/errors"
 require "gyre/http/input"
-require "gyre/http/own_chunks"
+require "gyre/http/h1/own_chunks"
 require "gyre/http/stream"
 require "gyre/http/streams"
 
 module Gyre
   module HTTP
-    # One answer on its way out.
+    # One response on its way out.
     class Response
-      # @param connection [Connection]
+      # @param exchange [Exchange]
       # @param env [Hash]
       # @param status [Integer, #to_i]
       # @param headers [Hash, #each]
       # @param body [#each, #call]
       # @param streams [Streams]
-      def initialize(connection, env, status, headers, body, streams = Streams.new)
-        @connection = connection
+      def initialize(exchange, env, status, headers, body, streams = Streams.new)
+        @exchange = exchange
         @env = env
         @status = status.to_i
         @body = body
@@ -38,7 +38,7 @@ module Gyre
       # @raise [LengthError] the body is not as long as the app's content-length
       # @raise [Errno::EPIPE, Errno::ECONNRESET, WriteTimeout] the client is gone
       def deliver
-        raise ArgumentError, "status #{@status} cannot be a final answer" unless @status.between?(200, 999) || @status == 101
+        raise ArgumentError, "status #{@status} cannot be a final response" unless @status.between?(200, 999) || @status == 101
 
         if @special["rack.hijack"] then partial_hijack(@special["rack.hijack"])
         elsif @special["rack.protocol"] && upgrade? then switch(101)
@@ -57,7 +57,7 @@ module Gyre
 
         @writing = true
         excess = @left ? string.bytesize - @left : 0
-        written = @connection.write_body(excess.positive? ? string.byteslice(0, @left) : string)
+        written = @exchange.write_body(excess.positive? ? string.byteslice(0, @left) : string)
         @writing = false
         return written unless @left
 
@@ -71,7 +71,7 @@ module Gyre
       #
       # @return [Integer, nil] bytes of body sent; nil while a write waits for the client
       def progress
-        @writing ? nil : @connection.body_bytes_sent
+        @writing ? nil : @exchange.body_bytes_sent
       end
 
       # For Stream: ends the body. May be called again.
@@ -83,7 +83,7 @@ module Gyre
         @finished = true
         raise LengthError, "the body is #{@left} bytes shorter than its content-length" if @left&.positive?
 
-        @connection.finish_body
+        @exchange.finish_body
       end
 
       private
@@ -106,9 +106,9 @@ module Gyre
 
       # Rack SPEC: to_ary gives what each would and closes the body; each wins over call; to_path is the same as each.
       def send_body
-        coding = OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
+        coding = H1::OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
         @headers.delete("transfer-encoding") # else the framing is the server's
-        if coding then write_chunks(OwnChunks.new(coding, @body), coding)
+        if coding then write_chunks(H1::OwnChunks.new(coding, @body), coding)
         elsif @body.respond_to?(:to_ary) then write_array(@body.to_ary)
         elsif @body.respond_to?(:each)
           write_file(file_path) || write_each
@@ -123,16 +123,16 @@ module Gyre
 
         length = parts.sum(&:bytesize)
         check_length(length)
-        return if @connection.write_response(@status, @headers, parts)
+        return if @exchange.write_response(@status, @headers, parts)
 
         start(announced || length)
         parts.each { |part| write(part) } if @framing
         finish
       end
 
-      # Known before anything is sent, so the client gets a whole 500 instead of a cut answer.
+      # Known before anything is sent, so the client gets a whole 500 instead of a cut response.
       def check_length(length)
-        return if announced.nil? || announced == length || @connection.head_only? || [204, 304].include?(@status)
+        return if announced.nil? || announced == length || @exchange.head_only? || [204, 304].include?(@status)
 
         raise LengthError, "the body has #{length} bytes and its content-length is #{announced}"
       end
@@ -176,7 +176,7 @@ module Gyre
           return false unless announced.nil? || announced == size
 
           start(size)
-          @left -= @connection.write_file(file, 0, size) if @framing
+          @left -= @exchange.write_file(file, 0, size) if @framing
           finish
           true
         ensure
@@ -197,11 +197,11 @@ module Gyre
 
       # The bytes as they are; only the end of the connection is sure to be the end of them.
       def write_chunks(chunks, coding)
-        return finish_headless if @connection.head_only?
+        return finish_headless if @exchange.head_only?
 
         headers = @headers.merge("transfer-encoding" => coding, "connection" => "close")
         chunks.each do |part|
-          @framing ||= @connection.write_head(@status, headers, :raw)
+          @framing ||= @exchange.write_head(@status, headers, :raw)
           write(part)
         end
         finish
@@ -209,7 +209,7 @@ module Gyre
 
       # The app cannot refuse any more, and 100 cannot come after the head: a client that waits for it gets it now.
       def write_stream
-        @connection.write_interim(100, {}) if @status < 300 && @connection.expects_continue?
+        @exchange.write_interim(100, {}) if @status < 300 && @exchange.expects_continue?
         start(announced || :chunked)
         return finish unless @framing
 
@@ -222,11 +222,11 @@ module Gyre
       # The app's Input may hold bytes that its gets has read too much; a wrapper around it does not.
       def input
         input = @env["rack.input"]
-        input.respond_to?(:readpartial) ? input : Input.new(@connection)
+        input.respond_to?(:readpartial) ? input : Input.new(@exchange)
       end
 
       def start(framing)
-        @framing = @connection.write_head(@status, @headers, framing)
+        @framing = @exchange.write_head(@status, @headers, framing)
         @left = @framing if @framing.is_a?(Integer)
       end
 
@@ -244,11 +244,11 @@ module Gyre
 
       # The app speaks on the socket itself from here on, and closes it whenever it likes.
       def partial_hijack(callable)
-        return finish_headless if @connection.head_only?
+        return finish_headless if @exchange.head_only?
 
         own_framing = %w[transfer-encoding content-length upgrade].any? { |name| @headers.key?(name) }
-        @connection.write_head(@status, @headers, own_framing || @status == 101 ? :raw : :close)
-        io = @connection.hijack
+        @exchange.write_head(@status, @headers, own_framing || @status == 101 ? :raw : :close)
+        io = @exchange.hijack
         begin
           @streams.endless { callable.call(io) }
           called = true
@@ -258,8 +258,8 @@ module Gyre
       end
 
       def finish_headless
-        @connection.write_head(@status, @headers, nil)
-        @connection.finish_body
+        @exchange.write_head(@status, @headers, nil)
+        @exchange.finish_body
       end
 
       # RFC 9110, section 7.8. An app that refuses (403, say) may leave rack.protocol where it is.
@@ -287,8 +287,8 @@ module Gyre
         @headers.delete("content-length")
         @headers.delete("transfer-encoding")
         @headers["connection"] = "upgrade" if status == 101
-        @connection.write_head(status, @headers, :raw)
-        io = @connection.hijack
+        @exchange.write_head(status, @headers, :raw)
+        io = @exchange.hijack
         begin
           @streams.endless { @body.respond_to?(:each) ? @body.each { |part| io.write(part) } : @body.call(io) }
         ensure

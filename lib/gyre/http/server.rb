@@ -7,7 +7,7 @@
 #
 #   NativeAcceptor.new(sockets, handler, limits, template)
 #       sockets    Array of listening IOs (non-blocking); the acceptor never closes them
-#       handler    responds to call(connection): run in a pooled fiber of Fiber.scheduler whenever a connection has a complete
+#       handler    responds to call(exchange): run in a pooled fiber of Fiber.scheduler whenever a connection has a complete
 #                  head, or one to refuse. It never raises, except SystemExit, SignalException and the like. It also
 #                  responds to error(message), one line for the log, to hijacked(socket), and to
 #                  refused(env, status, body bytes sent, seconds) for each head that was refused
@@ -18,7 +18,7 @@
 #                    closed afterwards
 #   drain            stop, and: idle connections close at once, unless bytes have arrived that are not read yet; those that
 #                    never sent a byte have 0.25 s more for it, and close without a response; heads that are under way may be
-#                    completed, and from now on no answer keeps its connection
+#                    completed, and from now on no response keeps its connection
 #   interrupt(exception) → Integer   scheduler.fiber_interrupt for each fiber that runs the handler now; how many they were
 #   close            stop, and all connections close at once, whatever they do
 #   stats → Hash     of Integers: connections: (open, without hijacked ones), idle: (those without a request under way),
@@ -28,10 +28,10 @@
 #   EMFILE and the like on accept: pause for a second, say so once through handler.error, go on.
 
 require "gyre/errors"
-require "gyre/http/connection"
+require "gyre/http/exchange"
 require "gyre/http/env"
 require "gyre/http/handovers"
-require "gyre/http/hijacked_socket"
+require "gyre/http/h1/hijacked_socket"
 require "gyre/http/limits"
 require "gyre/http/rack2"
 require "gyre/http/service"
@@ -104,7 +104,7 @@ module Gyre
         @acceptor&.stop
       end
 
-      # Accepts no more, closes idle connections at once and every other one after its next answer. Does not wait.
+      # Accepts no more, closes idle connections at once and every other one after its next response. Does not wait.
       #
       # @return [void]
       def drain

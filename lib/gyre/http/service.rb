@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Runs a Rack app on a connection: the loop over its requests, what an app's exception becomes, and the end of a request
+# Runs a Rack app on HTTP exchanges: the loop over a connection's requests, what an app's exception becomes, and the end of a request
 # (body.close, rack.response_finished, access log). The acceptor calls it in a pooled fiber whenever a connection has a request.
-# The usual answer takes the few lines of #answer; everything slower is in Response. It never touches a socket.
+# The usual response takes the few lines of #respond; everything slower is in Response. It never touches a socket.
 
 require "gyre/errors"
 require "gyre/http/errors"
@@ -14,12 +14,12 @@ module Gyre
   module HTTP
     # One app, behind any number of connections.
     class Service
-      # What never becomes an answer: the end of the process, of the task, of the thread. `exit` in an app is the end of its request.
+      # What never becomes a response: the end of the process, of the task, of the thread. `exit` in an app is the end of its request.
       PASSED_ON = [SignalException, Gyre::Stop].freeze
       # A client that went away. On a connection that is closed or hijacked they are no fault.
       GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout].freeze
       PLAIN_TEXT = "text/plain"
-      # In the access log, when the client left before the app had an answer (as nginx has it).
+      # In the access log, when the client left before the app had a response (as nginx has it).
       NO_STATUS = 499
       # What a watchdog calls the fiber that runs a request.
       Work = Struct.new(:env) do
@@ -36,7 +36,7 @@ module Gyre
       # @param app [#call] a Rack app
       # @param log [#error] takes a String
       # @param access_log [#call, nil] called with (env, status, body bytes sent, seconds) after each request
-      # @param streams [Streams] where answers without an end of their own are entered
+      # @param streams [Streams] where responses without an end of their own are entered
       def initialize(app, log:, access_log: nil, streams: Streams.new)
         @app = app
         @streams = streams
@@ -45,22 +45,22 @@ module Gyre
         @access_log = access_log
       end
 
-      # Answers every request that is there already. The connection then is idle, closed or hijacked (see Connection).
+      # Serves every request that is there already. The connection then is idle, closed or hijacked (see Exchange).
       #
-      # @param connection [Connection]
+      # @param exchange [Exchange]
       # @return [void]
-      def call(connection)
-        env = connection.next_request
+      def call(exchange)
+        env = exchange.next_request
         while env
-          answer(connection, env)
-          env = connection.next_request or break
-          connection = env["rack.hijack"] # each request has a handle of its own, which ends with it
+          respond(exchange, env)
+          env = exchange.next_request or break
+          exchange = env["rack.hijack"] # each request is an exchange of its own
         end
         returned = true
       rescue Gyre::Stop
         nil # this fiber is the connection's own, so there is nothing to pass it on to
       ensure
-        connection.close unless returned
+        exchange.close unless returned
       end
 
       # @param socket [BasicSocket] that has left a connection, from the acceptor
@@ -89,25 +89,25 @@ module Gyre
       private
 
       # The hot path. With nothing special it is app.call, write_response and finish.
-      def answer(connection, env)
+      def respond(exchange, env)
         Thread.current[:gyre_work] = Work.new(env) if @watched
         started = now if @access_log
         status, headers, body = @app.call(env)
-        connection.write_response(status, headers, body) || Response.new(connection, env, status, headers, body, @streams).deliver
+        exchange.write_response(status, headers, body) || Response.new(exchange, env, status, headers, body, @streams).deliver
         done = true
       rescue *PASSED_ON => error
         raise
       rescue Exception => error # rubocop:disable Lint/RescueException -- whatever an app raises, the server lives
         raise if error.is_a?(SystemExit) && foreign?(error)
 
-        sent = failed(connection, env, error)
+        sent = failed(exchange, env, error)
         done = true
       ensure
-        connection.close unless done # this fiber, or the whole thread, is being ended
+        exchange.close unless done # this fiber, or the whole thread, is being ended
         close(env, body) if body.respond_to?(:close)
         callables = env["rack.response_finished"]
         response_finished(callables, env, status, headers, error) unless callables.nil? || callables.empty?
-        @access_log&.call(env, sent || status || NO_STATUS, connection.body_bytes_sent, now - started)
+        @access_log&.call(env, sent || status || NO_STATUS, exchange.body_bytes_sent, now - started)
       end
 
       def close(env, body)
@@ -135,24 +135,24 @@ module Gyre
       end
 
       # @return [Integer, nil] the status that the client got instead of the app's
-      def failed(connection, env, error)
-        gone = connection.closed?
+      def failed(exchange, env, error)
+        gone = exchange.closed?
         case error
         when RequestError, RequestCut
-          return gone ? nil : refuse(connection, env, error.is_a?(RequestError) ? error.status : 400, error.message)
+          return gone ? nil : refuse(exchange, env, error.is_a?(RequestError) ? error.status : 400, error.message)
         when *GONE
           return if gone
         end
         report(env, error, "the app")
-        refuse(connection, env, 500, REASONS[500]) unless gone
+        refuse(exchange, env, 500, REASONS[500]) unless gone
       end
 
-      # An answer that has begun cannot be taken back: the client has to see that it was cut.
-      def refuse(connection, env, status, reason)
-        if connection.head_sent?
-          cut(connection, env)
+      # A response that has begun cannot be taken back: the client has to see that it was cut.
+      def refuse(exchange, env, status, reason)
+        if exchange.head_sent?
+          cut(exchange, env)
         else
-          connection.write_response(status, { "content-type" => PLAIN_TEXT }, ["#{reason}\n"])
+          exchange.write_response(status, { "content-type" => PLAIN_TEXT }, ["#{reason}\n"])
           status
         end
       rescue SystemCallError, WriteTimeout
@@ -160,8 +160,8 @@ module Gyre
       end
 
       # The end of an HTTP/1.0 body is the end of the connection, so only a reset looks different.
-      def cut(connection, env)
-        env["SERVER_PROTOCOL"] == "HTTP/1.0" ? connection.reset : connection.close
+      def cut(exchange, env)
+        env["SERVER_PROTOCOL"] == "HTTP/1.0" ? exchange.reset : exchange.close
       end
 
       def report(env, error, where)

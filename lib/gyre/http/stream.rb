@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What a streaming body is called with (Rack SPEC, "Streaming Body"): the request's body to read from and the answer's to
-# write to, both against the socket's back-pressure. Response makes one for each such answer.
+# What a streaming body is called with (Rack SPEC, "Streaming Body"): the request's body to read from and the response's to
+# write to, both against the socket's back-pressure. Response makes one for each such response.
 # It buffers nothing, and it never touches the socket: reads go to rack.input, writes to the Response.
 
 module Gyre
@@ -80,7 +80,7 @@ module Gyre
         nil
       end
 
-      # Ends the answer.
+      # Ends the response.
       #
       # @return [nil]
       def close_write

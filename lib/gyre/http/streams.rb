@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The answers of one server that have no end of their own: event streams, upgraded connections, hijacked sockets, and streaming
+# The responses of one server that have no end of their own: event streams, upgraded connections, hijacked sockets, and streaming
 # bodies that wait for something to send. Response and the acceptor enter them here, Server ends them when it stops, so that
 # a stop does not have to wait for them. It closes no socket and writes nothing.
 
@@ -10,7 +10,7 @@ module Gyre
   module HTTP
     # All methods are for the thread of the server's loop, except {#hijacked}.
     class Streams
-      # One answer under way: its Response, and how many bytes it had sent when it was looked at last.
+      # One response under way: its Response, and how many bytes it had sent when it was looked at last.
       Entry = Struct.new(:response, :bytes)
       private_constant :Entry
 
@@ -21,7 +21,7 @@ module Gyre
         @ending = false
       end
 
-      # Around an answer that goes on until either side ends it.
+      # Around a response that goes on until either side ends it.
       #
       # @return [Object] the block's value
       # @raise [Gyre::Stop] the server stops, before or meanwhile
@@ -47,12 +47,12 @@ module Gyre
         @ending ? end_input(socket) : nil
       end
 
-      # @return [Integer] answers that {#finish} would end
+      # @return [Integer] responses that {#finish} would end
       def count
         @endless.size
       end
 
-      # The server stops: endless answers end with Gyre::Stop at their present wait, hijacked sockets read their end of file.
+      # The server stops: endless responses end with Gyre::Stop at their present wait, hijacked sockets read their end of file.
       #
       # @return [void]
       def finish

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The access log: a line for each answered request, gathered and written together, once a turn of the loop.
-# The HTTP server calls it when an answer has left; Gyre::Web::Server closes it at the end. It never raises:
+# The access log: a line for each request, gathered and written together, once a turn of the loop.
+# The HTTP server calls it when a response has left; Gyre::Web::Server closes it at the end. It never raises:
 # a log that cannot be written must not end a request.
 
 require "gyre/web/log_format"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre serve`: flags and configuration file in, a running server out. exe/gyre calls it. It answers mistakes with one
+# `gyre serve`: flags and configuration file in, a running server out. exe/gyre calls it. It reports a mistake in one
 # plain message on standard error and never with a trace, and it serves nothing itself: Gyre::Web::Server does.
 
 require "gyre/version"

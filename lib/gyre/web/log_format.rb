@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One line of the access log for one answered request, in the formats that log readers know.
+# One line of the access log for one request, in the formats that log readers know.
 # Gyre::Web::AccessLog calls it. Text in, text out: it knows no file, and no client can forge a line or
 # end a field through it.
 
@@ -8,7 +8,7 @@ require "json"
 
 module Gyre
   module Web
-    # Formats by name; each answers `line(env, status, bytes, seconds)`, a String with its newline.
+    # Formats by name; each has `line(env, status, bytes, seconds)`, a String with its newline.
     module LogFormat
       # Names for --log-format; "none" has no format.
       NAMES = %w[none common combined json].freeze

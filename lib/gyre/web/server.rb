@@ -3,7 +3,7 @@
 # A whole web server: its sockets, its logs, its signals, and its end. `gyre serve`, the Rackup handler and programs that
 # embed Gyre make one. HTTP itself is Gyre::HTTP::Server's; flags and files are Gyre::Web::CLI's.
 #
-#   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► DRAINING ── all answered ──► ended
+#   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► DRAINING ── all served ──► ended
 #                                             │                              │ time over: cancelled ──►  │
 #                                             └── stop(now: true) ───────────┴── second signal ─────────►┘
 #
@@ -68,7 +68,7 @@ module Gyre
         @listeners = []
       end
 
-      # Opens the sockets. From here on clients can connect; they are answered when the server runs. {#run} and
+      # Opens the sockets. From here on clients can connect; they are served when it runs. {#run} and
       # {#start} do it if it was not done.
       #
       # @return [self]

@@ -6,7 +6,7 @@ require "socket"
 require "stringio"
 require "tempfile"
 require "gyre"
-require "gyre/http/hijacked_socket"
+require "gyre/http/h1/hijacked_socket"
 
 class HTTP1HijackedSocketTest < Minitest::Test
   EARLY = "early\nmo"
@@ -37,7 +37,7 @@ class HTTP1HijackedSocketTest < Minitest::Test
   def setup
     plain, @peer = UNIXSocket.pair
     plain.autoclose = false
-    @socket = Gyre::HTTP::HijackedSocket.with(plain.fileno, EARLY.b)
+    @socket = Gyre::HTTP::H1::HijackedSocket.with(plain.fileno, EARLY.b)
   end
 
   def teardown

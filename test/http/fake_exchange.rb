@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# A connection without a socket, for tests of what is above it: gives the envs that it is told to and notes what is written.
+# An exchange without a socket, for tests of what is above it: gives the envs that it is told to and notes what is written.
 # No test itself.
 
-require "gyre/http/connection"
+require "gyre/http/exchange"
 
 module GyreTest
-  # Offers Gyre::HTTP::Connection's primitives. What was called stands in {#calls}.
-  class FakeConnection < Gyre::HTTP::Connection
+  # Offers Gyre::HTTP::Exchange's primitives. What was called stands in {#calls}.
+  class FakeExchange < Gyre::HTTP::Exchange
     attr_reader :calls, :body_bytes_sent
     attr_accessor :fast, :head_only, :expects_continue, :framing, :input
 

@@ -3,10 +3,10 @@
 # Which bodies count as chunks of the app's own. (How they are sent: test/contracts/http1_contract_rack_test.rb.)
 
 require "test_helper"
-require "gyre/http/own_chunks"
+require "gyre/http/h1/own_chunks"
 
 class HTTP1OwnChunksTest < Minitest::Test
-  OwnChunks = Gyre::HTTP::OwnChunks
+  OwnChunks = Gyre::HTTP::H1::OwnChunks
 
   def test_whose_the_framing_is
     assert_nil coding({})

@@ -1,12 +1,12 @@
 /*
- * An app's headers become the head of an answer: checked, framed, with date and connection. Writes into
+ * An app's headers become the head of a response: checked, framed, with date and connection. Writes into
  * the acceptor's buffer (http1_head.c); sends nothing.
  */
-#include "http/http1_answer.h"
+#include "http/http1_response_head.h"
 
 #define OUTPUT_BYTES_KEPT 65536 /* a larger buffer was for an uncommon head, and is given back */
 
-static void add_value(struct gyre_http1_answer *fields, const char *name, size_t name_length, VALUE value) {
+static void add_value(struct gyre_http1_response_head *fields, const char *name, size_t name_length, VALUE value) {
   if (!RB_TYPE_P(value, T_STRING)) {
     fields->unknown_kind = true;
     return;
@@ -45,7 +45,7 @@ static bool names_close(VALUE value) {
 #define IS(text) (length == sizeof(text) - 1 && gyre_http1_same_name(name, length, text, sizeof(text) - 1))
 
 static int add_field(VALUE key, VALUE value, VALUE argument) {
-  struct gyre_http1_answer *fields = (struct gyre_http1_answer *)argument;
+  struct gyre_http1_response_head *fields = (struct gyre_http1_response_head *)argument;
   if (!RB_TYPE_P(key, T_STRING)) {
     fields->unknown_kind = true;
     return ST_STOP;
@@ -94,7 +94,7 @@ static int add_field(VALUE key, VALUE value, VALUE argument) {
 
 #undef IS
 
-void gyre_http1_answer_fields(struct gyre_http1_answer *fields, VALUE headers) {
+void gyre_http1_response_head_fields(struct gyre_http1_response_head *fields, VALUE headers) {
   rb_hash_foreach(headers, add_field, (VALUE)fields);
   if (!NIL_P(fields->wrong)) {
     VALUE wrong = rb_inspect(fields->wrong);
@@ -102,34 +102,35 @@ void gyre_http1_answer_fields(struct gyre_http1_answer *fields, VALUE headers) {
   }
 }
 
-void gyre_http1_answer_text(struct gyre_http1_buffer *output, const char *text) {
+void gyre_http1_response_head_text(struct gyre_http1_buffer *output, const char *text) {
   gyre_http1_buffer_append(output, text, strlen(text));
 }
 
-void gyre_http1_answer_length(struct gyre_http1_buffer *output, uint64_t length) {
-  gyre_http1_answer_text(output, "content-length: ");
+void gyre_http1_response_head_length(struct gyre_http1_buffer *output, uint64_t length) {
+  gyre_http1_response_head_text(output, "content-length: ");
   gyre_http1_buffer_number(output, length);
-  gyre_http1_answer_text(output, "\r\n");
+  gyre_http1_response_head_text(output, "\r\n");
 }
 
 /* Date, connection and the blank line. Decides at last whether the connection is kept. */
-void gyre_http1_answer_end(struct gyre_http1_connection *connection, struct gyre_http1_answer *fields) {
+void gyre_http1_response_head_end(struct gyre_http1_response_head *fields) {
   struct gyre_http1_buffer *output = fields->output;
+  struct gyre_http1_connection *connection = fields->exchange->connection;
   if (fields->closing || connection->acceptor->draining) connection->keep_alive = false;
   if (!fields->has_date) gyre_http1_head_date(output, &connection->acceptor->date);
   if (fields->own_framing) {
     connection->keep_alive = false;
   } else if (!connection->keep_alive) {
-    gyre_http1_answer_text(output, "connection: close\r\n");
-  } else if (connection->http_1_0) {
-    gyre_http1_answer_text(output, "connection: keep-alive\r\n");
+    gyre_http1_response_head_text(output, "connection: close\r\n");
+  } else if (fields->exchange->http_1_0) {
+    gyre_http1_response_head_text(output, "connection: keep-alive\r\n");
   }
-  gyre_http1_answer_text(output, "\r\n");
+  gyre_http1_response_head_text(output, "\r\n");
   if (output->failed) rb_memerror();
 }
 
-struct gyre_http1_buffer *gyre_http1_answer_begin(struct gyre_http1_connection *connection) {
-  struct gyre_http1_buffer *output = &connection->acceptor->output;
+struct gyre_http1_buffer *gyre_http1_response_head_begin(struct gyre_http_exchange *exchange) {
+  struct gyre_http1_buffer *output = &exchange->connection->acceptor->output;
   if (output->capacity > OUTPUT_BYTES_KEPT) gyre_http1_buffer_free(output); /* an uncommon head was here */
   output->length = 0;
   output->failed = false;

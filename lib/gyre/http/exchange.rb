@@ -1,11 +1,10 @@
 # frozen_string_literal: true
 
-# The server's side of one HTTP/1 connection: its primitives, and what a Rack env gets from it.
-# Service runs an app on them, Response writes the slower kinds of answer with them. NativeConnection (C) defines them all; here
-# is what each has to do. Nothing in this file touches a socket, and no method may use an instance variable: a native
-# connection is a C structure.
+# One request and its response, on the server's side: its primitives, and what a Rack env gets from it. Service runs an app
+# on them, Response writes the slower kinds of response with them. H1::Exchange (C) defines them all; here is what each has
+# to do. Nothing in this file touches a socket, and no method may use an instance variable: an exchange is a C structure.
 #
-# A connection as the acceptor sees it. Only SERVING holds a fiber; IDLE and FIRST BYTE hold no buffer either:
+# An HTTP/1 connection makes one exchange at a time. Only SERVING has one, and a fiber; IDLE and FIRST BYTE hold no buffer either:
 #
 #   accepted ─► FIRST BYTE ─► HEAD ─► SERVING ─► IDLE ─► HEAD …
 #                  │408        │408/4xx  │  ▲       └ time over, drain, end of the client: closed without a response
@@ -13,18 +12,18 @@
 #               LINGERING ◄────┴─────────┴─► HIJACKED (no longer the server's)
 #                  └► closed
 #
-# The acceptor collects a head without a fiber. When it is complete, or refused, or too late, it runs
-# handler.call(connection) in a pooled fiber; that calls next_request until it returns nil. "Parks" below means: waits
+# The connection collects a head without a fiber. When it is complete, or refused, or too late, it runs
+# handler.call(exchange) in a pooled fiber; that calls next_request until it returns nil. "Parks" below means: waits
 # through the scheduler, so that other fibers run. A parked primitive can be interrupted by any exception; the connection
 # can be closed then.
 #
-# A Connection object is a handle for one request: from the next one on, and when the handler has returned, its methods raise
-# IOError or Errno::EPIPE, and its questions answer as for a closed connection. Any thread may call it (see Handovers).
+# An exchange ends with the next request, and when the handler has returned: from then on its methods raise IOError or Errno::EPIPE,
+# and its questions return what they return for a closed connection. Any thread may call it (see Handovers).
 
 module Gyre
   module HTTP
     # @abstract See the head of this file. The superclass is Object, so that the C extension may define it first.
-    class Connection
+    class Exchange
       NOTHING = Object.new.freeze
       private_constant :NOTHING
 
@@ -33,7 +32,7 @@ module Gyre
         "an HTTP client"
       end
 
-      # What a Rack env holds as rack.hijack and rack.early_hints: the connection itself answers both, told apart by the
+      # What a Rack env holds as rack.hijack and rack.early_hints: the exchange itself is called for both, told apart by the
       # argument. Two objects for each request would cost more than the rest of an env that is dupped from its template.
       #
       # @param headers [Hash] early hints; without an argument: a full hijack
@@ -46,28 +45,28 @@ module Gyre
       # @!group Requests
 
       # Ends the request before and begins the next one that is there already: the head that the acceptor collected, or a
-      # pipelined one. Nil when there is none: the connection is then back in the acceptor's care (IDLE, or HEAD with its
+      # pipelined one. Nil when there is none: the connection is then without an exchange (IDLE, or HEAD with its
       # partial head kept), or closed, or hijacked; the caller need not know which, and must not touch it any more.
       #
       # Of the body of the request before, up to limits.unread_body_bytes_limit are read off (parks); if more is left, or an
-      # Expect was not answered, the connection lingers and closes. A head that is refused is answered here (written, writing
+      # Expect was not met, the connection lingers and closes. A head that is refused gets its response here (written, writing
       # shut down, lingering) and gives nil; so does a content-length beyond limits.body_bytes_limit (413).
       #
       # The env is the acceptor's template (Env.template) and
       # - REQUEST_METHOD PATH_INFO QUERY_STRING REQUEST_URI SERVER_NAME SERVER_PORT SERVER_PROTOCOL REMOTE_ADDR HTTP_*
       #   CONTENT_TYPE CONTENT_LENGTH: new, unfrozen, BINARY, as is SCRIPT_NAME
-      # - rack.hijack, rack.early_hints: the connection itself, so a request allocates neither
+      # - rack.hijack, rack.early_hints: the exchange itself, so a request allocates neither
       # - rack.response_finished: a new Array
-      # - rack.input: Input::EMPTY without a body, else Input.new(connection)
+      # - rack.input: Input::EMPTY without a body, else Input.new(exchange)
       # - rack.protocol: only when the parser says UPGRADE: the names of Upgrade as an Array of Strings
-      # - gyre.trailers: only for a chunked body: connection.method(:trailers)
+      # - gyre.trailers: only for a chunked body: exchange.method(:trailers)
       #
       # Fields with "_" in the name are left out (CVE-2024-45614). Repeated ones are joined by ", ", Cookie by "; ". HTTP_HOST
       # is the authority of an absolute-form target. SERVER_NAME and SERVER_PORT come from the authority (its port or
       # else 80, 443 for https); without one from the socket's own address (IPv6 in brackets; "localhost" and "80" for a
       # Unix socket).
       #
-      # For a second request the env has its handle as rack.hijack, and the receiver is of no more use.
+      # For a second request the env has its exchange as rack.hijack, and the receiver has ended.
       #
       # @return [Hash, nil]
       def next_request
@@ -111,7 +110,7 @@ module Gyre
       end
 
       # @!endgroup
-      # @!group Answers
+      # @!group Responses
       #
       # Errors of the network while writing (Errno::EPIPE, Errno::ECONNRESET and the like), and WriteTimeout after
       # limits.write_timeout_s without a byte taken, have closed the connection before they are raised, so {#closed?} tells
@@ -122,12 +121,12 @@ module Gyre
       # transfer-encoding and connection of the app's own only with the framing :raw. A date is added if there is none.
       #
       # Whether the connection is kept is decided before the head goes out. It is not after "connection: close" of either
-      # side, HTTP/1.0 without keep-alive, an unanswered Expect, limits.keep_alive_requests_limit, a draining acceptor, a
+      # side, HTTP/1.0 without keep-alive, an Expect that was not met, limits.keep_alive_requests_limit, a draining acceptor, a
       # framing that ends with the connection; and, in write_response, when more than limits.unread_body_bytes_limit of the
-      # request's body are known to be left. The head then says "connection: close". HTTP/1.0 that is kept says
+      # request's body are known to be left. The head then has "connection: close". HTTP/1.0 that is kept has
       # "connection: keep-alive", 1.1 nothing.
 
-      # The fast path: head and whole body in one writev, content-length said. It may decline anything, and must unless
+      # The fast path: head and whole body in one writev, with content-length. It may decline anything, and must unless
       # - status is an Integer from 200 to 599, headers a Hash with String keys, body an Array of Strings,
       # - there is none of rack.hijack, rack.protocol, transfer-encoding, and it is no 2xx to CONNECT,
       # - content-length, if given, is the body's length (any digits for HEAD, 204, 304).
@@ -192,7 +191,7 @@ module Gyre
         raise NotImplementedError
       end
 
-      # Sends an interim answer; 100 satisfies a waiting Expect.
+      # Sends an interim response; 100 satisfies a waiting Expect.
       #
       # @param status [Integer] 100 to 199, but not 101
       # @param headers [Hash]
@@ -253,7 +252,7 @@ module Gyre
         raise NotImplementedError
       end
 
-      # @return [Integer] of the present answer, without head and chunk framing; also when it is closed
+      # @return [Integer] of the present response, without head and chunk framing; also when it is closed
       def body_bytes_sent
         raise NotImplementedError
       end

@@ -1,15 +1,15 @@
 /*
- * The head of an answer while it is written: what the app's headers said (see http1_answer.c).
+ * The head of a response while it is written: what the app's headers contain (see http1_response_head.c).
  */
-#ifndef GYRE_HTTP1_ANSWER_H
-#define GYRE_HTTP1_ANSWER_H
+#ifndef GYRE_HTTP1_RESPONSE_HEAD_H
+#define GYRE_HTTP1_RESPONSE_HEAD_H
 
 #include "http/http1.h"
 
 #include <string.h>
 
-struct gyre_http1_answer {
-  struct gyre_http1_connection *connection;
+struct gyre_http1_response_head {
+  struct gyre_http_exchange *exchange;
   struct gyre_http1_buffer *output;
   VALUE announced;  /* the app's content-length, or nil */
   VALUE wrong;      /* a name or value that cannot be sent */
@@ -19,12 +19,12 @@ struct gyre_http1_answer {
 };
 
 /* The acceptor's buffer, emptied: valid until the fiber parks. */
-struct gyre_http1_buffer *gyre_http1_answer_begin(struct gyre_http1_connection *connection);
+struct gyre_http1_buffer *gyre_http1_response_head_begin(struct gyre_http_exchange *exchange);
 /* Adds the app's headers; raises ArgumentError for what cannot be sent. */
-void gyre_http1_answer_fields(struct gyre_http1_answer *answer, VALUE headers);
-void gyre_http1_answer_text(struct gyre_http1_buffer *output, const char *text);
-void gyre_http1_answer_length(struct gyre_http1_buffer *output, uint64_t length);
+void gyre_http1_response_head_fields(struct gyre_http1_response_head *head, VALUE headers);
+void gyre_http1_response_head_text(struct gyre_http1_buffer *output, const char *text);
+void gyre_http1_response_head_length(struct gyre_http1_buffer *output, uint64_t length);
 /* Date, connection and the blank line. Decides at last whether the connection is kept. */
-void gyre_http1_answer_end(struct gyre_http1_connection *connection, struct gyre_http1_answer *answer);
+void gyre_http1_response_head_end(struct gyre_http1_response_head *head);
 
 #endif

@@ -1,0 +1,75 @@
+/*
+ * The life of an exchange, and the handle that Ruby has of it: the handler begins one for each request, and ends it with the next
+ * request or with itself. Then the handle is empty. It reads and writes nothing.
+ */
+#include "http/http1.h"
+
+#include <stdlib.h>
+
+VALUE gyre_cHttp1Exchange;
+static ID id_call;
+
+static void handle_mark(void *opaque) {
+  struct gyre_http_exchange *exchange = opaque;
+  if (!exchange) return;
+  rb_gc_mark(exchange->connection->acceptor->self);
+  rb_gc_mark(exchange->fiber);
+  rb_gc_mark(exchange->env);
+  rb_gc_mark(exchange->trailers);
+}
+
+static size_t handle_size(const void *opaque) {
+  const struct gyre_http_exchange *exchange = opaque;
+  return exchange ? sizeof(*exchange) + gyre_transport_available(&exchange->connection->transport) : 0;
+}
+
+static const rb_data_type_t handle_type = {
+    .wrap_struct_name = "Gyre::HTTP::H1::Exchange",
+    .function = {.dmark = handle_mark, .dfree = NULL, .dsize = handle_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection *connection) {
+  VALUE handle = TypedData_Wrap_Struct(gyre_cHttp1Exchange, &handle_type, NULL);
+  struct gyre_http_exchange *exchange = calloc(1, sizeof(*exchange)), *before = connection->exchange;
+  if (!exchange) rb_memerror();
+  exchange->connection = connection;
+  exchange->handle = handle;
+  exchange->fiber = before ? before->fiber : Qnil;
+  exchange->env = exchange->trailers = Qnil;
+  RTYPEDDATA_DATA(handle) = exchange;
+  gyre_list_append(&connection->acceptor->active, &exchange->active);
+  if (before) gyre_http_exchange_end(connection);
+  return connection->exchange = exchange;
+}
+
+void gyre_http_exchange_end(struct gyre_http1_connection *connection) {
+  struct gyre_http_exchange *exchange = connection->exchange;
+  connection->exchange = NULL;
+  RTYPEDDATA_DATA(exchange->handle) = NULL;
+  if (exchange->reader) gyre_wake(connection->acceptor->scheduler, &exchange->reader->wait.parked);
+  gyre_list_remove(&exchange->active);
+  free(exchange);
+}
+
+/* --- calls from other threads (lib/gyre/http/handovers.rb) --- */
+
+bool gyre_http_exchange_is_outside(VALUE self) {
+  const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  return exchange && gyre_thread_is_foreign(exchange->connection->acceptor->scheduler);
+}
+
+VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments) {
+  VALUE handovers = gyre_http_exchange_get(self)->connection->acceptor->handovers;
+  return rb_funcall(handovers, id_call, 3, self, ID2SYM(rb_intern(method)), rb_ary_new_from_values(count, arguments));
+}
+
+void gyre_init_http_exchange(void) {
+  id_call = rb_intern("call");
+  VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
+  VALUE exchange = rb_define_class_under(http, "Exchange", rb_cObject);
+  VALUE h1 = rb_define_module_under(http, "H1");
+  gyre_cHttp1Exchange = rb_define_class_under(h1, "Exchange", exchange);
+  rb_gc_register_mark_object(gyre_cHttp1Exchange);
+  rb_undef_alloc_func(gyre_cHttp1Exchange);
+}

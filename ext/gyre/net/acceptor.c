@@ -1,0 +1,164 @@
+/*
+ * The accept loop (see acceptor.h).
+ */
+#include "feature.h"
+
+#include "net/acceptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ACCEPT_BUDGET 256
+#define QUEUE_LENGTH 4096 /* of connections that wait to be accepted: Gyre::Endpoint::BACKLOG */
+#define PAUSE_NS INT64_C(1000000000)
+
+static int accept_one(int fd, struct sockaddr_storage *peer) {
+  socklen_t length = sizeof(*peer);
+  memset(peer, 0, sizeof(peer->ss_family) + 32);
+#ifdef GYRE_HAVE_ACCEPT4
+  int accepted = accept4(fd, (struct sockaddr *)peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+#else
+  int accepted = accept(fd, (struct sockaddr *)peer, &length);
+  if (accepted >= 0) {
+    fcntl(accepted, F_SETFL, fcntl(accepted, F_GETFL) | O_NONBLOCK);
+    fcntl(accepted, F_SETFD, FD_CLOEXEC);
+  }
+#endif
+  return accepted;
+}
+
+static int watch(struct gyre_acceptor_listener *listener) {
+  return gyre_loop_watch(listener->acceptor->loop, &listener->watch, listener->fd, GYRE_READABLE | GYRE_STANDING);
+}
+
+static void resume_accepting(struct gyre_timer *timer, void *context) {
+  struct gyre_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_acceptor, pause);
+  struct gyre_loop *loop = context;
+  for (uint32_t i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
+    struct gyre_acceptor_listener *listener = &acceptor->listeners[i];
+    if (listener->watch.fd >= 0 || watch(listener) == 0) continue;
+    (void)gyre_timers_arm(&loop->timers, timer, gyre_loop_now(loop) + PAUSE_NS);
+  }
+}
+
+/* No descriptor or no memory is left: not accepting for a while is all that helps. */
+static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
+  struct gyre_loop *loop = acceptor->loop;
+  for (uint32_t i = 0; i < acceptor->listener_count; i++) gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
+  (void)gyre_timers_arm(&loop->timers, &acceptor->pause, loop->now_ns + PAUSE_NS);
+  acceptor->operations->paused(acceptor, error);
+}
+
+/* Other processes may share the socket, and its mode with it: accept(2) must not block because one of them has changed that. */
+static void do_not_block(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  if (flags >= 0 && !(flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+/* False: no connection waits, or none can be had now. */
+static bool accept_next(struct gyre_acceptor_listener *listener) {
+  struct gyre_acceptor *acceptor = listener->acceptor;
+  struct sockaddr_storage peer;
+  int fd = accept_one(listener->fd, &peer);
+  if (fd < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINVAL) { /* EINVAL: it listens no more */
+      gyre_loop_drained(acceptor->loop, listener->fd, GYRE_READABLE);
+      return false;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      pause_accepting(acceptor, errno);
+      return false;
+    }
+    return true; /* that peer is gone already (ECONNABORTED and the like) */
+  }
+  acceptor->accepted++;
+  if (acceptor->open >= acceptor->open_limit) {
+    acceptor->operations->refuse(acceptor, fd, &peer);
+    return true;
+  }
+  int error = acceptor->operations->accept(acceptor, fd, &peer);
+  if (error == 0) return true;
+  close(fd);
+  pause_accepting(acceptor, -error);
+  return false;
+}
+
+static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *reported, unsigned ready) {
+  struct gyre_acceptor_listener *listener = GYRE_CONTAINER(reported, struct gyre_acceptor_listener, watch);
+  struct gyre_acceptor *acceptor = listener->acceptor;
+  (void)ready;
+
+  do_not_block(listener->fd);
+  for (int budget = ACCEPT_BUDGET; budget > 0 && acceptor->listening; budget--) {
+    if (!accept_next(listener)) return;
+  }
+  /* More may wait: have it reported again in the next turn. */
+  gyre_loop_unwatch(loop, reported);
+  if (acceptor->listening && watch(listener) < 0) pause_accepting(acceptor, ENOMEM);
+}
+
+int gyre_acceptor_init(struct gyre_acceptor *acceptor, const struct gyre_acceptor_operations *operations,
+                       size_t listeners) {
+  acceptor->operations = operations;
+  acceptor->pause.fire = resume_accepting;
+  acceptor->listeners = calloc(listeners + 1, sizeof(*acceptor->listeners));
+  return acceptor->listeners ? 0 : -ENOMEM;
+}
+
+void gyre_acceptor_add(struct gyre_acceptor *acceptor, int fd) {
+  struct gyre_acceptor_listener *listener = &acceptor->listeners[acceptor->listener_count++];
+  listener->acceptor = acceptor;
+  listener->watch.fd = -1;
+  listener->watch.ready = on_acceptable;
+  listener->fd = fd;
+}
+
+void gyre_acceptor_free(struct gyre_acceptor *acceptor) { free(acceptor->listeners); }
+
+int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop) {
+  acceptor->loop = loop;
+  acceptor->listening = true;
+  for (uint32_t i = 0; i < acceptor->listener_count; i++) {
+    struct gyre_acceptor_listener *listener = &acceptor->listeners[i];
+    int one = 1;
+    /* Accepted sockets inherit both (Linux, BSD); on a Unix socket it fails, which is as well. */
+    setsockopt(listener->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    do_not_block(listener->fd);
+    int error = watch(listener);
+    if (error == 0) continue;
+    gyre_acceptor_stop(acceptor);
+    return error;
+  }
+  return 0;
+}
+
+/* No more are taken than the queue can hold, for others may follow without end. */
+void gyre_acceptor_finish(struct gyre_acceptor *acceptor) {
+  for (uint32_t i = 0; i < acceptor->listener_count && acceptor->listening; i++) {
+    struct gyre_acceptor_listener *listener = &acceptor->listeners[i];
+    do_not_block(listener->fd);
+    for (int budget = QUEUE_LENGTH; budget > 0 && acceptor->listening && accept_next(listener); budget--) continue;
+  }
+  gyre_acceptor_stop(acceptor);
+}
+
+void gyre_acceptor_stop(struct gyre_acceptor *acceptor) {
+  if (!acceptor->listening) return;
+  acceptor->listening = false;
+  gyre_timers_cancel(&acceptor->loop->timers, &acceptor->pause);
+  for (uint32_t i = 0; i < acceptor->listener_count; i++) {
+    gyre_loop_unwatch(acceptor->loop, &acceptor->listeners[i].watch);
+    gyre_loop_forget_unwatched(acceptor->loop, acceptor->listeners[i].fd);
+  }
+}
+
+void gyre_acceptor_forget(struct gyre_acceptor *acceptor) {
+  acceptor->listening = false;
+  acceptor->pause.place = 0;
+  for (uint32_t i = 0; i < acceptor->listener_count; i++) acceptor->listeners[i].watch.fd = -1;
+}

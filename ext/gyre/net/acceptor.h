@@ -1,0 +1,58 @@
+/*
+ * An acceptor: listening sockets on a loop, and the one accept loop over them, with its budget for a turn, its limit of open
+ * connections and its pause while descriptors or memory are short. A protocol's server embeds one and is given the connections.
+ * It closes no listening socket and holds no fiber. No ruby.h.
+ */
+#ifndef GYRE_NET_ACCEPTOR_H
+#define GYRE_NET_ACCEPTOR_H
+
+#include "loop/loop.h"
+
+#include <sys/socket.h>
+
+struct gyre_acceptor;
+
+struct gyre_acceptor_listener {
+  struct gyre_watch watch;
+  struct gyre_acceptor *acceptor;
+  int fd;
+};
+
+/* The protocol's part. Each takes the accepted descriptor, which does not block and is closed by exec. */
+struct gyre_acceptor_operations {
+  /* 0; or -errno, and the descriptor is left to the acceptor, which closes it and pauses. */
+  int (*accept)(struct gyre_acceptor *acceptor, int fd, const struct sockaddr_storage *peer);
+  /* The same beyond the limit of open connections, for a refusal. */
+  void (*refuse)(struct gyre_acceptor *acceptor, int fd, const struct sockaddr_storage *peer);
+  /* Accepting rests for a second after this error. */
+  void (*paused)(struct gyre_acceptor *acceptor, int error);
+};
+
+struct gyre_acceptor {
+  const struct gyre_acceptor_operations *operations;
+  struct gyre_loop *loop; /* NULL before start */
+  struct gyre_acceptor_listener *listeners;
+  uint32_t listener_count;
+  bool listening;
+  struct gyre_timer pause;
+  uint32_t open, open_limit; /* connections; `open` is counted by the protocol */
+  uint64_t accepted;
+};
+
+/* Room for so many listeners; 0 or -ENOMEM. */
+int gyre_acceptor_init(struct gyre_acceptor *acceptor, const struct gyre_acceptor_operations *operations,
+                       size_t listeners);
+void gyre_acceptor_add(struct gyre_acceptor *acceptor, int fd);
+void gyre_acceptor_free(struct gyre_acceptor *acceptor);
+
+/* Accepts from now on; 0 or -errno, and nothing is watched. */
+int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop);
+/* Accepts what the kernel has ready, and no more afterwards. For its clients a connection that the kernel has taken is one of this
+ * server's, and may hold a request already: closing the socket would reset it. */
+void gyre_acceptor_finish(struct gyre_acceptor *acceptor);
+/* Accepts no more, from now on. */
+void gyre_acceptor_stop(struct gyre_acceptor *acceptor);
+/* The loop is gone, as in a forked child: nothing of it is touched. */
+void gyre_acceptor_forget(struct gyre_acceptor *acceptor);
+
+#endif
