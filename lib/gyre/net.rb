@@ -25,14 +25,19 @@ module Gyre
     #   end
     # @param address [String, Endpoint] tcp://host:port or unix:///path
     # @param tls [Boolean, Gyre::TLS::Context, nil] true verifies the peer's name by the system's authorities
-    # @param timeout_s [Numeric, nil] for the connection and the TLS handshake, each
+    # @param timeout_s [Numeric, nil] for all of it: the name, its addresses, the TLS handshake
     # @yieldparam transport [Transport] closed behind the block
     # @return [Transport, Object] what the block returns, if there is one
     # @raise [ArgumentError] for what is no address
-    # @raise [SystemCallError, SocketError, TimeoutError, TLS::Error]
+    # @raise [SystemCallError] names each address that was tried; Errno::ETIMEDOUT: none answered in time
+    # @raise [SocketError] the name has no address
+    # @raise [TimeoutError, TLS::Error] of the handshake
     def connect(address, tls: nil, timeout_s: 10)
       endpoint = Endpoint.parse(address)
-      transport = Net.secured(Transport.new(Net.open(endpoint, timeout_s), endpoint.to_s), tls, endpoint.host, timeout_s)
+      start_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      transport = Transport.new(endpoint.connect(timeout_s), endpoint.to_s)
+      timeout_s &&= [timeout_s - (Process.clock_gettime(Process::CLOCK_MONOTONIC) - start_s), 0].max
+      Net.secured(transport, tls, endpoint.host, timeout_s)
       return transport unless block_given?
 
       begin
@@ -60,12 +65,6 @@ module Gyre
   # @api private
   module Net
     class << self
-      def open(endpoint, timeout_s)
-        endpoint.connect(timeout_s)
-      rescue SystemCallError => error
-        raise error.class, "connect to #{endpoint}"
-      end
-
       def secured(transport, tls, name, timeout_s)
         transport.start_tls(tls == true ? TLS::Context.client : tls, name: name, timeout_s: timeout_s) if tls
         secured = transport

@@ -5,6 +5,7 @@
 # Gyre::Listener objects. It holds no socket itself and never accepts.
 
 require "socket"
+require "gyre/net/connector"
 require "gyre/net/listener"
 
 module Gyre
@@ -151,19 +152,17 @@ module Gyre
       end
     end
 
-    # Connects to it, as a client.
+    # Connects to it, as a client: over TCP to the first of its addresses that answers.
     #
-    # @param timeout_s [Numeric] until a TCP connection is given up; a Unix socket takes one at once or not at all
+    # @param timeout_s [Numeric, nil] for a TCP connection in all, names included; a Unix socket takes one at once or not at all
     # @return [Socket]
-    # @raise [SystemCallError] Errno::EAGAIN: as many wait at the Unix socket as may
+    # @raise [SystemCallError] names what was tried; Errno::ETIMEDOUT: the time is over; Errno::EAGAIN: as many wait at the Unix
+    #   socket as may
     # @raise [SocketError] when the host has no address
     def connect(timeout_s)
       return connect_to_path if path
 
-      Socket.tcp(host, port, connect_timeout: timeout_s).tap do |socket|
-        socket.setsockopt(:TCP, :NODELAY, true)
-        socket.setsockopt(:SOCKET, :KEEPALIVE, true)
-      end
+      Net::Connector.new(self, timeout_s).connect
     end
 
     # @return [Addrinfo] of a Unix socket
@@ -222,6 +221,8 @@ module Gyre
       socket = Socket.new(:UNIX, :STREAM)
       socket.connect_nonblock(unix_address)
       connected = socket
+    rescue SystemCallError => error
+      raise error.class, "connect to #{self}"
     ensure
       socket&.close unless connected
     end

@@ -1,0 +1,177 @@
+# frozen_string_literal: true
+
+# How names with several addresses are connected to (Gyre::Net::Connector), in tasks and in plain threads. All addresses are loopback.
+require "test_helper"
+require "gyre"
+require "gyre/net/endpoint"
+
+class ConnectorTest < Minitest::Test
+  # Both must do the same.
+  WAYS = { "in a task" => ->(&block) { Gyre.run { block.call } }, "in a plain thread" => ->(&block) { block.call } }.freeze
+
+  def setup
+    @sockets = []
+  end
+
+  def teardown
+    @sockets.each(&:close)
+  end
+
+  WAYS.each do |way, run|
+    define_method("test_the_next_address_is_tried_at_once_where_one_refuses_#{way.tr(" ", "_")}") do
+      port = listen("127.0.0.3")
+      named("127.0.0.2", "127.0.0.3", "127.0.0.4") do
+        assert_equal "127.0.0.3:#{port}", run.call { connected_to(port, 10) }
+      end
+    end
+
+    define_method("test_an_address_that_does_not_answer_holds_up_the_next_for_a_moment_only_#{way.tr(" ", "_")}") do
+      port = listen_without_room("127.0.0.2")
+      listen("127.0.0.3", port)
+      named("127.0.0.2", "127.0.0.3") do
+        took_s = duration_s { assert_equal "127.0.0.3:#{port}", run.call { connected_to(port, 30) } }
+        assert_operator took_s, :>=, Gyre::Net::Connector::ATTEMPT_DELAY_S * 0.9
+      end
+    end
+
+    define_method("test_an_error_names_each_address_#{way.tr(" ", "_")}") do
+      port = free_port
+      named("127.0.0.2", "127.0.0.3") do
+        error = assert_raises(Errno::ECONNREFUSED) { run.call { connected_to(port, 10) } }
+        assert_equal "Connection refused - connect to tcp://several.invalid:#{port}: 127.0.0.2:#{port}: Connection refused, " \
+                     "127.0.0.3:#{port}: Connection refused", error.message
+      end
+    end
+
+    define_method("test_the_time_is_for_all_addresses_together_#{way.tr(" ", "_")}") do
+      port = listen_without_room("127.0.0.2")
+      named("127.0.0.3", "127.0.0.2") do
+        error = assert_raises(Errno::ETIMEDOUT) { run.call { connected_to(port, 0.05) } }
+        assert_match(/ - connect to tcp:\S+: 127\.0\.0\.3:\d+: Connection refused, 127\.0\.0\.2:\d+: no response within 0\.05 s\z/, error.message)
+      end
+    end
+
+    define_method("test_a_name_that_is_not_resolved_in_time_is_given_up_#{way.tr(" ", "_")}") do
+      resolved_by(->(*) { sleep }) do
+        error = assert_raises(Errno::ETIMEDOUT) { run.call { connected_to(1, 0.05) } }
+        assert_match(%r{connect to tcp://several\.invalid:1: its name was not resolved within 0\.05 s\z}, error.message)
+      end
+    end
+
+    define_method("test_a_name_without_an_address_is_an_error_of_the_name_#{way.tr(" ", "_")}") do
+      resolved_by(->(*) { raise SocketError, "no such name" }) do
+        error = assert_raises(SocketError) { run.call { connected_to(1, 10) } }
+        assert_equal "connect to tcp://several.invalid:1: no such name", error.message
+      end
+    end
+
+    define_method("test_what_is_wrong_with_the_own_network_does_not_hide_the_peers_error_#{way.tr(" ", "_")}") do
+      port = free_port
+      named("255.255.255.255", "127.0.0.2") { assert_raises(Errno::ECONNREFUSED) { run.call { connected_to(port, 10) } } }
+    end
+  end
+
+  def test_the_families_take_turns
+    skip "this machine has no IPv6" unless Socket.ip_address_list.any?(&:ipv6_loopback?)
+    port = free_port
+    named("::1", "::ffff:127.0.0.5", "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.2") do
+      error = assert_raises(Errno::ECONNREFUSED) { connected_to(port, 10) }
+      assert_equal %w[[::1] 127.0.0.2 [::ffff:127.0.0.5] 127.0.0.3 127.0.0.4], error.message.scan(/(\S+):#{port}: Connection/).flatten
+    end
+  end
+
+  def test_other_tasks_run_meanwhile
+    port = listen_without_room("127.0.0.2")
+    ticks = 0
+    Gyre.run do |task|
+      ticking = task.async { 5.times { sleep(0.001).then { ticks += 1 } } }
+      assert_raises(Errno::ETIMEDOUT) { Gyre::Endpoint.parse("tcp://127.0.0.2:#{port}").connect(0.2) }
+      assert_equal 5, ticks
+      ticking.wait
+    end
+  end
+
+  # The test fails where a descriptor stays open.
+  def test_a_stopped_task_leaves_no_socket
+    port = listen_without_room("127.0.0.2")
+    listen_without_room("127.0.0.3", port)
+    named("127.0.0.2", "127.0.0.3") do
+      Gyre.run do |task|
+        connecting = task.async { connected_to(port, nil) }
+        sleep Gyre::Net::Connector::ATTEMPT_DELAY_S * 2 # both are under way
+        connecting.stop
+        assert_predicate connecting.tap(&:wait), :stopped?
+      end
+    end
+  end
+
+  def test_a_killed_thread_leaves_no_socket_and_no_thread_that_resolves
+    port = listen_without_room("127.0.0.2")
+    thread = Thread.new { Gyre::Endpoint.parse("tcp://127.0.0.2:#{port}").connect(nil) }
+    eventually(what: "the thread waits") { thread.stop? }
+    thread.kill.join
+
+    resolving = Thread::Queue.new
+    resolved_by(->(*) { resolving.push(Thread.current).then { sleep } }) do
+      thread = Thread.new { connected_to(port, 60) }
+      resolver = resolving.pop
+      thread.kill.join
+      resolver.join(10)
+      refute_predicate resolver, :alive?
+    end
+  end
+
+  private
+
+  def connected_to(port, timeout_s)
+    socket = Gyre::Endpoint.parse("tcp://several.invalid:#{port}").connect(timeout_s)
+    socket.remote_address.inspect_sockaddr
+  ensure
+    socket&.close
+  end
+
+  # Inside, the name has these addresses.
+  def named(*addresses, &block)
+    resolved_by(->(_host, port, *) { addresses.map { |address| Addrinfo.tcp(address, port) } }, &block)
+  end
+
+  def resolved_by(resolver)
+    original = Addrinfo.method(:getaddrinfo)
+    verbose, $VERBOSE = $VERBOSE, nil
+    Addrinfo.define_singleton_method(:getaddrinfo) do |host, *rest|
+      host == "several.invalid" ? resolver.call(host, *rest) : original.call(host, *rest)
+    end
+    yield
+  ensure
+    Addrinfo.define_singleton_method(:getaddrinfo, original)
+    $VERBOSE = verbose
+  end
+
+  def listen(address, port = 0, backlog: 16)
+    socket = Socket.new(:INET, :STREAM)
+    @sockets << socket
+    socket.setsockopt(:SOCKET, :REUSEADDR, true)
+    socket.bind(Addrinfo.tcp(address, port))
+    socket.listen(backlog)
+    socket.local_address.ip_port
+  end
+
+  # Handshakes are not answered any more once as many connections wait as may (listen(2)).
+  def listen_without_room(address, port = 0)
+    port = listen(address, port, backlog: 0)
+    10.times do
+      socket = Socket.new(:INET, :STREAM)
+      @sockets << socket
+      pending = socket.connect_nonblock(Addrinfo.tcp(address, port), exception: false) == :wait_writable
+      return port if pending && !socket.wait_writable(0.2)
+    end
+    flunk "the kernel takes more connections than it was told"
+  end
+
+  def free_port
+    server = TCPServer.new("127.0.0.1", 0)
+    server.local_address.ip_port
+  ensure
+    server.close
+  end
+end
