@@ -5,7 +5,7 @@
 require "test_helper"
 require "gyre/cli/flags"
 
-class FlagsTest < Minitest::Test
+class CLIFlagsTest < Minitest::Test
   def test_flags_and_the_rest
     assert_equal %w[a b], read("a", "--port", "1", "b")
     assert_equal({ port: "1" }, @said)
@@ -47,8 +47,29 @@ class FlagsTest < Minitest::Test
   end
 
   def test_the_version_is_gyres
-    out, = capture_io { assert_equal 0, assert_raises(SystemExit) { read("--version") }.status }
-    assert_equal "gyre #{Gyre::VERSION}\n", out
+    read("--version")
+    assert_equal :version, @flags.asked
+  end
+
+  def test_a_flag_may_have_another_name_that_is_not_in_the_help
+    assert_empty read("--gate=1")
+    assert_equal({ port: "1" }, @said)
+    refute_includes @flags.help, "--gate"
+  end
+
+  def test_a_wrong_value_is_reported_with_its_flag
+    assert_equal "--port: must not be 13", refusal("-p", "13")
+  end
+
+  def test_a_dash_alone_may_be_an_optional_argument
+    [%w[-o -], %w[--output -], %w[--output=-]].each do |words|
+      assert_empty read(*words)
+      assert_equal({ output: "-" }, @said)
+    end
+  end
+
+  def test_words_that_are_no_text_are_refused
+    assert_match(/\A".*\?" is no valid UTF-8, the encoding of this terminal/, refusal(String.new("\xFF", encoding: "UTF-8")))
   end
 
   def test_errors_of_commands_are_gyres
@@ -60,8 +81,10 @@ class FlagsTest < Minitest::Test
 
   def read(*arguments)
     @said = {}
-    @flags = Gyre::Flags.new("Usage: x", hints: { "-k" => "it is a lock here", "--key" => "it is a lock here, too" }) do |flags|
-      flags.on("-p", "--port PORT", "the port") { |value| @said[:port] = value }
+    @flags = Gyre::CLI::Flags.new("Usage: x", hints: { "-k" => "it is a lock here", "--key" => "it is a lock here, too" },
+                                         aliases: { "--gate" => "--port" }, dash: %w[-o --output]) do |flags|
+      flags.on("-p", "--port PORT", "the port") { |value| value == "13" ? raise(ArgumentError, "must not be 13") : @said[:port] = value }
+      flags.on("-o", "--output [FILE]") { |value| @said[:output] = value }
       flags.on("-z") { @said[:alone] = true }
       flags.on("--write-timeout SECONDS") { |value| @said[:write] = value }
       flags.on("--trailer-bytes BYTES") { |value| @said[:trailer] = value }

@@ -4,7 +4,7 @@
 
 require "test_helper"
 
-class LogCommandTest < Minitest::Test
+class CLILogTest < Minitest::Test
   # @return [GyreTest::Helpers::Output]
   def gyre(*arguments, files: {}, env: {})
     Dir.mktmpdir do |folder|
@@ -53,12 +53,12 @@ class LogCommandTest < Minitest::Test
     assert_match(%r{:4: logs\[1\]\.logfile: nothing can be written to udp://; there are: tcp://}, output.err)
     assert_match(/:11: logs\[8\]\.logfile: the path of the Unix socket is missing/, output.err)
     output = gyre("-d", "udp://", "--check")
-    assert_equal [2, "gyre log: --default: nothing can be written to udp://; there are: tcp://, unix://, redis://, redis+unix://\n"],
+    assert_equal [2, "gyre log: --default-log: nothing can be written to udp://; there are: tcp://, unix://, redis://, redis+unix://\n"],
                  [output.status.exitstatus, output.err.lines.first]
   end
 
   def test_a_folder_that_a_flag_names_is_looked_for_by_check_too
-    { "-d" => "--default", "-w" => "--writepid" }.each do |flag, name|
+    { "-d" => "--default-log", "-w" => "--pidfile" }.each do |flag, name|
       output = gyre(flag, "/nowhere/x", "--check")
       assert_equal [2, "gyre log: #{name}: the folder /nowhere is not there: make it first\n"],
                    [output.status.exitstatus, output.err.lines.first]

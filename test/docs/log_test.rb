@@ -5,17 +5,17 @@
 require "test_helper"
 require "support/engines"
 require "support/guide"
-require "gyre/log/configuration"
+require "gyre/cli/log/configuration"
 
 GyreTest::Guide.test_case("DocsLogTest", "log.md", least: 3, backends: GyreTest::Engines::NATIVE.first(1))
 
 class DocsLogTablesTest < Minitest::Test
   GUIDE = File.read(File.join(GyreTest::Guide::FOLDER, "log.md"), encoding: "UTF-8").freeze
-  Configuration = Gyre::Log::Configuration
+  Configuration = Gyre::CLI::Log::Configuration
 
   def test_every_limit_is_in_the_table_with_its_default
     Gyre::Log::Limits::TABLE.each do |row|
-      assert_match(/^\| `#{row.name.to_s.delete_suffix("_s")}` \| #{Regexp.escape(shown(row))} \|/, GUIDE)
+      assert_match(/^\| `#{row.word}` \| #{Regexp.escape(shown(row))} \|/, GUIDE)
     end
   end
 
@@ -29,8 +29,8 @@ class DocsLogTablesTest < Minitest::Test
   end
 
   def test_every_key_is_named
-    keys = [Configuration::Keys::TOP, Configuration::Keys::LOG, Configuration::Keys::INPUT, Configuration::Keys::TLS, Configuration::Keys::ROTATE]
-    missing = keys.flatten.map(&:name).uniq.reject { |name| GUIDE.match?(/\b#{name}\b/) }
+    sections = %i[TOP LOG INPUT TLS ROTATE].map { |name| Configuration::Keys.const_get(name) }
+    missing = sections.flat_map(&:names).uniq.reject { |name| GUIDE.match?(/\b#{name}\b/) }
     assert_empty missing
   end
 

@@ -3,7 +3,7 @@
 require "test_helper"
 require "gyre/net/units"
 
-class MeasuresTest < Minitest::Test
+class UnitsTest < Minitest::Test
   Units = Gyre::Units
 
   def test_sizes
@@ -12,11 +12,12 @@ class MeasuresTest < Minitest::Test
     ["-1", "", "k", "1.5", 1.5, "1 k B", "1x", true, nil, :much, "1\n2"].each { |text| assert_nil Units.bytes(text), text.inspect }
   end
 
-  def test_periods
+  def test_times
     { "minute" => 60, "Hour" => 3600, :day => 86_400, "1 day" => 86_400, "2days" => 172_800, "2 hours" => 7200, "week" => 604_800, 90 => 90,
-      1.5 => 1.5, "90" => 90, "0.5" => 0.5 }.each { |text, seconds| assert_equal seconds, Units.period(text), text.inspect }
-    wrong = [0, -1, "0", "0 days", "fortnight", Float::INFINITY, Float::NAN, Complex(1, 1), "", nil, true]
-    wrong.each { |text| assert_nil Units.period(text), text.inspect }
+      1.5 => 1.5, "90" => 90, "0.5" => 0.5, 0 => 0, "30 seconds" => 30,
+      "0 days" => 0 }.each { |text, seconds| assert_equal seconds, Units.seconds(text), text.inspect }
+    wrong = [-1, "-1", "fortnight", Float::INFINITY, Float::NAN, Complex(1, 1), "", nil, true]
+    wrong.each { |text| assert_nil Units.seconds(text), text.inspect }
   end
 
   def test_numbers

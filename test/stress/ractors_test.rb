@@ -95,7 +95,7 @@ end
 class ShareableTest < Minitest::Test
   LIBRARY = File.expand_path("../../lib", __dir__)
   # Signals come to the main Ractor, and so does the command line. A log client hooks into fork and exit, which are the process's.
-  MAIN_RACTORS_OWN = /\AGyre::(?:Web|Log|LogCommand|Signals|Loop::Traps)\b/.freeze
+  MAIN_RACTORS_OWN = /\AGyre::(?:Web|Log|CLI|Signals|Loop::Traps)\b/.freeze
 
   def test_a_ractor_may_use_every_constant_and_class
     name = Module.instance_method(:name) # a module may have a method of that name

@@ -31,6 +31,11 @@ class WebConfigTest < Minitest::Test
     end
   end
 
+  def test_values_may_be_written_as_on_the_command_line
+    assert_equal({ port: 80, shutdown_timeout: 60, limits: { body_bytes_limit: 10 << 20, keep_alive_timeout_s: nil } },
+                 evaluate("port '80'\nshutdown_timeout '1 minute'\nbody_bytes_limit '10M'\nkeep_alive_timeout 'none'"))
+  end
+
   def test_it_is_ruby
     assert_equal({ port: 3001, limits: { body_bytes_limit: 1024 } }, evaluate(<<~RUBY))
       base = 3000
@@ -56,13 +61,13 @@ class WebConfigTest < Minitest::Test
   end
 
   def test_a_value_that_cannot_be_is_told_with_its_line
-    assert_match(/\Agyre\.rb:2: shutdown_timeout must be a number of seconds, 0 or more, got "x"\z/, refusal("\nshutdown_timeout 'x'"))
-    assert_match(/\Agyre\.rb:1: port must be a whole number from 0 to 65535/, refusal("port '80'"))
-    assert_match(/\Agyre\.rb:1: log format "xml" is not known/, refusal("log_format 'xml'"))
+    assert_match(/\Agyre\.rb:2: shutdown_timeout: must be a number of seconds, 0 or more, not "x"\z/, refusal("\nshutdown_timeout 'x'"))
+    assert_match(/\Agyre\.rb:1: port: must be a port/, refusal("port 'http'"))
+    assert_match(/\Agyre\.rb:1: log_format: must be none or common/, refusal("log_format 'xml'"))
     assert_match(/\Agyre\.rb:1: .*IPv6 address goes in brackets/, refusal("bind '::1:80'"))
-    assert_match(/\Agyre\.rb:1: header_count_limit must be/, refusal("header_count_limit 0"))
-    assert_match(/\Agyre\.rb:1: quiet must be true or false/, refusal("quiet 'yes'"))
-    assert_match(/\Agyre\.rb:1: rackup must be a String/, refusal("rackup"))
+    assert_match(/\Agyre\.rb:1: header_count_limit: must be/, refusal("header_count_limit 0"))
+    assert_match(/\Agyre\.rb:1: quiet: must be true or false/, refusal("quiet 'yes'"))
+    assert_match(/\Agyre\.rb:1: rackup: must be text/, refusal("rackup"))
   end
 
   def test_a_mistake_in_the_ruby_is_told_with_its_line

@@ -53,7 +53,7 @@ class WebHandlerTest < Minitest::Test
     names = handler.valid_options.keys.map { |text| text[/\A\w+/] }
     assert_includes names, "Host"
     assert_includes names, "Port"
-    Gyre::Web::Settings.limits.each { |row| assert_includes names, Gyre::Web::Settings.short_name(row).to_s }
+    Gyre::HTTP::Limits::TABLE.each { |row| assert_includes names, row.word }
   end
 
   def test_rackup_serves_with_it

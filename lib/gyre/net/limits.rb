@@ -4,6 +4,8 @@
 # Gyre::Log::Limits are made here; servers read an object of those when they start; command lines, configurations and docs are made
 # from its TABLE. It enforces nothing by itself.
 
+require "gyre/net/units"
+
 module Gyre
   # The limits of one server, frozen: a reader for each row of its table.
   #
@@ -22,7 +24,43 @@ module Gyre
         raise ArgumentError, "#{name} must be #{expected}, got #{value.inspect}"
       end
 
+      # Reads a value of a flag or a configuration.
+      #
+      # @param value [Object] a number, or a text: 64k, 10M, 1.5, 2 minutes, none
+      # @return [Integer, Float, nil]
+      # @raise [ArgumentError] the message does not name the limit
+      def read(value)
+        check(convert(value))
+      rescue ArgumentError
+        raise ArgumentError, "must be #{expected_text}, not #{value.inspect[0, 80]}"
+      end
+
+      # @return [String] its name in flags and configurations: a time without its unit
+      def word
+        name.to_s.delete_suffix("_s")
+      end
+
+      # @return [String] its name as a flag
+      def flag
+        "--#{word.tr("_", "-")}"
+      end
+
       private
+
+      def convert(value)
+        return Units.bytes(value) if unit == :bytes
+        return Units.number(value) if unit == :count
+
+        value == "none" || value.nil? ? nil : Units.seconds(value) || false
+      end
+
+      def expected_text
+        case unit
+        when :seconds then "a number of seconds above 0, or none"
+        when :bytes   then "a number of bytes like 500, 64k or 10M#{", at least #{minimum}" if minimum > 1}"
+        else "a whole number, at least #{minimum}"
+        end
+      end
 
       def seconds?(value)
         value.is_a?(Numeric) && value.real? && value.positive?
@@ -40,6 +78,12 @@ module Gyre
         const_set(:TABLE, rows.freeze)
         rows.each { |row| attr_reader row.name }
       end
+    end
+
+    # @param name [Symbol, String] with or without the unit of a time
+    # @return [Row, nil]
+    def self.find(name)
+      self::TABLE.find { |row| row.name.to_s == name.to_s || row.word == name.to_s }
     end
 
     # @return [Row]

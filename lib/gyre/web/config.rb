@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The configuration file (config/gyre.rb): Ruby, with a word for each setting. Read once by Gyre::Web::CLI, before the
-# app; what it says gives way to the flags. It starts nothing and keeps nothing but the settings.
+# The configuration file (config/gyre.rb): Ruby, with a word for each setting. Read once by Gyre::CLI::Serve, before the
+# app; flags win over it. It starts nothing and keeps nothing but the settings.
 
 require "did_you_mean"
 require "gyre/errors"
@@ -9,7 +9,7 @@ require "gyre/web/settings"
 
 module Gyre
   module Web
-    # The file cannot be read, or says something that cannot be; the message begins with file and line.
+    # The file cannot be read, or is wrong; the message begins with file and line.
     class ConfigError < Error; end
 
     # The words of the file. A path, a block or plain text that is Ruby may stand in it as well.
@@ -61,27 +61,25 @@ module Gyre
       #
       # @param addresses [Array<String>] as {Gyre::Endpoint.parse} reads them
       def bind(*addresses)
-        addresses.each { |address| check { Settings.check(:bind, address) } }
-        (@settings[:bind] ||= []).concat(addresses)
+        addresses.each { |address| (@settings[:bind] ||= []) << check(:bind) { Settings.check(:bind, address) } }
       end
 
-      Settings.limits.each do |row|
-        word = ->(value) { (@settings[:limits] ||= {})[row.name] = check { row.check(value) } }
-        define_method(row.name, &word)
-        define_method(Settings.short_name(row), &word) unless Settings.short_name(row) == row.name
+      HTTP::Limits::TABLE.each do |row|
+        word = ->(value) { (@settings[:limits] ||= {})[row.name] = check(row.word) { row.read(value) } }
+        [row.name, row.word.to_sym].uniq.each { |name| define_method(name, &word) }
       end
       # @!endgroup
 
       private
 
       def set(name, value)
-        @settings[name] = check { Settings.check(name, value) }
+        @settings[name] = check(name) { Settings.check(name, value) }
       end
 
-      def check
+      def check(name)
         yield
       rescue ArgumentError => error
-        refuse(error.message)
+        refuse("#{name}: #{error.message}")
       end
 
       def method_missing(name, *_arguments)

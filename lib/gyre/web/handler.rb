@@ -36,14 +36,13 @@ module Gyre
 
       # @return [Hash{String => String}] for `rackup -s gyre --help`
       def self.valid_options
-        names = Settings
         {
           "Host=HOST" => "where to listen (default: localhost)",
-          "Port=PORT" => "where to listen (default: #{names::DEFAULT_PORT})",
+          "Port=PORT" => "where to listen (default: #{Settings::DEFAULT_PORT})",
           "bind=ADDRESS" => "instead: tcp://host:port or unix:///path, several with commas between",
           "log_format=FORMAT" => "#{LogFormat::NAMES.join(", ")} (default: none, rackup logs by itself)",
-          "shutdown_timeout=SECONDS" => "what running requests get to finish (default: #{names::SHUTDOWN_TIMEOUT_S})"
-        }.merge(names.limits.to_h { |row| ["#{names.short_name(row)}=#{row.unit.upcase}", "#{row.meaning} (default: #{row.default})"] })
+          "shutdown_timeout=SECONDS" => "what running requests get to finish (default: #{Settings::SHUTDOWN_TIMEOUT_S})"
+        }.merge(HTTP::Limits::TABLE.to_h { |row| ["#{row.word}=#{row.unit.upcase}", "#{row.meaning} (default: #{row.default})"] })
       end
 
       # @return [Hash] keyword arguments for Gyre::Web::Server
@@ -53,7 +52,7 @@ module Gyre
           bind: addresses(options),
           limits: limits(options),
           log_format: options[:log_format],
-          shutdown_timeout: options[:shutdown_timeout] && Float(options[:shutdown_timeout])
+          shutdown_timeout: options[:shutdown_timeout]
         }.compact
       end
 
@@ -62,7 +61,7 @@ module Gyre
       # @return [Array<String>]
       def self.unknown(options)
         known = valid_options.keys.map { |text| text[/\A\w+/] }
-        names = options.keys.map(&:to_s).reject { |name| known.include?(name) || Settings.limit(name.to_sym) || FOREIGN.include?(name.to_sym) }
+        names = options.keys.map(&:to_s).reject { |name| known.include?(name) || HTTP::Limits.find(name) || FOREIGN.include?(name.to_sym) }
         names.map do |name|
           near = DidYouMean::SpellChecker.new(dictionary: known).correct(name).first
           "the option #{name} is not known, and does nothing#{"; did you mean #{near}?" if near}"
@@ -79,8 +78,10 @@ module Gyre
 
       def self.limits(options)
         options.each_with_object({}) do |(name, value), limits|
-          row = Settings.limit(name) or next
-          limits[row.name] = value.is_a?(String) ? Settings.read_limit(row, value) : value
+          row = HTTP::Limits.find(name) or next
+          limits[row.name] = row.read(value)
+        rescue ArgumentError => error
+          raise ArgumentError, "#{name}: #{error.message}"
         end
       end
       private_class_method :settings, :unknown, :addresses, :limits

@@ -4,7 +4,7 @@
 # it is told to keep it by fiber. Requests of a Gyre server share a thread, so by thread they would get into each other's
 # transactions. Gyre::Web::Server calls this before it listens. Nothing is loaded for it: without Active Support nothing is done.
 
-require "gyre/cli/command_errors"
+require "gyre/cli/errors"
 
 module Gyre
   module Web

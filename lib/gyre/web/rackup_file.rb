@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # Makes the app from a file: config.ru with Rack::Builder, or a .rb file that defines it. The rack gem is needed for
-# the former and for nothing else. Gyre::Web::CLI calls it; an app given as an object never comes here.
+# the former and for nothing else. Gyre::CLI::Serve calls it; an app given as an object never comes here.
 
-require "gyre/cli/command_errors"
+require "gyre/cli/errors"
 
 module Gyre
   module Web
@@ -52,7 +52,7 @@ module Gyre
         raising_plainly(path) { require File.expand_path(path) }
         return Object.const_get(name) if name.match?(/\A[A-Z]\w*\z/) && Object.const_defined?(name)
 
-        raise StartError, "#{path} does not define #{name}, the app that its name stands for. A file that says `run` is a rackup " \
+        raise StartError, "#{path} does not define #{name}, the app that its name stands for. A file with `run` is a rackup " \
                          "file: give it a name that ends with .ru"
       end
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A whole web server: its sockets, its logs, its signals, and its end. `gyre serve`, the Rackup handler and programs that
-# embed Gyre make one. HTTP itself is Gyre::HTTP::Server's; flags and files are Gyre::Web::CLI's.
+# embed Gyre make one. HTTP itself is Gyre::HTTP::Server's; flags and files are Gyre::CLI::Serve's.
 #
 #   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► DRAINING ── all served ──► ended
 #                                             │                              │ time over: cancelled ──►  │

@@ -5,8 +5,8 @@
 require "test_helper"
 require "gyre/cli/log/paint"
 
-class LogCommandPaintTest < Minitest::Test
-  Paint = Gyre::LogCommand::Paint
+class CLILogPaintTest < Minitest::Test
+  Paint = Gyre::CLI::Log::Paint
 
   def test_colours_or_none
     assert_equal "\e[31mx\e[0m", Paint.new(true).call("x", :red)

@@ -7,7 +7,7 @@ require "zlib"
 require_relative "../../log/peers"
 require "gyre/log/client"
 
-class LogCommandReopenTest < Minitest::Test
+class CLILogReopenTest < Minitest::Test
   include GyreTest::LogPeers
 
   GYRE = GyreTest::LogPeers::GYRE

@@ -6,7 +6,7 @@ require "test_helper"
 require "gyre/cli/log/paint"
 require "gyre/cli/log/report"
 
-class LogCommandReportTest < Minitest::Test
+class CLILogReportTest < Minitest::Test
   STATUS = {
     "version" => "1.2.3", "pid" => 7, "uptime_s" => 93_784.5, "messages" => 1_234_567, "filtered" => 12,
     "rates" => { "1" => 12_345.6, "10" => 99.94, "60" => 0.0 }, "bytes" => 1536, "paused" => false, "pauses" => 2, "connections" => 2,
@@ -19,7 +19,7 @@ class LogCommandReportTest < Minitest::Test
 
   def lines(columns: 80, **changes)
     status = STATUS.merge(changes.transform_keys(&:to_s))
-    Gyre::LogCommand::Report.new(status, "tcp://127.0.0.1:6766", Gyre::LogCommand::Paint.new(false), columns).lines
+    Gyre::CLI::Log::Report.new(status, "tcp://127.0.0.1:6766", Gyre::CLI::Log::Paint.new(false), columns).lines
   end
 
   def test_a_quiet_server
@@ -66,6 +66,6 @@ class LogCommandReportTest < Minitest::Test
   end
 
   def test_a_server_that_says_little_is_shown_as_well
-    assert_equal 6, Gyre::LogCommand::Report.new({}, "x", Gyre::LogCommand::Paint.new(true), 80).lines.size
+    assert_equal 6, Gyre::CLI::Log::Report.new({}, "x", Gyre::CLI::Log::Paint.new(true), 80).lines.size
   end
 end

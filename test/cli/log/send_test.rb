@@ -5,7 +5,7 @@
 require "test_helper"
 require_relative "../../log/peers"
 
-class LogCommandSendTest < Minitest::Test
+class CLILogSendTest < Minitest::Test
   include GyreTest::LogPeers
 
   GYRE = GyreTest::LogPeers::GYRE
@@ -55,7 +55,7 @@ class LogCommandSendTest < Minitest::Test
     Process.kill(:STOP, server.pid)
     output = send_to(server.port, "--within", "0.2", "backup", "info", "x")
     Process.kill(:CONT, server.pid)
-    said = "gyre log send: tcp://127.0.0.1:#{server.port} does not answer; if it wants TLS, add --tls\n"
+    said = "gyre log send: tcp://127.0.0.1:#{server.port} does not answer; if it needs TLS, add --tls\n"
     assert_equal [1, said], [output.status.exitstatus, output.err]
   end
 
@@ -78,7 +78,7 @@ class LogCommandSendTest < Minitest::Test
     ["caf\xE9".b, "\xFF".b].each do |broken|
       output = run_program(ENVIRONMENT.merge("LC_ALL" => "C.UTF-8"), *GYRE.server, "send", "-p", server.port.to_s, "backup", "info", broken)
       assert_equal 2, output.status.exitstatus
-      assert_match(/\Agyre log send: ".*\?" is no valid UTF-8, which this terminal has/, output.err)
+      assert_match(/\Agyre log send: ".*\?" is no valid UTF-8, the encoding of this terminal/, output.err)
     end
     assert_empty server.messages(service: "backup")
   end
@@ -186,7 +186,7 @@ class LogCommandSendTest < Minitest::Test
 
   def test_misuse
     output = send_to(1, "backup")
-    assert_equal [2, "gyre log send: say the service and the severity, as in: gyre log send backup info done\n" \
+    assert_equal [2, "gyre log send: name the service and the severity, as in: gyre log send backup info done\n" \
                      "Run `gyre log send --help` for the flags.\n"], [output.status.exitstatus, output.err]
   end
 end

@@ -3,24 +3,30 @@
 # The command line of `gyre log`: Analogger's flags in both forms.
 
 require "test_helper"
-require "gyre/cli/log/serve_options"
+require "gyre/cli/log/serve"
 
-class LogCommandServeOptionsTest < Minitest::Test
+class CLILogServeOptionsTest < Minitest::Test
   def options(*arguments)
-    Gyre::LogCommand::ServeOptions.new(arguments)
+    Gyre::CLI::Log::Serve.new.tap { |serve| (@flags = serve.flags).read(arguments) }
   end
 
   def test_analoggers_flags
     options = options(*%w[-c a.yml -p 1234 -h localhost -i 2 -s 0 -d - -x -w b.pid])
     assert_equal "a.yml", options.path
-    assert_equal({ port: 1234, host: "localhost", interval: 2, syncinterval: 0, default_log: "STDOUT", daemonize: true, pidfile: "b.pid" },
+    assert_equal({ port: 1234, host: "localhost", interval: 2, sync_interval: 0, default_log: "STDOUT", daemonize: true, pidfile: "b.pid" },
                  options.values)
     assert_empty options.notices
   end
 
   def test_the_long_forms
     options = options(*%w[--config a.yml --port 1 --host b --interval 0.5 --syncinterval 3 --default c --daemonize --writepid d])
-    assert_equal({ port: 1, host: "b", interval: 0.5, syncinterval: 3, default_log: "c", daemonize: true, pidfile: "d" }, options.values)
+    assert_equal({ port: 1, host: "b", interval: 0.5, sync_interval: 3, default_log: "c", daemonize: true, pidfile: "d" }, options.values)
+  end
+
+  def test_the_long_forms_that_are_keys_of_the_configuration
+    options = options(*%w[--sync-interval 3 --default-log c --pidfile d])
+    assert_equal({ sync_interval: 3, default_log: "c", pidfile: "d" }, options.values)
+    assert_empty options.values.keys.map(&:to_s) - Gyre::CLI::Log::Configuration::Keys::TOP.names
   end
 
   def test_arguments_may_be_left_out
@@ -39,21 +45,23 @@ class LogCommandServeOptionsTest < Minitest::Test
   end
 
   def test_what_is_shown_instead
-    assert_equal [:help, :help, :version, :check], [["--help"], ["-h"], ["-v"], ["--check"]].map { |words| options(*words).show }
+    assert_equal [:help, :help, :version], [["--help"], ["-h"], ["-v"]].map { |words| options(*words) && @flags.asked }
   end
 
   def test_mistakes
-    messages = [%w[-p x], %w[-i soon], %w[--prot 1], %w[--bind http//x:1], %w[word]].map do |words|
+    messages = [%w[-p x], %w[-i soon], %w[--prot 1], %w[--bind http//x:1]].map do |words|
       assert_raises(Gyre::UsageError) { options(*words) }.message
     end
     assert_equal '--port: must be a port, 1 to 65535 (0 takes a free one), not "x"', messages[0]
     assert_equal '--interval: must be a number of seconds, 0 or more, not "soon"', messages[1]
     assert_equal "--prot: there is no such flag; did you mean --port?", messages[2]
     assert_match(/--bind: "http.*" is no address/, messages[3])
-    assert_equal "word: nothing is expected there; flags begin with a dash", messages[4]
+    error = assert_raises(Gyre::UsageError) { options.call(%w[word]) }
+    assert_equal "word: nothing is expected there; flags begin with a dash", error.message
   end
 
   def test_the_help_fits_a_terminal
-    assert_empty options("--help").help.lines(chomp: true).select { |line| line.size > 80 }
+    options
+    assert_empty @flags.help.lines(chomp: true).select { |line| line.size > 80 }
   end
 end

@@ -6,7 +6,7 @@ require "test_helper"
 require_relative "../../log/peers"
 require "gyre/log/viewer"
 
-class LogCommandServeTest < Minitest::Test
+class CLILogServeTest < Minitest::Test
   include GyreTest::LogPeers
 
   GYRE = GyreTest::LogPeers::GYRE
@@ -56,6 +56,12 @@ class LogCommandServeTest < Minitest::Test
     assert_equal 0, server.stop(:TERM).exitstatus
   end
 
+  def test_a_log_without_levels_has_every_severity_whatever_the_top_has
+    server = start_server({ "levels" => "warn", "logs" => [{ "services" => "a", "logfile" => "a.log" }] })
+    log(server, "an info")
+    eventually { server.messages("a.log") == ["an info"] }
+  end
+
   def test_int_and_term_write_everything_and_end_with_status_0
     %i[INT TERM].each do |signal|
       server = start_server({ "interval" => 30 })
@@ -84,13 +90,12 @@ class LogCommandServeTest < Minitest::Test
   def test_signals_are_heeded_from_the_moment_on_at_which_it_says_that_it_listens
     code = <<~RUBY
       require "gyre/cli/log"
-      require "gyre/cli/log/serve"
       err = Object.new
       err.define_singleton_method(:puts) do |line|
         $stderr.puts(line)
         %w[HUP TERM].each { |name| Process.kill(name, Process.pid) } if line.include?("listens on")
       end
-      exit Gyre::LogCommand::Serve.new(out: $stdout, err: err).start(%w[-p 0 -d log -w pid])
+      exit Gyre::CLI::Log.start(%w[-p 0 -d log -w pid], err: err)
     RUBY
     folder = log_folder
     output = run_program(RbConfig.ruby, "-w", "-I#{GyreTest::Helpers::LIB}", "-e", code, chdir: folder)
@@ -263,7 +268,7 @@ class LogCommandServeTest < Minitest::Test
 
   def test_a_folder_that_is_not_there_is_told
     output = refused("-p", "0", "-d", "nowhere/log")
-    assert_equal [2, "gyre log: --default: the folder nowhere is not there: make it first\n"],
+    assert_equal [2, "gyre log: --default-log: the folder nowhere is not there: make it first\n"],
                  [output.status.exitstatus, output.err.lines.first]
   end
 

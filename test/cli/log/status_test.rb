@@ -8,7 +8,7 @@ require "json"
 require "pty"
 require_relative "../../log/peers"
 
-class LogCommandStatusTest < Minitest::Test
+class CLILogStatusTest < Minitest::Test
   include GyreTest::LogPeers
 
   GYRE = GyreTest::LogPeers::GYRE
@@ -65,7 +65,7 @@ class LogCommandStatusTest < Minitest::Test
     server = log_server(GYRE, start: false)
     certificates = server.start_with_tls
     assert_match(/process #{server.pid}/, run_program(*status(server, "--tls", certificates.authority)).out)
-    assert_match(/closed the connection; if it wants TLS, add --tls/, run_program(*status(server)).err)
+    assert_match(/closed the connection; if it needs TLS, add --tls/, run_program(*status(server)).err)
     assert_match(/TLS handshake with .*certificate verify failed.*--tls CA/, run_program(*status(server, "--tls")).err)
   end
 end

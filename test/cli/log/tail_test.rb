@@ -7,7 +7,7 @@ require "json"
 require "pty"
 require_relative "../../log/peers"
 
-class LogCommandTailTest < Minitest::Test
+class CLILogTailTest < Minitest::Test
   include GyreTest::LogPeers
 
   GYRE = GyreTest::LogPeers::GYRE

@@ -7,9 +7,7 @@ require "gyre/net"
 require "openssl"
 require "gyre/cli/log/target"
 
-class LogCommandTargetTest < Minitest::Test
-  LogCommand = Gyre::LogCommand
-
+class CLILogTargetTest < Minitest::Test
   def setup
     @former = ENV.delete("GYRE_LOG_KEY")
   end
@@ -19,7 +17,7 @@ class LogCommandTargetTest < Minitest::Test
   end
 
   def target(*arguments)
-    LogCommand::Target.new.tap { |target| Gyre::Flags.new("x") { |flags| target.declare(flags) }.read(arguments) }
+    Gyre::CLI::Log::Target.new.tap { |target| Gyre::CLI::Flags.new("x") { |flags| target.declare(flags) }.read(arguments) }
   end
 
   def test_by_flags_or_the_default
@@ -56,8 +54,8 @@ class LogCommandTargetTest < Minitest::Test
       Tempfile.create("log.yml") do |file|
         file.write("bind: #{addresses}\n")
         file.flush
-        target = LogCommand::Target.new
-        Gyre::Flags.new("x") { |flags| target.declare(flags) }.read(["-c", file.path])
+        target = Gyre::CLI::Log::Target.new
+        Gyre::CLI::Flags.new("x") { |flags| target.declare(flags) }.read(["-c", file.path])
         target.endpoint.to_s
       end
     end
@@ -82,8 +80,8 @@ class LogCommandTargetTest < Minitest::Test
   def test_what_happened_and_what_to_do
     assert_match(/no server listens on tcp.*gyre log/, target.explain(Errno::ECONNREFUSED.new))
     assert_match(/127\.0\.0\.1:6766 does not accept the key.*GYRE_LOG_KEY/, target.explain(Gyre::Log::Denied.new("no")))
-    assert_match(/closed the connection; if it wants TLS, add --tls/, target.explain(EOFError.new))
-    assert_match(/closed the connection; if it wants a certificate, name yours with --certificate/, target("--tls").explain(EOFError.new))
+    assert_match(/closed the connection; if it needs TLS, add --tls/, target.explain(EOFError.new))
+    assert_match(/closed the connection; if it needs a certificate, name yours with --certificate/, target("--tls").explain(EOFError.new))
     { "certificate verify failed" => "--tls CA", "tlsv13 alert certificate required" => "--certificate and --certificate-key",
       "wrong version number" => "leave --tls away" }.each do |words, advice|
       assert_includes target("--tls").explain(OpenSSL::SSL::SSLError.new(words)), advice

@@ -3,50 +3,52 @@
 # Colours for a terminal, and text that cannot harm one. Used by tail and status. It prints nothing.
 
 module Gyre
-  module LogCommand
-    # Escape sequences, or none.
-    class Paint
-      CODES = { bold: "1", dim: "2", red: "31", green: "32", yellow: "33", blue: "34", magenta: "35", cyan: "36", alarm: "1;37;41" }.freeze
-      SEVERITIES = { "debug" => :dim, "info" => :green, "warn" => :yellow, "error" => :red, "fatal" => :alarm }.freeze
-      # Everything that moves a cursor, rings, or changes what follows: C0 but the tab, DEL, C1, and what turns the direction of text.
-      HARMFUL = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/.freeze
-      private_constant :HARMFUL
+  module CLI
+    module Log
+      # Escape sequences, or none.
+      class Paint
+        CODES = { bold: "1", dim: "2", red: "31", green: "32", yellow: "33", blue: "34", magenta: "35", cyan: "36", alarm: "1;37;41" }.freeze
+        SEVERITIES = { "debug" => :dim, "info" => :green, "warn" => :yellow, "error" => :red, "fatal" => :alarm }.freeze
+        # Everything that moves a cursor, rings, or changes what follows: C0 but the tab, DEL, C1, and what turns the direction of text.
+        HARMFUL = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/.freeze
+        private_constant :HARMFUL
 
-      # As https://no-color.org has it.
-      #
-      # @param out [IO]
-      # @return [Paint]
-      def self.for(out)
-        new(out.tty? && ENV["NO_COLOR"].to_s.empty? && ENV["TERM"] != "dumb")
-      end
+        # As https://no-color.org has it.
+        #
+        # @param out [IO]
+        # @return [Paint]
+        def self.for(out)
+          new(out.tty? && ENV["NO_COLOR"].to_s.empty? && ENV["TERM"] != "dumb")
+        end
 
-      # @param colours [Boolean]
-      def initialize(colours)
-        @colours = colours
-      end
+        # @param colours [Boolean]
+        def initialize(colours)
+          @colours = colours
+        end
 
-      # @return [Boolean]
-      def colours?
-        @colours
-      end
+        # @return [Boolean]
+        def colours?
+          @colours
+        end
 
-      # @param text [String]
-      # @param colour [Symbol, nil] of CODES
-      # @return [String]
-      def call(text, colour)
-        @colours && colour ? "\e[#{CODES.fetch(colour)}m#{text}\e[0m" : text
-      end
+        # @param text [String]
+        # @param colour [Symbol, nil] of CODES
+        # @return [String]
+        def call(text, colour)
+          @colours && colour ? "\e[#{CODES.fetch(colour)}m#{text}\e[0m" : text
+        end
 
-      # @param severity [String]
-      # @return [Symbol, nil]
-      def severity(severity)
-        SEVERITIES[severity]
-      end
+        # @param severity [String]
+        # @return [Symbol, nil]
+        def severity(severity)
+          SEVERITIES[severity]
+        end
 
-      # @param text [String] UTF-8
-      # @return [String] the same with its control characters shown
-      def harmless(text)
-        text.gsub(HARMFUL) { |char| { "\n" => "\\n", "\r" => "\\r", "\e" => "\\e" }.fetch(char) { format("\\x%02x", char.ord) } }
+        # @param text [String] UTF-8
+        # @return [String] the same with its control characters shown
+        def harmless(text)
+          text.gsub(HARMFUL) { |char| { "\n" => "\\n", "\r" => "\\r", "\e" => "\\e" }.fetch(char) { format("\\x%02x", char.ord) } }
+        end
       end
     end
   end

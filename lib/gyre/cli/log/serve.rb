@@ -1,162 +1,209 @@
 # frozen_string_literal: true
 
-# `gyre log [serve]`: configuration and flags in, a running server out. Gyre::LogCommand starts it. Nothing is opened before
-# everything that is written has been understood; the serving itself is Gyre::Log::Server's.
+# `gyre log [serve]`: configuration and flags in, a running server out. Nothing is opened before everything that is configured has
+# been understood; the serving itself is Gyre::Log::Server's.
 
-require "gyre/version"
-require "gyre/log/configuration"
-require "gyre/cli/log/daemon"
-require "gyre/cli/log/pidfile"
-require "gyre/cli/log/restart"
-require "gyre/cli/log/serve_options"
+require "gyre/cli/daemon"
+require "gyre/cli/listen_errors"
+require "gyre/cli/log"
+require "gyre/cli/log/configuration"
+require "gyre/cli/pidfile"
+require "gyre/cli/restart"
 
 module Gyre
-  module LogCommand
-    # One start of the server.
-    class Serve
-      # More descriptors than this are never of use.
-      DESCRIPTORS_LIMIT = 1 << 20
-      private_constant :DESCRIPTORS_LIMIT
+  module CLI
+    module Log
+      # One start of the server. Its flags are Analogger's, with long forms, and a few of ours.
+      class Serve < Command
+        BANNER = <<~TEXT
+          Collects log messages from other programs and writes them to files.
 
-      # @param out [IO]
-      # @param err [IO] takes what the server says about itself, for standard output may be a log
-      # @param input [IO] is not read
-      def initialize(out:, err:, input: nil)
-        @out = out
-        @err = err
-        @input = input
-      end
+          Usage: gyre log [serve] [options]
+                 gyre log send SERVICE SEVERITY [MESSAGE]
+                 gyre log tail [SERVICE]
+                 gyre log status
+                 gyre log reopen
 
-      # @param arguments [Array<String>]
-      # @return [Integer] the exit status
-      # @raise [UsageError, StartError]
-      def start(arguments)
-        options = ServeOptions.new(arguments)
-        case options.show
-        when :help    then @out.puts(options.help)
-        when :version then @out.puts("gyre #{VERSION}")
-        else
-          configuration = configure(options)
-          return serve(configuration, Restart.new(arguments)) unless options.show == :check
+          Without a configuration it listens on 127.0.0.1:6766 and writes to ./log.
+          A flag wins over the file, where its long name is a key (default_log).
+          Analogger's configurations and command lines work as they are.
+        TEXT
+        FOOTER = "\nSignals: INT and TERM write everything and end. HUP reopens the files.\n" \
+                 "         USR2 restarts the program and refuses no connection meanwhile."
+        # The long forms of Analogger's command.
+        ANALOGGER = { "--default" => "--default-log", "--syncinterval" => "--sync-interval", "--writepid" => "--pidfile" }.freeze
+        KEY_IS_VISIBLE = "the key is on the command line, where every user of this machine can see it (ps): " \
+                         "put it into GYRE_LOG_KEY, or into a file and that into key_file"
+        private_constant :ANALOGGER, :KEY_IS_VISIBLE
+
+        # @return [Hash{Symbol => Object}] the values of the flags, by the names of Configuration::Keys
+        attr_reader :values
+        # @return [String, nil] the configuration file
+        attr_reader :path
+        # @return [Array<String>]
+        attr_reader :notices
+
+        def initialize(**streams)
+          super
+          @values = {}
+          @notices = []
+        end
+
+        # (see Command#flags)
+        def flags
+          Flags.new(BANNER, aliases: ANALOGGER, dash: %w[-d --default-log], footer: FOOTER) do |flags|
+            listening(flags)
+            access(flags)
+            destinations(flags)
+            process(flags)
+          end
+        end
+
+        # (see Command#call)
+        def call(words)
+          refuse_words(words)
+          configuration = configure
+          return serve(configuration) unless @check
 
           try_listening(configuration, ENV[Restart::INHERITED].lines(chomp: true)) if ENV.key?(Restart::INHERITED)
-          @out.puts("#{options.path || "the configuration"} is right")
+          @out.puts("#{path || "the configuration"} is right")
+          DONE
         end
-        DONE
-      end
 
-      private
+        private
 
-      # @return [Gyre::Log::Configuration]
-      def configure(options)
-        configuration = options.path ? Log::Configuration.load(options.path) : Log::Configuration.new
-        key = ENV["GYRE_LOG_KEY"].to_s
-        configuration = configuration.merge(key: key) unless key.empty?
-        configuration = configuration.merge(options.values)
-        configuration.settings
-        (configuration.notices + options.notices).each { |notice| @err.puts("gyre log: #{notice}") }
-        configuration
-      rescue Log::Configuration::Invalid => error
-        raise StartError, error.message if error.mistakes.one?
-
-        raise StartError, "#{error.mistakes.size} mistakes; nothing was started:\n#{error.message}"
-      end
-
-      def serve(configuration, restart)
-        require "gyre/log/server/handover" # what follows takes longer to load than a mistake to tell
-        require "gyre/log/server"
-        check_backend
-        pidfile = configuration.pidfile && Pidfile.new(configuration.pidfile)
-        pidfile&.check
-        raise_descriptor_limit
-        trap("XFSZ", "IGNORE") # a limit on the size of files (ulimit -f) is then an error like a full disk, not the end
-        return run(configuration, restart, pidfile) if !configuration.daemonize? || Log::Handover.pending?
-
-        Daemon.new(@out, quiet: !pidfile.nil?).start do |daemon|
-          run(configuration, restart, pidfile) { daemon.ready(streams(configuration)) }
-        rescue StartError => error
-          @err.puts("gyre log: #{error.message}")
-          FAILED
+        # In Analogger every argument may be left out.
+        def listening(flags)
+          flags.separator "\nWhere to listen:"
+          set(flags, :port, "-p", "--port [PORT]", "the port (6766); 0 takes a free one")
+          flags.on("-h", "--host [HOST]", "the host (127.0.0.1); -h alone prints this text") do |value|
+            value ? @values[:host] = checked(:host, value) : flags.ask(:help)
+          end
+          flags.on("-b", "--bind ADDRESS", "instead of host and port: tcp://host:port or",
+                   "unix:///path; may be given several times") do |value|
+            (@values[:bind] ||= []).concat(checked(:bind, value))
+          end
         end
-      end
 
-      def check_backend
-        LogCommand.require_native("the log server")
-        Loop.backend
-      rescue ArgumentError, RuntimeError => error
-        raise StartError, "GYRE_BACKEND: #{error.message}"
-      end
+        def access(flags)
+          flags.separator "\nAccess:"
+          flags.on("-k", "--key [KEY]", "what clients must send; better in GYRE_LOG_KEY,",
+                   "for every user sees it here (ps)") do |value|
+            next unless value
 
-      # A program that reads that it listens, or finds its pidfile, may send signals: so both come when these are heeded.
-      def run(configuration, restart, pidfile)
-        server = listen(configuration, restart)
-        complete = server.run do
-          pidfile&.write
-          announce(server, configuration)
-          yield if block_given?
+            @notices << KEY_IS_VISIBLE
+            @values[:key] = value
+          end
+          set(flags, :key_file, "--key-file FILE", "the file that holds the key")
+          flags.on("-r", "--controlkey [KEY]", "does nothing, as in Analogger") { nil }
         end
-        complete ? DONE : FAILED
-      ensure
-        pidfile&.remove
-      end
 
-      def listen(configuration, restart)
-        listening { Log::Server.new(**configuration.settings, report: @err, restart: restart).listen }
-      end
-
-      # Without serving: the process that is to be replaced still does.
-      def try_listening(configuration, inherited)
-        require "gyre/log/server/input"
-        bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)
-        listening do
-          fresh = Log::Input.all(bind, inputs || [], tls).reject { |input| inherited.include?(input.to_s) }
-          fresh.flat_map(&:bind).each(&:close)
+        def destinations(flags)
+          flags.separator "\nWhere to write:"
+          flags.on("-c", "--config FILE", "the configuration, YAML: Analogger's or more") { |value| @path = value }
+          set(flags, :default_log, "-d", "--default-log [PATH]", "for services without a log of their own; - is", "standard output")
+          set(flags, :interval, "-i", "--interval [SECONDS]", "between writes (1)")
+          set(flags, :sync_interval, "-s", "--sync-interval [SECONDS]", "between syncs (60); 0 never")
         end
-      end
 
-      def listening
-        yield
-      rescue ArgumentError, SocketError => error
-        raise StartError, error.message
-      rescue SystemCallError => error
-        raise StartError, advice(error)
-      end
-
-      def announce(server, configuration)
-        endpoints = server.endpoints.map(&:to_s)
-        @err.puts("gyre log: listens on #{endpoints.join(", ")}; services without a log of their own go to " \
-                  "#{configuration.default_log}; process #{Process.pid}")
-      end
-
-      # @return [Array<IO>] standard streams that are logs
-      def streams(configuration)
-        names = [configuration.default_log, *configuration.settings[:logs].map { |log| log[:logfile] }]
-        { "STDOUT" => $stdout, "STDERR" => $stderr }.values_at(*(names & %w[STDOUT STDERR]))
-      end
-
-      # What was tried is in the message already (Gyre::Endpoint#bind); this adds what to do.
-      def advice(error)
-        tried = error.message[/ - (.*)\z/m, 1] or return error.message
-        text = "#{tried}: #{error.class.new.message.downcase}"
-        port = tried[/:(\d+)\z/, 1]
-        case error
-        when Errno::EADDRINUSE
-          "#{text}. Choose another with #{port ? "-p" : "-b"}, or stop the server that holds it" \
-          "#{"; `ss -ltnp 'sport = :#{port}'` shows which process does" if port}"
-        when Errno::EACCES        then port ? "#{text}. Ports below 1024 are for root: choose another with -p" : text
-        when Errno::ENOENT        then tried.include?("unix") ? "#{text}. Make its folder first, or choose another with -b" : text
-        when Errno::EADDRNOTAVAIL then "#{text} on this machine. Choose another with -h"
-        else text
+        def process(flags)
+          flags.separator "\nThe process:"
+          flags.on("-x", "--daemonize", "leave the terminal") { @values[:daemonize] = true }
+          flags.on("-w", "--pidfile [FILE]", "holds the process id while the server runs") do |value|
+            @values[:pidfile] = checked(:pidfile, value || "analogger.pid")
+          end
+          flags.separator "\nOthers:"
+          flags.on("--check", "only report what is wrong with the configuration") { @check = true }
         end
-      end
 
-      # Each connection is a descriptor, and the usual soft limit is 1,024.
-      def raise_descriptor_limit
-        soft, hard = Process.getrlimit(:NOFILE)
-        wanted = [hard, DESCRIPTORS_LIMIT].min
-        Process.setrlimit(:NOFILE, wanted, hard) if wanted > soft
-      rescue SystemCallError, NotImplementedError
-        nil # not allowed, or not known here: the limit stays
+        def set(flags, key, *words)
+          flags.on(*words) { |value| @values[key] = checked(key, value) if value }
+        end
+
+        def checked(key, value)
+          Configuration.check(key, value, places: true)
+        end
+
+        # @return [Configuration]
+        def configure
+          configuration = path ? Configuration.load(path) : Configuration.new
+          configuration = configuration.with_environment.merge(values)
+          configuration.settings
+          (configuration.notices + notices).each { |notice| report(notice) }
+          configuration
+        rescue Configuration::Invalid => error
+          raise StartError, error.message if error.mistakes.one?
+
+          raise StartError, "#{error.mistakes.size} mistakes; nothing was started:\n#{error.message}"
+        end
+
+        def serve(configuration)
+          require "gyre/log/server" # takes longer to load than a mistake to report
+          CLI.require_native("the log server")
+          pidfile = configuration.pidfile && Pidfile.new(configuration.pidfile)
+          pidfile&.check
+          CLI.raise_descriptor_limit
+          trap("XFSZ", "IGNORE") # a limit on the size of files (ulimit -f) is then an error like a full disk, not the end
+          return run(configuration, pidfile) if !configuration.daemonize? || Gyre::Log::Handover.pending?
+
+          Daemon.new(@out, quiet: !pidfile.nil?).start do |daemon|
+            run(configuration, pidfile) { daemon.ready(streams(configuration)) }
+          rescue StartError => error
+            report(error.message)
+            FAILED
+          end
+        end
+
+        # A program that reads the line about listening, or finds the pidfile, may send signals: so both come when these are handled.
+        def run(configuration, pidfile)
+          server = listen(configuration)
+          complete = server.run do
+            pidfile&.write
+            announce(server, configuration)
+            yield if block_given?
+          end
+          complete ? DONE : FAILED
+        ensure
+          pidfile&.remove
+        end
+
+        def listen(configuration)
+          listening_errors { Gyre::Log::Server.new(**configuration.settings, report: @err, restart: Restart.new).listen }
+        end
+
+        # Without serving: the process that is to be replaced still does.
+        def try_listening(configuration, inherited)
+          require "gyre/log/server/input"
+          bind, inputs, tls = configuration.settings.values_at(:bind, :inputs, :tls)
+          listening_errors do
+            fresh = Gyre::Log::Input.all(bind, inputs, tls).reject { |input| inherited.include?(input.to_s) }
+            fresh.flat_map(&:bind).each(&:close)
+          end
+        end
+
+        def listening_errors
+          yield
+        rescue ArgumentError, SocketError => error
+          raise StartError, error.message
+        rescue SystemCallError => error
+          raise StartError, ListenErrors.explain(error, port: "-p", host: "-h", bind: "-b")
+        end
+
+        def announce(server, configuration)
+          report("listens on #{server.endpoints.join(", ")}; services without a log of their own go to " \
+                 "#{configuration.default_log}; process #{Process.pid}")
+        end
+
+        # Standard output may be a log.
+        def report(message)
+          @err.puts("gyre log: #{message}")
+        end
+
+        # @return [Array<IO>] standard streams that are logs
+        def streams(configuration)
+          names = [configuration.default_log, *configuration.settings[:logs].map { |log| log[:logfile] }]
+          { "STDOUT" => $stdout, "STDERR" => $stderr }.values_at(*(names & %w[STDOUT STDERR]))
+        end
       end
     end
   end

@@ -32,6 +32,16 @@ module Gyre
           end
         end
 
+        # @param target [String] a path, an address, or the name of a standard stream
+        # @return [String] the same for all names of one file; what is no path is left as it is
+        def same_file(target)
+          return target if target.match?(%r{\A(?:-|std(?:out|err)|[a-z][a-z0-9+]*://.*)?\z}i)
+
+          ::File.realdirpath(target)
+        rescue SystemCallError # no such folder
+          ::File.expand_path(target)
+        end
+
         # @param target [String] anything; what is no address is right
         # @raise [ArgumentError] a part of the address is missing or wrong
         def check(target)

@@ -3,7 +3,6 @@
 # Which messages go where: opens the outputs that the settings name, gives each a sink of the ingest, and sets the ingest's routes.
 # Called once by the server. It writes nothing.
 
-require "gyre/log/configuration/checks"
 require "gyre/log/output"
 
 module Gyre
@@ -137,9 +136,7 @@ module Gyre
       end
 
       def destination(log)
-        name = log[:logfile].to_s
-        name = Configuration::Checks.file(name) unless name.empty? || name.match?(%r{\A(?:-|std(?:out|err)|[a-z+]+://.*)\z}i)
-        [name, log[:options], log[:type].to_s == "socket"]
+        [Output::Remote.same_file(log[:logfile].to_s), log[:options], log[:type].to_s == "socket"]
       end
     end
   end

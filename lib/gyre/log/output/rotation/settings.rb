@@ -37,7 +37,7 @@ module Gyre
       # Each word's expectation, for messages, and what reads it: nil is wrong, false means nil.
       Settings::READERS = {
         size: ["no size; write 100 MB or a number of bytes", ->(value) { Units.bytes(value)&.then { |size| size if size.positive? } }],
-        every: ["no period; write minute, hour, day, week, some of them (2 days) or seconds", ->(value) { Units.period(value) }],
+        every: ["no period; write minute, hour, day, week, some of them (2 days) or seconds", ->(value) { Units.seconds(value)&.nonzero? }],
         keep: ["no number of files", ->(value) { value if value.is_a?(Integer) && value.positive? }],
         compress: ["unknown; it is gzip or none",
                    { "gzip" => :gzip, "gz" => :gzip, "true" => :gzip, "none" => false, "false" => false, "" => false }

@@ -3,12 +3,12 @@
 # YAML as nodes with lines.
 
 require "test_helper"
-require "gyre/log/configuration"
+require "gyre/cli/log/configuration"
 
 class LogConfigurationDocumentTest < Minitest::Test
   def document(text)
     @said = []
-    Gyre::Log::Configuration::Document.new(text) { |*said| @said << said }
+    Gyre::CLI::Log::Configuration::Document.new(text) { |*said| @said << said }
   end
 
   def test_every_value_knows_its_line_and_that_of_its_key

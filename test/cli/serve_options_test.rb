@@ -1,16 +1,16 @@
 # frozen_string_literal: true
 
-# The flags of `gyre serve`: Gyre::Web::Options.
+# The flags of `gyre serve`: Gyre::CLI::Serve.
 
 require "test_helper"
-require "gyre/web/options"
+require "gyre/cli/serve"
 
-class WebOptionsTest < Minitest::Test
+class CLIServeOptionsTest < Minitest::Test
   def test_every_flag_sets_its_setting
     assert_equal({ bind: ["tcp://127.0.0.1:0", "unix:///run/app.sock"], port: 3000, host: "::1", environment: "production",
-                   config: "gyre.rb", log_format: "json", quiet: true, shutdown_timeout: 1.5, pidfile: "app.pid", rackup: "app.ru" },
+                   config: "gyre.rb", log_format: "json", quiet: true, shutdown_timeout: 1.5, pidfile: "app.pid" },
                  settings(*%w[-b tcp://127.0.0.1:0 --bind unix:///run/app.sock -p 3000 -o ::1 -e production -C gyre.rb
-                              --log-format json -q --shutdown-timeout 1.5 --pidfile app.pid app.ru]))
+                              --log-format json -q --shutdown-timeout 1.5 --pidfile app.pid]))
   end
 
   def test_values_may_stand_behind_an_equals_sign
@@ -18,7 +18,7 @@ class WebOptionsTest < Minitest::Test
   end
 
   def test_every_limit_has_a_flag_and_a_line_of_help
-    help = Gyre::Web::Options.help
+    help = Gyre::CLI::Serve.new.flags.help
     Gyre::HTTP::Limits::TABLE.each do |row|
       flag = "--#{row.name.to_s.delete_suffix("_s").tr("_", "-")}"
       assert_equal({ limits: { row.name => 7 } }, settings(flag, "7"))
@@ -27,7 +27,7 @@ class WebOptionsTest < Minitest::Test
   end
 
   def test_help_names_every_setting
-    help = Gyre::Web::Options.help
+    help = Gyre::CLI::Serve.new.flags.help
     (Gyre::Web::Settings::TABLE.map(&:name) - [:rackup]).each { |name| assert_includes help, "--#{name.to_s.tr("_", "-")}" }
     assert_includes help, "config.ru"
   end
@@ -51,31 +51,27 @@ class WebOptionsTest < Minitest::Test
   end
 
   def test_a_value_that_cannot_be_names_its_flag
-    assert_equal "--port x: must be a whole number", refusal("--port", "x")
-    assert_includes refusal("--port", "70000"), "--port: port must be a whole number from 0 to 65535"
+    assert_equal "--port: must be a port, 1 to 65535 (0 takes a free one), not \"x\"", refusal("--port", "x")
+    assert_includes refusal("--port", "70000"), "--port: must be a port"
     assert_includes refusal("-b", "::1:80"), "--bind: \"::1:80\" is no address: an IPv6 address goes in brackets"
-    assert_equal "--log-format: log format \"xml\" is not known: there are none, common, combined, json", refusal("--log-format", "xml")
-    assert_equal "--shutdown-timeout x: must be a number of seconds", refusal("--shutdown-timeout", "x")
+    assert_equal "--log-format: must be none or common or combined or json, not \"xml\"", refusal("--log-format", "xml")
+    assert_equal "--shutdown-timeout: must be a number of seconds, 0 or more, not \"x\"", refusal("--shutdown-timeout", "x")
     assert_includes refusal("--shutdown-timeout", "-1"), "0 or more"
-    assert_equal "--header-count-limit 0: must be a whole number, at least 1", refusal("--header-count-limit", "0")
-    assert_equal "--read-timeout 0: must be a number of seconds above 0, or none", refusal("--read-timeout", "0")
-    assert_equal "--body-bytes-limit 1x: must be a number of bytes like 500, 64k or 10M", refusal("--body-bytes-limit", "1x")
+    assert_equal "--header-count-limit: must be a whole number, at least 1, not \"0\"", refusal("--header-count-limit", "0")
+    assert_equal "--read-timeout: must be a number of seconds above 0, or none, not \"0\"", refusal("--read-timeout", "0")
+    assert_equal "--body-bytes-limit: must be a number of bytes like 500, 64k or 10M, not \"1x\"", refusal("--body-bytes-limit", "1x")
     assert_equal "--bind: missing argument", refusal("--bind")
   end
 
   def test_two_apps_are_one_too_many
-    assert_equal "only one app can be served; b.ru is one more", refusal("a.ru", "b.ru")
-  end
-
-  def test_help_and_version_are_asked_for
-    assert_equal :help, settings("--help")[:show]
-    assert_equal :version, settings("-v")[:show]
+    error = assert_raises(Gyre::UsageError) { Gyre::CLI::Serve.new.call(%w[a.ru b.ru]) }
+    assert_equal "only one app can be served; b.ru is one more", error.message
   end
 
   private
 
   def settings(*arguments)
-    Gyre::Web::Options.new(arguments).settings
+    Gyre::CLI::Serve.new.tap { |serve| serve.flags.read(arguments) }.settings
   end
 
   def refusal(*arguments)

@@ -3,19 +3,15 @@
 # Keys, lists and limits out of nodes; what Analogger's and our keys mean is in configuration_test.rb.
 
 require "test_helper"
-require "gyre/log/configuration"
+require "gyre/cli/log/configuration"
 
 class LogConfigurationReaderTest < Minitest::Test
-  Row = Struct.new(:name, :unit) do
-    def check(value)
-      value == 13 ? raise(ArgumentError, "#{name} must not be 13") : value
-    end
-  end
-  LIMITS = [Row.new(:message_bytes_limit, :bytes), Row.new(:idle_timeout_s, :seconds), Row.new(:connections_limit, :count)].freeze
+  LIMITS = Gyre::Limits.with_table(Gyre::Limits.row(:message_bytes_limit, 1, :bytes, "a"), Gyre::Limits.row(:idle_timeout_s, 1, :seconds, "b"),
+                                   Gyre::Limits.row(:connections_limit, 1, :count, "c", minimum: 2))
 
   def read(text)
-    @reader = Gyre::Log::Configuration::Reader.new(limits: LIMITS)
-    @reader.read(Gyre::Log::Configuration::Document.new(text) { flunk }.root)
+    @reader = Gyre::CLI::Log::Configuration::Reader.new(limits: LIMITS)
+    @reader.read(Gyre::CLI::Log::Configuration::Document.new(text) { flunk }.root)
   end
 
   def mistakes
@@ -30,16 +26,16 @@ class LogConfigurationReaderTest < Minitest::Test
   end
 
   def test_limits_that_are_none
-    read("limits:\n  idle_timout: 5\n  connections_limit: 13\n  message_bytes_limit: x")
+    read("limits:\n  idle_timout: 5\n  connections_limit: 1\n  message_bytes_limit: x")
     assert_equal ["f:2: limits.idle_timout: there is no such key; did you mean idle_timeout?",
-                  "f:3: limits.connections_limit: must not be 13",
+                  "f:3: limits.connections_limit: must be a whole number, at least 2, not 1",
                   'f:4: limits.message_bytes_limit: must be a number of bytes like 500, 64k or 10M, not "x"'], mistakes
   end
 
   def test_the_nearest_key_is_proposed_also_from_other_programs
-    read("prot: 1\nsync_interval: 2\nlogs: [{service: a, path: b, logfile: c}]\n:key: d\nqwertz: 1")
-    assert_equal %w[port syncinterval logfile key], mistakes.map { |text| text[/did you mean (\w+)/, 1] }.compact
-    assert_match(/qwertz: there is no such key; there are: port, host, key,/, mistakes.last)
+    read("prot: 1\nlisten: 2\nlogs: [{service: a, path: b, logfile: c}]\n:key: d\nqwertz: 1")
+    assert_equal %w[port bind logfile key], mistakes.map { |text| text[/did you mean (\w+)/, 1] }.compact
+    assert_match(/qwertz: there is no such key; there are: port, host, bind,/, mistakes.last)
   end
 
   def test_inputs_need_both

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# The command line: help, what it says about mistakes, where settings come from. (exe/gyre, Gyre::Web::CLI.)
+# The command line: help, what it says about mistakes, where settings come from. (exe/gyre, Gyre::CLI::Serve.)
 
 require "test_helper"
 require "gyre/http/limits"
-require_relative "serving"
+require_relative "../web/serving"
 
-class WebCLITest < Minitest::Test
+class CLIServeTest < Minitest::Test
   include GyreTest::Serving
 
   def test_gyre_alone_prints_help
@@ -179,14 +179,14 @@ class WebCLITest < Minitest::Test
   end
 
   def test_a_missing_permission_is_told
-    require "gyre/web/cli"
-    cli = Gyre::Web::CLI.new($stdout, $stderr)
+    require "gyre/cli/listen_errors"
+    explain = ->(error) { Gyre::CLI::ListenErrors.explain(error, port: "--bind", host: "--bind") }
     assert_equal "listen on tcp://*:80: permission denied. Ports below 1024 are for root: choose another with --bind",
-                 cli.send(:advice, Errno::EACCES.new("listen on tcp://*:80"))
+                 explain[Errno::EACCES.new("listen on tcp://*:80")]
     assert_match(%r{\Alisten on unix:///nowhere/a: permission denied\. This user may not write in /nowhere\z},
-                 cli.send(:advice, Errno::EACCES.new("listen on unix:///nowhere/a")))
+                 explain[Errno::EACCES.new("listen on unix:///nowhere/a")])
     assert_match(%r{\A/nowhere/app\.pid: permission denied\. This user may not write in /nowhere\z},
-                 cli.send(:advice, Errno::EACCES.new("/nowhere/app.pid")))
+                 explain[Errno::EACCES.new("/nowhere/app.pid")])
   end
 
   def test_an_unknown_backend_is_told_which_there_are
@@ -197,7 +197,17 @@ class WebCLITest < Minitest::Test
 
   def test_a_pidfile_that_cannot_be_written_is_told
     output = gyre("serve", "-b", "127.0.0.1:0", "--pidfile", "/nowhere/app.pid", files: { "config.ru" => "run ->(_) { }" }, gems: true)
-    assert_equal [1, "gyre serve: /nowhere/app.pid: no such file or directory\n"], [output.status.exitstatus, output.err]
+    assert_equal [1, "gyre serve: /nowhere/app.pid: the process id cannot be written: no such file or directory\n"],
+                 [output.status.exitstatus, output.err]
+  end
+
+  def test_a_pidfile_of_a_living_process_is_refused
+    with_subprocess("sleep", "60") do |pid, _, _|
+      files = { "config.ru" => "run ->(_) { }", "app.pid" => "#{pid}\n" }
+      output = gyre("serve", "-b", "127.0.0.1:0", "--pidfile", "app.pid", files: files, gems: true)
+      assert_equal 1, output.status.exitstatus
+      assert_match(/app\.pid: process #{pid} has it and runs/, output.err)
+    end
   end
 
   def test_a_mistake_in_the_configuration_file_shows_file_and_line

@@ -1,34 +1,36 @@
 # frozen_string_literal: true
 
-# The file that holds the server's process id. Gyre::LogCommand::Serve writes it once the server listens and removes it at the
-# end; a fresh copy after USR2 has the same id and keeps the file. One that a dead process left is replaced. It ends no process.
+# The file that holds a server's process id. The commands that serve write it when the server listens and remove it at the end; a
+# fresh copy after USR2 has the same id and keeps the file. A file left by a dead process is replaced. It ends no process.
 
 require "etc"
-require "gyre/cli/command_errors"
+require "gyre/cli/errors"
 
 module Gyre
-  module LogCommand
+  module CLI
     # One pidfile.
     class Pidfile
-      # What the clocks of the file and of the process may be apart, in seconds.
-      CLOCKS_APART_S = 2
+      # How far the clocks of the file and of the process may differ, in seconds.
+      CLOCK_DIFFERENCE_S = 2
+      private_constant :CLOCK_DIFFERENCE_S
 
       # @param path [String]
       def initialize(path)
         @path = File.expand_path(path)
       end
 
+      # @return [void]
       # @raise [StartError] when a living process has it
       def check
         other = owner
         return if other.nil? || other == Process.pid || !living?(other)
 
-        raise StartError, "#{@path}: process #{other} has it and runs. Stop it with `kill #{other}`, name another file with -w, " \
+        raise StartError, "#{@path}: process #{other} has it and runs. Stop it with `kill #{other}`, name another file with --pidfile, " \
                           "or remove the file if that process is another program"
       end
 
       # @return [self]
-      # @raise [StartError]
+      # @raise [StartError] when a living process has it, or it cannot be written
       def write
         check
         fresh = "#{@path}.#{Process.pid}"
@@ -40,7 +42,9 @@ module Gyre
         raise StartError, "#{@path}: the process id cannot be written: #{error.class.new.message.downcase}"
       end
 
-      # It may be a successor's by now.
+      # Removes it, unless it is a successor's by now.
+      #
+      # @return [void]
       def remove
         File.delete(@path) if owner == Process.pid
       rescue Errno::ENOENT
@@ -71,7 +75,7 @@ module Gyre
       def younger?(pid)
         ticks = File.read("/proc/#{pid}/stat")[/.*\) (.*)/m, 1].split[19].to_i # proc(5): starttime, in ticks since boot
         booted = File.read("/proc/stat")[/^btime (\d+)/, 1].to_i
-        booted + (ticks.to_f / Etc.sysconf(Etc::SC_CLK_TCK)) > File.mtime(@path).to_f + CLOCKS_APART_S
+        booted + (ticks.to_f / Etc.sysconf(Etc::SC_CLK_TCK)) > File.mtime(@path).to_f + CLOCK_DIFFERENCE_S
       rescue SystemCallError, NoMethodError
         false
       end

@@ -1,20 +1,22 @@
 # frozen_string_literal: true
 
-# Leaves the terminal: the server goes on as a process of its own, and the one that was called waits until it listens, so that its exit
-# status says whether it does. Gyre::LogCommand::Serve uses it. It changes neither the folder nor the umask.
+# Leaves the terminal: the server goes on as a process of its own, and the process that was called waits until it listens, so that
+# its exit status shows whether it does. Called by commands that serve. It changes neither the folder nor the umask.
+
+require "gyre/cli"
 
 module Gyre
-  module LogCommand
+  module CLI
     # One departure.
     class Daemon
-      # @param out [IO] where the process id is said
-      # @param quiet [Boolean] a pidfile says it
+      # @param out [IO] where the process id is printed
+      # @param quiet [Boolean] it is not, for a pidfile has it
       def initialize(out, quiet: false)
         @out = out
         @quiet = quiet
       end
 
-      # @yieldparam daemon [Daemon] in the new process; it says #ready when it listens
+      # @yieldparam daemon [Daemon] in the new process, which calls #ready when it listens
       # @return [Integer] in the caller 0 when it does and 1 otherwise; in the new process what the block returns
       def start
         reader, @writer = IO.pipe
@@ -34,7 +36,7 @@ module Gyre
         DONE
       end
 
-      # Lets go of the terminal and of the process that waits.
+      # Releases the terminal and the process that waits.
       #
       # @param streams [Array<IO>] those of standard output and error that the log goes to
       # @return [void]

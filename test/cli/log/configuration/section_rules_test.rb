@@ -3,20 +3,20 @@
 # What must be together, and what must not.
 
 require "test_helper"
-require "gyre/log/configuration"
+require "gyre/cli/log/configuration"
 require "socket"
 require "tmpdir"
 
-class LogConfigurationWholesTest < Minitest::Test
+class LogConfigurationSectionRulesTest < Minitest::Test
   def mistakes(text)
-    assert_raises(Gyre::Log::Configuration::Invalid, text) { Gyre::Log::Configuration.parse(text, "f") }.mistakes
+    assert_raises(Gyre::CLI::Log::Configuration::Invalid, text) { Gyre::CLI::Log::Configuration.parse(text, "f") }.mistakes
   end
 
   def test_a_socket_needs_its_port
     expected = "f:3: logs[1].options: a socket needs tcp://host:port, unix:///path, or a host with options: [port]"
     assert_equal [expected], mistakes("logs:\n- {service: a, logfile: localhost, type: socket,\n   options: [x]}")
     ["localhost:1", "tcp://localhost:1", "/tmp/socket"].each do |address|
-      Gyre::Log::Configuration.parse("logs: [{service: a, type: socket, logfile: '#{address}'}]")
+      Gyre::CLI::Log::Configuration.parse("logs: [{service: a, type: socket, logfile: '#{address}'}]")
     end
   end
 
@@ -25,17 +25,17 @@ class LogConfigurationWholesTest < Minitest::Test
                  mistakes("logs: [{service: a, logfile: 'redis://localhost', options: {key: b}}]")
     assert_equal ["f:1: logs[1].options: redis has stream and max_length, as keys with values"],
                  mistakes("logs: [{service: a, type: redis, logfile: localhost, options: [6379]}]")
-    Gyre::Log::Configuration.parse("logs: [{service: a, type: redis, logfile: localhost, options: {stream: b, max_length: 5}}]")
+    Gyre::CLI::Log::Configuration.parse("logs: [{service: a, type: redis, logfile: localhost, options: {stream: b, max_length: 5}}]")
   end
 
   def test_a_spill_is_for_what_is_no_file_and_in_a_folder_of_its_own
     with = ->(settings) { "logs: [{service: a, #{settings}}]" }
     ["logfile: 'tcp://a:1'", "logfile: STDERR", "logfile: /dev/null", "type: redis, logfile: localhost"].each do |output|
-      settings = Gyre::Log::Configuration.parse(with["#{output}, when_full: spill, spill: b"]).settings[:logs].first
+      settings = Gyre::CLI::Log::Configuration.parse(with["#{output}, when_full: spill, spill: b"]).settings[:logs].first
       assert_equal %w[spill b], settings.values_at(:when_full, :spill)
     end
     ["logfile: a.log", "type: file, logfile: a.log"].each do |output|
-      assert_equal ["f:1: logs[1].when_full: spill is for sockets, pipes and Redis; a log file is on a disk already: say block or drop"],
+      assert_equal ["f:1: logs[1].when_full: spill is for sockets, pipes and Redis; a log file is on a disk already: choose block or drop"],
                    mistakes(with["#{output}, when_full: spill, spill: b"])
     end
     assert_equal ["f:1: logs[1].when_full: spill needs spill: a folder of its own"], mistakes(with["logfile: 'tcp://a:1', when_full: spill"])
@@ -48,10 +48,10 @@ class LogConfigurationWholesTest < Minitest::Test
     Dir.mktmpdir do |folder|
       spill = File.join(folder, "spill")
       text = "logs: [{service: a, logfile: 'tcp://a:1', when_full: spill, spill: '#{spill}'}]"
-      Gyre::Log::Configuration.parse(text, places: true)
+      Gyre::CLI::Log::Configuration.parse(text, places: true)
       Dir.mkdir(spill)
       File.chmod(0o777, spill)
-      error = assert_raises(Gyre::Log::Configuration::Invalid) { Gyre::Log::Configuration.parse(text, "f", places: true) }
+      error = assert_raises(Gyre::CLI::Log::Configuration::Invalid) { Gyre::CLI::Log::Configuration.parse(text, "f", places: true) }
       assert_equal ["f:1: logs[1].spill: #{spill} may be changed by other users (mode 0777): chmod go-w"], error.mistakes
     end
   end
@@ -85,8 +85,8 @@ class LogConfigurationWholesTest < Minitest::Test
       expected = ["#{path}:1: default_log: #{inner} is a folder: name a file in it", "#{path}:2: pidfile: #{inner} is a folder: name a file in it",
                   "#{path}:5: logs[1].logfile: #{folder}/socket is a socket: write unix://#{folder}/socket",
                   "#{path}:7: tls: the certificate #{path} holds no PEM certificate"]
-      assert_equal expected, assert_raises(Gyre::Log::Configuration::Invalid) { Gyre::Log::Configuration.load(path) }.mistakes
-      Gyre::Log::Configuration.load(path, places: false)
+      assert_equal expected, assert_raises(Gyre::CLI::Log::Configuration::Invalid) { Gyre::CLI::Log::Configuration.load(path) }.mistakes
+      Gyre::CLI::Log::Configuration.load(path, places: false)
     end
   end
 
@@ -102,7 +102,7 @@ class LogConfigurationWholesTest < Minitest::Test
     assert_equal ['f:1: logs: what goes to "a" must have the same mode everywhere'],
                  mistakes("logs: [{service: a, logfile: a, mode: 0640}, {service: b, logfile: a}]")
     text = "mode: 0640\nowner: root\nlogs: [{service: a, logfile: a}, {service: b, logfile: b, mode: 0600}]"
-    logs = Gyre::Log::Configuration.parse(text).settings[:logs]
+    logs = Gyre::CLI::Log::Configuration.parse(text).settings[:logs]
     assert_equal [[0o640, "root"], [0o600, "root"]], logs.map { |log| log.values_at(:mode, :owner) }
   end
 
@@ -111,11 +111,12 @@ class LogConfigurationWholesTest < Minitest::Test
     assert_equal ['f:1: logs: service "a:b" has a colon: no client can have that name, so nothing would go there',
                   'f:1: logs: service "a\n" is longer than 255 characters or has control characters: no client can have that name, ' \
                   "so nothing would go there"], mistakes(text)
-    assert_empty Gyre::Log::Configuration.parse("#{text}\ninputs: [{type: json, bind: 'tcp://127.0.0.1:1'}]".sub("logs:", "port: 1\nlogs:")).notices
+    text = "port: 1\n#{text}\ninputs: [{type: json, bind: 'tcp://127.0.0.1:1'}]"
+    assert_empty Gyre::CLI::Log::Configuration.parse(text).notices
   end
 
   def test_standard_output_needs_no_logfile
-    logs = Gyre::Log::Configuration.parse("logs: [{service: a, type: stderr}, {service: b, type: stdout}]").settings[:logs]
+    logs = Gyre::CLI::Log::Configuration.parse("logs: [{service: a, type: stderr}, {service: b, type: stdout}]").settings[:logs]
     assert_equal %w[STDERR STDOUT], logs.map { |log| log[:logfile] }
   end
 end

@@ -3,13 +3,13 @@
 # The file with the process id: whose it is, when it may be taken, when it goes.
 
 require "test_helper"
-require "gyre/cli/log/pidfile"
+require "gyre/cli/pidfile"
 
-class LogCommandPidfileTest < Minitest::Test
+class CLIPidfileTest < Minitest::Test
   def setup
     @folder = Dir.mktmpdir
     @path = File.join(@folder, "log.pid")
-    @pidfile = Gyre::LogCommand::Pidfile.new(@path)
+    @pidfile = Gyre::CLI::Pidfile.new(@path)
   end
 
   def teardown
@@ -26,7 +26,7 @@ class LogCommandPidfileTest < Minitest::Test
     Dir.mktmpdir do |folder|
       File.write(other = File.join(folder, "other"), "untouched")
       File.symlink(other, "#{path = File.join(folder, "pid")}.#{Process.pid}")
-      Gyre::LogCommand::Pidfile.new(path).write
+      Gyre::CLI::Pidfile.new(path).write
       assert_equal ["untouched", "#{Process.pid}\n", "file"], [File.read(other), File.read(path), File.ftype(path)]
     end
   end
@@ -50,7 +50,7 @@ class LogCommandPidfileTest < Minitest::Test
     with_subprocess("sleep", "60") do |pid, _, _|
       File.write(@path, "#{pid}\n")
       error = assert_raises(Gyre::StartError) { @pidfile.write }
-      assert_match(/log\.pid: process #{pid} has it and runs\. Stop it with `kill #{pid}`, name another file with -w/, error.message)
+      assert_match(/log\.pid: process #{pid} has it and runs\. Stop it with `kill #{pid}`, name another file with --pidfile/, error.message)
       assert_equal "#{pid}\n", File.read(@path)
     end
   end
@@ -81,7 +81,7 @@ class LogCommandPidfileTest < Minitest::Test
   end
 
   def test_a_folder_that_is_not_there_is_told
-    error = assert_raises(Gyre::StartError) { Gyre::LogCommand::Pidfile.new(File.join(@folder, "a", "b")).write }
+    error = assert_raises(Gyre::StartError) { Gyre::CLI::Pidfile.new(File.join(@folder, "a", "b")).write }
     assert_match(%r{a/b: the process id cannot be written: no such file or directory}, error.message)
   end
 end

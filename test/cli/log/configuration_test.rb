@@ -3,10 +3,10 @@
 # Analogger's configuration in every form, ours beside it, and each mistake with its line.
 
 require "test_helper"
-require "gyre/log/configuration"
+require "gyre/cli/log/configuration"
 
 class LogConfigurationTest < Minitest::Test
-  Configuration = Gyre::Log::Configuration
+  Configuration = Gyre::CLI::Log::Configuration
 
   # As Analogger's own tests have it.
   ANALOGGERS = <<~YAML
@@ -55,12 +55,11 @@ class LogConfigurationTest < Minitest::Test
 
   def test_analoggers_own_configuration_is_read_as_it_is
     settings = parse(ANALOGGERS).settings
-    assert_equal [["tcp://127.0.0.1:47990"], "open sesame", %w[debug info], 2, 1],
-                 settings.values_at(:bind, :key, :levels, :interval, :sync_interval)
-    assert_equal({ logfile: "log/default.log", cull: false, levels: %w[debug info] }, settings[:default_log].slice(:logfile, :cull, :levels))
+    assert_equal [["tcp://127.0.0.1:47990"], "open sesame", 2, 1], settings.values_at(:bind, :key, :interval, :sync_interval)
+    assert_equal({ logfile: "log/default.log", levels: %w[debug info] }, settings[:default_log])
     assert_equal [%w[a b], %w[c], %w[stderr], %w[e]], settings[:logs].map { |log| log[:services] }
     assert_equal ["log/a.log", "log/c.log", "STDERR", "127.0.0.1"], settings[:logs].map { |log| log[:logfile] }
-    assert_equal [true, false, true, false], settings[:logs].map { |log| log[:cull] }
+    assert_equal [true, nil, true, nil], settings[:logs].map { |log| log[:cull] }
     assert_equal ["socket", [47_993]], settings[:logs].last.values_at(:type, :options)
     refute_predicate parse(ANALOGGERS), :daemonize?
     assert_equal "log/analogger.pid", parse(ANALOGGERS).pidfile
@@ -75,17 +74,17 @@ class LogConfigurationTest < Minitest::Test
     forms = ["info", "info,warn", "info, warn", "' info ,warn,'", "[info, warn]", "{info: true, warn: true}",
              "\n- :info\n- 404", "\n  :info: true"]
     expected = [%w[info], %w[info warn], %w[info warn], %w[info warn], %w[info warn], %w[info warn], %w[info 404], %w[info]]
-    assert_equal expected, forms.map { |form| parse("levels: #{form}").settings[:levels] }
+    assert_equal expected, forms.map { |form| parse("levels: #{form}").values[:levels] }
     assert_nil log_settings("- {service: a, logfile: b}").first[:levels]
   end
 
   def test_a_log_without_levels_has_all_and_not_those_of_the_top
     settings = parse("levels: info\nlogs: [{service: a, logfile: b}]").settings
-    assert_equal [%w[info], nil], [settings[:levels], settings[:logs].first[:levels]]
+    assert_equal [%w[info], nil, nil], [settings[:default_log][:levels], settings[:logs].first[:levels], settings[:levels]]
   end
 
   def test_levels_that_say_less_than_they_seem_to_are_told
-    assert_equal ["log.yml:1: levels: warn is let through, as in Analogger, whatever stands behind; remove it"],
+    assert_equal ["log.yml:1: levels: warn is let through, as in Analogger, whatever its value; remove it"],
                  parse("levels: {info: true, warn: false}").notices
     assert_equal ["log.yml:1: levels: lets nothing through"], parse("levels: []").notices
     assert_equal ["log.yml:1: levels: must be severities, as in: debug,info,warn, not \"\""], mistakes("levels: ''")
@@ -189,7 +188,7 @@ class LogConfigurationTest < Minitest::Test
   end
 
   def test_what_is_no_configuration
-    assert_equal ["log.yml:1: says nothing: write at least one key, as in: port: 6766"], mistakes("")
+    assert_equal ["log.yml:1: is empty: write at least one key, as in: port: 6766"], mistakes("")
     assert_equal ["log.yml:1: must be keys with values, as in: port: 6766"], mistakes("hello")
     assert_equal ["log.yml:1: is not valid YAML: did not find expected ',' or '}' while parsing a flow mapping"], mistakes("a: {b: c\n")
     assert_equal ["log.yml: is not in UTF-8"], mistakes("host: \xff")
@@ -213,10 +212,10 @@ class LogConfigurationTest < Minitest::Test
   end
 
   def test_what_cannot_be_said_together
-    assert_equal ["log.yml:2: bind: cannot stand beside port; keep bind, or port",
-                  "log.yml:4: key_file: cannot stand beside key; keep one of the two"],
+    assert_equal ["log.yml:2: bind: cannot stand beside port; keep one of them",
+                  "log.yml:4: key_file: cannot stand beside key; keep one of them"],
                  mistakes("port: 1\nbind: localhost:2\nkey: a\nkey_file: b")
-    assert_equal ["log.yml:1: tls: verify needs ca: the authorities whose certificates count"],
+    assert_equal ["log.yml:1: tls: verify needs ca: the authorities whose certificates are accepted"],
                  mistakes("tls: {certificate: a, key: b, verify: true}")
   end
 

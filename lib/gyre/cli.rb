@@ -1,0 +1,169 @@
+# frozen_string_literal: true
+
+# The command `gyre`: picks the part that a subcommand names, loads only that, and runs it. exe/gyre calls it. Mistakes are
+# answered with plain lines on standard error and never with a trace. What commands share beside this stands in cli/: flags,
+# values, pidfile, daemon, restart, listen errors.
+
+require "gyre/cli/errors"
+require "gyre/version"
+
+module Gyre
+  # The command line.
+  module CLI
+    DONE = 0          # done, or stopped on request, also by INT or TERM
+    FAILED = 1        # could not start, broke, or was not acknowledged
+    MISUSED = 2       # the command line makes no sense
+    INTERRUPTED = 130 # INT before anything ran: 128 + 2, as shells have it
+
+    # More descriptors than this are never of use, and some programs close every one they could have.
+    DESCRIPTORS_LIMIT = 1 << 20
+    private_constant :DESCRIPTORS_LIMIT
+
+    # One subcommand: where it is, and what it does.
+    Entry = Struct.new(:name, :summary, :path, :constant) do
+      # @return [Class, Module] a subclass of {Command}, or a module with `start` for a command that has subcommands
+      def load
+        require path
+        constant.split("::").reduce(CLI) { |scope, name| scope.const_get(name, false) }
+      end
+    end
+
+    TABLE = [
+      Entry.new("serve", "Serves a Rack app over HTTP", "gyre/cli/serve", "Serve"),
+      Entry.new("log", "Collects log messages; sends, follows and watches them", "gyre/cli/log", "Log")
+    ].freeze
+
+    # Names in other programs.
+    FOREIGN = %w[server start s up run rackup].to_h { |name| [name, "serve"] }.merge("logger" => "log").freeze
+
+    HELP = <<~TEXT
+      Gyre: event-driven I/O for Ruby.
+
+      Usage: gyre COMMAND [arguments]
+             gyre COMMAND --help
+
+      Commands:
+      #{TABLE.map { |entry| format("  %-8s %s", entry.name, entry.summary) }.join("\n")}
+
+      Others:
+        -h, --help     print this text
+        -v, --version  print Gyre's version
+    TEXT
+
+    # What each subcommand is: flags, and what is done with them.
+    class Command
+      # @param out [IO]
+      # @param err [IO]
+      # @param input [IO]
+      def initialize(out: $stdout, err: $stderr, input: $stdin)
+        @out = out
+        @err = err
+        @input = input
+      end
+
+      # @return [Flags] that set this command's values when they are read
+      def flags
+        raise NotImplementedError
+      end
+
+      # @param words [Array<String>] the arguments beside the flags
+      # @return [Integer] the exit status
+      # @raise [UsageError, StartError]
+      def call(words)
+        raise NotImplementedError
+      end
+
+      private
+
+      # @raise [UsageError]
+      def refuse_words(words)
+        raise UsageError, "#{words.first}: nothing is expected there; flags begin with a dash" if words.any?
+      end
+    end
+
+    class << self
+      # @param arguments [Array<String>] what follows `gyre`
+      # @param out [IO]
+      # @param err [IO]
+      # @param input [IO]
+      # @return [Integer] the exit status
+      def start(arguments, out: $stdout, err: $stderr, input: $stdin)
+        name, *rest = arguments
+        case name
+        when nil, "-h", "--help", "help" then out.puts(HELP)
+        when "-v", "--version"           then out.puts("gyre #{VERSION}")
+        else
+          entry = TABLE.find { |each| each.name == name } or return unknown(name, err)
+          part = entry.load
+          return part.start(rest, out: out, err: err, input: input) unless part.is_a?(Class)
+
+          return run("gyre #{name}", part.new(out: out, err: err, input: input), rest, out: out, err: err)
+        end
+        DONE
+      end
+
+      # Runs one command.
+      #
+      # @param name [String] what its messages begin with
+      # @param command [Command]
+      # @param arguments [Array<String>]
+      # @param out [IO]
+      # @param err [IO]
+      # @return [Integer] the exit status
+      def run(name, command, arguments, out: $stdout, err: $stderr)
+        flags = command.flags
+        words = flags.read(arguments)
+        case flags.asked
+        when :help    then out.puts(flags.help)
+        when :version then out.puts("gyre #{VERSION}")
+        else return command.call(words)
+        end
+        DONE
+      rescue UsageError => error
+        complain(err, name, "#{error.message}\nRun `#{name} --help` for the flags.", MISUSED)
+      rescue StartError, SocketError => error
+        complain(err, name, error.message, FAILED)
+      rescue Interrupt
+        INTERRUPTED
+      end
+
+      # @param what [String] what needs the C extension
+      # @return [void]
+      # @raise [StartError] where the backend that GYRE_BACKEND names, or the extension, is missing
+      def require_native(what)
+        Loop.backend
+        Loop.require_native(what)
+      rescue ExtensionRequired => error
+        raise StartError, error.message
+      rescue ArgumentError, RuntimeError => error
+        raise StartError, "GYRE_BACKEND: #{error.message}"
+      end
+
+      # Each connection is a descriptor, and the usual soft limit is 1,024.
+      #
+      # @return [void]
+      def raise_descriptor_limit
+        soft, hard = Process.getrlimit(:NOFILE)
+        limit = [hard, DESCRIPTORS_LIMIT].min
+        Process.setrlimit(:NOFILE, limit, hard) if limit > soft
+      rescue SystemCallError, NotImplementedError
+        nil # not allowed, or not supported here: the limit stays
+      end
+
+      private
+
+      def unknown(name, err)
+        names = TABLE.map(&:name)
+        require "did_you_mean"
+        near = FOREIGN[name] || DidYouMean::SpellChecker.new(dictionary: names).correct(name).first
+        hint = near ? "Did you mean `gyre #{near}`?" : "There are: #{names.join(", ")}."
+        complain(err, "gyre", "there is no command #{name}. #{hint} Run `gyre --help`.", MISUSED)
+      end
+
+      def complain(err, name, text, status)
+        err.puts("#{name}: #{text}")
+        status
+      end
+    end
+  end
+end

@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+# Errors of listening and of opening files as sentences that say what to do. Called by the commands that start servers.
+# It opens nothing.
+
+module Gyre
+  module CLI
+    # Functions without state.
+    module ListenErrors
+      module_function
+
+      # @param error [SystemCallError] the message says what was tried (Gyre::Endpoint#bind)
+      # @param port [String] the flag that chooses another port
+      # @param host [String] the flag that chooses another host
+      # @param bind [String] the flag that chooses another address
+      # @return [String]
+      def explain(error, port:, host:, bind: "--bind")
+        tried = error.message[/ - (.*)\z/m, 1] or return error.message
+        "#{tried}: #{error.class.new.message.downcase}#{advice(error, tried, port, host, bind)}"
+      end
+
+      def advice(error, tried, port, host, bind)
+        number = tried[/tcp:.*:(\d+)\z/, 1]
+        case error
+        when Errno::EADDRINUSE
+          ". Choose another with #{number ? port : bind}, or stop the server that holds it" \
+          "#{"; `ss -ltnp 'sport = :#{number}'` shows which process does" if number}"
+        when Errno::EACCES        then number ? ". Ports below 1024 are for root: choose another with #{port}" : folder(tried)
+        when Errno::EADDRNOTAVAIL then " on this machine. Choose another with #{host}"
+        when Errno::ENOENT        then tried.include?("unix:") ? ". Make its folder first, or choose another with #{bind}" : nil
+        when Errno::EEXIST        then ", and is no socket. Remove it, or choose another with #{bind}"
+        end
+      end
+
+      def folder(tried)
+        folder = File.dirname(File.expand_path(tried[%r{unix://([^?]*)}, 1] || tried))
+        ". #{File.writable?(folder) ? "Its file belongs to another user" : "This user may not write in #{folder}"}"
+      end
+      private_class_method :advice, :folder
+    end
+  end
+end

@@ -1,0 +1,75 @@
+# frozen_string_literal: true
+
+# The types of settings that flags and configurations share: text or a value in, the value as a server takes it out. Called by
+# Gyre::Web::Settings and Gyre::CLI::Log::Configuration. A wrong value is an ArgumentError with what is expected; nothing is opened.
+
+require "gyre/net/endpoint"
+require "gyre/net/units"
+
+module Gyre
+  module CLI
+    # A function for each type.
+    module Values
+      module_function
+
+      # @return [Integer]
+      def port(value)
+        number = Units.number(value)
+        number.is_a?(Integer) && number.between?(0, 65_535) ? number : expect("a port, 1 to 65535 (0 takes a free one)", value)
+      end
+
+      # @return [String]
+      def text(value)
+        value.is_a?(String) && !value.empty? ? value : expect("text", value)
+      end
+
+      # @return [Boolean]
+      def flag(value)
+        [true, false].include?(value) ? value : expect("true or false", value)
+      end
+
+      # @return [Integer, Float] 0 or more
+      def seconds(value)
+        Units.seconds(value) || expect("a number of seconds, 0 or more", value)
+      end
+
+      # @return [Integer, Float] more than 0
+      def span(value)
+        Units.seconds(value)&.nonzero? || expect("minute, hour, day, week, some of them (2 days) or a number of seconds", value)
+      end
+
+      # @return [Integer]
+      def bytes(value)
+        Units.bytes(value)&.nonzero? || expect("a number of bytes like 500, 64k or 10M", value)
+      end
+
+      # @return [Integer]
+      def count(value)
+        number = Units.number(value)
+        number.is_a?(Integer) && number.positive? ? number : expect("a whole number, 1 or more", value)
+      end
+
+      # @param names [Array<String>]
+      # @return [String] one of them
+      def choice(value, names)
+        names.find { |name| name == value.to_s.downcase } || expect(names.join(" or "), value)
+      end
+
+      # @return [String, Integer] an address, as {Gyre::Endpoint.parse} reads it
+      def address(value)
+        Endpoint.parse(value) && value
+      end
+
+      # @param value [Object]
+      # @return [String] it, for a message: passwords in addresses are left out, long texts are truncated
+      def shown(value)
+        value.inspect.gsub(%r{(://)[^/@\s"]*@}, "\\1…@").then { |text| text.size > 80 ? "#{text[0, 79]}…" : text }
+      end
+
+      # @raise [ArgumentError]
+      def expect(what, value = nil)
+        raise ArgumentError, "must be #{what}#{", not #{shown(value)}" unless value.nil?}"
+      end
+    end
+  end
+end
