@@ -101,14 +101,295 @@ module TransportCases
   end
 end
 
-class PlainTransportTest < Minitest::Test
-  include TransportCases
+# What waits: in threads without a scheduler, and in tasks.
+module TransportWaitCases
+  include GyreTest::Transports
 
-  def secure? = false
+  # --- reading ---
+
+  def test_lines_are_read_as_they_come
+    with_pair do |client, server|
+      reader = job { server.each_line(chomp: true).to_a }
+      client.write("one\ntw")
+      client.write("o\n\nthree")
+      client.close_write
+      assert_equal ["one", "two", "", "three"], value(reader)
+      assert_nil server.gets
+    end
+  end
+
+  def test_a_separator_of_several_bytes_may_come_in_pieces
+    with_pair do |client, server|
+      reader = job { [server.read_until("\r\n"), server.read_until("\r\n", chomp: false), server.read_until("\r\n")] }
+      parked(reader)
+      "first\r\nse\rcond\r\nrest".each_char { |byte| client.write(byte) }
+      client.close_write
+      assert_equal ["first", "se\rcond\r\n", nil], value(reader)
+      assert_equal "rest", server.read
+    end
+  end
+
+  def test_a_line_without_an_end_is_refused_at_its_limit
+    with_pair do |client, server|
+      client.write("12345\n123456\n")
+      assert_equal "12345", server.gets(limit: 5, chomp: true)
+      error = assert_raises(Gyre::ProtocolError) { server.gets(limit: 5) }
+      assert_match(/no end within 5 bytes from client/, error.message)
+      assert_equal "123456\n", server.gets
+      client.write("x" * 6)
+      assert_raises(Gyre::ProtocolError) { server.gets(limit: 5) }
+    end
+  end
+
+  def test_so_many_bytes_are_read
+    with_pair do |client, server|
+      reader = job { [server.read(3), server.read_exactly(4), server.read(0), server.read(10), server.read(10), server.read] }
+      client.write("abcde")
+      parked(reader)
+      client.write("fghi")
+      client.close_write
+      assert_equal ["abc", "defg", "", "hi", nil, ""], value(reader)
+      error = assert_raises(EOFError) { server.read_exactly(2) }
+      assert_match(/client ended after 0 of 2 bytes/, error.message)
+    end
+  end
+
+  def test_a_partial_read_returns_what_is_there
+    with_pair do |client, server|
+      reader = job { server.read_partial }
+      parked(reader)
+      client << "hello"
+      assert_equal "hello", value(reader)
+      client << "world"
+      assert_equal "wo", server.read_partial(2)
+      assert_equal "rld", server.read_partial(100)
+      assert_raises(ArgumentError) { server.read_partial(0) }
+    end
+  end
+
+  def test_large_messages_go_both_ways_at_once
+    bytes = Random.new(3).bytes(2_000_000)
+    with_pair do |client, server|
+      jobs = [client, server].flat_map do |transport|
+        [job { transport.write(bytes) && transport.close_write }, job { transport.read }]
+      end
+      assert_equal [bytes, bytes], jobs.map { |job| value(job) }.compact
+    end
+  end
+
+  # --- halves ---
+
+  def test_each_side_ends_by_itself
+    with_pair do |client, server|
+      client.write("question")
+      client.close_write
+      assert_equal "question", server.read
+      server.write("answer")
+      server.close_write
+      assert_equal "answer", client.read
+      assert_raises(Errno::EPIPE) { client.write("more") }
+      assert_nil client.close_write
+    end
+  end
+
+  def test_a_server_may_end_first
+    with_pair do |client, server|
+      server.close_write
+      assert_nil client.gets
+      client.write("still heard\n")
+      assert_equal "still heard\n", server.gets
+    end
+  end
+
+  # --- several ---
+
+  def test_several_readers_each_get_whole_lines
+    with_pair do |client, server|
+      readers = Array.new(3) { job { Array.new(4) { server.gets(chomp: true) } } }
+      parked(*readers)
+      client.write(Array.new(12) { |index| "line #{index}\n" }.join) # in one piece: one reader receives it
+      lines = readers.map { |reader| value(reader) }
+      assert_equal Array.new(12) { |index| "line #{index}" }.sort, lines.flatten.sort
+      assert lines.all? { |some| some == some.sort_by { |line| line[/\d+/].to_i } }
+    end
+  end
+
+  def test_several_writers_do_not_mix_their_bytes
+    with_pair(tiny_sockets) do |client, server|
+      writers = %w[a b c].map { |letter| job { 3.times { client.write(letter * 50_000, "\n") } } }
+      lines = Array.new(9) { server.gets(chomp: true) }
+      writers.each { |writer| value(writer) }
+      assert_equal(%w[a b c].flat_map { |letter| [letter * 50_000] * 3 }, lines.sort)
+    end
+  end
+
+  def test_a_reader_does_not_hold_up_a_writer
+    with_pair do |client, server|
+      reader = job { client.gets }
+      parked(reader)
+      client.write("ping\n")
+      assert_equal "ping\n", server.gets
+      server.write("pong\n")
+      assert_equal "pong\n", value(reader)
+    end
+  end
+
+  # --- limits of time, cancellation, close ---
+
+  def test_a_read_has_a_limit_of_time
+    with_pair do |client, server|
+      server.read_timeout_s = 0.01
+      error = assert_raises(Gyre::TimeoutError) { server.gets }
+      assert_match(/receive from client: nothing for 0.01 s/, error.message)
+      client.write("late\n")
+      server.read_timeout_s = nil
+      assert_equal "late\n", server.gets
+    end
+  end
+
+  def test_a_write_has_a_limit_of_time
+    with_pair(tiny_sockets) do |client, server|
+      client.write_timeout_s = 0.01
+      error = assert_raises(Gyre::TimeoutError) { client.write("x" * 1_000_000) }
+      assert_match(/send to server: nothing for 0.01 s/, error.message)
+      reader = job { server.read }
+      client.write_timeout_s = nil
+      client.write("y") # behind what was interrupted
+      client.close_write
+      assert_equal "#{"x" * 1_000_000}y", value(reader)
+    end
+  end
+
+  def test_a_cancelled_read_takes_nothing
+    with_pair do |client, server|
+      waiting = [job { server.gets }, job { server.read(100) }]
+      parked(*waiting)
+      client.write("first ")
+      eventually { server.unread == "first " } # the first reader has it, and waits for more
+      waiting.reverse_each { |reader| cancel(reader) }
+      client.write("line\n")
+      assert_equal "first line\n", server.gets
+    end
+  end
+
+  def test_a_cancelled_write_stays_whole
+    with_pair(tiny_sockets) do |client, server|
+      writers = Array.new(2) { |index| job { client.write(index.to_s * 300_000) }.tap { |writer| parked(writer) } }
+      writers.each { |writer| cancel(writer) }
+      reader = job { server.read }
+      client.write("end")
+      client.close_write
+      assert_equal "#{"0" * 300_000}#{"1" * 300_000}end", value(reader)
+    end
+  end
+
+  def test_close_ends_every_wait
+    with_pair(tiny_sockets) do |client, _|
+      calls = [-> { client.gets }, -> { client.read(10) }, -> { client.write("x" * 1_000_000) }, -> { client.write("y") }]
+      waiting = calls.map { |call| job { call.call }.tap { |each| parked(each) } }
+      client.close
+      waiting.each { |each| assert_raises(IOError) { value(each) } }
+      assert_predicate client, :closed?
+      assert_raises(IOError) { client.gets }
+      assert_nil client.close
+      assert_match(/closed/, client.inspect)
+    end
+  end
+
+  def test_close_by_another_thread_ends_every_wait
+    with_pair do |client, _|
+      waiting = [job { client.gets }, job { client.read(10) }]
+      parked(*waiting)
+      Thread.new { client.close }.join
+      waiting.each { |each| assert_raises(IOError) { value(each) } }
+    end
+  end
+
+  def test_close_does_not_wait_for_a_peer_that_takes_nothing_once_a_write_was_interrupted
+    with_pair(tiny_sockets) do |client, _|
+      client.write_timeout_s = 0.01
+      assert_raises(Gyre::TimeoutError) { client.write("x" * 1_000_000) }
+      client.write_timeout_s = nil
+      assert_nil client.close
+    end
+  end
+
+  def test_a_reset_is_an_error_that_names_the_peer
+    with_pair(tcp_sockets) do |client, server|
+      reader = job { client.gets }
+      parked(reader)
+      server.to_io.setsockopt(Socket::Option.linger(true, 0))
+      server.abandon
+      error = assert_raises(Errno::ECONNRESET) { value(reader) }
+      assert_match(/receive from server/, error.message)
+    end
+  end
+
+  # --- other threads, forks, the collector ---
+
+  def test_threads_and_fibers_use_one_transport
+    with_pair do |client, server|
+      echo = Thread.new { server.each_line { |line| server.write(line.upcase) } }
+      lines = Array.new(4) { |index| job { client.write("line #{index}\n") && client.gets } }.map { |each| value(each) }
+      assert_equal Array.new(4) { |index| "LINE #{index}\n" }, lines.sort
+      client.close_write
+      echo.join
+    end
+  end
+
+  def test_a_child_leaves_its_parents_transport_alone
+    with_pair do |client, server|
+      child = fork do
+        client.abandon
+        server.abandon
+        exit!(0)
+      end
+      Process.wait(child)
+      client.write("after\n")
+      assert_equal "after\n", server.gets
+    end
+  end
+
+  def test_transports_survive_compaction
+    with_pair do |client, server|
+      reader = job { [server.gets, server.gets] }
+      parked(reader)
+      move_objects
+      client.write("one\n")
+      GC.start
+      client.write("two\n")
+      assert_equal %W[one\n two\n], value(reader)
+    end
+  end
+
+  private
+
+  def with_pair(sockets = UNIXSocket.pair, &block)
+    concurrently { block.call(*transport_pair(sockets)) }
+  end
+
+  # What is sent fills them soon.
+  def tiny_sockets
+    UNIXSocket.pair.each do |socket|
+      socket.setsockopt(:SOCKET, :SNDBUF, 1)
+      socket.setsockopt(:SOCKET, :RCVBUF, 1)
+    end
+  end
 end
 
-class SecureTransportTest < Minitest::Test
-  include TransportCases
+{ "Plain" => false, "Secure" => true }.each do |kind, secure|
+  Object.const_set("#{kind}TransportTest", Class.new(Minitest::Test) do
+    include TransportCases
 
-  def secure? = true
+    define_method(:secure?) { secure }
+  end)
+
+  { "Threads" => false, "Fibers" => true }.each do |mode, fibers|
+    Object.const_set("#{kind}Transport#{mode}Test", Class.new(Minitest::Test) do
+      include TransportWaitCases
+
+      define_method(:secure?) { secure }
+      define_method(:fibers?) { fibers }
+    end)
+  end
 end

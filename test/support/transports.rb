@@ -4,6 +4,7 @@
 require "socket"
 require "tmpdir"
 require "fileutils"
+require "gyre"
 require "gyre/net"
 require_relative "certificates"
 
@@ -61,6 +62,43 @@ module GyreTest
     def keep(transport)
       (@transports ||= []) << transport
       transport
+    end
+
+    # --- jobs: threads without a scheduler, or tasks; `fibers?` tells which ---
+
+    # Runs a test's body where jobs can be started.
+    def concurrently(&block)
+      fibers? ? Gyre.run(&block) : block.call
+    ensure
+      @jobs&.each { |job| cancel(job) }
+    end
+
+    # @return [Thread, Gyre::Task]
+    def job(&block)
+      job = fibers? ? Gyre::Task.current.async(&block) : Thread.new(&block)
+      job.report_on_exception = false if job.is_a?(Thread)
+      (@jobs ||= []) << job
+      job
+    end
+
+    # @return what the job's block returned
+    def value(job)
+      job.is_a?(Thread) ? job.value : job.wait
+    end
+
+    # Until a job waits: a task has run up to there already.
+    def parked(*jobs)
+      jobs.grep(Thread).each { |thread| eventually { thread.stop? } }
+    end
+
+    # Ends a job in its wait.
+    def cancel(job)
+      return job.stop unless job.is_a?(Thread)
+
+      job.kill
+      job.join
+    rescue StandardError
+      nil # what the job raised
     end
 
     # Waits for a transport as a keyed loop's user does.

@@ -34,12 +34,20 @@ struct name {
   char text[];
 };
 
+/* What a server gave a client to resume by: the newest of each name. */
+struct session {
+  struct session *next;
+  SSL_SESSION *ssl;
+  char name[];
+};
+
 struct gyre_tls_context {
   SSL_CTX *ssl;
   atomic_int references;
   bool server;
   enum gyre_tls_verify verify;
   struct name *names;
+  struct session *sessions; /* the newest first */
   unsigned alpn_length;
   unsigned char alpn[];
 };
@@ -52,12 +60,14 @@ struct tls {
   struct gyre_bytes *queued;   /* ciphertext to be sent */
   const char *lent;            /* ciphertext in the thread's buffer, during a call */
   size_t lent_length;
-  int64_t sent_ns;      /* when bytes were last encrypted */
-  uint32_t burst_bytes; /* encrypted since the transport was idle, as far as that matters */
-  int error;            /* -errno of the socket */
-  bool drained, ended;  /* the socket has nothing more at the moment; it has ended */
-  const char *failed;   /* what libssl was doing, and why that failed: constant texts */
+  int64_t sent_ns;        /* when bytes were last encrypted */
+  uint32_t burst_bytes;   /* encrypted since the transport was idle, as far as that matters */
+  uint32_t replied_bytes; /* queued by reading, since the queue was empty */
+  int error;              /* -errno of the socket */
+  bool drained, ended;    /* the socket has nothing more at the moment; it has ended */
+  const char *failed;     /* what libssl was doing, and why that failed: constant texts */
   const char *reason;
+  char name[]; /* the peer's, for a client; else "" */
 };
 
 static BIO_METHOD *bio_method;
@@ -210,6 +220,62 @@ static int outcome(struct tls *tls, int result, struct gyre_side *side) {
   return -EPROTO;
 }
 
+/* --- sessions of clients --- */
+
+static void session_free(struct session *session) {
+  SSL_SESSION_free(session->ssl);
+  free(session);
+}
+
+/* Out of the list; NULL: there is none. */
+static struct session *take_session(struct gyre_tls_context *context, const char *name) {
+  for (struct session **link = &context->sessions, *session; (session = *link); link = &session->next) {
+    if (strcmp(session->name, name)) continue;
+    *link = session->next;
+    return session;
+  }
+  return NULL;
+}
+
+static void keep_session(struct gyre_tls_context *context, struct session *session) {
+  session->next = context->sessions;
+  context->sessions = session;
+  struct session *last = session;
+  for (int kept = 1; last && kept < GYRE_TLS_SESSIONS; kept++) last = last->next;
+  if (!last) return;
+  struct session *old = last->next;
+  last->next = NULL;
+  for (struct session *next; old; old = next) {
+    next = old->next;
+    session_free(old);
+  }
+}
+
+static void forget_session(struct tls *tls) {
+  struct session *session = tls->context->server ? NULL : take_session(tls->context, tls->name);
+  if (session) session_free(session);
+}
+
+/* Called by libssl within a call of ours, also after the handshake (TLS 1.3); 1: the reference is ours. */
+static int new_session(SSL *ssl, SSL_SESSION *given) {
+  struct tls *tls = BIO_get_data(SSL_get_rbio(ssl));
+  if (!tls->name[0] || !SSL_SESSION_is_resumable(given)) return 0;
+  struct session *session = malloc(sizeof(*session) + strlen(tls->name) + 1);
+  if (!session) return 0;
+  strcpy(session->name, tls->name);
+  session->ssl = given;
+  forget_session(tls);
+  keep_session(tls->context, session);
+  return 1;
+}
+
+static void offer_session(struct tls *tls) {
+  struct session *session = take_session(tls->context, tls->name);
+  if (!session) return;
+  SSL_set_session(tls->ssl, session->ssl);
+  keep_session(tls->context, session);
+}
+
 /* --- the operations --- */
 
 static int tls_handshake(struct gyre_transport *transport) {
@@ -225,7 +291,8 @@ static int tls_handshake(struct gyre_transport *transport) {
   keep_lent(tls);
   error = result == 1 ? 0 : outcome(tls, result, &transport->read);
   if (result != 1 && error == 0) error = GYRE_TRUNCATED;
-  int sent = send_queued(tls); /* an alert, too */
+  if (error != 0 && error != -EAGAIN) forget_session(tls); /* it may be what the server refuses */
+  int sent = send_queued(tls);                             /* an alert, too */
   if (sent == -EAGAIN && (error == 0 || error == -EAGAIN)) {
     transport->read.wants = GYRE_WRITABLE; /* the peer answers only what it has got */
     return -EAGAIN;
@@ -236,11 +303,12 @@ static int tls_handshake(struct gyre_transport *transport) {
 static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t length) {
   struct tls *tls = transport->state;
   if (tls->queued) send_queued(tls);
-  if (gyre_bytes_held(tls->queued) > QUEUED_BYTES_LIMIT) {
+  if (!tls->queued) tls->replied_bytes = 0;
+  if (tls->replied_bytes > QUEUED_BYTES_LIMIT) {
     transport->read.wants = GYRE_WRITABLE; /* a peer that asks for new keys without end has to read */
     return -EAGAIN;
   }
-  size_t moved = 0;
+  size_t moved = 0, held = gyre_bytes_held(tls->queued);
   ERR_clear_error();
   tls->drained = false;
   int result = 1;
@@ -255,7 +323,8 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
   int error = result == 1 || moved ? 0 : outcome(tls, result, &transport->read);
   ERR_clear_error();
   keep_lent(tls);
-  int sent = send_queued(tls); /* answers to a key update */
+  tls->replied_bytes += (uint32_t)(gyre_bytes_held(tls->queued) - held); /* to key updates, for example */
+  int sent = send_queued(tls);
   if (moved) return (ssize_t)moved;
   if (error == -EAGAIN && transport->read.wants == GYRE_READABLE && sent < 0 && sent != -EAGAIN) return sent;
   return error;
@@ -381,6 +450,8 @@ static int tls_end(struct gyre_transport *transport) {
 static void tls_release(struct gyre_transport *transport) {
   struct tls *tls = transport->state;
   if (!tls) return;
+  /* libssl drops the session of a connection that was not ended in order, though it is none the worse for that. */
+  if (!tls->reason) SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   SSL_free(tls->ssl);
   gyre_bytes_free(&tls->received);
   gyre_bytes_free(&tls->queued);
@@ -402,10 +473,11 @@ const struct gyre_transport_operations gyre_transport_tls = {
 
 /* --- contexts --- */
 
-static bool explain(char *error, const char *what) {
+static bool explain(char *error, const char *what, const char *name, const char *then) {
   unsigned long code = ERR_peek_last_error();
   const char *reason = code ? ERR_reason_error_string(code) : NULL;
-  snprintf(error, GYRE_TLS_ERROR_BYTES, "%s%s%s", what, reason ? ": " : "", reason ? reason : "");
+  snprintf(error, GYRE_TLS_ERROR_BYTES, "%s%s%s%s%s%s", what, name ? " " : "", name ? name : "", then,
+           reason ? ": " : "", reason ? reason : "");
   ERR_clear_error();
   return false;
 }
@@ -418,8 +490,8 @@ static int no_passphrase(char *buffer, int size, int writing, void *context) {
   return -1;
 }
 
-static bool use_certificates(SSL_CTX *ssl, const char *pem, char *error) {
-  BIO *bio = BIO_new_mem_buf(pem, -1);
+static bool use_certificates(SSL_CTX *ssl, const struct gyre_tls_settings *settings, char *error) {
+  BIO *bio = BIO_new_mem_buf(settings->certificate, -1);
   X509 *first = bio ? PEM_read_bio_X509_AUX(bio, NULL, no_passphrase, NULL) : NULL, *next;
   bool good = first && SSL_CTX_use_certificate(ssl, first) == 1 && SSL_CTX_clear_chain_certs(ssl) == 1;
   X509_free(first);
@@ -427,32 +499,43 @@ static bool use_certificates(SSL_CTX *ssl, const char *pem, char *error) {
     good = SSL_CTX_add0_chain_cert(ssl, next) == 1;
     if (!good) X509_free(next);
   }
+  if (good && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) good = false; /* the end of the text */
   BIO_free(bio);
-  if (!good) return explain(error, "the certificate cannot be used");
-  ERR_clear_error(); /* the end of the text */
+  if (!good) return explain(error, "the certificate", settings->certificate_name, " cannot be read");
+  ERR_clear_error();
   return true;
 }
 
-static bool use_key(SSL_CTX *ssl, const char *pem, char *error) {
-  BIO *bio = BIO_new_mem_buf(pem, -1);
+static bool use_key(SSL_CTX *ssl, const struct gyre_tls_settings *settings, char *error) {
+  BIO *bio = BIO_new_mem_buf(settings->key, -1);
   EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL) : NULL;
   BIO_free(bio);
-  if (!key) return explain(error, "the key cannot be read; it must be PEM without a passphrase");
+  ERR_clear_error();
+  if (!key)
+    return explain(error, "the key", settings->key_name,
+                   " cannot be read: it must be a private key in PEM without a passphrase");
   bool good = SSL_CTX_use_PrivateKey(ssl, key) == 1 && SSL_CTX_check_private_key(ssl) == 1;
   EVP_PKEY_free(key);
-  return good || explain(error, "the key does not belong to the certificate");
+  ERR_clear_error();
+  if (good) return true;
+  const char *name = settings->certificate_name;
+  snprintf(error, GYRE_TLS_ERROR_BYTES, "the key %s does not belong to the certificate%s%s",
+           settings->key_name ? settings->key_name : "given", name ? " " : "", name ? name : "");
+  return false;
 }
 
 static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_settings *settings, char *error) {
-  if (!settings->ca_file && !settings->ca_folder) {
+  const char *name = settings->ca_file ? settings->ca_file : settings->ca_folder;
+  if (!name) {
     if (settings->server) return true;
-    return SSL_CTX_set_default_verify_paths(ssl) == 1 || explain(error, "the system's authorities cannot be read");
+    return SSL_CTX_set_default_verify_paths(ssl) == 1 ||
+           explain(error, "the system's authorities cannot be read", NULL, "");
   }
   if (SSL_CTX_load_verify_locations(ssl, settings->ca_file, settings->ca_folder) != 1)
-    return explain(error, "the authorities cannot be read");
+    return explain(error, "the ca", name, " cannot be read");
   if (!settings->server || !settings->ca_file) return true;
   STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(settings->ca_file);
-  if (!names) return explain(error, "the authorities cannot be read");
+  if (!names) return explain(error, "the ca", name, " cannot be read");
   SSL_CTX_set_client_CA_list(ssl, names); /* which keeps them */
   return true;
 }
@@ -470,9 +553,9 @@ static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char
   return SSL_TLSEXT_ERR_OK;
 }
 
-static bool is_named(const char *pattern, const char *name) {
-  if (strncmp(pattern, "*.", 2)) return strcasecmp(pattern, name) == 0;
-  const char *rest = strchr(name, '.');
+/* "*.example.org" stands for one label (RFC 6125, section 6.4.3). */
+static bool is_below(const char *pattern, const char *name) {
+  const char *rest = strncmp(pattern, "*.", 2) ? NULL : strchr(name, '.');
   return rest && rest != name && strcasecmp(pattern + 1, rest) == 0;
 }
 
@@ -481,11 +564,12 @@ static int choose_identity(SSL *ssl, int *alert, void *argument) {
   (void)alert;
   const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
   if (!name) return SSL_TLSEXT_ERR_NOACK;
-  for (struct name *known = context->names; known; known = known->next) {
-    if (!is_named(known->text, name)) continue;
-    return SSL_set_SSL_CTX(ssl, known->identity->ssl) ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
-  }
-  return SSL_TLSEXT_ERR_NOACK; /* the default identity */
+  struct name *found = context->names, *below = NULL;
+  for (; found && strcasecmp(found->text, name); found = found->next)
+    if (!below && is_below(found->text, name)) below = found;
+  if (!found) found = below;
+  if (!found) return SSL_TLSEXT_ERR_NOACK; /* the default identity */
+  return SSL_set_SSL_CTX(ssl, found->identity->ssl) ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
 struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_settings *settings, char *error) {
@@ -515,12 +599,16 @@ struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_settings *se
     SSL_CTX_set_tlsext_servername_callback(ssl, choose_identity);
     SSL_CTX_set_tlsext_servername_arg(ssl, context);
     if (settings->alpn_length) SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, context);
-  } else if (settings->alpn_length && SSL_CTX_set_alpn_protos(ssl, context->alpn, context->alpn_length)) {
-    explain(error, "the protocols (ALPN) are malformed");
+  } else {
+    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(ssl, new_session);
+  }
+  if (!settings->server && settings->alpn_length && SSL_CTX_set_alpn_protos(ssl, context->alpn, context->alpn_length)) {
+    explain(error, "the protocols (ALPN) are malformed", NULL, "");
     goto fail;
   }
-  if (settings->certificate && !use_certificates(ssl, settings->certificate, error)) goto fail;
-  if (settings->key && !use_key(ssl, settings->key, error)) goto fail;
+  if (settings->certificate && !use_certificates(ssl, settings, error)) goto fail;
+  if (settings->key && !use_key(ssl, settings, error)) goto fail;
   if (settings->verify != GYRE_TLS_VERIFY_NONE && !use_authorities(ssl, settings, error)) goto fail;
   int mode = settings->verify == GYRE_TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
   if (settings->server && settings->verify == GYRE_TLS_VERIFY_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
@@ -536,6 +624,10 @@ fail:
 void gyre_tls_context_release(struct gyre_tls_context *context) {
   if (!context || atomic_fetch_sub(&context->references, 1) > 1) return;
   SSL_CTX_free(context->ssl);
+  for (struct session *session = context->sessions, *next; session; session = next) {
+    next = session->next;
+    session_free(session);
+  }
   for (struct name *name = context->names, *next; name; name = next) {
     next = name->next;
     gyre_tls_context_release(name->identity);
@@ -571,15 +663,17 @@ static bool expect_name(SSL *ssl, const char *name, bool verify) {
 }
 
 int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name) {
-  struct tls *tls = calloc(1, sizeof(*tls));
+  if (!name || context->server) name = "";
+  struct tls *tls = calloc(1, sizeof(*tls) + strlen(name) + 1);
   BIO *bio = NULL;
   if (!tls) return -ENOMEM;
+  strcpy(tls->name, name);
   ERR_clear_error();
   if (!(tls->ssl = SSL_new(context->ssl)) || !(bio = BIO_new(bio_method))) goto fail;
   BIO_set_data(bio, tls);
   BIO_set_init(bio, 1);
   SSL_set_bio(tls->ssl, bio, bio); /* which owns it from now on */
-  if (!context->server && name && !expect_name(tls->ssl, name, context->verify != GYRE_TLS_VERIFY_NONE)) goto fail;
+  if (name[0] && !expect_name(tls->ssl, name, context->verify != GYRE_TLS_VERIFY_NONE)) goto fail;
   if (context->server) {
     SSL_set_accept_state(tls->ssl);
   } else {
@@ -588,6 +682,7 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   atomic_fetch_add(&context->references, 1);
   tls->context = context;
   tls->transport = transport;
+  if (name[0]) offer_session(tls);
   transport->state = tls;
   transport->operations = &gyre_transport_tls;
   transport->handshaken = false;

@@ -6,16 +6,18 @@
 
 #include "net/transport.h"
 
-#define GYRE_TLS_ERROR_BYTES 256
+#define GYRE_TLS_ERROR_BYTES 1024
+#define GYRE_TLS_SESSIONS 64 /* that a client's context keeps, one of each name */
 
 enum gyre_tls_verify { GYRE_TLS_VERIFY_NONE, GYRE_TLS_VERIFY_OPTIONAL, GYRE_TLS_VERIFY_REQUIRED };
 
 /* What a context is made of. Texts are PEM unless said otherwise; NULL: not given. Each is used during the call only. */
 struct gyre_tls_settings {
   bool server;
-  const char *certificate;         /* and behind it those between it and the root */
-  const char *key;                 /* without a passphrase */
-  const char *ca_file, *ca_folder; /* paths; both NULL: a client takes the system's */
+  const char *certificate;                 /* and behind it those between it and the root */
+  const char *key;                         /* without a passphrase */
+  const char *certificate_name, *key_name; /* their files, for messages; NULL: there are none */
+  const char *ca_file, *ca_folder;         /* paths; both NULL: a client takes the system's */
   enum gyre_tls_verify verify;
   const unsigned char *alpn; /* protocols as on the wire (RFC 7301): a byte of length before each */
   unsigned alpn_length;

@@ -27,20 +27,25 @@ struct gyre_tls_context *gyre_tls_context_get(VALUE self) {
   return context;
 }
 
-static const char *text(VALUE string) { return NIL_P(string) ? NULL : StringValueCStr(string); }
+/* Of a pair of Strings or nils. */
+static const char *text(VALUE pair, long index) {
+  VALUE string = rb_ary_entry(pair, index);
+  return NIL_P(string) ? NULL : StringValueCStr(string);
+}
 
-/* @api private */
-static VALUE context_build(VALUE self, VALUE server, VALUE certificate, VALUE key, VALUE authorities, VALUE verify,
+/* @api private `identity`: certificate and key; `names`: their files; `authorities`: file and folder. */
+static VALUE context_build(VALUE self, VALUE server, VALUE identity, VALUE names, VALUE authorities, VALUE verify,
                            VALUE alpn) {
   char error[GYRE_TLS_ERROR_BYTES];
-  VALUE file = rb_ary_entry(authorities, 0), folder = rb_ary_entry(authorities, 1);
   StringValue(alpn);
   struct gyre_tls_settings settings = {
       .server = RTEST(server),
-      .certificate = text(certificate),
-      .key = text(key),
-      .ca_file = text(file),
-      .ca_folder = text(folder),
+      .certificate = text(identity, 0),
+      .key = text(identity, 1),
+      .certificate_name = text(names, 0),
+      .key_name = text(names, 1),
+      .ca_file = text(authorities, 0),
+      .ca_folder = text(authorities, 1),
       .verify = (enum gyre_tls_verify)NUM2INT(verify),
       .alpn = (const unsigned char *)RSTRING_PTR(alpn),
       .alpn_length = (unsigned)RSTRING_LEN(alpn),

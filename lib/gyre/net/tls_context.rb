@@ -28,7 +28,7 @@ module Gyre
         # @return [Context]
         # @raise [ArgumentError]
         def server(certificate:, key:, names: {}, alpn: [], ca: nil, verify: !ca.nil?)
-          raise ArgumentError, "tls: to verify clients, ca must name the authorities" if verify && ca.nil?
+          raise ArgumentError, "tls: to verify clients, ca must name the authorities whose certificates are good" if verify && ca.nil?
 
           new(true, certificate, key, ca, verify, alpn).tap do |context|
             names.each { |name, identity| context.send(:add_name, name, identity) }
@@ -56,20 +56,32 @@ module Gyre
       # @api private
       def initialize(server, certificate, key, authorities, verify, alpn)
         mode = VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
+        identity = [certificates(certificate), pem("key", key)]
+        names = [certificate, key].map { |text| text unless text.nil? || text.include?(PEM) }
         folder = authorities && File.directory?(authorities)
-        read("ca", authorities) if authorities && !folder # names the file, where libssl does not
-        build(server, pem("certificate", certificate), pem("key", key), [(authorities unless folder), (authorities if folder)], mode,
+        read("ca", authorities) if authorities && !folder
+        build(server, identity, names, folder ? [nil, authorities] : [authorities, nil], mode,
               alpn.map { |protocol| [protocol.bytesize].pack("C") << protocol }.join.b)
       end
 
       private
 
+      PEM = "-----BEGIN"
+      private_constant :PEM
+
+      def certificates(text)
+        pem = pem("certificate", text)
+        return pem if pem.nil? || pem.match?(/^-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----/)
+
+        raise ArgumentError, "tls: the certificate #{"#{text} " unless text.include?(PEM)}holds no PEM certificate"
+      end
+
       def pem(what, text)
-        text.nil? || text.include?("-----BEGIN") ? text : read(what, text)
+        text.nil? || text.include?(PEM) ? text : read(what, text)
       end
 
       def read(what, path)
-        File.read(path)
+        File.binread(path)
       rescue SystemCallError => error
         raise ArgumentError, "tls: the #{what} #{path}: #{error.message.sub(/ @ .*/, "")}"
       end

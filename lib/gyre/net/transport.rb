@@ -99,6 +99,7 @@ module Gyre
       rescue SystemCallError, IOError, TimeoutError, TLS::Error
         nil # the peer is gone already
       end
+      nil
     ensure
       abandon
     end
