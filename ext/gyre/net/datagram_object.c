@@ -340,6 +340,9 @@ static VALUE object_set_name(VALUE self, VALUE name) {
   return name;
 }
 
+/* @return [Boolean] whether packets can be received of which the kernel no longer reports: several came in one system call */
+static VALUE object_pending_p(VALUE self) { return get(self)->count > 0 ? Qtrue : Qfalse; }
+
 /* @return [Integer] replies that the kernel did not take */
 static VALUE object_refused_replies(VALUE self) { return SIZET2NUM(any(self)->refused); }
 
@@ -362,6 +365,7 @@ void gyre_init_net_datagram(void) {
   rb_define_alloc_func(datagram_class, object_allocate);
   rb_define_method(datagram_class, "initialize", object_initialize, 4);
   rb_define_method(datagram_class, "to_io", object_io, 0);
+  rb_define_method(datagram_class, "pending?", object_pending_p, 0);
   rb_define_method(datagram_class, "refused_replies", object_refused_replies, 0);
   rb_define_private_method(datagram_class, "take", object_receive, 1);
   rb_define_private_method(datagram_class, "transmit", object_transmit, 2);

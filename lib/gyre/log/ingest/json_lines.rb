@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# JSON lines as input: what an object says as a message. Called by the ingest for each line. What is no JSON object is a
-# message as it is: a crashing program's last words among its JSON must not be lost.
+# JSON lines as input: an object becomes a message. Called by the ingest for each line. What is no JSON object is a message as it is:
+# a crashing program's last words among its JSON must not be lost.
 
 require "json"
 
 module Gyre
   module Log
     # Service, severity and message are taken from the first field below that has a text or a number; all other fields stand behind
-    # the message, as JSON.
+    # the message, as JSON. A severity that is a number stays that number.
     module JSONLines
       # The usual limit of a line.
       BYTES_LIMIT = 1 << 20
@@ -22,14 +22,12 @@ module Gyre
       }.freeze
       # Digits of a number; a line with a longer one is a message as it is.
       DIGITS_LIMIT = 1000
-      # The same key twice is no mistake here: the last one counts. Newer versions of the library warn of it otherwise.
+      # The same key twice is no error here: the last one counts. Newer versions of the library warn of it otherwise.
       OPTIONS = { allow_duplicate_key: true }.freeze
       SOME_DIGITS = /\d{20}/.freeze
       # Matches at each quotation mark, also at one without its end, so that the search goes over each byte once.
       STRING = /"(?:[^"\\]++|\\.?)*+(?:"|\z)/m.freeze
       private_constant :OPTIONS, :SOME_DIGITS, :STRING
-      # Syslog's numbers.
-      NUMBERS = %w[fatal fatal fatal error warn info info debug].freeze
 
       class << self
         # @param line [String]
@@ -41,7 +39,7 @@ module Gyre
 
           fields = JSON.parse(text, **OPTIONS)
           fields.is_a?(Hash) ? object(fields) : as_it_is(line)
-        rescue StandardError # whatever the library says: of what it reads and cannot write (1e999, half a surrogate pair), too
+        rescue StandardError # whatever the library raises: for what it reads and cannot write (1e999, half a surrogate pair), too
           as_it_is(line)
         end
 
@@ -75,18 +73,9 @@ module Gyre
         end
 
         def severity(value)
-          case value
-          when nil then "info"
-          when 0..7 then NUMBERS[value.to_i]
-          when Numeric then number(value)
-          else text(value).downcase.then { |name| SEVERITIES.fetch(name, name) }
-          end
-        end
+          return "info" if value.nil?
 
-        # Those of bunyan and pino: 10, 20, 30 to 60.
-        def number(value)
-          { "debug" => 30, "info" => 40, "warn" => 50, "error" => 60 }.each { |name, beyond| return name if value < beyond }
-          "fatal"
+          text(value).downcase.then { |name| SEVERITIES.fetch(name, name) }
         end
 
         def message(fields)

@@ -8,15 +8,14 @@ module Gyre
   module Log
     # Takes datagrams.
     class DatagramReceiver < Acceptor
-      # How many at once.
-      READS = 256
-      # The largest that there is.
-      BYTES = 65_536
+      # How many at once, and what came with the last one.
+      READS = 250
       # What may wait in the kernel, as far as that allows it (net.core.rmem_max): senders of datagrams cannot be held back.
       WAITING_BYTES = 4 * 1_048_576
 
       def initialize(*)
         super
+        @socket = Datagram.new(@listener.socket, @listener, nil, Datagram::BYTES_LIMIT)
         @listener.socket.setsockopt(:SOCKET, :RCVBUF, WAITING_BYTES)
       end
 
@@ -32,14 +31,12 @@ module Gyre
 
       # @return [Integer] bytes that came
       def take
-        taken = 0
-        READS.times do
-          bytes = @listener.socket.recv_nonblock(BYTES, 0, @hub.buffer, exception: false)
-          break if bytes == :wait_readable
-          next if bytes.nil? # an empty one
-
-          taken += bytes.bytesize
-          deliver(bytes)
+        taken = reads = 0
+        while reads < READS || @socket.pending?
+          packet = @socket.receive(timeout: 0) or break
+          reads += 1
+          taken += packet.bytes.bytesize
+          deliver(packet.bytes)
         end
         taken
       rescue SystemCallError => error # the address is unreachable for what was sent from here, for instance

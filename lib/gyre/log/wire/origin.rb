@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Where messages come from: a host, and a process there. A client names its own in its first frame (Gyre::Log::Address writes it,
-# Gyre::Log::Greeting reads it); of all others the server knows the peer's address. Bounded, and without spaces. Nothing is proven by it:
+# Gyre::Log::Handshake reads it); of all others the server knows the peer's address. Bounded, and without spaces. Nothing is proven by it:
 # a client may name any host.
 
 require "socket"
