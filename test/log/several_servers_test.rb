@@ -69,7 +69,7 @@ GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines
     redis = TCPServer.new("127.0.0.1", 0)
     patience = Gyre::Log::Output::Redis.send(:remove_const, :ASK_TIMEOUT_S)
     Gyre::Log::Output::Redis.const_set(:ASK_TIMEOUT_S, 1000)
-    server = GyreTest::LogServer.new(default_log: { logfile: "redis://127.0.0.1:#{redis.local_address.ip_port}" })
+    server = GyreTest::LogServer.new(default_log: { logfile: "redis://127.0.0.1:#{redis.local_address.ip_port}", options: { shared: true } })
     yield redis, server
   ensure
     server&.stop
@@ -93,7 +93,7 @@ GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines
   def with_servers
     redis = GyreTest::RedisServer.new(need_program("redis-server"), appendonly: "yes", appendfsync: "always")
     servers = []
-    2.times { servers << GyreTest::LogServer.new(default_log: { logfile: redis.url }) }
+    2.times { servers << GyreTest::LogServer.new(default_log: { logfile: redis.url, options: { shared: true } }) }
     yield redis, *servers
   ensure
     servers&.each(&:stop)

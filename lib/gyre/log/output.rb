@@ -42,7 +42,7 @@ module Gyre
         #   type (file, stdout, stderr, socket, redis; by default what `logfile` looks like), logfile (a path, STDOUT, STDERR,
         #   tcp://host:port, unix:///path, redis://…), format (text, json), rotate (see Rotation.from),
         #   mode, owner (of a file, see Access),
-        #   options (for socket: [port], as Analogger has it; for redis: stream, max_length),
+        #   options (for socket: [port], as Analogger has it; for redis: stream, max_length, shared),
         #   spill (a folder for what the output does not take in time, see Spilling), spill_bytes_limit
         # @param key [String] the configuration's word for it, for messages
         # @param report [#call, nil] is given messages about the output's troubles
@@ -120,11 +120,12 @@ module Gyre
 
         def redis(settings, target, key, report)
           options = settings[:options].is_a?(Hash) ? settings[:options].to_h { |name, value| [name.to_sym, value] } : {}
-          unknown = options.keys - %i[stream max_length]
-          raise ArgumentError, "options: #{unknown.join(", ")} is unknown; redis has stream and max_length" if unknown.any?
+          unknown = options.keys - %i[stream max_length shared]
+          raise ArgumentError, "options: #{unknown.join(", ")} is unknown; redis has stream, max_length and shared" if unknown.any?
 
           url = Remote.redis_address(target)
-          Redis.new(url, stream: options.fetch(:stream, Redis::STREAM).to_s, max_length: options[:max_length], report: report)
+          Redis.new(url, stream: options.fetch(:stream, Redis::STREAM).to_s, max_length: options[:max_length], shared: options[:shared] == true,
+                         report: report)
         rescue ArgumentError => error
           raise ArgumentError, "#{key}: #{error.message}"
         end

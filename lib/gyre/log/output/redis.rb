@@ -13,10 +13,13 @@
 # So a batch, its clients' sequence numbers and its own number are in Redis together or not at all. When the connection broke
 # before the answer, the number tells on the next one whether the batch is there. Redis keeps what its own configuration
 # promises: `appendonly yes` and `appendfsync always` for acknowledgements that outlive its machine.
+#
+# What clients have stored is read once, at the beginning. Until then, and always where clients move between servers (`shared`), Redis is
+# asked for each session.
 
 require "gyre/clock"
 require "gyre/log/output/defaults"
-require "gyre/log/output/redis_link"
+require "gyre/log/output/redis_connection"
 require "gyre/log/output/retry"
 require "securerandom"
 
@@ -40,33 +43,41 @@ module Gyre
         # @return [String] the stream's name
         attr_reader :key
 
-        # @param url [String] see RedisLink
+        # @param url [String] see RedisConnection
         # @param stream [String]
         # @param max_length [Integer, nil] about how many entries are kept
+        # @param shared [Boolean] whether clients may have stored something through other servers meanwhile
         # @param report [#call, nil]
         # @param clock [#call] gives the Time
         # @raise [ArgumentError]
-        def initialize(url, stream: STREAM, max_length: nil, report: nil, clock: Time.method(:now), **waits)
+        def initialize(url, stream: STREAM, max_length: nil, shared: false, report: nil, clock: Time.method(:now), **waits)
           @key = stream
           @clients_key = "{#{stream}}:clients"
           @writer_key = "{#{stream}}:writer:#{SecureRandom.hex(16)}"
           @clock = clock
-          @name = "#{RedisLink.shown(url)} #{stream}"
+          @name = "#{RedisConnection.shown(url)} #{stream}"
           @format = :redis
           @retries = Retry.new(@name, report: report, **waits)
-          @writing = RedisLink.new(url, @retries)
-          @asking = RedisLink.new(url, @retries, connect_timeout_s: ASK_TIMEOUT_S, reply_timeout_s: ASK_TIMEOUT_S)
+          @writing = RedisConnection.new(url, @retries)
+          @asking = RedisConnection.new(url, @retries, connect_timeout_s: ASK_TIMEOUT_S, reply_timeout_s: ASK_TIMEOUT_S)
+          @shared = shared
           @trim = max_length ? Resp.command("XTRIM", stream, "MAXLEN", "~", max_length) : ""
           @batch = 0
           @forgotten_at = 0
-          @silence = nil
+          @stored = @silence = nil
           @turn = Thread::Mutex.new # to ask
+        end
+
+        # Reads what clients have stored.
+        def prepare
+          @stored ||= read_clients.transform_values(&:first) unless @shared
         end
 
         # Stores a batch, once.
         # @param data [String] XADD commands
         # @param clients [Hash{String=>Integer}]
         def write(data, clients = nil)
+          prepare
           number = nil
           @writing.use("store in it") do |redis|
             next if number && redis.call(["GET", @writer_key]).first == number.to_s
@@ -75,8 +86,9 @@ module Gyre
             number = @batch += 1
             redis.write(transaction(data, clients, number))
             number = nil unless (failure = failure_in(redis, number)).nil?
-            raise RedisLink::Refused, failure if failure
+            raise RedisConnection::Refused, failure if failure
           end
+          @stored&.update(clients) if clients
           forget
         end
 
@@ -91,12 +103,14 @@ module Gyre
           @asking.close
         end
 
-        # What one client has stored by now, also through another server: for each session that begins here. Waits for Redis, but
-        # not for long; one task after the other.
+        # What one client has stored by now. Where it may have done that through another server, this waits for Redis, but not for
+        # long; one task after the other.
         # @param client_id [String]
         # @return [Integer] 0 for an unknown one
         # @raise [Unavailable]
         def stored_by(client_id)
+          return @stored.fetch(client_id, 0) if @stored
+
           @turn.synchronize do
             raise Unavailable, @silence if @silence && Clock.now < @silent_until
 
@@ -106,7 +120,7 @@ module Gyre
 
         # @return [Boolean] clients may come here from other servers: what is known of one is right for one session only
         def shared?
-          true
+          @stored.nil?
         end
 
         # @return [Hash]
@@ -142,7 +156,7 @@ module Gyre
           types = redis.call(["TYPE", @key], ["TYPE", @clients_key])
           return if %w[stream none].include?(types[0]) && %w[hash none].include?(types[1])
 
-          raise RedisLink::Refused, "#{@key} is a #{types[0]} and #{@clients_key} a #{types[1]}, not a stream and a hash"
+          raise RedisConnection::Refused, "#{@key} is a #{types[0]} and #{@clients_key} a #{types[1]}, not a stream and a hash"
         end
 
         # Reads up to the ECHO: an EXEC that went through answers an Array. What is there of one that did not is unknown; it is
@@ -164,10 +178,15 @@ module Gyre
           return if now - @forgotten_at < FORGOTTEN_EVERY_S
 
           @forgotten_at = now
-          table, = @writing.ask("read from it", ["HGETALL", @clients_key])
-          seen = table.each_slice(2).to_h { |id, text| [id, text.split[1]&.to_i] }
-          old = seen.select { |_, time| time && now - time > FORGET_AFTER_S }.keys
+          old = read_clients.select { |_, (_, time)| time && now - time > FORGET_AFTER_S }.keys
+          old.each { |id| @stored&.delete(id) }
           old.each_slice(1000) { |ids| @writing.ask("forget old clients", ["HDEL", @clients_key, *ids]) }
+        end
+
+        # @return [Hash{String => Array(Integer, Integer)}] each client's last sequence number and when it was stored
+        def read_clients
+          table, = @writing.ask("read from it", ["HGETALL", @clients_key])
+          table.each_slice(2).to_h { |id, text| [id, text.split.map(&:to_i)] }
         end
       end
     end

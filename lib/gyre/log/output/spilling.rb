@@ -94,7 +94,7 @@ module Gyre
           @output.close
         end
 
-        # As far as it is known: an output that is away is not waited for, and the client may then bring again what that has.
+        # An output that fails is not waited for, and the client may then send again what that has.
         # @return [Integer]
         def stored_by(client_id)
           [@spill.stored_by(client_id), @output.stored_by(client_id)].max
@@ -156,6 +156,7 @@ module Gyre
 
         # In a task of its own, for ever.
         def work
+          @output.prepare
           loop do
             obey if @reopen && @batch.nil?
             @batch ||= drain unless @resting

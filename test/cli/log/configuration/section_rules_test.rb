@@ -21,9 +21,9 @@ class LogConfigurationSectionRulesTest < Minitest::Test
   end
 
   def test_redis_has_two_options
-    assert_equal ["f:1: logs[1].options.key: there is no such key; there are: stream, max_length"],
+    assert_equal ["f:1: logs[1].options.key: there is no such key; there are: stream, max_length, shared"],
                  mistakes("logs: [{service: a, logfile: 'redis://localhost', options: {key: b}}]")
-    assert_equal ["f:1: logs[1].options: redis has stream and max_length, as keys with values"],
+    assert_equal ["f:1: logs[1].options: redis has stream, max_length and shared, as keys with values"],
                  mistakes("logs: [{service: a, type: redis, logfile: localhost, options: [6379]}]")
     Gyre::CLI::Log::Configuration.parse("logs: [{service: a, type: redis, logfile: localhost, options: {stream: b, max_length: 5}}]")
   end

@@ -78,7 +78,7 @@ module Gyre
             row("services", :services, "the services whose messages go here"),
             row("logfile", :destination, "a path, STDOUT or STDERR; tcp://host:port, unix:///path, redis://host:port/0", place: :written),
             row("type", TYPES, "file, socket, redis, stdout, stderr"),
-            row("options", :options, "for a socket the port; for redis stream and max_length"),
+            row("options", :options, "for a socket the port; for redis stream, max_length and shared"),
             row("queue", :bytes, "messages for it in memory, like 16M; 32M, see limits"),
             row("when_full", WHEN_FULL, "its queue: block: its senders wait; drop: messages are dropped and counted; spill: they go to a disk"),
             row("spill", :text, "for when_full: spill: a folder of its own, made when it is missing", place: :folder),

@@ -12,7 +12,7 @@ module Gyre
       class Configuration
         # The rules for one section of a file.
         class SectionRules
-          REDIS_OPTIONS = %w[stream max_length].freeze
+          REDIS_OPTIONS = %w[stream max_length shared].freeze
           # Names that no client of Analogger's protocol or ours can have, nor any program on syslog: only a line of JSON.
           UNREACHABLE = /:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m.freeze
           # What decides about a file as a whole, and the default.
@@ -164,7 +164,7 @@ module Gyre
             remote = Gyre::Log::Output::Remote
             reporting("logfile") { remote.database(remote.redis_address(@values[:logfile])) } if @values[:logfile]
             return unless given?("options")
-            return wrong("options", "redis has stream and max_length, as keys with values") unless @nodes["options"].map?
+            return wrong("options", "redis has stream, max_length and shared, as keys with values") unless @nodes["options"].map?
 
             (@nodes["options"].value.keys - REDIS_OPTIONS).each do |name|
               line = @nodes["options"].value[name].key_line

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A connection to a Redis server, named by a URL: logs in, asks, reads replies. Used by Output::Redis; it comes back as every ReconnectingSocket
-# does. It knows no streams.
+# A connection to a Redis server, named by a URL: logs in, asks, reads replies. Used by Output::Redis; it comes back as
+# every ReconnectingSocket does. It knows no streams.
 #
 #   redis://[user[:password]@]host[:port][/database]        redis+unix://[user[:password]@]/path[?db=database]
 
@@ -13,7 +13,7 @@ module Gyre
   module Log
     module Output
       # One connection at a time.
-      class RedisLink
+      class RedisConnection
         # Redis answered something else than what was needed; tried again like a broken connection.
         class Refused < StandardError; end
 
