@@ -9,7 +9,7 @@ unless Gyre::Native.available?
   raise LoadError, "gyre/net needs Gyre's C extension: #{Gyre::Native.load_error&.message || "it is ruled out here"}; install " \
                    "a C compiler and make (Debian: build-essential ruby-dev) and reinstall the gem"
 end
-require "gyre/net/tls_context"
+require "gyre/net/tls"
 require "gyre/net/transport"
 require "gyre/net/datagram"
 require "gyre/net/server"
@@ -66,7 +66,7 @@ module Gyre
   module Net
     class << self
       def secured(transport, tls, name, timeout_s)
-        transport.start_tls(tls == true ? TLS::Context.client : tls, name: name, timeout_s: timeout_s) if tls
+        transport.start_tls(tls == true ? TLS.client : tls, name: name, timeout_s: timeout_s) if tls
         secured = transport
       ensure # also when the thread is killed
         transport.abandon unless secured

@@ -4,7 +4,7 @@
 # have their own tests.
 require "test_helper"
 require "gyre"
-require "gyre/net/tls"
+require "support/openssl_peer"
 require_relative "fake_server"
 require_relative "with_clients"
 require_relative "../support/certificates"
@@ -224,7 +224,7 @@ GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE
   def test_tls
     certificates = GyreTest::Certificates.new(@spool)
     certificate, key = certificates.issue("server")
-    tls = Gyre::TLS.server(certificate: certificate, key: key)
+    tls = GyreTest::OpenSSLPeer.server(certificate: certificate, key: key)
     spool = File.join(@spool, "spool")
     [true, false].each do |acknowledged|
       GyreTest::FakeLogServer.open(tls: tls) do |server|

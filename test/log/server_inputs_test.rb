@@ -3,7 +3,7 @@
 # What else the log server listens for: syslog over TCP, UDP and Unix sockets, lines of JSON, and TLS in front of each.
 
 require "test_helper"
-require "gyre/net/tls"
+require "support/openssl_peer"
 require "support/certificates"
 require "support/engines"
 require "support/log_server"
@@ -242,7 +242,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
 
   def secure(server, **identity)
     socket = server.connect
-    client = OpenSSL::SSL::SSLSocket.new(socket, Gyre::TLS.client(**identity))
+    client = OpenSSL::SSL::SSLSocket.new(socket, GyreTest::OpenSSLPeer.client(**identity))
     client.sync_close = true
     client.hostname = "localhost"
     client.connect

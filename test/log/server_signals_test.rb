@@ -8,7 +8,7 @@ require "socket"
 require "tmpdir"
 require "gyre/log/wire/records"
 require "gyre/log/wire"
-require "gyre/net/tls"
+require "support/openssl_peer"
 require "support/certificates"
 require "support/engines"
 require "support/redis_server"
@@ -212,7 +212,7 @@ GyreTest::Engines.test_case("LogServerSignalsTest", backends: GyreTest::Engines:
   end
 
   def secure(server)
-    client = OpenSSL::SSL::SSLSocket.new(server.connect, Gyre::TLS.client(verify: false))
+    client = OpenSSL::SSL::SSLSocket.new(server.connect, GyreTest::OpenSSLPeer.client(verify: false))
     client.sync_close = true
     client.connect
   end

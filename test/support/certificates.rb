@@ -18,7 +18,8 @@ module GyreTest
     def authority(name = "authority")
       @authorities[name] ||= begin
         key = OpenSSL::PKey::EC.generate("prime256v1")
-        certificate = certificate(name, key, name, key, "basicConstraints" => "critical,CA:TRUE", "keyUsage" => "critical,keyCertSign,cRLSign")
+        certificate = certificate(name, key, name, key,
+                                  { "basicConstraints" => "critical,CA:TRUE", "keyUsage" => "critical,keyCertSign,cRLSign" })
         [certificate, key].tap { write("#{name}.pem", certificate.to_pem) }
       end
       path("#{name}.pem")
@@ -27,13 +28,21 @@ module GyreTest
     # @param name [String] the files' name, and the subject
     # @param by [String] the authority
     # @param alt [String] the subject's other names
+    # @param to [Time] until when it is good
     # @return [Array(String, String)] paths of certificate and key
-    def issue(name, by: "authority", alt: "DNS:localhost,IP:127.0.0.1")
+    def issue(name, by: "authority", alt: "DNS:localhost,IP:127.0.0.1", to: Time.now + 86_400)
       authority(by)
       issuer, issuer_key = @authorities.fetch(by)
       key = OpenSSL::PKey::EC.generate("prime256v1")
-      certificate = certificate(name, key, issuer.subject.to_a[0][1], issuer_key, "subjectAltName" => alt)
+      certificate = certificate(name, key, issuer.subject.to_a[0][1], issuer_key, { "subjectAltName" => alt }, to)
       [write("#{name}.pem", certificate.to_pem), write("#{name}.key", key.to_pem)]
+    end
+
+    # @param name [String] an authority
+    # @return [String] path of its key
+    def key(name)
+      authority(name)
+      write("#{name}.key", @authorities.fetch(name)[1].to_pem)
     end
 
     # @return [String] a path in the folder
@@ -49,15 +58,15 @@ module GyreTest
 
     private
 
-    def certificate(name, key, issuer, issuer_key, extensions)
+    def certificate(name, key, issuer, issuer_key, extensions, to = Time.now + 86_400)
       certificate = OpenSSL::X509::Certificate.new
       certificate.version = 2
       certificate.serial = (@serial += 1)
       certificate.subject = OpenSSL::X509::Name.new([["CN", name]])
       certificate.issuer = OpenSSL::X509::Name.new([["CN", issuer]])
       certificate.public_key = key
-      certificate.not_before = Time.now - 3600
-      certificate.not_after = Time.now + 86_400
+      certificate.not_before = Time.now - 7200
+      certificate.not_after = to
       factory = OpenSSL::X509::ExtensionFactory.new
       extensions.each do |id, value|
         extension = factory.create_extension(id, value.delete_prefix("critical,"), value.start_with?("critical,"))

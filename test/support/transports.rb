@@ -22,11 +22,16 @@ module GyreTest
         end
       end
 
+      # @return [Array(String, String)] paths of a certificate and its key, made once
+      def identity(name)
+        (@identities ||= {})[name] ||= certificates.issue(name)
+      end
+
       # @return [Array(Gyre::TLS::Context, Gyre::TLS::Context)] of a client and of a server that it trusts
       def contexts
         @contexts ||= begin
-          certificate, key = certificates.issue("server")
-          [Gyre::TLS::Context.client(ca: certificates.authority), Gyre::TLS::Context.server(certificate: certificate, key: key)]
+          certificate, key = identity("server")
+          [Gyre::TLS.client(ca: certificates.authority), Gyre::TLS.server(certificate: certificate, key: key)]
         end
       end
     end

@@ -86,12 +86,14 @@ static struct object *get(VALUE self) {
 NORETURN(static void fail(struct object *object, int error, const char *what));
 static void fail(struct object *object, int error, const char *what) {
   const char *failed = NULL, *reason = NULL;
+  if (!object->transport.handshaken) what = "TLS handshake with"; /* whichever call went on with it */
 #ifdef GYRE_HAVE_LIBSSL
   if (object->transport.operations == &gyre_transport_tls && (error == -EPROTO || error == GYRE_TRUNCATED))
     reason = gyre_tls_error(&object->transport, &failed);
 #endif
-  if (!reason) rb_exc_raise(rb_syserr_new_str(-error, rb_sprintf("%s %" PRIsVALUE, what, object->peer)));
-  VALUE message = rb_sprintf("%s %" PRIsVALUE ": %s%s", what, object->peer, failed, reason);
+  if (!reason)
+    rb_exc_raise(rb_syserr_new_str(-error, rb_enc_sprintf(rb_utf8_encoding(), "%s %" PRIsVALUE, what, object->peer)));
+  VALUE message = rb_enc_sprintf(rb_utf8_encoding(), "%s %" PRIsVALUE ": %s%s", what, object->peer, failed, reason);
   const char *class = error == GYRE_TRUNCATED ? "Gyre::TLS::Truncated" : "Gyre::TLS::Error";
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class(class)));
 }
@@ -105,7 +107,8 @@ static struct object *wait_for(VALUE self, struct object *object, const struct g
   bool ready = gyre_socket_wait(object->io, object->transport.fd, wants, gyre_duration_ns(timeout));
   object = get(self);
   if (!ready) {
-    VALUE message = rb_sprintf("%s %" PRIsVALUE ": nothing for %" PRIsVALUE " s", what, object->peer, timeout);
+    VALUE message = rb_enc_sprintf(rb_utf8_encoding(), "%s %" PRIsVALUE ": nothing for %" PRIsVALUE " s", what,
+                                   object->peer, timeout);
     rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class("Gyre::TimeoutError")));
   }
   return object;
@@ -703,6 +706,8 @@ static VALUE object_peer_subject(VALUE self) {
   int length = object ? gyre_tls_peer_subject(&object->transport, text, sizeof(text)) : 0;
   return length ? rb_utf8_str_new(text, length) : Qnil;
 }
+#else
+static VALUE object_nothing(VALUE self) { return Qnil; } /* there is no TLS */
 #endif
 
 static VALUE wants(bool read, bool write) {
@@ -755,5 +760,10 @@ void gyre_init_net_transport(void) {
   rb_define_method(transport_class, "tls_resumed?", object_tls_resumed_p, 0);
   rb_define_method(transport_class, "peer_certificate_der", object_peer_certificate, 0);
   rb_define_method(transport_class, "peer_subject", object_peer_subject, 0);
+#else
+  static const char *const names[] = {"tls_version",  "tls_cipher",           "alpn",
+                                      "tls_resumed?", "peer_certificate_der", "peer_subject"};
+  for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+    rb_define_method(transport_class, names[i], object_nothing, 0);
 #endif
 }

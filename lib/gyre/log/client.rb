@@ -38,7 +38,7 @@ module Gyre
       # @param level [Integer, String, Symbol] as Logger's
       # @param progname [Object, nil] as Logger's, for a formatter
       # @param formatter [#call, nil] as Logger's; nil sends messages as they are
-      # @param tls [Boolean, Hash, TLS::Context, nil] true: with the system's authorities; a Hash: what {TLS::Context.client} takes
+      # @param tls [Boolean, Hash, TLS::Context, nil] true: with the system's authorities; a Hash: what {TLS.client} takes
       # @param connect_timeout [Numeric] seconds until a connection that is not accepted is given up
       # @param options [Hash]
       # @option options [String, Boolean] :spool folder for what the server has not taken; true: one of this user's; false: none

@@ -70,7 +70,7 @@ module Gyre
           return unless @tls || configuration.values[:tls]
 
           require "gyre/net"
-          TLS::Context.client(**(@tls || {}))
+          TLS.client(**(@tls || {}))
         rescue ArgumentError => error
           raise StartError, error.message
         end

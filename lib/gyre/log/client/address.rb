@@ -27,7 +27,7 @@ module Gyre
       # @param address [String, Integer, Gyre::Endpoint, nil] tcp://host:port, unix:///path, host:port, a port; nil: host and port say it
       # @param host [String, nil]
       # @param port [Integer, nil]
-      # @param tls [Boolean, Hash, TLS::Context, nil] true: the system's authorities; a Hash: what {TLS::Context.client} takes
+      # @param tls [Boolean, Hash, TLS::Context, nil] true: the system's authorities; a Hash: what {TLS.client} takes
       # @raise [ArgumentError]
       def initialize(service, address: nil, host: nil, port: nil, key: nil, tls: nil, connect_timeout: 5)
         raise ArgumentError, "address cannot stand beside host and port" if address && (host || port)
@@ -97,7 +97,7 @@ module Gyre
       end
 
       def context(tls)
-        tls == true || tls.is_a?(Hash) ? TLS::Context.client(**(tls == true ? {} : tls)) : tls
+        tls == true || tls.is_a?(Hash) ? TLS.client(**(tls == true ? {} : tls)) : tls
       end
     end
   end

@@ -60,7 +60,7 @@ module Gyre
         @endpoint = Endpoint.parse(address, host: "127.0.0.1", port: PORTS.fetch(kind), transports: transports)
         raise ArgumentError, "#{@endpoint}: there is no TLS for datagrams here" if tls && @endpoint.datagram?
 
-        @context = TLS::Context.server(**tls) if tls
+        @context = TLS.server(**tls) if tls
       end
 
       # @return [Array<Gyre::Listener>]

@@ -1,0 +1,36 @@
+# frozen_string_literal: true
+
+# Contexts of Ruby's openssl, for tests in which the peer has another implementation of TLS than ours.
+require "openssl"
+
+module GyreTest
+  # Frozen OpenSSL::SSL::SSLContexts.
+  module OpenSSLPeer
+    class << self
+      # @return [OpenSSL::SSL::SSLContext] for OpenSSL::SSL::SSLSocket#connect
+      def client(ca: nil, certificate: nil, key: nil, verify: !ca.nil?)
+        context(certificate, key) do |context|
+          context.ca_file = ca if ca
+          context.verify_mode = verify ? OpenSSL::SSL::VERIFY_PEER : OpenSSL::SSL::VERIFY_NONE
+          yield context if block_given?
+        end
+      end
+
+      # @return [OpenSSL::SSL::SSLContext] for OpenSSL::SSL::SSLSocket#accept
+      def server(certificate:, key:, &block)
+        context(certificate, key, &block)
+      end
+
+      private
+
+      def context(certificate, key)
+        context = OpenSSL::SSL::SSLContext.new
+        if certificate
+          context.add_certificate(OpenSSL::X509::Certificate.new(File.read(certificate)), OpenSSL::PKey.read(File.read(key)))
+        end
+        yield context if block_given?
+        context.tap(&:freeze) # which is setup, and returns true
+      end
+    end
+  end
+end
