@@ -15,6 +15,7 @@ static int limited_init(unsigned entries, struct io_uring *ring, struct io_uring
 #include "check.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 
 /* The kernel that is played: what it refuses (errno), which flags it knows, which features it lacks. */

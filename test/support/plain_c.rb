@@ -16,9 +16,9 @@ module GyreTest
                            %w[crc32 frame hub line record session sink stream syslog syslog_frame
                               time].map { |name| "ext/gyre/log/log_#{name}.c" },
       "backend_test" => %w[ext/gyre/loop/backends.c ext/gyre/loop/backend_epoll.c ext/gyre/loop/backend_kqueue.c ext/gyre/loop/backend_io_uring.c
-                           ext/gyre/loop/backend_poll.c ext/gyre/loop/wakeup.c],
+                           ext/gyre/loop/backend_poll.c ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c],
       "deferred_test" => %w[ext/gyre/loop/deferred.c],
-      "backend_io_uring_test" => %w[ext/gyre/loop/wakeup.c] # and backend_io_uring.c, which it includes
+      "backend_io_uring_test" => %w[ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c] # and backend_io_uring.c, which it includes
     }.freeze
     # Those that depend on what extconf.rb found.
     PLATFORM = %w[backend_test backend_io_uring_test].freeze

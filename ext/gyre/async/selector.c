@@ -11,19 +11,13 @@
 #include "async/selector.h"
 #include "fiber/scheduler.h"
 #include "gyre.h"
+#include "loop/forks.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <unistd.h>
 
 #define ROUNDS_LIMIT 32 /* of ready fibers, until the kernel is asked */
 #define SWEEP_NS INT64_C(100000000)
 #define SWEEP_BATCH 64
-
-/* How many forks lie between this process and the one that loaded the extension. */
-static unsigned forks;
-
-static void count_fork(void) { forks++; }
 
 static ID id_alive_p, id_transfer, id_raise, id_pending_interrupt_p;
 
@@ -64,7 +58,7 @@ static void abandon_waits(struct gyre_list *list) {
 
 /* In a forked child the descriptors are the parent's: their numbers may long mean something else. */
 static void close_loop(struct gyre_selector *selector) {
-  if (selector->owner == getpid()) gyre_loop_close(&selector->loop);
+  if (selector->forks == gyre_forks) gyre_loop_close(&selector->loop);
 }
 
 /* Fibers that still wait are unreachable too, and perhaps freed before: their lists are not looked at. */
@@ -100,7 +94,7 @@ struct gyre_selector *gyre_selector_opened(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   if (selector->closed) rb_raise(rb_eRuntimeError, "the selector is closed");
   /* What the kernel reports in a child would be lost to the parent. */
-  if (selector->forks != forks)
+  if (selector->forks != gyre_forks)
     rb_raise(rb_eRuntimeError, "the selector belongs to the process that this one was forked from");
   return selector;
 }
@@ -139,8 +133,7 @@ static VALUE selector_initialize(int argc, VALUE *argv, VALUE self) {
   selector->thread = rb_thread_current();
   selector->limit.fire = time_is_over;
   selector->sweep.fire = sweep;
-  selector->owner = getpid();
-  selector->forks = forks;
+  selector->forks = gyre_forks;
   selector->closed = false;
   return self;
 }
@@ -174,7 +167,7 @@ static VALUE selector_close(VALUE self) {
 /* @return [Boolean] whether it is closed, or belongs to the process that this one was forked from */
 static VALUE selector_closed_p(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
-  return selector->closed || selector->owner != getpid() ? Qtrue : Qfalse;
+  return selector->closed || selector->forks != gyre_forks ? Qtrue : Qfalse;
 }
 
 /* --- moving between fibers --- */
@@ -443,7 +436,6 @@ static VALUE selector_wakeup(VALUE self) {
 }
 
 VALUE gyre_init_selector(void) {
-  pthread_atfork(NULL, NULL, count_fork);
   id_alive_p = rb_intern("alive?");
   id_transfer = rb_intern("transfer");
   id_raise = rb_intern("raise");

@@ -9,7 +9,6 @@
 #include "loop/loop.h"
 
 #include <ruby.h>
-#include <sys/types.h>
 
 struct gyre_selector;
 
@@ -37,8 +36,7 @@ struct gyre_selector {
   int64_t slept_ns; /* when the present sleep began, 0 outside */
   int64_t idle_ns;  /* of the last select */
   bool swept;       /* nothing ran since the descriptors were looked at */
-  pid_t owner;
-  unsigned forks; /* in the owner */
+  unsigned forks;   /* in the process that made it */
   bool closed;
 };
 

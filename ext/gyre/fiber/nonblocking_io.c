@@ -8,6 +8,7 @@
 #include "feature.h"
 
 #include "fiber/nonblocking_io.h"
+#include "loop/backend.h"
 #include "loop/direct_calls.h"
 
 #include <errno.h>
@@ -24,11 +25,19 @@
 #include <sys/vfs.h>
 #endif
 
-static int ready(int fd, short events) {
-  struct pollfd descriptor = {.fd = fd, .events = events};
+int gyre_ready_now(int fd, unsigned events) {
+  struct pollfd descriptor = {.fd = fd};
+  if (events & GYRE_READABLE) descriptor.events |= POLLIN;
+  if (events & GYRE_PRIORITY) descriptor.events |= POLLPRI;
+  if (events & GYRE_WRITABLE) descriptor.events |= POLLOUT;
   int count = poll(&descriptor, 1, 0);
-  if (count < 0) return errno == EINTR ? 0 : -errno;
-  return count;
+  if (count <= 0) return count == 0 || errno == EINTR ? 0 : -errno;
+  unsigned ready = 0;
+  if (descriptor.revents & POLLNVAL) return -EBADF;
+  if (descriptor.revents & (POLLIN | POLLHUP | POLLERR)) ready |= GYRE_READABLE;
+  if (descriptor.revents & POLLPRI) ready |= GYRE_PRIORITY;
+  if (descriptor.revents & (POLLOUT | POLLHUP | POLLERR)) ready |= GYRE_WRITABLE;
+  return (int)(ready & events);
 }
 
 /* Something with a position is a file (or a block device): epoll cannot watch it. */
@@ -57,10 +66,10 @@ bool gyre_is_pipe(int fd) {
   return fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
 }
 
-bool gyre_is_stream_socket(int fd) {
+int gyre_socket_type(int fd) {
   int type = 0;
   socklen_t size = sizeof(type);
-  return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+  return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 ? type : -1;
 }
 
 static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, enum gyre_io_kind kind) {
@@ -73,6 +82,7 @@ static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, 
     if (count >= 0) return count;
     if (errno != ENOTSOCK) return -errno;
   }
+  if (kind == GYRE_IO_REGULAR && writes && is_file(fd)) return GYRE_IO_FILE;
 #ifdef GYRE_HAVE_PREADV2_NOWAIT
   struct iovec vector = {bytes, length};
   do {
@@ -83,7 +93,7 @@ static inline ssize_t transfer(int fd, void *bytes, size_t length, bool writes, 
   if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != ESPIPE) return -errno;
 #endif
   if (kind != GYRE_IO_PIPE && is_file(fd)) return writes ? GYRE_IO_FILE : unasked_file(fd);
-  int state = ready(fd, writes ? POLLOUT : POLLIN);
+  int state = gyre_ready_now(fd, writes ? GYRE_WRITABLE : GYRE_READABLE);
   if (state <= 0) return state < 0 ? state : -EAGAIN;
   /* In blocking mode a pipe that is ready still waits for room beyond PIPE_BUF. */
   if (writes && length > PIPE_BUF && !(fcntl(fd, F_GETFL) & O_NONBLOCK)) length = PIPE_BUF;

@@ -20,14 +20,18 @@
  * number stands for and the mode that it is in: no call here waits for that. */
 enum gyre_io_kind {
   GYRE_IO_ANY,
-  GYRE_IO_SOCKET, /* most likely a socket */
-  GYRE_IO_PIPE    /* most likely a pipe: "would block" means what it says; of a file it would mean the disk */
+  GYRE_IO_SOCKET,  /* most likely a socket */
+  GYRE_IO_REGULAR, /* most likely a file whose writes do not know RWF_NOWAIT */
+  GYRE_IO_PIPE     /* most likely a pipe: "would block" means what it says; of a file it would mean the disk */
 };
+
+/* Which of GYRE_READABLE, GYRE_PRIORITY and GYRE_WRITABLE it is ready for now; 0 or -errno. */
+int gyre_ready_now(int fd, unsigned events);
 
 bool gyre_is_pipe(int fd);
 
-/* Whether this is a socket without bounds between messages. */
-bool gyre_is_stream_socket(int fd);
+/* SOCK_STREAM and so on; -1: no socket. */
+int gyre_socket_type(int fd);
 
 ssize_t gyre_nonblocking_read(int fd, void *bytes, size_t length, enum gyre_io_kind kind);
 ssize_t gyre_nonblocking_write(int fd, const void *bytes, size_t length, enum gyre_io_kind kind);

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <ruby/debug.h>
 #include <ruby/version.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /*
@@ -26,6 +27,17 @@ static VALUE scheduler_pace(VALUE self) {
   return Qnil;
 }
 
+/* A wait of no time is a question to the kernel; without news the others have their turn, one of which may bring some. */
+static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) {
+  int ready = gyre_ready_now(fd, events);
+  if (ready == 0) {
+    gyre_yield(scheduler);
+  } else if (gyre_clock_is_due(scheduler)) {
+    gyre_give_way(scheduler);
+  }
+  return ready;
+}
+
 /* Waits for as long as `timeout` says, or, without one, the IO's own (IO#timeout, Ruby 3.2 and later), whose end raises
  * IO::TimeoutError. What is ready, 0 after the timeout, or -errno. */
 static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int fd, unsigned events, VALUE timeout) {
@@ -33,7 +45,8 @@ static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int f
 #ifdef GYRE_HAVE_IO_TIMEOUT
   if (NIL_P(timeout) && RB_TYPE_P(io, T_FILE)) timeout = own_timeout = rb_io_timeout(io);
 #endif
-  int ready = gyre_wait_io(scheduler, fd, events, gyre_duration_ns(timeout), io);
+  int64_t timeout_ns = gyre_duration_ns(timeout);
+  int ready = timeout_ns == 0 ? ready_now(scheduler, fd, events) : gyre_wait_io(scheduler, fd, events, timeout_ns, io);
   if (ready == 0 && !NIL_P(own_timeout)) {
     rb_raise(rb_const_get(rb_cIO, rb_intern("TimeoutError")),
              "%" PRIsVALUE " was not ready within its timeout of %" PRIsVALUE " s", io, own_timeout);
@@ -74,7 +87,7 @@ struct transfer {
 };
 
 /* What is noted in a descriptor's `kind`. */
-enum { UNKNOWN, OTHER, STREAM_SOCKET, PIPE };
+enum { UNKNOWN, OTHER, SOCKET, STREAM_SOCKET, PIPE, REGULAR };
 
 static VALUE transfer_result(ssize_t result) { return result < 0 ? INT2NUM((int)result) : SIZET2NUM((size_t)result); }
 
@@ -182,7 +195,9 @@ static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t 
 
 /* A write goes to the kernel's memory at once, mostly; handing it over costs more unless it is long, or waits for the disk. */
 static bool pays(const struct transfer *transfer, size_t length, bool waits) {
-  return transfer->writes ? length >= FILE_PART || fcntl(transfer->fd, F_GETFL) & (O_DSYNC | O_DIRECT) : waits;
+  if (!transfer->writes) return waits;
+  return transfer->scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS &&
+         (length >= FILE_PART || fcntl(transfer->fd, F_GETFL) & (O_DSYNC | O_DIRECT));
 }
 
 static ssize_t file_part(struct transfer *transfer, size_t at, size_t length, bool waits) {
@@ -234,20 +249,25 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
   ssize_t count = transfer->writes ? gyre_nonblocking_write(transfer->fd, bytes, length, transfer->kind)
                                    : gyre_nonblocking_read(transfer->fd, bytes, length, transfer->kind);
   if (count != GYRE_IO_FILE && count != GYRE_IO_FILE_WAITS) return count;
+  if (transfer->writes && transfer->kind == GYRE_IO_ANY) {
+    struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
+    if (held && held->kind == OTHER) held->kind = REGULAR;
+  }
   return file_step(transfer, at, length, count == GYRE_IO_FILE_WAITS);
 }
 
 /* What kind of descriptor it is. Nothing is kept of its mode: IO#nonblock=, IO#reopen and every process that shares it change
  * that. The kind may be wrong too, after a reopen: it is forgotten when a wait has told nothing. */
 static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held) {
-  if (gyre_io_is_duplex(transfer->io)) {
-    if (held && held->kind != STREAM_SOCKET && held->kind != OTHER)
-      held->kind = gyre_is_stream_socket(transfer->fd) ? STREAM_SOCKET : OTHER;
-    return GYRE_IO_SOCKET;
+  static const enum gyre_io_kind kinds[] = {
+      [SOCKET] = GYRE_IO_SOCKET, [STREAM_SOCKET] = GYRE_IO_SOCKET, [PIPE] = GYRE_IO_PIPE, [REGULAR] = GYRE_IO_REGULAR};
+  bool duplex = gyre_io_is_duplex(transfer->io);
+  if (!held) return duplex ? GYRE_IO_SOCKET : GYRE_IO_ANY;
+  if (held->kind == UNKNOWN || (held->kind == STREAM_SOCKET && !duplex)) {
+    int type = duplex ? gyre_socket_type(transfer->fd) : -1;
+    held->kind = type == SOCK_STREAM ? STREAM_SOCKET : type >= 0 ? SOCKET : gyre_is_pipe(transfer->fd) ? PIPE : OTHER;
   }
-  if (!held) return GYRE_IO_ANY;
-  if (held->kind == UNKNOWN || held->kind == STREAM_SOCKET) held->kind = gyre_is_pipe(transfer->fd) ? PIPE : OTHER;
-  return held->kind == PIPE ? GYRE_IO_PIPE : GYRE_IO_ANY;
+  return kinds[held->kind];
 }
 
 /* Parks until the next step may move something. 0 or -errno. */

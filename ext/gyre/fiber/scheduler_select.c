@@ -158,6 +158,8 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
   selecting.wait.is_broken = is_broken;
   gyre_list_append(&scheduler->descriptor_waits, &selecting.wait.descriptor_node);
   VALUE result = rb_ensure(select_body, (VALUE)&selecting, select_ensure, (VALUE)&selecting);
+  if (timeout_ns == 0 && NIL_P(result))
+    gyre_yield(scheduler); /* a program may ask until another fiber has done its part */
   RB_GC_GUARD(keep[0]);
   RB_GC_GUARD(keep[1]);
   RB_GC_GUARD(keep[2]);

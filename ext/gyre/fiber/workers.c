@@ -8,10 +8,10 @@
  */
 #include "fiber/fibers.h"
 #include "fiber/stacks.h"
+#include "loop/forks.h"
 
 #include <ruby/thread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define IDLE_KEPT 16               /* idle workers that are kept however long they have had nothing to do */
 #define TRIM_NS INT64_C(500000000) /* the others go when they have had nothing to do for so long */
@@ -216,11 +216,11 @@ static VALUE wait_for_job(VALUE argument) {
  * time crash. So only one Ractor at a time enters a worker's fiber for the first time. The owner is a process, for a
  * forked child may find it taken by a thread that it does not have. */
 
-static pid_t stacks_owner; /* atomic; 0: none is taken */
+static unsigned stacks_owner; /* atomic; 0: none is taken */
 
 /* Lets Ruby stop this Ractor while it waits: the owner may be collecting garbage. */
 static void stacks_take(void) {
-  pid_t me = getpid(), before = 0;
+  unsigned me = gyre_forks + 1, before = 0;
   while (!__atomic_compare_exchange_n(&stacks_owner, &before, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
     if (before != me) continue;
     rb_thread_schedule();

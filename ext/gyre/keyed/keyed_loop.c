@@ -6,18 +6,13 @@
 
 #include "gyre.h"
 #include "keyed/keyed_loop.h"
+#include "loop/forks.h"
 
-#include <pthread.h>
 #include <ruby/fiber/scheduler.h>
 #include <stdlib.h>
 
 static ID id_event, id_stop;
 static VALUE thread_error;
-
-/* How many forks lie between this process and the one that loaded the extension. */
-static unsigned forks;
-
-static void count_fork(void) { forks++; }
 
 /* --- the object --- */
 
@@ -112,7 +107,7 @@ static void forked(struct gyre_client *client) {
   }
   gyre_list_init(&keyed->waiters);
   gyre_keyed_clear(keyed);
-  keyed->forks = forks;
+  keyed->forks = gyre_forks;
 }
 
 /* The process was replaced by a daemon: what is watched and queued stays. */
@@ -120,7 +115,7 @@ static void moved(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   int error = keyed->own.backend_state ? gyre_loop_move(&keyed->own) : 0;
   if (error < 0) rb_syserr_fail(-error, "open the event loop of the daemon");
-  keyed->forks = forks;
+  keyed->forks = gyre_forks;
 }
 
 static VALUE keyed_allocate(VALUE class) {
@@ -128,7 +123,7 @@ static VALUE keyed_allocate(VALUE class) {
   VALUE self = TypedData_Make_Struct(class, struct gyre_keyed, &keyed_type, keyed);
   keyed->self = self;
   keyed->backend = keyed->thread = keyed->equality = Qnil;
-  keyed->forks = forks;
+  keyed->forks = gyre_forks;
   keyed->client = (struct gyre_client){.mark = mark_client, .closing = closing, .forked = forked, .moved = moved};
   gyre_list_init(&keyed->client.node);
   gyre_list_init(&keyed->waiters);
@@ -161,7 +156,7 @@ static void check_thread(struct gyre_keyed *keyed) {
 }
 
 static void check_fork(struct gyre_keyed *keyed) {
-  if (keyed->forks != forks) forked(&keyed->client);
+  if (keyed->forks != gyre_forks) forked(&keyed->client);
 }
 
 static void check_open(struct gyre_keyed *keyed) {
@@ -436,7 +431,6 @@ VALUE gyre_init_keyed_loop(void) {
   id_stop = rb_intern("stop");
   thread_error = rb_path2class("ThreadError");
   rb_gc_register_mark_object(thread_error);
-  pthread_atfork(NULL, NULL, count_fork);
 
   VALUE loop = rb_define_class_under(gyre_mGyre, "Loop", rb_cObject);
   VALUE class = rb_define_class_under(loop, "NativeKeyed", loop);

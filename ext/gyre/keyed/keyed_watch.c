@@ -264,8 +264,7 @@ static void sweep(struct gyre_keyed *keyed) {
       fail(keyed, watch);
     } else if (watch->trusted) {
       watch->trusted = false;
-      gyre_list_remove(&watch->watch.unverified);
-      gyre_list_append(&keyed->loop->unverified, &watch->watch.unverified);
+      gyre_loop_ask_again(keyed->loop, &watch->watch);
     }
   }
 }

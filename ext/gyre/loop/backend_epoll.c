@@ -7,6 +7,7 @@
 #ifdef GYRE_HAVE_EPOLL
 #include "loop/backend.h"
 #include "loop/direct_calls.h"
+#include "loop/forks.h"
 #include "loop/wakeup.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@
 
 struct epoll_state {
   int fd;
-  pid_t owner;       /* a forked child shares the kernel's object, and must not touch its parent's watches */
+  unsigned forks;    /* a forked child shares the kernel's object, and must not touch its parent's watches */
   bool milliseconds; /* epoll_pwait2 is missing (Linux before 5.11): round up to milliseconds */
   struct gyre_wakeup wakeup;
 };
@@ -31,7 +32,8 @@ static int epoll_backend_open(void **result) {
   struct epoll_state *state = calloc(1, sizeof(*state));
   if (!state) return -ENOMEM;
 
-  state->owner = getpid();
+  gyre_forks_count();
+  state->forks = gyre_forks;
   state->fd = epoll_create1(EPOLL_CLOEXEC);
   if (state->fd < 0) {
     error = -errno;
@@ -65,7 +67,7 @@ static void epoll_backend_close(void *opaque) {
 
 static int epoll_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct epoll_state *state = opaque;
-  if (getpid() != state->owner) return -EBADF;
+  if (state->forks != gyre_forks) return -EBADF;
   struct epoll_event event = {.events = interest & GYRE_LEVEL ? 0 : EPOLLET,
                               .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd};
   if (interest & GYRE_READABLE) event.events |= EPOLLIN | EPOLLRDHUP;
@@ -82,7 +84,7 @@ static int epoll_backend_watch(void *opaque, int fd, uint32_t generation, unsign
 static void epoll_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   (void)generation;
   struct epoll_state *state = opaque;
-  if (getpid() == state->owner) epoll_ctl(state->fd, EPOLL_CTL_DEL, fd, NULL);
+  if (state->forks == gyre_forks) epoll_ctl(state->fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 static int ask(struct epoll_state *state, struct epoll_event *ready, int capacity, int64_t timeout_ns) {

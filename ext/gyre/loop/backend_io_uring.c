@@ -16,12 +16,12 @@
 
 #ifdef GYRE_HAVE_IO_URING
 #include "loop/backend.h"
+#include "loop/forks.h"
 #include "loop/wakeup.h"
 
 #include <errno.h>
 #include <liburing.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,13 +61,6 @@ static const struct flags {
 /* Whether a loop of this process has been used by two threads: then no ring is bound to one any more. Ruby's M:N threads
  * (those of Ractors, and all with RUBY_MN_THREADS=1) change the system's thread that they run on. Atomic. */
 static bool threads_change;
-
-/* Forks since the start, counted in the children: a child shares its parent's ring and must not touch it. */
-static unsigned forks;
-static pthread_once_t forks_counted = PTHREAD_ONCE_INIT;
-
-static void count_fork(void) { forks++; }
-static void count_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
 
 struct uring_state {
   struct io_uring ring;
@@ -119,8 +112,8 @@ static int uring_backend_open(void **result) {
   struct uring_state *state = calloc(1, sizeof(*state));
   if (!state) return -ENOMEM;
 
-  pthread_once(&forks_counted, count_forks);
-  state->forks = forks;
+  gyre_forks_count();
+  state->forks = gyre_forks;
   int error = set_up(state);
   if (error < 0) goto fail_set_up;
   if ((error = gyre_wakeup_open(&state->wakeup)) < 0) goto fail_wakeup;
@@ -217,7 +210,7 @@ static uint64_t watch_mark(int fd, uint32_t generation) { return (uint64_t)gener
 static void uring_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
-  if (state->forks != forks || next_submission(state, &submission) < 0) return;
+  if (state->forks != gyre_forks || next_submission(state, &submission) < 0) return;
   /* Not POLL_REMOVE: that answers -EALREADY, and the poll goes on, while a report of it is under way in the kernel. */
   io_uring_prep_cancel64(submission, watch_mark(fd, generation), 0);
   submission->user_data = IGNORED;
@@ -227,7 +220,7 @@ static void uring_backend_unwatch(void *opaque, int fd, uint32_t generation) {
 static int uring_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
-  if (state->forks != forks) return -EBADF;
+  if (state->forks != gyre_forks) return -EBADF;
   if (previous) uring_backend_unwatch(state, fd, previous);
   int error = interest & GYRE_BLOCKED ? 0 : can_be_watched(fd);
   if (error == 0) error = next_submission(state, &submission);
@@ -248,7 +241,7 @@ static int uring_backend_watch(void *opaque, int fd, uint32_t generation, unsign
 static int uring_backend_submit(void *opaque, struct gyre_operation *operation) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
-  if (state->forks != forks) return -EBADF;
+  if (state->forks != gyre_forks) return -EBADF;
   if (operation->kind == GYRE_OPERATION_WAITID && !state->waitid) return -ENOSYS;
   int error = next_submission(state, &submission);
   if (error < 0) return error;
@@ -278,7 +271,7 @@ static int uring_backend_submit(void *opaque, struct gyre_operation *operation) 
 static void uring_backend_cancel(void *opaque, struct gyre_operation *operation) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
-  if (state->forks != forks || next_submission(state, &submission) < 0) return;
+  if (state->forks != gyre_forks || next_submission(state, &submission) < 0) return;
   io_uring_prep_cancel(submission, operation, 0);
   submission->user_data = IGNORED;
   submission->flags |= state->quiet;
@@ -352,7 +345,7 @@ static int enter(struct uring_state *state, int64_t timeout_ns) {
 
 static int uring_backend_wait(void *opaque, struct gyre_event *events, int capacity, int64_t timeout_ns) {
   struct uring_state *state = opaque;
-  if (state->forks != forks) return -EBADF;
+  if (state->forks != gyre_forks) return -EBADF;
   /* Also when there is nothing to report in it: it may be a wake-up. */
   if (timeout_ns != 0 && io_uring_cq_ready(&state->ring) > 0) return harvest(state, events, capacity);
   if (timeout_ns != 0 || is_due(state)) {

@@ -9,6 +9,7 @@
 
 #ifdef GYRE_HAVE_KQUEUE
 #include "loop/backend.h"
+#include "loop/forks.h"
 #include "loop/wakeup.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@
 
 struct kqueue_state {
   int fd;
-  pid_t owner; /* a forked child does not inherit the queue: the number may be another file's there */
+  unsigned forks; /* a forked child does not inherit the queue: the number may be another file's there */
   struct gyre_wakeup wakeup;
 };
 
@@ -117,7 +118,8 @@ static int kqueue_backend_open(void **result) {
   struct kqueue_state *state = calloc(1, sizeof(*state));
   if (!state) return -ENOMEM;
 
-  state->owner = getpid();
+  gyre_forks_count();
+  state->forks = gyre_forks;
   state->fd = kqueue();
   if (state->fd < 0) {
     error = -errno;
@@ -140,14 +142,14 @@ fail_queue:
 
 static void kqueue_backend_close(void *opaque) {
   struct kqueue_state *state = opaque;
-  if (getpid() == state->owner) close(state->fd);
+  if (state->forks == gyre_forks) close(state->fd);
   close_wakeup(state);
   free(state);
 }
 
 static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   struct kqueue_state *state = opaque;
-  if (getpid() != state->owner) return;
+  if (state->forks != gyre_forks) return;
   struct kevent changes[FILTERS_LIMIT];
   for (size_t i = 0; i < FILTERS; i++) change(&changes[i], fd, i, EV_DELETE, generation);
   apply(state->fd, changes, FILTERS);
@@ -157,7 +159,7 @@ static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
  * made again. */
 static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct kqueue_state *state = opaque;
-  if (getpid() != state->owner) return -EBADF;
+  if (state->forks != gyre_forks) return -EBADF;
   struct stat status;
   if (fstat(fd, &status) < 0) return -errno;
   /* kqueue would report them once and then no more, at their end. */

@@ -3,8 +3,9 @@
  *
  * Watches are registered with the kernel once and edge-triggered. A watch that begins after "would
  * block" trusts the registration that stands (`drained`); since the number may have been closed and
- * opened again behind our back, what was trusted is verified with the kernel before the loop sleeps.
- * So a busy loop makes no registration calls, and an idle one never sleeps on a stale registration.
+ * opened again without the loop's knowledge, what was trusted is verified with the kernel after VERIFY_NS, for which the loop
+ * wakes where it sleeps. So neither a busy loop nor one that sleeps for moments makes registration calls, and none sleeps
+ * longer on a stale registration.
  */
 #include "loop/loop.h"
 
@@ -16,7 +17,9 @@
 
 #define ANYTHING (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE) /* what every watch has to see */
 #define VERIFY_NS INT64_C(5000000)
-#define STALE_TURNS 16 /* for how long a stale report is remembered */
+#define IN_VAIN_LIMIT 2        /* questions that found nothing: from then on the loop sleeps without asking first */
+#define SOON_NS INT64_C(10000) /* a sleep that ends sooner would not have been needed: it asks first again */
+#define STALE_TURNS 16         /* for how long a stale report is remembered */
 
 int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations *backend) {
   memset(loop, 0, sizeof(*loop));
@@ -41,12 +44,15 @@ static void close_backend(struct gyre_loop *loop) {
   loop->backend_state = NULL;
 }
 
+void gyre_loop_ask_again(struct gyre_loop *loop, struct gyre_watch *watch) {
+  gyre_list_remove(&watch->unverified);
+  gyre_list_append(&loop->unverified, &watch->unverified);
+  loop->unverified_ns = 0;
+}
+
 /* What is watched is asked for again before the next wait. */
 static void tell_later(struct gyre_loop *loop, struct gyre_descriptor *descriptor) {
-  for (struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) {
-    gyre_list_remove(&watch->unverified);
-    gyre_list_append(&loop->unverified, &watch->unverified);
-  }
+  for (struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) gyre_loop_ask_again(loop, watch);
 }
 
 /* A new backend is told everything. */
@@ -201,6 +207,7 @@ int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, un
   unsigned events = interest & (GYRE_READABLE | GYRE_PRIORITY | GYRE_WRITABLE);
   if (interest & GYRE_STANDING) state->unread = 0;
   if ((state->drained & events) == events && !(state->ended & events) && (state->registered & interest) == interest) {
+    if (gyre_list_empty(&loop->unverified)) loop->unverified_ns = loop->now_ns;
     gyre_list_append(&loop->unverified, &watch->unverified);
   } else {
     int error = tell(loop, state, fd, interest);
@@ -326,7 +333,6 @@ void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
  * more (closed behind our back) is called, so that the next call on it shows the error. Whether any was. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
-  loop->verified_ns = gyre_timers_coarse_now();
   while (!gyre_list_empty(&loop->unverified)) {
     struct gyre_watch *watch = GYRE_CONTAINER(loop->unverified.next, struct gyre_watch, unverified);
     gyre_list_remove(&watch->unverified);
@@ -396,6 +402,13 @@ static void deliver(struct gyre_loop *loop) {
   }
 }
 
+/* A virtual clock stands still: there nothing is left for later. */
+static bool verification_is_due(const struct gyre_loop *loop, int64_t now_ns) {
+  if (gyre_list_empty(&loop->unverified)) return false;
+  return now_ns - loop->unverified_ns >= VERIFY_NS || loop->virtual_ns ||
+         !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
+}
+
 static void *wait_without_gvl(void *opaque) {
   struct gyre_loop *loop = opaque;
   if (!loop->backend_state) return NULL; /* closed by a signal's handler on the way */
@@ -404,6 +417,7 @@ static void *wait_without_gvl(void *opaque) {
     timeout_ns = next - gyre_loop_now(loop);
     if (timeout_ns < 0) timeout_ns = 0;
   }
+  if (!gyre_list_empty(&loop->unverified) && (timeout_ns < 0 || timeout_ns > VERIFY_NS)) timeout_ns = VERIFY_NS;
   int count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, timeout_ns);
   loop->event_count = count < 0 ? 0 : count;
   loop->error = count < 0 ? -count : 0;
@@ -439,6 +453,63 @@ static bool jump(struct gyre_loop *loop, int64_t next) {
 NORETURN(static void closed(void));
 static void closed(void) { rb_raise(rb_eRuntimeError, "the loop is closed"); }
 
+/* Without waiting, and with the GVL. Whether a wait may follow. */
+static bool ask_at_once(struct gyre_loop *loop) {
+  int count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, 0);
+  bool renewed = count == -EEXIST && (count = renew(loop)) == 0;
+  loop->event_count = count < 0 ? 0 : count;
+  if (count < 0) rb_syserr_fail(-count, "wait for events");
+  return count == 0 && !renewed;
+}
+
+static void sleep_until_woken(struct gyre_loop *loop, int64_t now_ns) {
+  gyre_lag_add(&loop->lag, now_ns - loop->polled_ns);
+  loop->statistics.waits++;
+  loop->waiting = true;
+  int64_t real_ns = loop->virtual_ns && others_work(loop) ? gyre_timers_now() : 0;
+  rb_ensure(wait_body, (VALUE)loop, wait_ensure, (VALUE)loop);
+  if (real_ns) loop->virtual_ns += gyre_timers_now() - real_ns;
+  if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) loop->statistics.wakeups++;
+  if (!loop->backend_state) closed();
+  if (loop->error == EEXIST) loop->error = -renew(loop);
+  if (loop->error) rb_syserr_fail(loop->error, "wait for events");
+}
+
+/* Takes the next events into loop->events. Whether it slept for them. */
+static bool take_events(struct gyre_loop *loop, bool wait) {
+  loop->event_next = loop->event_count = 0;
+  /* Before it asks: what was reported for the earlier registration would be dropped. */
+  if (!gyre_list_empty(&loop->unverified) && verification_is_due(loop, gyre_timers_coarse_now()) && verify(loop))
+    wait = false;
+  if (!loop->backend_state) closed();
+
+  bool asked = !wait || loop->in_vain < IN_VAIN_LIMIT || loop->virtual_ns;
+  if (asked && !ask_at_once(loop)) wait = false;
+  if (!wait) {
+    if (loop->event_count > 0) loop->in_vain = 0;
+    return false;
+  }
+  int64_t next = gyre_timers_next(&loop->timers), now_ns = gyre_loop_now(loop);
+  bool idle = !(next >= 0 && next <= now_ns) && !(loop->sleeping && !loop->sleeping(loop));
+  /* Last of all: what was asked before may have let others run, which woke the loop. */
+  if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) {
+    loop->statistics.wakeups++;
+    idle = false;
+  }
+  if (!loop->backend_state) closed();
+  if (idle && asked) loop->in_vain++;
+  if (!idle || jump(loop, next)) {
+    if (!asked) (void)ask_at_once(loop);
+    return false;
+  }
+  sleep_until_woken(loop, now_ns);
+  loop->now_ns = gyre_loop_now(loop);
+  if (loop->now_ns - now_ns < SOON_NS) loop->in_vain = 0;
+  /* Nothing was reported of what trusts an earlier registration. */
+  if (loop->event_count == 0 && verification_is_due(loop, loop->now_ns)) (void)verify(loop);
+  return true;
+}
+
 void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   if (!loop->backend_state) closed();
   loop->statistics.turns++;
@@ -446,46 +517,14 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   if (!gyre_list_empty(&loop->deferred)) wait = false;
   /* Events that are left from a poll that was interrupted by an exception come first. */
   if (loop->event_next >= loop->event_count) {
-    loop->event_next = 0;
-    bool edge = loop->backend->capabilities & GYRE_BACKEND_EDGE;
-    /* A busy loop never comes to sleep; what it trusted is verified after a while all the same. Before it asks: what was
-     * reported for the earlier registration would be dropped. */
-    bool due =
-        !edge || (!gyre_list_empty(&loop->unverified) && gyre_timers_coarse_now() - loop->verified_ns > VERIFY_NS);
-    if (due && verify(loop)) wait = false;
-    if (!loop->backend_state) closed();
-    int count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, 0);
-    if (count == -EEXIST && (count = renew(loop)) == 0) wait = false;
-    loop->event_count = count < 0 ? 0 : count;
-    if (count < 0) rb_syserr_fail(-count, "wait for events");
-
-    int64_t next = gyre_timers_next(&loop->timers), now_ns = wait && count == 0 ? gyre_loop_now(loop) : 0;
-    bool idle = wait && count == 0 && !(next >= 0 && next <= now_ns) && !verify(loop) &&
-                !(loop->sleeping && !loop->sleeping(loop));
-    /* Last of all: what was asked before may have let others run, which woke the loop. */
-    if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) {
-      loop->statistics.wakeups++;
-      idle = false;
-    }
-    if (!loop->backend_state) closed();
-    if (idle && !jump(loop, next)) {
-      gyre_lag_add(&loop->lag, now_ns - loop->polled_ns);
-      slept = true;
-      loop->statistics.waits++;
-      loop->waiting = true;
-      int64_t real_ns = loop->virtual_ns && others_work(loop) ? gyre_timers_now() : 0;
-      rb_ensure(wait_body, (VALUE)loop, wait_ensure, (VALUE)loop);
-      if (real_ns) loop->virtual_ns += gyre_timers_now() - real_ns;
-      if (__atomic_exchange_n(&loop->woken, 0, __ATOMIC_SEQ_CST)) loop->statistics.wakeups++;
-      if (!loop->backend_state) closed();
-      if (loop->error == EEXIST) loop->error = -renew(loop);
-      if (loop->error) rb_syserr_fail(loop->error, "wait for events");
-    }
+    slept = take_events(loop, wait);
     loop->statistics.events += (uint64_t)loop->event_count;
   }
   /* Events first: what has come in time is not to be found late. */
-  loop->now_ns = gyre_loop_now(loop);
-  if (!slept) gyre_lag_add(&loop->lag, loop->now_ns - loop->polled_ns);
+  if (!slept) {
+    loop->now_ns = gyre_loop_now(loop);
+    gyre_lag_add(&loop->lag, loop->now_ns - loop->polled_ns);
+  }
   loop->unseen_ns = slept ? loop->now_ns : loop->polled_ns;
   loop->polled_ns = loop->now_ns;
   deliver(loop);

@@ -63,7 +63,8 @@ struct gyre_loop {
   int descriptor_capacity;
   int watched_count;           /* descriptors that are watched */
   struct gyre_list unverified; /* watches that trust an earlier registration */
-  int64_t verified_ns;         /* when they were last verified (coarse) */
+  int64_t unverified_ns;       /* since when there are such; 0: the kernel is to be asked before the next wait */
+  unsigned in_vain;            /* questions that found nothing, one after another, before a sleep */
 
   struct gyre_list operations; /* in flight */
   struct gyre_list deferred;   /* struct gyre_deferred: for the end of the turn */
@@ -104,6 +105,9 @@ int gyre_loop_move(struct gyre_loop *loop);
 /* Begins a watch; 0 or -errno (-EPERM: the descriptor is always ready, as a regular file is). Without GYRE_LEVEL in
  * `interest` it is told of changes only, and may now and then be told without one. */
 int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest);
+
+/* The kernel is asked about it before the next wait: what has its number may have changed. */
+void gyre_loop_ask_again(struct gyre_loop *loop, struct gyre_watch *watch);
 
 /* Ends it; harmless when it is not watching. */
 void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch);

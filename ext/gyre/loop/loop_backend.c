@@ -6,6 +6,7 @@
 
 #include "gyre.h"
 #include "loop/backends.h"
+#include "loop/forks.h"
 #include "loop/loop.h"
 
 #include <errno.h>
@@ -112,6 +113,7 @@ static VALUE native_refusals(VALUE self) {
 }
 
 void gyre_init_loop_backend(void) {
+  gyre_forks_count();
   VALUE native = rb_define_module_under(gyre_mGyre, "Native");
   rb_define_singleton_method(native, "backends", native_backends, 0);
   rb_define_singleton_method(native, "probe", native_probe, 1);

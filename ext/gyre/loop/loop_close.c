@@ -8,9 +8,9 @@
 #include "feature.h"
 
 #include "gyre.h"
+#include "loop/forks.h"
 #include "loop/loop.h"
 
-#include <pthread.h>
 #include <ruby/io.h>
 #include <ruby/ractor.h>
 #include <ruby/version.h>
@@ -37,10 +37,6 @@ void gyre_loop_on_io_close(gyre_close_listener *listener) {
 }
 
 static rb_ractor_local_key_t loops_key;
-static unsigned forks; /* a child knows by it which loops are its parent's: what waits on them is gone */
-
-static void count_fork(void) { forks++; }
-
 /* All open loops of this Ractor, whose IOs no other one can close. Never freed: loops may outlive their Ractor. */
 static struct gyre_list *loops(void) {
   struct gyre_list *list = rb_ractor_local_storage_ptr(loops_key);
@@ -71,8 +67,7 @@ static void tell_watches(struct gyre_loop *loop, int fd, VALUE io) {
     gyre_close_listener **listener = listeners;
     while (*listener && !(*listener)(loop, watch, io)) listener++;
     if (!*listener) continue;
-    gyre_list_remove(&watch->unverified);
-    gyre_list_append(&loop->unverified, &watch->unverified);
+    gyre_loop_ask_again(loop, watch);
     any = true;
   }
   if (any && loop->waiting) gyre_loop_wake(loop);
@@ -85,7 +80,7 @@ static VALUE tell(VALUE argument) {
   struct gyre_list *all = loops();
   for (struct gyre_list *node = all ? all->next : NULL; node && node != all; node = node->next) {
     struct gyre_loop *loop = GYRE_CONTAINER(node, struct gyre_loop, open_node);
-    if (loop->forks != forks || closing->fd >= loop->descriptor_capacity) continue;
+    if (loop->forks != gyre_forks || closing->fd >= loop->descriptor_capacity) continue;
     if (loop->descriptors[closing->fd].holder == (uintptr_t)closing->io) loop->descriptors[closing->fd].holder = 0;
     tell_watches(loop, closing->fd, closing->io);
   }
@@ -110,7 +105,7 @@ void gyre_loop_enlist(struct gyre_loop *loop) {
   static bool prepended; /* under the GVL, or a Ractor's: twice does no harm */
   struct gyre_list *all = loops();
   if (!all) return;
-  loop->forks = forks;
+  loop->forks = gyre_forks;
   gyre_list_append(all, &loop->open_node);
   if (prepended) return;
   prepended = true;
@@ -123,7 +118,6 @@ void gyre_loop_enlist(struct gyre_loop *loop) {
 void gyre_init_loop_close(void) {
   static const struct rb_ractor_local_storage_type kept = {NULL, NULL};
   loops_key = rb_ractor_local_storage_ptr_newkey(&kept);
-  pthread_atfork(NULL, NULL, count_fork);
 }
 #else
 void gyre_loop_on_io_close(gyre_close_listener *listener) { (void)listener; }

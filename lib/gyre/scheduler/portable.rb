@@ -163,7 +163,7 @@ module Gyre
         deadline = timeout && (Loop::Timers.now + timeout)
         until (ready = Loop::Select.blocking { IO.select(readables, writables, exceptionals, 0) })
           timeout = [deadline - Loop::Timers.now, 0].max if deadline
-          return if timeout&.zero?
+          return self.yield if timeout&.zero? # a program may ask until another fiber has done its part
 
           wait_for_any([readables, writables, exceptionals],
                        { IO::READABLE => readables, IO::WRITABLE => writables, IO::PRIORITY => exceptionals }, timeout)

@@ -250,6 +250,43 @@ module SchedulerContract
       end
     end
 
+    def test_looking_again_and_again_without_time_lets_others_run
+      looks = [->(io) { io.wait_readable(0) }]
+      looks << ->(io) { IO.select([io], nil, nil, 0) } if RUBY_VERSION >= "3.2"
+      looks.each do |look|
+        with_pipe do |reader, writer|
+          in_fiber do |scheduler|
+            scheduler.spawn { sleep(0).then { writer.write "x" } }
+            nil until look.call(reader)
+          end
+        end
+      end
+    end
+
+    # A registration that is trusted is verified after 5 ms, not before each sleep.
+    def test_round_trips_of_moments_do_not_register_again_and_again
+      skip "only epoll shows what is registered" unless backend == "epoll" && Dir["/proc/self/fdinfo/*"].any?
+      near, far = UNIXSocket.pair
+      echo = Thread.new { nil while far.write(far.readpartial(1)) }
+      echo.report_on_exception = false
+      in_fiber do
+        begin_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        before = nil
+        500.times { |number| near.write("x").then { near.readpartial(1) }.then { before = registrations(near) if number == 0 } }
+        elapsed_s = Process.clock_gettime(Process::CLOCK_MONOTONIC) - begin_s
+        assert_operator registrations(near) - before, :<=, (elapsed_s / 0.005) + 1
+      end
+    ensure
+      [near, far].each { |io| io&.close }
+      echo&.join rescue nil # EOFError
+    end
+
+    # How often it was registered: the upper half of what the kernel keeps for it.
+    def registrations(io)
+      texts = Dir["/proc/self/fdinfo/*"].map { |path| File.read(path) rescue "" } # closed meanwhile
+      Integer(texts.join[/^tfd:\s+#{io.fileno} .*\bdata:\s*(\h+)/, 1], 16) >> 32
+    end
+
     def test_waiting_on_a_regular_file_returns_at_once
       File.open(__FILE__) do |file|
         in_fiber { |scheduler| assert_equal IO::READABLE, scheduler.io_wait(file, IO::READABLE, HANG_S) }

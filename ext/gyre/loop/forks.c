@@ -1,0 +1,16 @@
+/*
+ * Counts forks (see forks.h), in the children. Backends call gyre_forks_count when they open.
+ */
+#include "loop/forks.h"
+
+#include <pthread.h>
+
+unsigned gyre_forks;
+
+static pthread_once_t counted = PTHREAD_ONCE_INIT;
+
+static void count(void) { gyre_forks++; }
+
+static void begin(void) { pthread_atfork(NULL, NULL, count); }
+
+void gyre_forks_count(void) { pthread_once(&counted, begin); }
