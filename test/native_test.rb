@@ -38,9 +38,9 @@ class NativeTest < Minitest::Test
   def test_ruby_calls_methods_of_native_objects_for_no_others_and_makes_none_without_their_allocator
     skip "no extension" unless Gyre::Native.available?
     require "gyre/http"
-    assert_raises(TypeError) { Gyre::Scheduler::Native.instance_method(:yield).bind(Object.new) }
+    assert_raises(TypeError) { Gyre::Scheduler.instance_method(:yield).bind(Object.new) }
     assert_raises(TypeError) { Gyre::HTTP::H1::Exchange.instance_method(:read_body).bind(Object.new) }
     assert_raises(TypeError) { Gyre::HTTP::H1::Exchange.allocate }
-    assert Gyre::Scheduler::Native.allocate.closed?
+    assert Gyre::Scheduler.allocate.closed?
   end
 end

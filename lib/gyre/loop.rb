@@ -37,7 +37,7 @@ module Gyre
     end
     private_class_method :present_engine
 
-    # The figures of the loop that the thread's scheduler works on (see {Scheduler::Native#stats}).
+    # The figures of the loop that the thread's scheduler works on (see {Scheduler#stats}).
     # @return [Hash{Symbol => Integer, Float}, nil] nil without a scheduler of Gyre's
     def self.stats
       Fiber.scheduler.stats if present_engine

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop, and what both engines' schedulers have in common. Made by
-# Gyre.run, by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or by a program of its own. The engines are
-# Gyre::Scheduler::Native (ext/gyre) and Gyre::Scheduler::Portable.
+# Gyre.run, by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or by a program of its own, which may make a subclass. The hooks
+# of the native engine are methods of this class (ext/gyre/fiber); on the portable one Gyre::Scheduler::Portable takes their place.
 require_relative "errors"
 require_relative "loop"
 require_relative "clock"
@@ -18,15 +18,12 @@ module Gyre
   class Scheduler
     include AsyncGuests
 
-    # Makes a scheduler of the engine that has the backend. A subclass of Native or Portable makes itself.
+    # Makes a scheduler with a loop of its own, on the engine that has the backend.
     # @param backend [String, Symbol, nil] one of {availables}; nil takes what GYRE_BACKEND says, or else the best one
-    # @return [Native, Portable]
     # @raise [ArgumentError] for an unknown backend
     # @raise [RuntimeError, SystemCallError] for one that is not built, or that the kernel refuses
-    def self.new(backend = nil)
-      return super unless equal?(Scheduler)
-
-      Loop.on_backend(backend) { |engine, name| engine == :native ? Native.new(name) : Portable.new(name) }
+    def initialize(backend = nil)
+      Loop.on_backend(backend) { |engine, name| engine == :native ? open_native(name) : Portable.open(self) }
     end
 
     # Takes the scheduler from this thread, which first runs what is left on it.
@@ -130,12 +127,16 @@ module Gyre
     # What Ruby 3.4 and later hand over beside real work: each close, open, stat and directory entry. For these a thread
     # would cost far more than they take (30 µs), and make each of them a place where other fibers run.
     QUICK_WORK = /\A(?:IO|File|FileTest|Dir|Kernel|Process)(?:::\w+)*[.#]/.freeze
-    private_constant :QUICK_WORK
+    # What stands between the hook and its caller where a subclass overrides it, and how many of that at most.
+    OVERRIDE = %w[blocking_operation_wait bind_call].freeze
+    OVERRIDES_LIMIT = 8
+    private_constant :QUICK_WORK, :OVERRIDE, :OVERRIDES_LIMIT
 
     # Runs work that blocks or computes for long in a thread, Zlib's for example (Fiber::Scheduler#blocking_operation_wait).
     # @param work [#call]
     def blocking_operation_wait(work)
-      return Fiber.blocking { work.call } if caller_locations(1, 1).first.label.match?(QUICK_WORK)
+      caller = caller_locations(1, OVERRIDES_LIMIT).find { |place| !OVERRIDE.include?(place.base_label) }
+      return Fiber.blocking { work.call } if caller&.label&.match?(QUICK_WORK)
 
       Offload.call(abandon: false) { work.call }
     end

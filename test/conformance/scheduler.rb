@@ -9,10 +9,10 @@ require "gyre/scheduler"
 
 # CRuby's scheduler lets the exception of a fiber out through the fiber that runs it, and its tests count on that: an assertion
 # that fails in a fiber fails the test. Ours reports it and goes on, so here reports are kept and raised at the end.
-class Scheduler < (Gyre::Loop.native? ? Gyre::Scheduler::Native : Gyre::Scheduler::Portable)
+class Scheduler < Gyre::Scheduler
   # CRuby's tests make schedulers without naming a backend; and its scheduler's class takes the fiber to return to.
   def initialize(_fiber = nil)
-    super(ENV["GYRE_BACKEND"])
+    super()
     @reported = []
   end
 

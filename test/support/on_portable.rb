@@ -10,7 +10,7 @@ module GyreTest
     # @yieldparam scheduler [Gyre::Scheduler::Portable]
     def with_scheduler
       Thread.new do
-        scheduler = Gyre::Scheduler::Portable.new
+        scheduler = Gyre::Scheduler.new("select")
         Fiber.set_scheduler(scheduler)
         yield scheduler
       end.tap { |thread| thread.report_on_exception = false }.join

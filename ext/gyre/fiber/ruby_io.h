@@ -1,5 +1,5 @@
 /*
- * What the hooks of Gyre::Scheduler::Native and of Gyre::Async::Selector ask of Ruby's IO and IO::Buffer in the same way.
+ * What the hooks of Gyre::Scheduler and of Gyre::Async::Selector ask of Ruby's IO and IO::Buffer in the same way.
  */
 #ifndef GYRE_RUBY_IO_H
 #define GYRE_RUBY_IO_H

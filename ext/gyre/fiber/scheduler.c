@@ -1,5 +1,5 @@
 /*
- * Gyre::Scheduler::Native: the object and its own face (run, spawn, …). Ruby's Fiber::Scheduler hooks for waiting are in
+ * Gyre::Scheduler on the native engine: the object and its own face (run, spawn, …). Ruby's Fiber::Scheduler hooks for waiting are in
  * scheduler_block.c and scheduler_timeout.c, those for descriptors in scheduler_io.c, for processes in scheduler_process.c;
  * what moves the fibers is in fibers.c.
  */
@@ -11,7 +11,7 @@
 #include <ruby/fiber/scheduler.h>
 #include <ruby/thread.h>
 
-VALUE gyre_cScheduler, gyre_cNativeScheduler;
+VALUE gyre_cScheduler;
 static VALUE blocking, non_blocking;
 static ID id_call, id_storage;
 static VALUE fiber_class;
@@ -47,7 +47,7 @@ static size_t scheduler_size(const void *opaque) {
 }
 
 static const rb_data_type_t scheduler_type = {
-    .wrap_struct_name = "Gyre::Scheduler::Native",
+    .wrap_struct_name = "Gyre::Scheduler",
     .function = {.dmark = scheduler_mark, .dfree = scheduler_free, .dsize = scheduler_size},
     /* Not write-barrier protected: what it marks stands on fibers' stacks and changes at every switch. */
 };
@@ -67,6 +67,10 @@ static VALUE scheduler_allocate(VALUE class) {
   return self;
 }
 
+bool gyre_scheduler_is_native(VALUE object) {
+  return rb_typeddata_is_kind_of(object, &scheduler_type) && gyre_scheduler_get(object)->is_native;
+}
+
 struct gyre_scheduler *gyre_scheduler_here(void) {
   VALUE self = rb_fiber_scheduler_get();
   if (!rb_typeddata_is_kind_of(self, &scheduler_type)) return NULL;
@@ -81,24 +85,16 @@ static struct gyre_loop *loop_here(void) {
 
 struct gyre_scheduler *gyre_scheduler_current(void) {
   VALUE scheduler = rb_fiber_scheduler_get();
-  if (!rb_typeddata_is_kind_of(scheduler, &scheduler_type)) {
+  if (!gyre_scheduler_is_native(scheduler)) {
     rb_raise(rb_eRuntimeError, "no native Gyre scheduler on this thread: call Gyre.run { … } around it");
   }
   return gyre_scheduler_opened(scheduler);
 }
 
-/*
- * Makes a scheduler with a loop of its own. Give it to Fiber.set_scheduler.
- *
- * @param backend [String, Symbol, nil] the name of a native backend; nil takes the first that opens
- * @raise [ArgumentError] for a name that Gyre does not know
- * @raise [RuntimeError] for one that is not built
- * @raise [SystemCallError] when the kernel refuses what the backend needs
- */
-static VALUE scheduler_initialize(int argc, VALUE *argv, VALUE self) {
+/* For Gyre::Scheduler#initialize: opens its loop on the native backend of that name; nil takes the first that opens. One on the
+ * portable engine stays as it was allocated: closed, with Ruby methods in place of all of these (scheduler/portable.rb). */
+static VALUE scheduler_open_native(VALUE self, VALUE name) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  VALUE name = Qnil;
-  rb_scan_args(argc, argv, "01", &name);
   if (!scheduler->closed) rb_raise(rb_eRuntimeError, "initialized twice");
 
   gyre_loop_open_on(&scheduler->loop, name);
@@ -108,6 +104,7 @@ static VALUE scheduler_initialize(int argc, VALUE *argv, VALUE self) {
   scheduler->before_sleep = gyre_sweep;
   scheduler->reset_storage = rb_method_boundp(fiber_class, id_storage, 0);
   scheduler->closed = false;
+  scheduler->is_native = true;
   return self;
 }
 
@@ -377,10 +374,9 @@ void gyre_init_scheduler(void) {
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);
 
-  VALUE class = gyre_cNativeScheduler = rb_define_class_under(gyre_cScheduler, "Native", gyre_cScheduler);
-  rb_gc_register_mark_object(class);
+  VALUE class = gyre_cScheduler;
   rb_define_alloc_func(class, scheduler_allocate);
-  rb_define_method(class, "initialize", scheduler_initialize, -1);
+  rb_define_private_method(class, "open_native", scheduler_open_native, 1);
   rb_define_method(class, "yield", scheduler_yield, 0);
   rb_define_method(class, "fiber", scheduler_fiber, -1);
   rb_define_method(class, "spawn", scheduler_spawn, -1);

@@ -124,6 +124,7 @@ struct gyre_scheduler {
   struct gyre_list keepers;          /* things that keep `run` going: listening sockets */
   struct gyre_list clients;          /* struct gyre_client: C parts with Ruby objects to mark */
   bool closed, reset_storage;
+  bool is_native;  /* was opened here; else it is the portable engine's */
   bool suspicious; /* looks for deadlocks also while something goes on */
 };
 
@@ -143,7 +144,7 @@ struct gyre_client {
   void (*moved)(struct gyre_client *client);   /* the loop goes on in a daemon; or NULL */
 };
 
-extern VALUE gyre_mGyre, gyre_cScheduler, gyre_cNativeScheduler;
+extern VALUE gyre_mGyre, gyre_cScheduler;
 
 /* Not checked: only the class's own allocator makes its objects, and Ruby calls its methods for no
  * others. A check is 25 instructions in every hook. */
@@ -173,6 +174,8 @@ struct gyre_scheduler *gyre_scheduler_here(void);
 
 /* The same; raises RuntimeError when there is none. */
 struct gyre_scheduler *gyre_scheduler_current(void);
+
+bool gyre_scheduler_is_native(VALUE object);
 
 static inline struct gyre_scheduler *gyre_scheduler_of(struct gyre_loop *loop) {
   return GYRE_CONTAINER(loop, struct gyre_scheduler, loop);

@@ -198,7 +198,7 @@ void gyre_block_forked(struct gyre_scheduler *scheduler) {
 void gyre_init_scheduler_block(void) {
   sleeping = ID2SYM(rb_intern("sleep"));
 
-  VALUE class = gyre_cNativeScheduler;
+  VALUE class = gyre_cScheduler;
   rb_define_method(class, "block", scheduler_block, -1);
   rb_define_method(class, "unblock", scheduler_unblock, 2);
   rb_define_method(class, "kernel_sleep", scheduler_kernel_sleep, -1);

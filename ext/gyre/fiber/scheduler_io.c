@@ -1,5 +1,5 @@
 /*
- * The hooks for descriptors of Gyre::Scheduler::Native: io_wait, io_read, io_write, io_pread,
+ * The hooks for descriptors of Gyre::Scheduler: io_wait, io_read, io_write, io_pread,
  * io_pwrite, io_close. Each tries the system call first and parks only on "would block".
  * Ruby changed the arguments of the buffered hooks twice; `struct transfer` is where that ends.
  */
@@ -288,15 +288,23 @@ static void transfer_learn(struct transfer *transfer, unsigned interest, size_t 
   if (waited && count == -EAGAIN) held->kind = UNKNOWN;
 }
 
+static bool is_override(VALUE frame) {
+  VALUE name = rb_profile_frame_method_name(frame);
+  return !NIL_P(rb_profile_frame_path(frame)) && RB_TYPE_P(name, T_STRING) && RSTRING_LEN(name) == 7 &&
+         memcmp(RSTRING_PTR(name), "io_read", 7) == 0;
+}
+
 /* Whether the hook may wait: for `least`, or because Ruby's own blocking methods called it (gets, readpartial, read). They
  * wait when they are told "would block", so the wait may as well be here, without a second pair of hooks.
  * IO#read_nonblock must not wait; it is written in Ruby, as are direct calls of the hook. */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
   if (transfer->writes || transfer->positioned) return false;
-  VALUE frames[2]; /* the hook and its caller; Ruby 3.1 does not count C frames when it is to leave some out */
-  int lines[2];
-  return rb_profile_frames(0, 2, frames, lines) == 2 && NIL_P(rb_profile_frame_path(frames[1]));
+  VALUE frames[8]; /* the hook, a subclass's overrides of it, their caller; Ruby 3.1 does not count C frames when it leaves out some */
+  int lines[8];
+  int count = rb_profile_frames(0, 8, frames, lines), caller = 1;
+  while (caller < count && is_override(frames[caller])) caller++;
+  return caller < count && NIL_P(rb_profile_frame_path(frames[caller]));
 }
 
 /* Repeats the step until `least` bytes are moved; -errno counts only when nothing was. */
@@ -408,7 +416,7 @@ void gyre_init_scheduler_io(void) {
   bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
   /* In 3.3 and 3.4 IO#pwrite calls the io_pwrite hook without the GVL, which ends in a deadlock of all threads. */
   bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
-  VALUE class = gyre_cNativeScheduler;
+  VALUE class = gyre_cScheduler;
   rb_define_method(class, "pace", scheduler_pace, 0);
   rb_define_method(class, "io_wait", scheduler_io_wait, 3);
   rb_define_method(class, "io_close", scheduler_io_close, 1);

@@ -91,5 +91,5 @@ void gyre_init_scheduler_process(void) {
   id_wait_in_thread = rb_intern("process_wait_in_thread");
   process_status_class = rb_path2class("Process::Status");
   rb_gc_register_mark_object(process_status_class);
-  rb_define_method(gyre_cNativeScheduler, "process_wait", scheduler_process_wait, 2);
+  rb_define_method(gyre_cScheduler, "process_wait", scheduler_process_wait, 2);
 }

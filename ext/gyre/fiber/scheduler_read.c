@@ -29,7 +29,7 @@ static size_t thread_read_size(const void *opaque) {
 }
 
 static const rb_data_type_t thread_read_type = {
-    .wrap_struct_name = "Gyre::Scheduler::Native::Read",
+    .wrap_struct_name = "Gyre::Scheduler::Read",
     .function = {.dmark = thread_read_mark, .dfree = RUBY_DEFAULT_FREE, .dsize = thread_read_size},
 };
 
@@ -81,9 +81,9 @@ void gyre_thread_read_free(VALUE self) {
 void gyre_init_scheduler_read(void) {
   id_closed_p = rb_intern("closed?");
   id_run = rb_intern("run");
-  read_class = rb_define_class_under(gyre_cNativeScheduler, "Read", rb_cObject);
+  read_class = rb_define_class_under(gyre_cScheduler, "Read", rb_cObject);
   rb_gc_register_mark_object(read_class);
   rb_undef_alloc_func(read_class);
   rb_define_method(read_class, "call", thread_read_call, 0);
-  rb_funcall(gyre_cNativeScheduler, rb_intern("private_constant"), 1, ID2SYM(rb_intern("Read")));
+  rb_funcall(gyre_cScheduler, rb_intern("private_constant"), 1, ID2SYM(rb_intern("Read")));
 }

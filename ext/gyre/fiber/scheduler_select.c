@@ -169,5 +169,5 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
 
 void gyre_init_scheduler_select(void) {
   gyre_loop_on_io_close(io_is_closed);
-  rb_define_method(gyre_cNativeScheduler, "io_select", scheduler_io_select, -1);
+  rb_define_method(gyre_cScheduler, "io_select", scheduler_io_select, -1);
 }

@@ -1,5 +1,5 @@
 /*
-* What Gyre::Scheduler::Native shows of itself: figures, which fiber waits for what, and what is to be found
+* What Gyre::Scheduler shows of itself: figures, which fiber waits for what, and what is to be found
  * out in another fiber. Called to print and to watch, never while fibers move; changes nothing.
  */
 #include "fiber/fibers.h"
@@ -164,7 +164,7 @@ static VALUE scheduler_ask(VALUE self, VALUE fiber) {
 void gyre_init_scheduler_sight(void) {
   waiting = ID2SYM(rb_intern("waiting"));
   ready = ID2SYM(rb_intern("ready"));
-  VALUE class = gyre_cNativeScheduler;
+  VALUE class = gyre_cScheduler;
   rb_define_method(class, "stats", scheduler_stats, 0);
   rb_define_method(class, "pulse", scheduler_pulse, 0);
   rb_define_method(class, "suspicious=", scheduler_set_suspicious, 1);

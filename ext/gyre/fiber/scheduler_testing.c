@@ -38,7 +38,7 @@ static VALUE scheduler_outside(VALUE self, VALUE change) {
 }
 
 void gyre_init_scheduler_testing(void) {
-  rb_define_method(gyre_cNativeScheduler, "simulate", scheduler_simulate, 1);
-  rb_define_method(gyre_cNativeScheduler, "virtual_now", scheduler_virtual_now, 0);
-  rb_define_method(gyre_cNativeScheduler, "outside", scheduler_outside, 1);
+  rb_define_method(gyre_cScheduler, "simulate", scheduler_simulate, 1);
+  rb_define_method(gyre_cScheduler, "virtual_now", scheduler_virtual_now, 0);
+  rb_define_method(gyre_cScheduler, "outside", scheduler_outside, 1);
 }

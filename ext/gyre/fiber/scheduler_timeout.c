@@ -64,7 +64,7 @@ static size_t timeout_size(const void *opaque) {
 }
 
 static const rb_data_type_t timeout_type = {
-    .wrap_struct_name = "Gyre::Scheduler::Native::Timeout",
+    .wrap_struct_name = "Gyre::Scheduler::Timeout",
     .function = {.dmark = timeout_mark, .dfree = timeout_free, .dsize = timeout_size},
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
@@ -211,5 +211,5 @@ void gyre_init_scheduler_timeout(void) {
   rb_gc_register_mark_object(rb_obj_freeze(never));
   id_handle_interrupt = rb_intern("handle_interrupt");
   id_cancellation_in = rb_intern("cancellation_in");
-  rb_define_method(gyre_cNativeScheduler, "timeout_after", scheduler_timeout_after, -1);
+  rb_define_method(gyre_cScheduler, "timeout_after", scheduler_timeout_after, -1);
 }

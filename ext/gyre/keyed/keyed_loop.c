@@ -139,7 +139,7 @@ static VALUE keyed_allocate(VALUE class) {
 static struct gyre_scheduler *present_scheduler(void) {
   VALUE scheduler = rb_fiber_scheduler_get();
   if (NIL_P(scheduler)) return NULL;
-  if (!RTEST(rb_obj_is_kind_of(scheduler, gyre_cNativeScheduler))) {
+  if (!gyre_scheduler_is_native(scheduler)) {
     if (!RTEST(rb_obj_is_kind_of(scheduler, gyre_cScheduler)))
       return NULL; /* another one's: it sees this as a blocking call */
     rb_raise(rb_eRuntimeError,

@@ -158,7 +158,8 @@ module Gyre
         scheduler = Fiber.scheduler
         return if scheduler.is_a?(Scheduler) && !scheduler.is_a?(Scheduler::Portable)
 
-        raise "an HTTP server needs a thread with a Gyre::Scheduler of the native engine, and here is #{scheduler ? scheduler.class : "none"}"
+        raise "an HTTP server needs a thread with a Gyre::Scheduler of the native engine, and here is " \
+              "#{scheduler.is_a?(Scheduler) ? "one of the portable engine" : scheduler&.class || "none"}"
       end
 
       def quiet_within?(seconds)

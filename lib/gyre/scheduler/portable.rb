@@ -2,37 +2,45 @@
 
 # Gyre::Scheduler::Portable: the fiber scheduler's hooks in plain Ruby over IO.select, for machines without a compiler
 # and for GYRE_BACKEND=select. What moves the fibers is in portable/fibers.rb, what asks the kernel in loop/portable.rb.
+require "fcntl"
 require "forwardable"
 require_relative "../loop/portable"
-require_relative "portable/buffered_io"
 require_relative "portable/callback"
 require_relative "portable/fibers"
+require_relative "portable/overrides"
 
 module Gyre
   class Scheduler
-    # The scheduler without C.
-    class Portable < Scheduler
+    # The scheduler without C. Extends each one that is on the backend select.
+    module Portable
       extend Forwardable
-      include BufferedIO
 
       # How often the fibers that are left at the end are asked to go, and for how long each time.
       UNWIND_ROUNDS = 3
       UNWIND_TIMEOUT_S = 1
+      # Ruby reads and writes itself where there are no hooks io_read and io_write, and calls io_wait when it would block. But
+      # before Ruby 4.0 a close by another fiber then raises in the closer, or crashes, and a read from a descriptor in
+      # blocking mode (an inherited stdin) stops the whole loop. 4.1 gives the arguments another meaning; 3.2.5 had a broken interface.
+      READS = RUBY_ENGINE == "ruby" && RUBY_VERSION < "4" && RUBY_VERSION != "3.2.5"
+      # Before 3.3.1 the buffer of io_write could lose its lock (Ruby bug 19640).
+      WRITES = READS && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
+      AGAIN = -Errno::EAGAIN::Errno
+      # How much a pipe that select(2) calls writable takes without waiting: POSIX's least PIPE_BUF.
+      PIPE_BYTES = 512
+      private_constant :READS, :WRITES, :AGAIN, :PIPE_BYTES
 
-      # @return [Loop::Portable] for Gyre::Loop, which works on it too
-      def event_loop
-        @loop
+      # @param scheduler [Scheduler] one that has no engine yet
+      # @api private
+      def self.open(scheduler)
+        scheduler.extend(self)
+        Overrides.apply(scheduler)
+        scheduler.__send__(:open_loop)
       end
 
-      # @param backend [String, Symbol, nil] "select" or nothing
-      def initialize(backend = nil)
-        super()
-        raise ArgumentError, "the portable engine has no backend #{backend.inspect}, only select" unless [nil, :select, "select"].include?(backend)
-
-        @loop = Loop::Portable.new { Loop::Select.new }
-        @fibers = Fibers.new(self, @loop)
-        @handles = {}.compare_by_identity
-        @closed = false
+      # @return [Loop::Portable] for Gyre::Loop, which works on it too
+      # @api private
+      def event_loop
+        @loop
       end
 
       # --- fibers ---
@@ -171,6 +179,36 @@ module Gyre
         ready
       end
 
+      if READS
+        # Fiber::Scheduler#io_read.
+        # @param length [Integer] the least number of bytes to wait for; 0: try once
+        # @return [Integer] bytes read, 0 at the end; or -errno
+        def io_read(io, buffer, length, offset = 0)
+          @fibers.end_turn if @fibers.slice_over? && !called_by?("_nonblock")
+          count = transfer_bytes(io, IO::READABLE, length, offset) { |start, _| read_once(io, buffer, start) }
+          return count unless count == AGAIN && called_by?("sysread")
+
+          # IO#sysread does not wait by itself, and would raise EAGAIN.
+          transfer_bytes(io, IO::READABLE, 1, offset) { |start, _| read_once(io, buffer, start) }
+        end
+      end
+
+      if WRITES
+        # Fiber::Scheduler#io_write.
+        # @param length [Integer] the least number of bytes to write; 0: try once
+        # @return [Integer] bytes written; or -errno
+        def io_write(io, buffer, length, offset = 0)
+          @fibers.end_turn if @fibers.slice_over? && !called_by?("_nonblock")
+          transfer_bytes(io, IO::WRITABLE, length, offset) { |start, waits| write_once(io, buffer, start, waits) }
+        end
+      end
+
+      # What the native engine has, and Ruby does by itself here.
+      (%i[io_read io_write io_pread io_pwrite io_close] - instance_methods).each do |hook|
+        define_method(hook) { nil }
+        undef_method(hook)
+      end
+
       # Waits for a child process (Fiber::Scheduler#process_wait).
       # @return [Process::Status]
       def process_wait(pid, flags)
@@ -246,6 +284,13 @@ module Gyre
 
       private
 
+      def open_loop
+        @loop = Loop::Portable.new { Loop::Select.new }
+        @fibers = Fibers.new(self, @loop)
+        @handles = {}.compare_by_identity
+        @closed = false
+      end
+
       def park(waiter, timeout)
         waiter.timer = timer = @loop.timers.after(timeout, waiter) if timeout
         @fibers.park(waiter)
@@ -306,6 +351,60 @@ module Gyre
 
       def open!
         raise "the scheduler is closed" if @closed
+      end
+
+      def transfer_bytes(io, events, length, offset)
+        total = 0
+        loop do
+          waits = !nonblocking?(io)
+          wait_unless_ready(io, events) if waits
+          count = yield(offset + total, waits)
+          if count.positive?
+            total += count
+            return total if total >= length
+          elsif count == AGAIN && length.positive?
+            io_wait(io, events, nil)
+          else
+            return total.positive? ? total : count
+          end
+        end
+      end
+
+      # A call that must not wait lets nothing else run. What a subclass overrides stands between.
+      # @return [Boolean] whether the hook was called by a method whose name ends like this
+      def called_by?(suffix)
+        caller_locations(2, 8).find { |place| !%w[io_read io_write bind_call].include?(place.base_label) }&.label.to_s.end_with?(suffix)
+      end
+
+      # A descriptor in blocking mode must not be touched before it is ready.
+      def wait_unless_ready(io, events)
+        ios = [io]
+        ready = Loop::Select.blocking { events == IO::READABLE ? IO.select(ios, nil, nil, 0) : IO.select(nil, ios, nil, 0) }
+        io_wait(io, events, nil) unless ready
+      end
+
+      # In blocking mode a pipe that is ready still waits for room beyond PIPE_BYTES.
+      def write_once(io, buffer, offset, waits)
+        bounded = waits && buffer.size - offset > PIPE_BYTES && !io.stat.file?
+        part = bounded ? buffer.slice(offset, PIPE_BYTES) : buffer
+        Fiber.blocking { part.write(io, 0, bounded ? 0 : offset) }
+      end
+
+      # Not io/nonblock, which Ruby 3.1 does not let a Ractor use.
+      def nonblocking?(io)
+        (io.fcntl(Fcntl::F_GETFL) & File::NONBLOCK).positive?
+      rescue NotImplementedError # Windows; then every descriptor is asked whether it is ready
+        false
+      end
+
+      if Fiber.respond_to?(:blocking)
+        def read_once(io, buffer, offset)
+          Fiber.blocking { buffer.read(io, 0, offset) }
+        end
+      else # Ruby 3.1, which has no offset either
+        def read_once(io, buffer, _offset)
+          Fiber.new(blocking: true) { buffer.read(io, buffer.size) }.resume
+        end
       end
     end
   end

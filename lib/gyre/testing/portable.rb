@@ -101,7 +101,7 @@ module Gyre
   end
 
   class Scheduler
-    class Portable
+    module Portable
       # From now on the time stands still but for jumps, and the ready fibers are drawn.
       # @param seed [Integer, nil] the same one gives the same order; nil leaves the ready fibers in their own
       def simulate(seed)

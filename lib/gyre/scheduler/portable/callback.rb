@@ -5,7 +5,7 @@
 
 module Gyre
   class Scheduler
-    class Portable < Scheduler
+    module Portable
       # A block to run on the loop, and the handle by which it is called off.
       class Callback
         # @param handles [Hash] where it stands while it is alive, so that `run` goes on

@@ -5,7 +5,7 @@
 
 module Gyre
   class Scheduler
-    class Portable < Scheduler
+    module Portable
       # The fiber that drives, the strand below it, whether it is a parked fiber that drives for want of another driver, and
       # what it waits for. Overdue: it began because the budget was spent, and the kernel is asked before its own fiber goes on.
       Drive = Struct.new(:fiber, :base, :parked, :condition, :overdue) do

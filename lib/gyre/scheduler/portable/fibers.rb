@@ -14,7 +14,7 @@ require_relative "waiter"
 
 module Gyre
   class Scheduler
-    class Portable < Scheduler
+    module Portable
       # Which fiber runs, which is next, which wait.
       class Fibers
         include Sight

@@ -4,7 +4,7 @@
 
 module Gyre
   class Scheduler
-    class Portable < Scheduler
+    module Portable
       # A queue of messages that wakes the loop. Thread::Queue and no Mutex: it may be used in a trap handler, and a push
       # never waits, so it cannot come back to the scheduler.
       class Inbox

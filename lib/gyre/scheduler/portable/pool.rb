@@ -6,7 +6,7 @@ require_relative "worker"
 
 module Gyre
   class Scheduler
-    class Portable < Scheduler
+    module Portable
       # Fibers for use and reuse.
       class Pool
         # How many finished fibers are kept.

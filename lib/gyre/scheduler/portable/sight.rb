@@ -5,7 +5,7 @@
 
 module Gyre
   class Scheduler
-    class Portable < Scheduler
+    module Portable
       # Questions about the fibers, and to them.
       # @api private
       module Sight

@@ -5,7 +5,7 @@
 
 module Gyre
   class Scheduler
-    class Portable < Scheduler
+    module Portable
       # What there is to know of a fiber that uses the scheduler. It hangs on the Fiber object itself, so it goes when the
       # fiber goes, and other threads may look at it.
       class Strand

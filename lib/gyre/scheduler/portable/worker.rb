@@ -6,7 +6,7 @@ require_relative "waiter"
 
 module Gyre
   class Scheduler
-    class Portable < Scheduler
+    module Portable
       # A non-blocking fiber and its present job.
       class Worker
         STORAGE = Fiber.respond_to?(:[]) # fiber storage came with Ruby 3.2

@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+# Lets a program's subclass of Gyre::Scheduler override hooks of the portable engine. Ruby finds the methods of a module that
+# extends an object before those of its class: so a hook that the subclass has, too, is sent on to it from the object, and
+# `super` in it comes back to the module. Called when a scheduler is made; on the native engine Ruby does all of this by itself.
+
+module Gyre
+  class Scheduler
+    module Portable
+      # @api private
+      module Overrides
+        # @param scheduler [Portable] just extended
+        def self.apply(scheduler)
+          subclasses = scheduler.class.ancestors.take_while { |ancestor| !ancestor.equal?(Scheduler) }
+          hooks = Portable.instance_methods.select { |name| subclasses.any? { |one| one.method_defined?(name, false) } }
+          return if hooks.empty?
+
+          way_back = way_back_of(subclasses.grep(Class).last)
+          hooks.each do |name|
+            forward(scheduler.singleton_class, name, "self.class.instance_method(:#{name}).bind_call(self, *arguments, **options, &block)")
+            forward(way_back, name, "is_a?(Portable) ? Portable.instance_method(:#{name}).bind_call(self, *arguments, **options, &block) : super")
+          end
+        end
+
+        # Stands between the subclass and Gyre::Scheduler, for all schedulers of the class.
+        class WayBack < Module
+        end
+
+        # @param subclass [Class] the topmost one
+        # @return [WayBack]
+        def self.way_back_of(subclass)
+          subclass.ancestors.grep(WayBack).first || WayBack.new.tap { |way| subclass.include(way) }
+        end
+
+        # As text, because a Ractor calls no method that a block defines.
+        def self.forward(owner, name, code)
+          return if owner.method_defined?(name, false)
+
+          owner.class_eval("def #{name}(*arguments, **options, &block)\n#{code}\nend", __FILE__, __LINE__)
+        end
+        private_class_method :way_back_of, :forward
+      end
+    end
+  end
+end
