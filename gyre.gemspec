@@ -15,7 +15,9 @@ Gem::Specification.new do |spec|
   spec.required_ruby_version = ">= 3.1"
 
   spec.files = Dir.chdir(__dir__) do
-    Dir["lib/**/*.rb", "exe/*", "ext/gyre/**/*.{rb,c,h}", "docs/**/*.md", "*.md", "LICENSE"].sort
+    # Examples and results are what the guides link to.
+    Dir["lib/**/*.rb", "exe/*", "ext/gyre/**/*.{rb,c,h}", "docs/**/*.md", "examples/**/*.{rb,ru,md}", "bench/{results,notes}/*.md",
+        "*.md", "LICENSE", ".yardopts"].sort
   end
   spec.bindir = "exe"
   spec.executables = Dir.chdir(__dir__) { Dir["exe/*"].map { |path| File.basename(path) }.sort }

@@ -12,6 +12,18 @@ class DocsLinksTest < Minitest::Test
     assert_empty links.reject { |file, link| leads_somewhere?(file, link) }
   end
 
+  def test_every_link_of_a_guide_works_in_the_installed_gem
+    carried = Gem::Specification.load(File.join(ROOT, "gyre.gemspec")).files
+    guides = carried.grep(%r{\A(?:README|docs/.*)\.md\z})
+    links = guides.flat_map { |file| links_of(file).map { |link| [file, link] } }
+    missing = links.reject do |file, link|
+      path, = link.split("#", 2)
+      target = File.expand_path(path, File.join("/", path.empty? ? file : File.dirname(file))).delete_prefix("/")
+      path.empty? || carried.any? { |name| name == target || name.start_with?("#{target}/") }
+    end
+    assert_empty missing
+  end
+
   private
 
   # Prose only: brackets in code are no links.

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# The programs in docs/sight.md print what the guide says, on every engine; times, and how this Ruby names methods, aside.
+# The programs in docs/debugging.md print what the guide says, on every engine; times, and how this Ruby names methods, aside.
 
 require "test_helper"
 require "support/engines"
 require "support/guide"
 
-GyreTest::Engines.test_case("DocsSightTest") do
-  guide = File.expand_path("../../docs/sight.md", __dir__)
+GyreTest::Engines.test_case("DocsDebuggingTest") do
+  guide = File.expand_path("../../docs/debugging.md", __dir__)
   programs = File.read(guide).scan(/^```ruby\n(.*?)^```\n\n```text\n(.*?)^```$/m)
 
   define_method(:programs) { programs }
