@@ -24,6 +24,12 @@ class DocsLinksTest < Minitest::Test
     assert_empty missing
   end
 
+  def test_yard_reads_files_that_exist
+    files = File.readlines(File.join(ROOT, ".yardopts"), chomp: true).grep_v(/\A-|\*/)
+    refute_empty files
+    assert_empty files.reject { |file| File.file?(File.join(ROOT, file)) }
+  end
+
   private
 
   # Prose only: brackets in code are no links.

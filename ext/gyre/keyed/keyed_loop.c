@@ -286,15 +286,7 @@ static VALUE each_body(VALUE self) {
   return self;
 }
 
-/*
- * Yields each event's key, in order, until {#stop}: then what is in the queue still is yielded, and it returns. Waits when there
- * is nothing, also if nothing is watched. What a `break` or an exception leaves in the queue comes first next time.
- *
- * @yieldparam key [Object]
- * @return [self]
- * @raise [IOError] when an io that is watched was closed; names the key, whose watch is over
- * @raise [ThreadError] when another thread uses the loop
- */
+/* As Gyre::Loop#each. */
 static VALUE keyed_each(VALUE self) {
   rb_need_block();
   enter(gyre_keyed_get(self));
@@ -318,12 +310,7 @@ static VALUE next_event_body(VALUE self) {
   }
 }
 
-/*
- * The next event's key; waits for it.
- *
- * @return [Object, nil] nil after {#signal} and {#stop}, when no event is queued
- * @raise as {#each}
- */
+/* As Gyre::Loop#next_event. */
 static VALUE keyed_next_event(VALUE self) {
   enter(gyre_keyed_get(self));
   return rb_ensure(next_event_body, self, leave, self);
@@ -331,11 +318,7 @@ static VALUE keyed_next_event(VALUE self) {
 
 /* --- from outside --- */
 
-/*
- * Ends {#each} after the present batch of events, or the next {#each} if there is none now. From any thread and from a trap handler.
- *
- * @return [self]
- */
+/* As Gyre::Loop#stop. */
 static VALUE keyed_stop(VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (keyed->closed) return self;
@@ -345,11 +328,7 @@ static VALUE keyed_stop(VALUE self) {
   return self;
 }
 
-/*
- * Ends the wait of a {#next_event}, now or next time: it returns nil. From any thread and from a trap handler.
- *
- * @return [self]
- */
+/* As Gyre::Loop#signal. */
 static VALUE keyed_signal(VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (keyed->closed) return self;
@@ -359,12 +338,7 @@ static VALUE keyed_signal(VALUE self) {
   return self;
 }
 
-/*
- * Queues an event. From any thread and from a trap handler.
- *
- * @param key [Object] whatever shall be yielded; :stop does what {#stop} does
- * @return the key
- */
+/* As Gyre::Loop#emit. */
 static VALUE keyed_emit(VALUE self, VALUE key) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (key == ID2SYM(id_stop)) {
@@ -377,12 +351,7 @@ static VALUE keyed_emit(VALUE self, VALUE key) {
   return key;
 }
 
-/*
- * Ends all watches and gives the loop's own descriptors back.
- *
- * @return [nil]
- * @raise [ThreadError] when another thread uses the loop
- */
+/* As Gyre::Loop#close. */
 static VALUE keyed_close(VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (keyed->closed) return Qnil;
@@ -401,9 +370,7 @@ static VALUE keyed_close(VALUE self) {
 
 static VALUE keyed_closed_p(VALUE self) { return gyre_keyed_get(self)->closed ? Qtrue : Qfalse; }
 
-/*
- * @return [String, nil] the backend that it works on at present
- */
+/* As Gyre::Loop#backend. */
 static VALUE keyed_backend(VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   struct gyre_scheduler *scheduler = keyed->loop ? NULL : present_scheduler();

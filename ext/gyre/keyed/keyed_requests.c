@@ -39,18 +39,7 @@ static int descriptor_of(VALUE io, VALUE key) {
   return rb_io_descriptor(io);
 }
 
-/*
- * @overload watch_io(key, io, read_write = false, oneshot = false, read: !write, write: false, oneshot: false)
- *   Queues the key while the io is ready: again and again until it is read empty (or full), or once.
- *   @param key [Object] not in use at present
- *   @param io [IO, #to_io]
- *   @param read_write [Boolean] true: to be written to; false: to be read from. Both by keywords, read: true, write: true
- *   @param oneshot [Boolean] true: the watch ends with its event, before that is delivered
- *   @return [self]
- *   @raise [RuntimeError] when the key is in use
- *   @raise [IOError] when the io is closed; names the key
- *   @raise [ThreadError] when another thread uses the loop
- */
+/* As Gyre::Loop#watch_io. */
 static VALUE keyed_watch_io(int argc, VALUE *argv, VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   struct request request = parse(argc, argv);
@@ -62,13 +51,7 @@ static VALUE keyed_watch_io(int argc, VALUE *argv, VALUE self) {
   return self;
 }
 
-/*
- * @overload watch_fd(key, fd, read_write = false, oneshot = false, read: !write, write: false, oneshot: false)
- *   As {#watch_io}, for the number of a descriptor. It has to be given to {#unwatch} before it is closed.
- *   @param fd [Integer]
- *   @return [self]
- *   @raise [SystemCallError] when it cannot be watched; names the key
- */
+/* As Gyre::Loop#watch_fd. */
 static VALUE keyed_watch_fd(int argc, VALUE *argv, VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   struct request request = parse(argc, argv);
@@ -78,14 +61,7 @@ static VALUE keyed_watch_fd(int argc, VALUE *argv, VALUE self) {
   return self;
 }
 
-/*
- * @overload watch_timer(key, duration, interval = 0, interval: 0)
- *   Queues the key when the time has come. A recurring timer that is late, because the program was busy, comes once for all that it missed.
- *   @param duration [Numeric] seconds until the first time
- *   @param interval [Numeric, nil] seconds between the following times; 0 or nil: only once
- *   @return [self]
- *   @raise [RuntimeError] when the key is in use
- */
+/* As Gyre::Loop#watch_timer. */
 static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
   VALUE key, duration, interval, keywords, value = Qundef;
   rb_scan_args(argc, argv, "21:", &key, &duration, &interval, &keywords);
@@ -122,13 +98,7 @@ static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE onesh
   return self;
 }
 
-/*
- * Ends the watch of a key. An event of it that is queued already is delivered still.
- *
- * @param key [Object] harmless if nothing is watched under it
- * @return [self]
- * @raise [ThreadError] when another thread uses the loop
- */
+/* As Gyre::Loop#unwatch. */
 static VALUE keyed_unwatch(VALUE self, VALUE key) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   gyre_keyed_settle(keyed);
@@ -138,9 +108,7 @@ static VALUE keyed_unwatch(VALUE self, VALUE key) {
   return self;
 }
 
-/*
- * @return [Boolean] whether something is watched under the key
- */
+/* As Gyre::Loop#watching?. */
 static VALUE keyed_watching_p(VALUE self, VALUE key) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   if (keyed->closed) return Qfalse;
@@ -150,12 +118,7 @@ static VALUE keyed_watching_p(VALUE self, VALUE key) {
   return watch && watch->state != GYRE_KEYED_RESTING ? Qtrue : Qfalse;
 }
 
-/*
- * What the loop has done and holds, as {Scheduler#stats} says it. On a scheduler's loop the figures are that one's.
- *
- * @return [Hash{Symbol => Integer, Float}]
- * @raise [RuntimeError] when the loop is closed
- */
+/* As Gyre::Loop#stats. */
 static VALUE keyed_stats(VALUE self) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
   gyre_keyed_settle(keyed);

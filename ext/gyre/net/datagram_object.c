@@ -331,6 +331,7 @@ static VALUE object_initialize(VALUE self, VALUE io, VALUE name, VALUE listener,
   return self;
 }
 
+/* @return [Socket] */
 static VALUE object_io(VALUE self) { return any(self)->io; }
 static VALUE object_listener(VALUE self) { return any(self)->listener; }
 static VALUE object_name(VALUE self) { return any(self)->name; }

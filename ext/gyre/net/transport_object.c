@@ -574,9 +574,12 @@ static VALUE object_stuck_p(VALUE self) {
   return ((struct object *)rb_check_typeddata(self, &object_type))->writers ? Qtrue : Qfalse;
 }
 
+/* @return [Socket] */
 static VALUE object_io(VALUE self) { return ((struct object *)rb_check_typeddata(self, &object_type))->io; }
+/* @return [String] the peer's address, for messages */
 static VALUE object_peer(VALUE self) { return ((struct object *)rb_check_typeddata(self, &object_type))->peer; }
 
+/* @return [Numeric, nil] how long a read waits for a byte; nil: without end */
 static VALUE object_read_timeout(VALUE self) {
   return ((struct object *)rb_check_typeddata(self, &object_type))->read_timeout;
 }
@@ -589,6 +592,7 @@ static VALUE object_set_read_timeout(VALUE self, VALUE seconds) {
   return seconds;
 }
 
+/* @return [Numeric, nil] how long a write waits for the peer to take a byte; nil: without end */
 static VALUE object_write_timeout(VALUE self) {
   return ((struct object *)rb_check_typeddata(self, &object_type))->write_timeout;
 }

@@ -48,6 +48,7 @@ module Gyre
         end
       end
 
+      # The body of every request without one.
       EMPTY = Empty.new.freeze
 
       # @param exchange [Exchange]

@@ -31,6 +31,7 @@ module Gyre
       UNLIMITED_S = 1e9
       private_constant :UNLIMITED_S
 
+      # What each signal does.
       SIGNALS = { "INT" => :stop, "TERM" => :stop, "HUP" => :reopen, "USR2" => :restart }.freeze
 
       # @return [Ingest]

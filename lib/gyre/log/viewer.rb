@@ -16,6 +16,7 @@ module Gyre
     #   viewer.status["messages"] # => 1234
     #   viewer.each_line("web") { |line| puts line }
     class Viewer
+      # The port of a log server.
       DEFAULT_PORT = 6766
       # More than any line; a status names a thousand clients.
       LINE_BYTES_LIMIT = 16 * 1024 * 1024

@@ -26,7 +26,7 @@ module Gyre
         forget
       end
 
-      # As {NativeKeyed#each}.
+      # (see Loop#each)
       # @yieldparam key [Object]
       def each
         raise LocalJumpError, "no block given (yield)" unless block_given?
@@ -48,7 +48,7 @@ module Gyre
         self
       end
 
-      # As {NativeKeyed#next_event}.
+      # (see Loop#next_event)
       def next_event
         inside do
           key = NOTHING
@@ -68,7 +68,7 @@ module Gyre
         end
       end
 
-      # As {NativeKeyed#watch_io}.
+      # (see Loop#watch_io)
       def watch_io(key, io, second = false, third = false, read: nil, write: second, oneshot: third)
         io = io.to_io
         raise IOError, "watch #{key.inspect}: its io is closed" if io.closed?
@@ -76,7 +76,7 @@ module Gyre
         begin_watch(KeyedWatch.new(self, key, :io => io, :interest => interest(key, read, write), :oneshot => oneshot))
       end
 
-      # As {NativeKeyed#watch_fd}.
+      # (see Loop#watch_fd)
       def watch_fd(key, fd, second = false, third = false, read: nil, write: second, oneshot: third)
         io = IO.for_fd(Integer(fd), :autoclose => false)
         begin_watch(KeyedWatch.new(self, key, :io => io, :interest => interest(key, read, write), :oneshot => oneshot))
@@ -84,7 +84,7 @@ module Gyre
         raise error.class, "watch #{key.inspect}"
       end
 
-      # As {NativeKeyed#watch_timer}.
+      # (see Loop#watch_timer)
       def watch_timer(key, duration, third = 0, interval: third)
         raise TypeError, "watch #{key.inspect}: no time was given" if duration.nil?
         raise ArgumentError, "time interval must not be negative" if duration < 0 || (interval && interval < 0)
@@ -92,7 +92,7 @@ module Gyre
         begin_watch(KeyedWatch.new(self, key, :at => Timers.now + duration, :interval => interval.to_f))
       end
 
-      # As {NativeKeyed#unwatch}.
+      # (see Loop#unwatch)
       def unwatch(key)
         settle
         watch = @watches.delete(key)
@@ -107,7 +107,7 @@ module Gyre
         @watches.key?(key)
       end
 
-      # As {NativeKeyed#emit}.
+      # (see Loop#emit)
       # @return the key
       def emit(key)
         if key.equal?(:stop)
@@ -119,7 +119,7 @@ module Gyre
         key
       end
 
-      # As {NativeKeyed#signal}.
+      # (see Loop#signal)
       # @return [self]
       def signal
         check_fork
@@ -128,7 +128,7 @@ module Gyre
         self
       end
 
-      # As {NativeKeyed#stop}.
+      # (see Loop#stop)
       # @return [self]
       def stop
         check_fork
@@ -137,7 +137,7 @@ module Gyre
         self
       end
 
-      # As {NativeKeyed#close}.
+      # (see Loop#close)
       # @return [nil]
       def close
         return if @closed

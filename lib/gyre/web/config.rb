@@ -19,6 +19,7 @@ module Gyre
     #   log_format "json"
     #   keep_alive_timeout 20
     class Config
+      # Where it is, unless -C names another one.
       PATH = "config/gyre.rb"
 
       # @param path [String]

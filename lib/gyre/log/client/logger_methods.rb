@@ -48,12 +48,17 @@ module Gyre
       alias log add
 
       # @!method debug(message = nil, &block)
-      # @!method info(message = nil, &block)
-      # @!method warn(message = nil, &block)
-      # @!method error(message = nil, &block)
-      # @!method fatal(message = nil, &block)
-      # @!method unknown(message = nil, &block) goes out as "fatal", for servers drop severities that they do not know
       #   As Logger's: a message, or a block that makes it when the level allows it.
+      # @!method info(message = nil, &block)
+      #   As {#debug}.
+      # @!method warn(message = nil, &block)
+      #   As {#debug}.
+      # @!method error(message = nil, &block)
+      #   As {#debug}.
+      # @!method fatal(message = nil, &block)
+      #   As {#debug}.
+      # @!method unknown(message = nil, &block)
+      #   As {#debug}. The severity is sent as "fatal", for servers drop unknown severities.
       %i[debug info warn error fatal unknown].each_with_index do |name, rank|
         class_eval <<~METHOD, __FILE__, __LINE__ + 1
           def #{name}(message = nil, &block)

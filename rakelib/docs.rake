@@ -1,0 +1,16 @@
+# frozen_string_literal: true
+
+# The public classes and methods as HTML, by YARD after .yardopts, which names the files that belong to the interface.
+
+desc "Write the public interface to tmp/yard; something public that is undocumented fails (YARD is installed the first time)"
+task :docs do
+  bundle = lambda do |*words, **options|
+    environment = defined?(Bundler) ? Bundler.unbundled_env : ENV.to_h
+    command = [environment.merge("GYRE_BUNDLE" => "docs"), "bin/bundle", *words]
+    IO.popen(command, unsetenv_others: true, chdir: GyreBuild.root, err: %i[child out], **options, &:read)
+  end
+  bundle["install", "--quiet"] unless bundle["check"].include?("satisfied")
+  printed = bundle["exec", "yard", "doc", "--no-cache", "--no-save", "--list-undoc"]
+  puts printed
+  abort "docs: something public is undocumented" unless printed.match?(/^ *100\.00% documented/)
+end
