@@ -24,7 +24,7 @@ class CLILogTest < Minitest::Test
     assert_match(/\Agyre \d+\.\d+\.\d+\n\z/, gyre("-v").out)
   end
 
-  def test_an_unknown_command_is_told_which_there_are
+  def test_an_unknown_command_is_refused_with_those_that_exist
     output = gyre("sned", "a", "b")
     assert_equal [2, "gyre log: there is no command sned. There are: serve, send, tail, status, reopen. Run `gyre log --help`.\n"],
                  [output.status.exitstatus, output.err]
@@ -36,12 +36,12 @@ class CLILogTest < Minitest::Test
                  [output.status.exitstatus, output.err]
   end
 
-  def test_check_says_that_all_is_well
+  def test_check_reports_that_all_is_well
     output = gyre("-c", "a.yml", "--check", files: { "a.yml" => "port: 1\n" })
     assert_equal [0, "a.yml is right\n", ""], [output.status.exitstatus, output.out, output.err]
   end
 
-  def test_check_tells_what_an_address_lacks
+  def test_check_reports_what_an_address_lacks
     logs = %w[udp:// tcp:// tcp://host tcp://:1 tcp://host:0 unix:// unix:/// redis+unix:// redis://h:0]
     entries = logs.map { |address| "- {service: a, logfile: '#{address}'}\n" }.join
     text = "default_log: 'tcp://host:99999'\ninputs: [{type: syslog, bind: 'udp://'}]\nlogs:\n#{entries}"
@@ -65,7 +65,7 @@ class CLILogTest < Minitest::Test
     end
   end
 
-  def test_check_tells_every_mistake
+  def test_check_reports_every_mistake
     output = gyre("-c", "a.yml", "--check", files: { "a.yml" => "prot: 1\nlevels: ''\nsecret: hush\n" })
     assert_equal [1, "", <<~TEXT], [output.status.exitstatus, output.out, output.err]
       gyre log: 2 mistakes; nothing was started:

@@ -80,7 +80,7 @@ class CLIPidfileTest < Minitest::Test
     @pidfile.remove # and none is no trouble
   end
 
-  def test_a_folder_that_is_not_there_is_told
+  def test_a_folder_that_is_not_there_is_reported
     error = assert_raises(Gyre::StartError) { Gyre::CLI::Pidfile.new(File.join(@folder, "a", "b")).write }
     assert_match(%r{a/b: the process id cannot be written: no such file or directory}, error.message)
   end

@@ -37,7 +37,7 @@ class CLIServeOptionsTest < Minitest::Test
                  settings(*%w[--body-bytes-limit 10M --header-bytes-limit 64k --keep-alive-timeout none --read-timeout 0.5]))
   end
 
-  def test_an_unknown_flag_is_told_the_nearest
+  def test_an_unknown_flag_is_refused_with_the_nearest
     assert_equal "--bnid: there is no such flag; did you mean --bind?", refusal("--bnid", "x")
     assert_equal "--kep-alive-timeout=5: there is no such flag; did you mean --keep-alive-timeout?", refusal("--kep-alive-timeout=5")
     assert_equal "-z: there is no such flag", refusal("-z")

@@ -17,13 +17,13 @@ class CLIServeTest < Minitest::Test
     end
   end
 
-  def test_gyre_knows_its_version
+  def test_gyre_prints_its_version
     [["--version"], ["-v"], ["serve", "--version"]].each do |arguments|
       assert_match(/\Agyre \d+\.\d+\.\d+\n\z/, gyre(*arguments).out)
     end
   end
 
-  def test_an_unknown_command_is_told_which_there_are
+  def test_an_unknown_command_is_refused_with_those_that_exist
     output = gyre("sreve")
     assert_equal 2, output.status.exitstatus
     assert_equal "gyre: there is no command sreve. Did you mean `gyre serve`? Run `gyre --help`.\n", output.err
@@ -44,13 +44,13 @@ class CLIServeTest < Minitest::Test
     assert_equal "gyre serve: --bnid: there is no such flag; did you mean --bind?\nRun `gyre serve --help` for the flags.\n", output.err
   end
 
-  def test_a_bad_port_in_the_environment_is_told
+  def test_a_bad_port_in_the_environment_is_reported
     output = gyre("serve", env: { "PORT" => "http" }, files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 2, output.status.exitstatus
     assert_match(/\Agyre serve: PORT=http in the environment: must be a port/, output.err)
   end
 
-  def test_a_missing_config_ru_is_told_with_an_example
+  def test_a_missing_config_ru_is_reported_with_an_example
     output = gyre("serve")
     assert_equal 1, output.status.exitstatus
     assert_match(/\Agyre serve: there is no config\.ru in .*\. Name another file/, output.err)
@@ -58,28 +58,28 @@ class CLIServeTest < Minitest::Test
     refute_includes output.err, ".rb:"
   end
 
-  def test_a_missing_file_that_was_named_is_told
+  def test_a_missing_file_that_was_named_is_reported
     output = gyre("serve", "other.ru")
     assert_equal [1, "gyre serve: there is no file other.ru\n"], [output.status.exitstatus, output.err]
   end
 
-  def test_a_rackup_file_without_run_is_told_in_one_line
+  def test_a_rackup_file_without_run_is_reported_in_one_line
     output = gyre("serve", files: { "config.ru" => "use Object\n" }, gems: true)
     assert_equal [1, "gyre serve: config.ru: missing run or map statement\n"], [output.status.exitstatus, output.err]
   end
 
-  def test_a_file_that_is_missing_in_the_app_is_told_with_its_line
+  def test_a_file_that_is_missing_in_the_app_is_reported_with_its_line
     output = gyre("serve", files: { "config.ru" => "require \"no_such_file\"\n" }, gems: true)
     assert_match(/\Agyre serve: config\.ru raised while it was loaded:\n.*config\.ru:1:.*no_such_file/, output.err)
   end
 
-  def test_a_host_that_cannot_be_one_is_told_before_the_app_is_loaded
+  def test_a_host_that_cannot_be_one_is_reported_before_the_app_is_loaded
     output = gyre("serve", "--host", "a b")
     assert_equal 2, output.status.exitstatus
     assert_match(/\Agyre serve: --host: "tcp:..a b:0" is no address: write tcp:/, output.err)
   end
 
-  def test_a_host_that_does_not_resolve_is_told_in_one_line
+  def test_a_host_that_does_not_resolve_is_reported_in_one_line
     output = gyre("serve", "-b", "tcp://no.such.host.invalid:0", files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 1, output.status.exitstatus
     assert_match(/\Agyre serve: listen on tcp:..no\.such\.host\.invalid:0: no address for "no\.such\.host\.invalid" [^\n]*\n\z/,
@@ -113,7 +113,7 @@ class CLIServeTest < Minitest::Test
     end
   end
 
-  def test_a_ruby_file_without_that_constant_is_told
+  def test_a_ruby_file_without_that_constant_is_reported
     output = gyre("serve", "my_app.rb", files: { "my_app.rb" => "# nothing" })
     assert_equal 1, output.status.exitstatus
     assert_match(/\Agyre serve: my_app\.rb does not define MyApp, /, output.err)
@@ -126,7 +126,7 @@ class CLIServeTest < Minitest::Test
     assert_match(%r{\Agyre serve: there is no config\.ru in .*/app\. Name another file}, output.err)
   end
 
-  def test_without_rack_it_says_how_to_get_it
+  def test_without_rack_it_prints_how_to_get_it
     Dir.mktmpdir do |folder|
       File.write(File.join(folder, "rack.rb"), "require 'rack/no_such_file'") # fails as a missing gem does
       File.write(File.join(folder, "config.ru"), "run ->(_) { }")
@@ -137,7 +137,7 @@ class CLIServeTest < Minitest::Test
     end
   end
 
-  def test_a_port_in_use_is_told_with_what_to_do
+  def test_a_port_in_use_is_reported_with_what_to_do
     taken = TCPServer.new("127.0.0.1", 0)
     port = taken.local_address.ip_port
     output = gyre("serve", "-b", "tcp://127.0.0.1:#{port}", files: { "config.ru" => "run ->(_) { }" }, gems: true)
@@ -148,7 +148,7 @@ class CLIServeTest < Minitest::Test
     taken&.close
   end
 
-  def test_a_port_in_use_that_came_by_port_is_told_with_that_flag
+  def test_a_port_in_use_that_came_by_port_is_reported_with_that_flag
     taken = TCPServer.new("127.0.0.1", 0)
     port = taken.local_address.ip_port
     output = gyre("serve", "-p", port.to_s, files: { "config.ru" => "run ->(_) { }" }, gems: true)
@@ -158,27 +158,27 @@ class CLIServeTest < Minitest::Test
     taken&.close
   end
 
-  def test_an_address_of_another_machine_is_told
+  def test_an_address_of_another_machine_is_reported
     output = gyre("serve", "-b", "tcp://192.0.2.1:0", files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 1, output.status.exitstatus
     assert_equal "gyre serve: listen on tcp://192.0.2.1:0: cannot assign requested address on this machine. " \
                  "Choose another with --bind\n", output.err
   end
 
-  def test_a_folder_that_is_not_there_is_told
+  def test_a_folder_that_is_not_there_is_reported
     output = gyre("serve", "-b", "unix:///nowhere/at/all.sock", files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 1, output.status.exitstatus
     assert_equal "gyre serve: listen on unix:///nowhere/at/all.sock: no such file or directory. " \
                  "Make its folder first, or choose another with --bind\n", output.err
   end
 
-  def test_a_file_in_the_way_of_a_unix_socket_is_told
+  def test_a_file_in_the_way_of_a_unix_socket_is_reported
     output = gyre("serve", "-b", "unix://app", files: { "config.ru" => "run ->(_) { }", "app" => "" }, gems: true)
     assert_equal 1, output.status.exitstatus
     assert_equal "gyre serve: listen on unix://app: file exists, and is no socket. Remove it, or choose another with --bind\n", output.err
   end
 
-  def test_a_missing_permission_is_told
+  def test_a_missing_permission_is_reported
     require "gyre/cli/listen_errors"
     explain = ->(error) { Gyre::CLI::ListenErrors.explain(error, port: "--bind", host: "--bind") }
     assert_equal "listen on tcp://*:80: permission denied. Ports below 1024 are for root: choose another with --bind",
@@ -189,13 +189,13 @@ class CLIServeTest < Minitest::Test
                  explain[Errno::EACCES.new("/nowhere/app.pid")])
   end
 
-  def test_an_unknown_backend_is_told_which_there_are
+  def test_an_unknown_backend_is_refused_with_those_that_exist
     output = gyre("serve", env: { "GYRE_BACKEND" => "warp" }, files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal 1, output.status.exitstatus
     assert_match(/\Agyre serve: GYRE_BACKEND: .*"warp".*epoll.*select.*\n\z/, output.err)
   end
 
-  def test_a_pidfile_that_cannot_be_written_is_told
+  def test_a_pidfile_that_cannot_be_written_is_reported
     output = gyre("serve", "-b", "127.0.0.1:0", "--pidfile", "/nowhere/app.pid", files: { "config.ru" => "run ->(_) { }" }, gems: true)
     assert_equal [1, "gyre serve: /nowhere/app.pid: the process id cannot be written: no such file or directory\n"],
                  [output.status.exitstatus, output.err]
@@ -216,19 +216,19 @@ class CLIServeTest < Minitest::Test
                  [output.status.exitstatus, output.err]
   end
 
-  def test_a_missing_configuration_file_that_was_named_is_told
+  def test_a_missing_configuration_file_that_was_named_is_reported
     output = gyre("serve", "-C", "none.rb")
     assert_equal 1, output.status.exitstatus
     assert_equal "gyre serve: there is no none.rb, the configuration that was asked for\n", output.err
   end
 
-  def test_without_the_native_engine_it_says_in_one_line_what_to_do
+  def test_without_the_native_engine_it_prints_in_one_line_what_to_do
     output = gyre("serve", files: { "config.ru" => "run ->(_) {}" }, env: { "GYRE_BACKEND" => "select" })
     assert_equal [1, "gyre serve: HTTP needs Gyre's C extension: GYRE_BACKEND=select runs only the loop and the scheduler; unset it\n"],
                  [output.status.exitstatus, output.err]
   end
 
-  def test_it_says_what_runs_where
+  def test_it_prints_what_runs_where
     serve do |program|
       text = program.text(:out)
       assert_match(/^Gyre \d+\.\d+\.\d+ on ruby #{Regexp.escape(RUBY_VERSION)}/, text)
@@ -275,7 +275,7 @@ class CLIServeTest < Minitest::Test
     serve(env: { "APP_ENV" => "test", "RACK_ENV" => "production" }) { |program| assert_includes program.get("/environment"), "test" }
   end
 
-  def test_quiet_says_nothing
+  def test_quiet_prints_nothing
     serve("-q", "-b", "unix://app.sock", ready: nil, port: false) do |program|
       path = File.join(program.folder, "app.sock")
       eventually { File.socket?(path) }

@@ -44,12 +44,12 @@ class WebConfigTest < Minitest::Test
     RUBY
   end
 
-  def test_an_unknown_word_is_told_with_its_line_and_the_nearest_word
+  def test_an_unknown_word_is_reported_with_its_line_and_the_nearest_word
     assert_equal "gyre.rb:2: log_fromat is not a setting; did you mean log_format?", refusal("port 1\nlog_fromat 'json'\n")
     assert_equal "gyre.rb:1: keep_alive_timout is not a setting; did you mean keep_alive_timeout?", refusal("keep_alive_timout 5")
   end
 
-  def test_a_word_like_no_other_is_told_which_there_are
+  def test_a_word_like_no_other_is_refused_with_those_that_exist
     message = refusal("xylophone 5")
     assert_includes message, "There are: bind, host,"
     assert_includes message, "connections_limit"
@@ -60,7 +60,7 @@ class WebConfigTest < Minitest::Test
     assert_includes refusal("threads 5, 5"), "gyre.rb:1: threads is not a setting; leave it out"
   end
 
-  def test_a_value_that_cannot_be_is_told_with_its_line
+  def test_a_value_that_cannot_be_is_reported_with_its_line
     assert_match(/\Agyre\.rb:2: shutdown_timeout: must be a number of seconds, 0 or more, not "x"\z/, refusal("\nshutdown_timeout 'x'"))
     assert_match(/\Agyre\.rb:1: port: must be a port/, refusal("port 'http'"))
     assert_match(/\Agyre\.rb:1: log_format: must be none or common/, refusal("log_format 'xml'"))
@@ -70,7 +70,7 @@ class WebConfigTest < Minitest::Test
     assert_match(/\Agyre\.rb:1: rackup: must be text/, refusal("rackup"))
   end
 
-  def test_a_mistake_in_the_ruby_is_told_with_its_line
+  def test_a_mistake_in_the_ruby_is_reported_with_its_line
     assert_match(/gyre\.rb:2: .*syntax error/m, refusal("port 1\nport ]\n").downcase)
     assert_match(/\Agyre\.rb:2: .*Nonsense/, refusal("port 1\nNonsense.call\n"))
     assert_match(/\Agyre\.rb:1: no \(RuntimeError\)/, refusal("raise 'no'"))

@@ -4,8 +4,8 @@ require "test_helper"
 require "gyre/web/guard"
 
 class WebGuardTest < Minitest::Test
-  # Answers as often as it is told to.
-  class Inbox
+  # Answers a given number of times.
+  class FakePipe
     attr_accessor :guard, :answers
 
     def post(message)
@@ -13,27 +13,27 @@ class WebGuardTest < Minitest::Test
       return if @answers.zero?
 
       @answers -= 1
-      @guard.heard
+      @guard.received
     end
   end
 
   def setup
-    @inbox = Inbox.new
-    @inbox.guard = @guard = Gyre::Web::Guard.new(@inbox, answer_s: 0.05)
+    @control = FakePipe.new
+    @control.guard = @guard = Gyre::Web::Guard.new(@control, answer_s: 0.05)
     @events = Thread::Queue.new
   end
 
   # @param answers [Integer] to the first question
   # @param later [Integer] to the second one
   def watched(answers, later: 0)
-    @inbox.answers = answers
+    @control.answers = answers
     thread = Thread.new do
       sleep
     rescue Gyre::Stop
       :stopped
     end
     @guard.watch(thread, 0) do |event|
-      @inbox.answers = later
+      @control.answers = later
       @events << event
     end
     yield thread
@@ -44,7 +44,7 @@ class WebGuardTest < Minitest::Test
 
   def test_a_loop_that_answers_is_left_alone
     watched(1) do |thread|
-      eventually { @inbox.answers.zero? }
+      eventually { @control.answers.zero? }
       assert_predicate thread, :alive?
     end
     assert_empty @events
@@ -54,12 +54,12 @@ class WebGuardTest < Minitest::Test
     watched(0, later: 1) do |thread|
       assert_equal :stuck, @events.pop
       assert_equal :stopped, thread.value
-      eventually { @inbox.answers.zero? }
+      eventually { @control.answers.zero? }
     end
     assert_empty @events
   end
 
-  def test_it_tells_when_that_did_not_help
+  def test_it_reports_when_that_did_not_help
     watched(0) { assert_equal %i[stuck still], [@events.pop, @events.pop] }
   end
 end

@@ -40,12 +40,12 @@ class WebHandlerTest < Minitest::Test
     assert_raises(ArgumentError) { handler.run(HELLO, Port: "0", connections_limit: "many") }
   end
 
-  def test_an_option_that_is_not_known_is_told_with_the_nearest
+  def test_an_option_that_is_not_known_is_reported_with_the_nearest
     _, err = capture do
       handler.run(HELLO, Host: "127.0.0.1", Port: "0", keep_alive_timout: "5", sumo: "1", environment: "test", &:stop)
     end
-    assert_match(/gyre: the option keep_alive_timout is not known, and does nothing; did you mean keep_alive_timeout\?$/, err)
-    assert_match(/gyre: the option sumo is not known, and does nothing$/, err)
+    assert_match(/gyre: the option keep_alive_timout is unknown, and does nothing; did you mean keep_alive_timeout\?$/, err)
+    assert_match(/gyre: the option sumo is unknown, and does nothing$/, err)
     assert_equal 2, err.lines.size
   end
 

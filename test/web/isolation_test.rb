@@ -28,13 +28,13 @@ class WebIsolationTest < Minitest::Test
     end
   RUBY
 
-  def test_by_thread_becomes_by_fiber_and_is_told
+  def test_by_thread_becomes_by_fiber_and_is_reported
     out = run_with(ACTIVE_SUPPORT)
     assert_equal "Active Support's isolation level is :fiber now, for requests share a thread\nlevel fiber\n", out
     assert_equal out, run_with(ACTIVE_SUPPORT + RAILS)
   end
 
-  def test_by_fiber_stays_and_nothing_is_told
+  def test_by_fiber_stays_and_nothing_is_reported
     assert_equal "level fiber\n", run_with("#{ACTIVE_SUPPORT}ActiveSupport::IsolatedExecutionState.isolation_level = :fiber\n")
   end
 
@@ -56,7 +56,7 @@ class WebIsolationTest < Minitest::Test
     assert_match(/^level fiber$/, out)
   end
 
-  def test_an_active_record_that_knows_only_threads_is_refused
+  def test_an_active_record_that_supports_only_threads_is_refused
     assert_match(/\Arefused: Active Record before 7\.0 /, run_with("module ActiveRecord; class Base; end; end\n"))
   end
 

@@ -26,7 +26,7 @@ class WebLoadToolsTest < Minitest::Test
     end
   end
 
-  def test_http_1_0_without_host_is_told_the_address_it_came_to
+  def test_http_1_0_without_host_gets_the_address_that_it_came_to
     app = 'run(->(env) { [200, {}, [env.values_at("SERVER_NAME", "SERVER_PORT").join(" ")]] })'
     flags = ["-b", "tcp://127.0.0.1:0", "-b", "tcp://[::1]:0", "-b", "tcp://127.0.0.3:0"]
     serve(*flags, app: app, port: false) do |program|

@@ -79,7 +79,7 @@ class WebLogFormatTest < Minitest::Test
     assert_match(/\A- - - \[.*\] "GET - HTTP\/1.1" 200 12\n\z/, line("common", "REMOTE_ADDR" => nil, "PATH_INFO" => nil))
   end
 
-  def test_behind_a_unix_socket_the_proxy_says_where_the_client_is
+  def test_behind_a_unix_socket_the_proxy_has_the_address_of_the_client
     assert_match(/\Aunix: - - \[/, line("common", "REMOTE_ADDR" => ""))
     assert_match(/\A192\.0\.2\.1 - - \[/, line("combined", "REMOTE_ADDR" => "", "HTTP_X_FORWARDED_FOR" => "203.0.113.9, 192.0.2.1"))
     assert_match(/\A\\x22a\+b - - \[/, line("common", "REMOTE_ADDR" => "", "HTTP_X_FORWARDED_FOR" => "\"a b"))
@@ -91,7 +91,7 @@ class WebLogFormatTest < Minitest::Test
     assert_nil Gyre::Web::LogFormat.named("none")
   end
 
-  def test_an_unknown_format_is_told_which_there_are
+  def test_an_unknown_format_is_refused_with_those_that_exist
     error = assert_raises(ArgumentError) { Gyre::Web::LogFormat.named("clf") }
     assert_includes error.message, "none, common, combined, json"
   end

@@ -21,14 +21,14 @@ class WebRackupFileTest < Minitest::Test
     assert_equal "SomeRackApp", app.name
   end
 
-  def test_what_cannot_be_loaded_is_told
+  def test_what_cannot_be_loaded_is_reported
     assert_match(/no_such\.ru/, assert_raises(Gyre::StartError) { Gyre::Web::RackupFile.load("no_such.ru") }.message)
     assert_match(/config\.ru:1/, assert_raises(Gyre::StartError) { load("run ]") }.message)
     assert_match(/no such thing/, assert_raises(Gyre::StartError) { load("raise 'no such thing'") }.message)
     assert_match(/nowhere_to_be_found/, assert_raises(Gyre::StartError) { load("require 'nowhere_to_be_found'") }.message)
   end
 
-  def test_what_is_no_app_is_told
+  def test_what_is_no_app_is_reported
     assert_match(/config\.ru runs "hello", which is no Rack app/, assert_raises(Gyre::StartError) { load("run 'hello'") }.message)
   end
 

@@ -161,7 +161,7 @@ class WebServeTest < Minitest::Test
     end
   end
 
-  def test_a_signal_is_heeded_while_a_server_breaks_off
+  def test_a_signal_counts_while_a_server_breaks_off
     app = <<~'RUBY'
       run(lambda do |env|
         thread = Thread.current
@@ -229,7 +229,7 @@ class WebServeTest < Minitest::Test
     end
   end
 
-  def test_hup_ends_nothing_and_says_so
+  def test_hup_ends_nothing_and_is_reported
     serve do |program|
       program.signal(:HUP)
       program.expect(/^HUP: nothing is opened or loaded again/)

@@ -9,6 +9,6 @@ module Gyre
   # The command line cannot be understood; the message is for its author. Exit status 2.
   class UsageError < Error; end
 
-  # A command cannot begin, or go on; the message says what to do, in as many lines as it takes. Exit status 1.
+  # A command cannot begin, or go on; the message has what to do, in as many lines as it takes. Exit status 1.
   class StartError < Error; end
 end

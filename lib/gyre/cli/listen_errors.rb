@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Errors of listening and of opening files as sentences that say what to do. Called by the commands that start servers.
+# Errors of listening and of opening files as sentences with what to do. Called by the commands that start servers.
 # It opens nothing.
 
 module Gyre
@@ -9,7 +9,7 @@ module Gyre
     module ListenErrors
       module_function
 
-      # @param error [SystemCallError] the message says what was tried (Gyre::Endpoint#bind)
+      # @param error [SystemCallError] the message has what was tried (Gyre::Endpoint#bind)
       # @param port [String] the flag that chooses another port
       # @param host [String] the flag that chooses another host
       # @param bind [String] the flag that chooses another address

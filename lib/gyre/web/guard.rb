@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Sees to it that a server hears of a signal: an app that computes without end keeps its loop from everything. Gyre::Web::Server
-# starts a watch with each signal; a thread asks the loop through the inbox, and cancels what the loop's thread computes if no
-# answer comes. It never touches a loop that answers.
+# Ensures that a signal is handled although the app computes without end and its loop does not run. Gyre::Web::Server starts a watch
+# with each signal; a thread sends the loop a message, and cancels what the loop's thread computes if the message is not taken. A loop
+# that runs is never touched.
 
 require "gyre/errors"
 
@@ -14,23 +14,23 @@ module Gyre
       ANSWER_S = 1.0
       private_constant :ANSWER_S
 
-      # @param inbox [Inbox] that knows the message :hello
+      # @param control [ControlPipe] with the message :hello
       # @param answer_s [Numeric] seconds that the loop has for an answer
-      def initialize(inbox, answer_s: ANSWER_S)
-        @inbox = inbox
+      def initialize(control, answer_s: ANSWER_S)
+        @control = control
         @answer_s = answer_s
-        @heard = 0
+        @received = 0
         @threads = []
       end
 
-      # From the loop: a message has been taken out of the inbox.
+      # From the loop: a message has been taken out of the pipe.
       #
       # @return [void]
-      def heard
-        @heard += 1
+      def received
+        @received += 1
       end
 
-      # Looks whether the loop takes messages, later on. May be called in a signal handler.
+      # Checks later whether the loop takes messages. May be called in a signal handler.
       #
       # @param thread [Thread] the loop's
       # @param patience_s [Numeric] seconds until then
@@ -59,11 +59,11 @@ module Gyre
       end
 
       def answered?
-        before = @heard
+        before = @received
         deadline = now + @answer_s
-        @inbox.post(:hello)
-        sleep(0.01) while @heard == before && now < deadline
-        @heard != before
+        @control.post(:hello)
+        sleep(0.01) while @received == before && now < deadline
+        @received != before
       end
 
       def now

@@ -56,7 +56,7 @@ module Gyre
         }.compact
       end
 
-      # A handler cannot know what else the next rackup or Rails hands over, so this warns and does not refuse.
+      # A newer rackup or Rails may pass further options of its own, so this warns and does not refuse.
       #
       # @return [Array<String>]
       def self.unknown(options)
@@ -64,7 +64,7 @@ module Gyre
         names = options.keys.map(&:to_s).reject { |name| known.include?(name) || HTTP::Limits.find(name) || FOREIGN.include?(name.to_sym) }
         names.map do |name|
           near = DidYouMean::SpellChecker.new(dictionary: known).correct(name).first
-          "the option #{name} is not known, and does nothing#{"; did you mean #{near}?" if near}"
+          "the option #{name} is unknown, and does nothing#{"; did you mean #{near}?" if near}"
         end
       end
 

@@ -1,34 +1,34 @@
 # frozen_string_literal: true
 
 # Active Support keeps the state of a request (Active Record's connection and transaction, I18n, current attributes) by thread unless
-# it is told to keep it by fiber. Requests of a Gyre server share a thread, so by thread they would get into each other's
+# it is set to keep it by fiber. Requests of a Gyre server share a thread, so by thread they would get into each other's
 # transactions. Gyre::Web::Server calls this before it listens. Nothing is loaded for it: without Active Support nothing is done.
 
 require "gyre/cli/errors"
 
 module Gyre
   module Web
-    # Sets Active Support's isolation level, or says why the server cannot start.
+    # Sets Active Support's isolation level, or raises the reason why the server cannot start.
     module Isolation
       module_function
 
       # @param log [#info]
       # @return [void]
-      # @raise [StartError] the configuration says :thread, or Active Record supports nothing else
+      # @raise [StartError] the configuration has :thread, or Active Record supports nothing else
       def apply(log)
         return refuse_old unless defined?(::ActiveSupport::IsolatedExecutionState)
 
         state = ::ActiveSupport::IsolatedExecutionState
         return unless state.isolation_level == :thread
 
-        refuse_thread if asked_for == :thread
+        refuse_thread if configured == :thread
         release_connections
         state.isolation_level = :fiber
         log.info("Active Support's isolation level is :fiber now, for requests share a thread")
       end
 
-      # What the Rails application's configuration says; nil where it says nothing.
-      def asked_for
+      # The level in the Rails application's configuration; nil where it has none.
+      def configured
         return unless defined?(::Rails.application) && ::Rails.application.respond_to?(:config)
 
         config = ::Rails.application.config
@@ -55,7 +55,7 @@ module Gyre
         raise StartError, "Active Record before 7.0 has one connection for each thread. Requests share a thread here, so they would get into " \
                           "each other's transactions. Rails 7.0 or newer is needed"
       end
-      private_class_method :asked_for, :release_connections, :refuse_thread, :refuse_old
+      private_class_method :configured, :release_connections, :refuse_thread, :refuse_old
     end
   end
 end

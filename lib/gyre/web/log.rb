@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the server says of itself: notices (started, stopping) and errors, these with the time. The HTTP server and
+# The server's own messages: notices (started, stopping) and errors, these with the time. The HTTP server and
 # Gyre::Web::Server write here; requests go to Gyre::Web::AccessLog. It never raises.
 
 module Gyre
@@ -32,7 +32,7 @@ module Gyre
         io.write(text)
         io.flush
       rescue IOError, SystemCallError
-        nil # nowhere left to say it
+        nil # nowhere left to report it
       end
     end
   end

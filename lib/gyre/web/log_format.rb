@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # One line of the access log for one request, in the formats that log readers know.
-# Gyre::Web::AccessLog calls it. Text in, text out: it knows no file, and no client can forge a line or
+# Gyre::Web::AccessLog calls it. Text in, text out: it opens no file, and no client can forge a line or
 # end a field through it.
 
 require "json"
@@ -27,7 +27,7 @@ module Gyre
         when "common"   then Common.new
         when "combined" then Combined.new
         when "json"     then JSONLines.new
-        else raise ArgumentError, "log format #{name.to_s.inspect} is not known: there are #{NAMES.join(", ")}"
+        else raise ArgumentError, "log format #{name.to_s.inspect} is unknown: there are #{NAMES.join(", ")}"
         end
       end
 
@@ -104,7 +104,7 @@ module Gyre
         end
       end
 
-      # Common, and then what the client says of itself: `"referer" "user agent"`.
+      # Common, and then what the client sends about itself: `"referer" "user agent"`.
       class Combined < Common
         # (see Common#line)
         def line(env, status, bytes, _seconds)

@@ -12,7 +12,7 @@ module Gyre
     module RackTimeout
       # What the gem takes for the thread. An exception for the scheduler's timeout, which is made when the time is over.
       class Fault
-        # @param on_timeout [Proc] told what to raise in; it decides on the exception
+        # @param on_timeout [Proc] is called with what to raise in; it decides on the exception
         def initialize(on_timeout)
           @on_timeout = on_timeout
         end

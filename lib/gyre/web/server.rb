@@ -14,7 +14,7 @@ require "gyre/net/endpoint"
 require "gyre/http"
 require "gyre/web/access_log"
 require "gyre/web/guard"
-require "gyre/web/inbox"
+require "gyre/web/control_pipe"
 require "gyre/web/isolation"
 require "gyre/web/log"
 require "gyre/web/rack_timeout"
@@ -42,7 +42,7 @@ module Gyre
       # @param limits [Hash, Gyre::HTTP::Limits] by the names in {Gyre::HTTP::Limits::TABLE}
       # @param log_format [String] the access log: none, common, combined, json
       # @param out [IO] where the access log goes
-      # @param log [#info, #error] what the server says of itself; by default errors only, to $stderr
+      # @param log [#info, #error] takes the server's notices and errors; by default errors only, to $stderr
       # @param shutdown_timeout [Numeric] seconds that running requests get to finish
       # @param signals [Boolean, nil] whether INT and TERM stop it; nil: only when it runs on the main thread
       # @param abandon [#call, nil] called last when requests go on although they were cancelled, to end the process;
@@ -62,8 +62,8 @@ module Gyre
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
         @signals = signals
         @abandon = abandon
-        @inbox = Inbox.new(:stop, :stop_now, :hang_up, :ended, :hello)
-        @guard = Guard.new(@inbox)
+        @control = ControlPipe.new(:stop, :stop_now, :hang_up, :ended, :hello)
+        @guard = Guard.new(@control)
         @broken = false
         @listeners = []
       end
@@ -140,7 +140,7 @@ module Gyre
       # @param now [Boolean] cancel them at once
       # @return [void]
       def stop(now: false)
-        @inbox.post(now ? :stop_now : :stop)
+        @control.post(now ? :stop_now : :stop)
       end
 
       # After {#start}: waits for the end.
@@ -158,7 +158,7 @@ module Gyre
       def close
         close_listeners
         @access_log&.close
-        @inbox.close
+        @control.close
       end
 
       # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; all 0 before it runs
@@ -228,7 +228,7 @@ module Gyre
 
         terminal = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
         # A terminal that is gone is none any more.
-        on_signal = ->(_name) { @inbox.post(terminal.nil? || terminal.tty? ? :hang_up : :stop) }
+        on_signal = ->(_name) { @control.post(terminal.nil? || terminal.tty? ? :hang_up : :stop) }
         Signals.handle(%w[HUP], on_signal, &block)
       end
 
@@ -251,8 +251,8 @@ module Gyre
       end
 
       def take_message
-        message = @inbox.take
-        @guard.heard
+        message = @control.take
+        @guard.received
         explain_hang_up if message == :hang_up
         message
       end
@@ -294,7 +294,7 @@ module Gyre
         Task.current.async("shutdown") do
           @http.shutdown(timeout_s)
         ensure
-          @inbox.post(:ended)
+          @control.post(:ended)
         end
       end
 

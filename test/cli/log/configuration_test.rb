@@ -83,7 +83,7 @@ class LogConfigurationTest < Minitest::Test
     assert_equal [%w[info], nil, nil], [settings[:default_log][:levels], settings[:logs].first[:levels], settings[:levels]]
   end
 
-  def test_levels_that_say_less_than_they_seem_to_are_told
+  def test_levels_that_allow_less_than_they_seem_to_are_reported
     assert_equal ["log.yml:1: levels: warn is let through, as in Analogger, whatever its value; remove it"],
                  parse("levels: {info: true, warn: false}").notices
     assert_equal ["log.yml:1: levels: lets nothing through"], parse("levels: []").notices
@@ -157,7 +157,7 @@ class LogConfigurationTest < Minitest::Test
     assert_equal ["text", false, { every: 7200, compress: nil }], second.values_at(:format, :raw, :rotate)
   end
 
-  def test_all_mistakes_are_told_at_once_each_with_its_line
+  def test_all_mistakes_are_reported_at_once_each_with_its_line
     assert_equal <<~TEXT.lines(chomp: true), mistakes(<<~YAML)
       log.yml:1: port: must be a port, 1 to 65535 (0 takes a free one), not 99999
       log.yml:2: defualt_log: there is no such key; did you mean default_log?
@@ -241,7 +241,7 @@ class LogConfigurationTest < Minitest::Test
     refute_includes parse("key: 0777").notices.join, "511"
   end
 
-  def test_a_key_that_yaml_changes_is_told
+  def test_a_key_that_yaml_changes_is_reported
     configuration = parse("key: 0777")
     assert_equal "511", configuration.key # what Analogger makes of it
     assert_equal ["log.yml:1: key: YAML does not read this as text, which changes it; put it in quotes if clients cannot get in"],

@@ -43,7 +43,7 @@ class CLILogReportTest < Minitest::Test
     TEXT
   end
 
-  def test_trouble_is_told
+  def test_trouble_is_reported
     output = STATUS["outputs"].first.merge("trouble" => "disk full", "spilled" => 5 << 20)
     text = lines(outputs: [output], paused: true).join("\n")
     assert_includes text, "  ! log/web.log: disk full"
@@ -65,7 +65,7 @@ class CLILogReportTest < Minitest::Test
     refute_match(/peer 2 |SERVICE +MESSAGES$/, text.lines.drop(11).join)
   end
 
-  def test_a_server_that_says_little_is_shown_as_well
+  def test_a_server_that_sends_little_is_shown_as_well
     assert_equal 6, Gyre::CLI::Log::Report.new({}, "x", Gyre::CLI::Log::Paint.new(true), 80).lines.size
   end
 end

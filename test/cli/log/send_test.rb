@@ -50,7 +50,7 @@ class CLILogSendTest < Minitest::Test
     end
   end
 
-  def test_what_is_not_acknowledged_in_time_is_told
+  def test_what_is_not_acknowledged_in_time_is_reported
     server = log_server(GYRE)
     Process.kill(:STOP, server.pid)
     output = send_to(server.port, "--within", "0.2", "backup", "info", "x")
@@ -131,7 +131,7 @@ class CLILogSendTest < Minitest::Test
     end
   end
 
-  def test_a_line_that_cannot_be_sent_is_told_and_the_others_are_stored
+  def test_a_line_that_cannot_be_sent_is_reported_and_the_others_are_stored
     server = log_server(GYRE)
     output = send_to(server.port, "backup", "info", stdin: "a\n#{"x" * 1_100_000}\nb\n")
     assert_equal 1, output.status.exitstatus

@@ -87,7 +87,7 @@ class CLILogServeTest < Minitest::Test
     assert_equal "#{first.pid}\n", first.read("log.pid")
   end
 
-  def test_signals_are_heeded_from_the_moment_on_at_which_it_says_that_it_listens
+  def test_signals_are_handled_from_the_moment_on_at_which_it_reports_that_it_listens
     code = <<~RUBY
       require "gyre/cli/log"
       err = Object.new
@@ -217,7 +217,7 @@ class CLILogServeTest < Minitest::Test
     false
   end
 
-  def test_a_daemon_without_a_pidfile_says_its_number
+  def test_a_daemon_without_a_pidfile_prints_its_number
     output = run_program({ "GYRE_LOG_KEY" => nil }, *GYRE.server, "-x", "-p", "0", chdir: log_folder)
     pid = output.out[/\APID (\d+)\n\z/, 1].to_i
     assert alive?(pid)
@@ -237,7 +237,7 @@ class CLILogServeTest < Minitest::Test
     command.close
   end
 
-  def test_a_daemon_that_cannot_start_is_told_by_its_caller
+  def test_a_daemon_that_cannot_start_is_reported_by_its_caller
     first = start_server
     output = run_program(*GYRE.server, "-x", "-p", first.port.to_s, "-w", first.path("log.pid"), "-d", first.path("x"))
     assert_equal [1, ""], [output.status.exitstatus, output.out]
@@ -245,14 +245,14 @@ class CLILogServeTest < Minitest::Test
     assert_equal "", first.read("log.pid")
   end
 
-  def test_a_port_that_is_taken_is_told_with_what_to_do
+  def test_a_port_that_is_taken_is_reported_with_what_to_do
     first = start_server
     output = refused("-p", first.port.to_s)
     assert_equal [1, "gyre log: listen on tcp://127.0.0.1:#{first.port}: address already in use. Choose another with -p, or stop the " \
                      "server that holds it; `ss -ltnp 'sport = :#{first.port}'` shows which process does\n"], [output.status.exitstatus, output.err]
   end
 
-  def test_a_unix_socket_that_is_taken_is_told_with_the_flag_for_it
+  def test_a_unix_socket_that_is_taken_is_reported_with_the_flag_for_it
     Dir.mktmpdir do |folder|
       UNIXServer.open(path = File.join(folder, "s")) do
         assert_equal "gyre log: listen on unix://#{path}: address already in use. Choose another with -b, or stop the server that holds it\n",
@@ -261,23 +261,23 @@ class CLILogServeTest < Minitest::Test
     end
   end
 
-  def test_a_socket_whose_folder_is_not_there_is_told_with_what_to_do
+  def test_a_socket_whose_folder_is_not_there_is_reported_with_what_to_do
     assert_equal "gyre log: listen on unix:///nowhere/s: no such file or directory. Make its folder first, or choose another with -b\n",
                  refused("-b", "unix:///nowhere/s").err
   end
 
-  def test_a_folder_that_is_not_there_is_told
+  def test_a_folder_that_is_not_there_is_reported
     output = refused("-p", "0", "-d", "nowhere/log")
     assert_equal [2, "gyre log: --default-log: the folder nowhere is not there: make it first\n"],
                  [output.status.exitstatus, output.err.lines.first]
   end
 
-  def test_a_certificate_that_is_none_is_told
+  def test_a_certificate_that_is_none_is_reported
     output = refused("-c", "log.yml", files: { "log.yml" => "port: 0\ntls: {certificate: log.yml, key: log.yml}\n" })
     assert_equal [1, "gyre log: log.yml:2: tls: the certificate log.yml holds no PEM certificate\n"], [output.status.exitstatus, output.err]
   end
 
-  def test_a_backend_that_is_not_there_is_told
+  def test_a_backend_that_is_not_there_is_reported
     output = refused("-p", "0", env: { "GYRE_BACKEND" => "carrier_pigeon" })
     assert_equal 1, output.status.exitstatus
     assert_match(/\Agyre log: GYRE_BACKEND: .*carrier_pigeon/, output.err)

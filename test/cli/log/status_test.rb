@@ -27,7 +27,7 @@ class CLILogStatusTest < Minitest::Test
     assert_equal server.pid, JSON.parse(run_program(*status(server, "--json")).out)["pid"]
   end
 
-  def test_the_servers_configuration_says_where_and_the_key
+  def test_the_servers_configuration_has_the_address_and_the_key
     server = log_server(GYRE, { "key" => "sesame" })
     command = [{ "GYRE_LOG_KEY" => nil }, *GYRE.server, "status", "-c", "log.yml"]
     assert_match(/process #{server.pid}/, run_program(*command, chdir: server.folder).out)
@@ -54,7 +54,7 @@ class CLILogStatusTest < Minitest::Test
     end
   end
 
-  def test_analogger_is_told_apart
+  def test_analogger_is_recognized
     server = log_server(GyreTest::LogPeers::ANALOGGER)
     output = run_program(*status(server))
     assert_equal 1, output.status.exitstatus

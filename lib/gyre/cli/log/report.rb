@@ -85,7 +85,7 @@ module Gyre
           format("  %-12s %s", name, text)
         end
 
-        # Texts to the left, numbers to the right; the first column gives way when the screen is narrow.
+        # Texts to the left, numbers to the right; the first column is truncated when the screen is narrow.
         def table(heads, rows, texts: 1)
           return [] if rows.empty?
 
@@ -102,7 +102,7 @@ module Gyre
           ["", @paint.call(head, :dim), *body]
         end
 
-        # The end of a path says more than its beginning.
+        # The end of a path is more useful than its beginning.
         def fit(text, width)
           text.size > width ? "…#{text[-(width - 1)..]}" : text
         end

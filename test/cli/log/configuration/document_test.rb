@@ -11,7 +11,7 @@ class LogConfigurationDocumentTest < Minitest::Test
     Gyre::CLI::Log::Configuration::Document.new(text) { |*said| @said << said }
   end
 
-  def test_every_value_knows_its_line_and_that_of_its_key
+  def test_every_value_has_its_line_and_that_of_its_key
     root = document("a: 1\nb:\n  - x\n  -\n    c: d\n").root
     assert_equal [1, 1], root.value["a"].to_a.values_at(2, 4)
     list = root.value["b"]

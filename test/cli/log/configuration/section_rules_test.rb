@@ -44,7 +44,7 @@ class LogConfigurationSectionRulesTest < Minitest::Test
     assert_equal ["f:1: logs: \"b\" is the spill of two outputs; each needs its own"], mistakes("logs: [#{two.join(", ")}]")
   end
 
-  def test_a_spill_that_others_may_change_is_told_before
+  def test_a_spill_that_others_may_change_is_reported_before
     Dir.mktmpdir do |folder|
       spill = File.join(folder, "spill")
       text = "logs: [{service: a, logfile: 'tcp://a:1', when_full: spill, spill: '#{spill}'}]"
@@ -68,7 +68,7 @@ class LogConfigurationSectionRulesTest < Minitest::Test
                  mistakes("tls: {certificate: a, key: b}\ninputs: [{type: syslog, bind: 'udp://localhost:1', tls: true}]")
   end
 
-  def test_what_could_not_be_opened_is_told_before
+  def test_what_could_not_be_opened_is_reported_before
     Dir.mktmpdir do |folder|
       path, inner = %w[log.yml inner].map { |name| File.join(folder, name) }
       Dir.mkdir(inner)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the keys of one section must be together: what its table says (needed keys, keys that exclude others), and the rules that it
+# What the keys of one section must be together: what its table has (needed keys, keys that exclude others), and the rules that it
 # names. Reader calls it for each section that it has read; single values are checked by then. It changes nothing.
 
 require "gyre/cli/log/configuration/keys"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A pipe by which signal handlers and other threads tell the task that runs the server what to do.
+# A pipe that carries commands from signal handlers and other threads to the task that runs the server.
 # A pipe and not a queue: a signal handler may take no lock, and a byte wakes every kind of loop.
-# Gyre::Web::Server owns one; it knows nothing of what the messages mean.
+# Gyre::Web::Server owns one; the meaning of the messages is the server's.
 
 require "gyre/loop/wakeup_pipe"
 require "io/wait"
@@ -10,7 +10,7 @@ require "io/wait"
 module Gyre
   module Web
     # Messages are Symbols out of a list given at the start.
-    class Inbox
+    class ControlPipe
       # @param messages [Array<Symbol>] at most 256
       def initialize(*messages)
         @messages = messages
