@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 # Listening sockets that give transports: Gyre.listen. An error of one connection ends that connection only.
+require "gyre/run"
+
 module Gyre
   module Net
     # Accepts connections.
@@ -21,14 +23,19 @@ module Gyre
         endpoints.first.port
       end
 
-      # Serves each connection in a task of its own until the server is closed or the present task stopped.
+      # Serves each connection in a task of its own until the server is closed or the present task stopped, and ends those tasks then.
+      # May stand anywhere, as {Gyre.run}. What a block raises ends its connection only, and is reported; a peer that fails in the TLS
+      # handshake is dropped.
       #
-      # @param task [Task] whose children serve
       # @yieldparam transport [Transport] closed behind the block
       # @return [void]
-      def each(task = Task.current, &block)
-        acceptors = @listeners.map { |listener| task.async("accept on #{listener}") { |parent| accept_from(listener, parent, &block) } }
-        acceptors.each(&:wait)
+      def each(&block)
+        Gyre.run("listen on #{endpoints.join(", ")}") do |task|
+          connections = task.async("connections", transient: true) { sleep }
+          @listeners.map { |listener| task.async("accept on #{listener}") { accept_from(listener, connections, &block) } }.each(&:wait)
+        ensure
+          connections&.stop
+        end
       ensure
         close
       end
@@ -43,10 +50,10 @@ module Gyre
       # Out of descriptors or memory: those that end give some back.
       PAUSE_S = 0.1
 
-      def accept_from(listener, task, &block)
+      def accept_from(listener, connections, &block)
         loop do
           socket, address = listener.socket.accept
-          task.async { serve(socket, address, &block) }
+          connections.async("serve") { serve(socket, address, &block) }
         rescue Errno::ECONNABORTED
           next
         rescue Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM
@@ -59,12 +66,21 @@ module Gyre
       end
 
       def serve(socket, address)
-        transport = Transport.new(socket, address.ip? ? address.inspect_sockaddr : "unix client")
         socket.setsockopt(:TCP, :NODELAY, true) if address.ip?
-        transport.start_tls(@context, timeout_s: @handshake_timeout_s) if @context
+        transport = Transport.new(socket, address.ip? ? address.inspect_sockaddr : "unix client")
+        secure(transport) or return
         yield transport
+        ended = true
       ensure
-        transport ? transport.close : socket.close
+        ended ? transport.close : socket.close
+      end
+
+      # @return [Boolean] whether the peer made the handshake
+      def secure(transport)
+        transport.start_tls(@context, timeout_s: @handshake_timeout_s) if @context
+        true
+      rescue TLS::Error, TimeoutError, SystemCallError
+        false
       end
     end
   end

@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+# Gyre.connect and Gyre.listen together: plain and over TLS, over TCP and Unix sockets, in tasks and in plain threads.
+
+require "test_helper"
+require "support/transports"
+
+class NetServerTest < Minitest::Test
+  include GyreTest::Transports
+
+  ADDRESSES = ["tcp://127.0.0.1:0", "unix:"].freeze
+
+  def test_lines_go_back_and_forth
+    [nil, GyreTest::Transports.contexts].product(ADDRESSES) do |contexts, address|
+      serving(address, tls: contexts&.last) do |server|
+        answer = Gyre.connect(server.endpoints.first, tls: trusting(contexts)) do |peer|
+          assert_equal !contexts.nil?, peer.tls?
+          peer << "hello\n" << "world\n"
+          [peer.gets, peer.gets, peer.inspect]
+        end
+        assert_equal %W[HELLO\n WORLD\n], answer.first(2)
+        assert_includes answer.last, server.endpoints.first.to_s
+      end
+    end
+  end
+
+  def test_many_connections_at_once
+    serving do |server|
+      Gyre.run do |task|
+        replies = Array.new(50) { |index| task.async { Gyre.connect(server.endpoints.first) { |peer| (peer << "#{index}\n").gets } } }
+        assert_equal Array.new(50) { |index| "#{index}\n" }, replies.map(&:wait)
+      end
+    end
+  end
+
+  def test_an_error_of_a_connection_ends_that_one_only
+    reports = capture_reports do
+      serving("tcp://127.0.0.1:0", handler: ->(peer) { peer.gets == "raise\n" ? raise("mine") : peer.write("fine\n") }) do |server|
+        Gyre.connect(server.endpoints.first) { |peer| assert_nil((peer << "raise\n").gets) }
+        Gyre.connect(server.endpoints.first) { |peer| assert_equal "fine\n", (peer << "go\n").gets }
+      end
+    end
+    assert_includes reports, "mine"
+  end
+
+  def test_a_peer_that_fails_in_the_handshake_is_dropped_silently
+    reports = capture_reports do
+      serving("tcp://127.0.0.1:0", tls: GyreTest::Transports.contexts.last, handshake_timeout_s: 0.05) do |server|
+        Gyre.connect(server.endpoints.first) { |peer| assert_raises(Errno::ECONNRESET, EOFError) { (peer << "no TLS\n").read_exactly(100) } }
+        Gyre.connect(server.endpoints.first) { |silent| assert_nil silent.read_partial }
+        Gyre.connect(server.endpoints.first, tls: trusting(GyreTest::Transports.contexts)) { |peer| assert_equal "A\n", (peer << "a\n").gets }
+      end
+    end
+    assert_empty reports
+  end
+
+  def test_a_server_that_is_not_trusted_is_refused_by_name
+    serving("tcp://127.0.0.1:0", tls: GyreTest::Transports.contexts.last) do |server|
+      address = server.endpoints.first.to_s
+      error = assert_raises(Gyre::TLS::Error) { Gyre.connect(address, tls: true) }
+      assert_match(/\ATLS handshake with #{address}: certificate verify failed/, error.message)
+    end
+  end
+
+  def test_a_connection_whose_block_raises_is_cut
+    received = Thread::Queue.new
+    handler = lambda do |peer|
+      peer.read
+    rescue Gyre::TLS::Truncated, Errno::ECONNRESET => error
+      received << error.class
+    end
+    serving("tcp://127.0.0.1:0", tls: GyreTest::Transports.contexts.last, handler: handler) do |server|
+      assert_raises(RuntimeError) do
+        Gyre.connect(server.endpoints.first, tls: trusting(GyreTest::Transports.contexts)) { |peer| peer << "half" and raise "mine" }
+      end
+      assert received.pop
+    end
+  end
+
+  def test_close_ends_the_server_and_its_connections
+    serving do |server|
+      peer = keep(Gyre.connect(server.endpoints.first))
+      assert_equal "A\n", (peer << "a\n").gets
+      server.close
+      assert_nil peer.gets
+    end
+  end
+
+  def test_arguments_are_checked
+    assert_raises(ArgumentError) { Gyre.connect("http//nonsense") }
+    assert_raises(ArgumentError) { Gyre.listen("tcp://127.0.0.1:0:1") }
+    assert_match(/127\.0\.0\.1:1/, assert_raises(Errno::ECONNREFUSED) { Gyre.connect("tcp://127.0.0.1:1") }.message)
+  end
+
+  private
+
+  def serving(address = ADDRESSES.first, handler: nil, **options)
+    Dir.mktmpdir do |folder|
+      address = "unix://#{folder}/socket" if address == "unix:"
+      server = Gyre.listen(address, **options)
+      handler ||= ->(peer) { peer.each_line { |line| peer.write(line.upcase) } }
+      thread = Thread.new { server.each(&handler) }
+      yield server
+    ensure
+      server&.close
+      thread&.join
+    end
+  end
+
+  # Over a Unix socket there is no name to look for.
+  def trusting(contexts) = contexts&.first
+
+  def capture_reports(&block)
+    _, err = capture(&block)
+    err
+  end
+end
