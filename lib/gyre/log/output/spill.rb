@@ -122,9 +122,9 @@ module Gyre
         # The first batch is drained.
         def shift
           segment = @segments.first
-          before = segment.bytes
+          before = segment.bytesize
           perhaps("#{segment.path} may be written once more after a crash") { segment.shift }
-          @bytes -= before - segment.bytes
+          @bytes -= before - segment.bytesize
           tidy
         end
 
@@ -156,7 +156,7 @@ module Gyre
           @segments.each do |segment|
             torn = segment.recover(last: segment.equal?(@segments.last)) { |clients| @clients.merge!(clients) }
             @retries.report("#{torn} bytes of an unfinished batch are cut off #{segment.path}") if torn.positive?
-            @bytes += segment.bytes
+            @bytes += segment.bytesize
           end
           @unsynced_from = @segments.last.size if @segments.any?
           @retries.report("#{@bytes} bytes of the last run are written first") unless empty?
@@ -209,7 +209,7 @@ module Gyre
         # A batch is damaged: what stands behind it in its segment cannot be found.
         def put_aside
           segment = @segments.shift
-          @bytes -= segment.bytes
+          @bytes -= segment.bytesize
           segment.close
           perhaps("#{segment.path} keeps its name") { ::File.rename(segment.path, "#{segment.path}.damaged") }
           @retries.report("a batch is damaged; the rest is kept in #{segment.path}.damaged")

@@ -8,7 +8,7 @@
 #       so that a write which is torn by a crash leaves the other one
 #   64  records; everything before the position is acknowledged
 
-require "gyre/log/client/spool/trust"
+require "gyre/log/client/spool/segment_file"
 require "zlib"
 
 module Gyre
@@ -21,26 +21,16 @@ module Gyre
         SLOTS = [32, 48].freeze
         private_constant :MAGIC, :SLOTS
 
-        # @return [String]
-        attr_reader :path
+        include SegmentFile
+
         # @return [Integer] its place in the row
         attr_reader :number
-        # @return [Integer] offset of the first record that is not acknowledged
-        attr_reader :position
-        # @return [Integer] offset behind the last record
-        attr_reader :size
 
         class << self
           # @return [Segment] a new, empty one
           # @raise [SystemCallError]
           def create(path, client_id)
-            file = File.open(path, File::RDWR | File::CREAT | File::EXCL | File::BINARY, 0o600)
-            file.pwrite(head(client_id).ljust(HEADER_BYTES, "\0"), 0)
-            new(path, file, HEADER_BYTES, HEADER_BYTES)
-          rescue SystemCallError
-            file&.close
-            File.delete(path) if file
-            raise
+            new(path, SegmentFile.create(path, head(client_id).ljust(HEADER_BYTES, "\0")), HEADER_BYTES, HEADER_BYTES)
           end
 
           # @return [Segment, nil] one that is there. nil: its header is not that of a segment. It was torn when it
@@ -90,11 +80,6 @@ module Gyre
           @turn = 0
         end
 
-        # @return [Integer] bytes of records that are not acknowledged
-        def bytesize
-          @size - @position
-        end
-
         # @param bytes [String]
         # @raise [SystemCallError] nothing of it is in the file then
         def append(bytes)
@@ -108,12 +93,6 @@ module Gyre
           raise
         end
 
-        # @return [String] what is there, up to so many bytes
-        def read(offset, bytes)
-          count = [bytes, @size - offset].min
-          count.positive? ? @file.pread(count, offset) : "".b
-        end
-
         # @param offset [Integer] everything before it is acknowledged
         def position=(offset)
           @position = offset
@@ -121,27 +100,9 @@ module Gyre
           @file.pwrite(packed << [Zlib.crc32(packed)].pack("N"), SLOTS[@turn ^= 1])
         end
 
-        # Everything from there on is no record.
-        def cut(offset)
-          @size = offset
-          @file.truncate(offset)
-        end
-
         # Its folder has another name now.
         def moved(folder)
           @path = File.join(folder, File.basename(@path))
-        end
-
-        def close
-          @file.close
-        end
-
-        def delete
-          File.delete(@path)
-        rescue Errno::ENOENT
-          nil # it is tidied up already
-        ensure
-          @file.close
         end
       end
     end

@@ -10,7 +10,7 @@
 
 require "gyre/log/output/checksum"
 require "gyre/log/output/writing"
-require "gyre/log/client/spool/trust"
+require "gyre/log/client/spool/segment_file"
 
 module Gyre
   module Log
@@ -29,24 +29,14 @@ module Gyre
           # It holds lines of another format than the output's.
           class Foreign < ArgumentError; end
 
-          # @return [String]
-          attr_reader :path
-          # @return [Integer] offset of the first batch that is not drained
-          attr_reader :position
-          # @return [Integer] offset behind the last batch
-          attr_reader :size
+          include Spool::SegmentFile
 
           class << self
             # @return [Segment] a new, empty one
             # @raise [SystemCallError]
             def create(path, format)
-              file = ::File.open(path, ::File::RDWR | ::File::CREAT | ::File::EXCL | ::File::BINARY, 0o600)
-              file.pwrite([MAGIC, FORMATS.index(format), HEADER_BYTES].pack("a11CQ>"), 0)
-              new(path, file, HEADER_BYTES, HEADER_BYTES)
-            rescue SystemCallError
-              file&.close
-              ::File.delete(path) if file
-              raise
+              header = [MAGIC, FORMATS.index(format), HEADER_BYTES].pack("a11CQ>")
+              new(path, Spool::SegmentFile.create(path, header), HEADER_BYTES, HEADER_BYTES)
             end
 
             # @return [Segment, nil] one that is there; nil: it was torn when it was made, and is deleted
@@ -97,18 +87,13 @@ module Gyre
             torn = @size - at
             return 0 unless last && torn.positive?
 
-            @file.truncate(@size = at)
+            cut(at)
             torn
           end
 
           # @return [Boolean] whether all is drained
           def drained?
             @position >= @size
-          end
-
-          # @return [Integer] bytes that are not drained
-          def bytes
-            @size - @position
           end
 
           # Adds a batch. It counts when all of it is written.
@@ -165,15 +150,6 @@ module Gyre
             @file.write(bytes)
           end
 
-          def delete
-            close
-            ::File.delete(@path)
-          end
-
-          def close
-            @file.close
-          end
-
           private
 
           # @return [Array(Integer, Integer, Hash, Integer), nil] where the lines of the batch at this offset are, their length, the clients, the
@@ -190,10 +166,6 @@ module Gyre
             return unless Checksum.of(sizes + ids) == crc
 
             [lines_at, length, ids.unpack("H32Q>" * (ids_length / CLIENT_BYTES)).each_slice(2).to_h, lines_crc]
-          end
-
-          def read(from, length)
-            length.zero? ? "".b : @file.pread(length, from)
           end
         end
       end
