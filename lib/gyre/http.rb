@@ -7,6 +7,7 @@ require "gyre"
 require "gyre/http/exchange"
 require "gyre/http/errors"
 require "gyre/http/h1/hijacked_socket"
+require "gyre/http/h1/hijacked_transport"
 require "gyre/http/limits"
 require "gyre/http/server"
 

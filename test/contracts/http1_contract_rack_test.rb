@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # What the HTTP/1 server owes to Rack apps: each kind of response of the Rack 3.1 SPEC, and what the app is told and given.
-# Rack::Lint stands around each kind once. Each case runs on each native backend.
+# Rack::Lint stands around each kind once. Each case runs on each native backend, over plain sockets and over TLS.
 
 require "test_helper"
 require "rack"
@@ -10,7 +10,7 @@ require "tempfile"
 require "support/engines"
 require "http/serving"
 
-GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NATIVE) do
+cases = proc do
   include GyreTest::HTTPServing
 
   # A body that counts how often it is closed.
@@ -757,4 +757,10 @@ GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NA
       assert_equal %w[https on 443].inspect, get(served).body
     end
   end
+end
+
+GyreTest::Engines.test_case("HTTP1RackContract", backends: GyreTest::Engines::NATIVE, &cases)
+GyreTest::Engines.test_case("HTTP1RackOverTLSContract", backends: GyreTest::Engines::NATIVE) do
+  class_exec(&cases)
+  define_method(:tls?) { true }
 end

@@ -2,9 +2,12 @@
 
 # Serves an app in a thread of this process and talks to it over raw sockets, for the tests of HTTP/1. No test itself.
 
+require "io/wait"
 require "socket"
+require "tmpdir"
 require "gyre"
 require "gyre/http"
+require "support/certificates"
 
 module GyreTest
   # For test classes: a served app, and clients that see every byte.
@@ -32,13 +35,81 @@ module GyreTest
       %i[SNDBUF RCVBUF].each { |option| socket.setsockopt(:SOCKET, option, bytes) } if bytes
     end
 
+    # PEM of a certificate and its key for servers over TLS, made once.
+    def self.identity
+      @identity ||= Dir.mktmpdir("gyre") do |folder|
+        certificate, key = Certificates.new(folder).issue("server")
+        { certificate: File.read(certificate), key: File.read(key) }
+      end
+    end
+
+    # A client's TLS by Ruby's openssl, with the methods of a socket that Client calls.
+    class TLSSocket
+      def initialize(socket)
+        @socket = socket
+        @tls = OpenSSL::SSL::SSLSocket.new(socket, OpenSSL::SSL::SSLContext.new)
+        @tls.sync_close = true
+        @bytes = +""
+        @tls.connect_nonblock(exception: false)
+      end
+
+      # The rest of the handshake.
+      # @return [self]
+      def connect
+        @tls.connect
+        self
+      end
+
+      def write(bytes)
+        @tls.write(bytes)
+      end
+
+      # @return [self, nil] nil: neither bytes of the server's nor an end came in that time
+      def wait_readable(seconds)
+        deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+        while @bytes.empty? && !@ended
+          piece = @tls.read_nonblock(65_536, exception: false)
+          if piece == :wait_readable
+            left = deadline - Process.clock_gettime(Process::CLOCK_MONOTONIC)
+            return if left.negative? || !@socket.wait_readable(left)
+          else
+            piece ? @bytes << piece : @ended = EOFError.new
+          end
+        end
+        self
+      rescue OpenSSL::SSL::SSLError, Errno::ECONNRESET
+        @ended = Errno::ECONNRESET.new("the connection was cut")
+        self
+      end
+
+      def readpartial(length)
+        wait_readable(PATIENCE_S)
+        raise @ended || "nothing came" if @bytes.empty?
+
+        @bytes.slice!(0, length)
+      end
+
+      def close
+        @tls.close
+      end
+
+      def closed?
+        @socket.closed?
+      end
+
+      def setsockopt(...)
+        @socket.setsockopt(...)
+      end
+    end
+
     # What the server's thread holds.
     class Served
       attr_reader :errors, :port, :accesses, :listener
       attr_accessor :server, :scheduler
 
       # @param buffers [Integer, nil] bytes that the kernel holds of either direction; nil: as many as it likes
-      def initialize(listener, path, buffers)
+      def initialize(listener, path, buffers, tls)
+        @tls = tls
         @listener = listener
         @buffers = buffers
         @port = listener.local_address.ip_port unless path
@@ -59,6 +130,10 @@ module GyreTest
       end
 
       def socket
+        @tls ? TLSSocket.new(plain_socket).connect : plain_socket
+      end
+
+      def plain_socket
         return UNIXSocket.new(@path) if @path
 
         socket = Socket.new(:INET, :STREAM)
@@ -224,6 +299,11 @@ module GyreTest
       end
     end
 
+    # Whether the server and its clients speak TLS.
+    def tls?
+      false
+    end
+
     # Serves while the block runs. The server's errors must be expected by the test: those that it leaves in
     # `served.errors` fail it.
     #
@@ -232,16 +312,18 @@ module GyreTest
     # @param unix [String, nil] a path to listen on
     # @param log_accesses [Boolean]
     # @param buffers [Integer, nil] bytes that the kernel holds of either direction; nil: as many as it likes
+    # @param more [Array<TCPServer>] plain listeners, closed by the test
     # @yield [Served]
-    def serve(app = nil, limits: {}, unix: nil, log_accesses: false, backlog: 128, buffers: nil, **options)
+    def serve(app = nil, limits: {}, unix: nil, log_accesses: false, backlog: 128, buffers: nil, more: [], **options)
       listener = unix ? UNIXServer.new(unix) : TCPServer.new("127.0.0.1", 0)
       HTTPServing.limit_buffers(listener, buffers)
       listener.listen(backlog)
-      served = Served.new(listener, unix, buffers)
+      served = Served.new(listener, unix, buffers, tls?)
+      options[:tls] = { listener => Gyre::TLS.server(**HTTPServing.identity) } if tls?
       started = Thread::Queue.new
       options[:access_log] = served if log_accesses
       thread = Thread.new do
-        run_server(served, listener, app, started, limits: Gyre::HTTP::Limits.new(**PATIENCE, **limits), log: served, **options)
+        run_server(served, [listener, *more], app, started, limits: Gyre::HTTP::Limits.new(**PATIENCE, **limits), log: served, **options)
       end
       thread.report_on_exception = false
       thread.name = "server under test"
@@ -284,11 +366,11 @@ module GyreTest
 
     private
 
-    def run_server(served, listener, app, started, **options)
+    def run_server(served, listeners, app, started, **options)
       served.scheduler = scheduler = Gyre::Scheduler.new
       Fiber.set_scheduler(scheduler)
       Fiber.schedule do
-        served.server = Gyre::HTTP::Server.new(app, listeners: [listener], **options).start
+        served.server = Gyre::HTTP::Server.new(app, listeners: listeners, **options).start
         started << nil
         served.run_jobs
       rescue Exception => error # rubocop:disable Lint/RescueException

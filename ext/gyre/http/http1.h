@@ -26,8 +26,11 @@
 
 #include <netinet/in.h>
 
-/* FIRST_BYTE and IDLE hold neither a fiber nor a buffer; see the drawing in exchange.rb. */
+#define GYRE_HTTP1_NEW_NS INT64_C(250000000) /* what a connection that has sent no request yet gets at a stop */
+
+/* HANDSHAKE (of TLS), FIRST_BYTE and IDLE hold neither a fiber nor a buffer of HTTP; see the drawing in exchange.rb. */
 enum gyre_http1_state {
+  GYRE_HTTP1_HANDSHAKE,
   GYRE_HTTP1_FIRST_BYTE,
   GYRE_HTTP1_HEAD,
   GYRE_HTTP1_SERVING,
@@ -93,11 +96,12 @@ struct gyre_http1_connection {
   bool counted : 1;  /* in acceptor->net.open */
   bool is_idle : 1;  /* counted in acceptor->idle */
   bool keep_alive : 1;
+  bool https : 1; /* what env says of it */
 };
 
 /* One request and its response: from a head that is complete, or refused, to the next one, or to the handler's end. */
 struct gyre_http_exchange {
-  struct gyre_list active; /* in acceptor->active */
+  struct gyre_list node; /* in acceptor->active, or spare */
   struct gyre_http1_connection *connection;
   VALUE handle, fiber, env, trailers;
   struct gyre_http1_reader *reader; /* the fiber that waits for the request's body */
@@ -126,7 +130,7 @@ struct gyre_http1_limits_table {
   struct gyre_http1_limits head;
   struct gyre_http1_limits trailers;
   int64_t body_bytes, unread_body_bytes, head_bytes, body_rate;
-  int64_t first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns; /* -1: none */
+  int64_t handshake_ns, first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns; /* -1: none */
   int64_t body_ns, body_grace_ns, unread_body_ns;
   uint32_t requests, connections;
 };
@@ -136,6 +140,7 @@ struct gyre_http1_usual {
   VALUE server_name, server_port, remote; /* frozen; nil before there is one */
   uint32_t misses;
   uint16_t authority_length;
+  bool https;
   struct gyre_peer peer;
   char authority[256];
 };
@@ -152,15 +157,19 @@ struct gyre_http1_acceptor {
   struct gyre_client client;
   struct gyre_list keeper;
   struct gyre_scheduler *scheduler; /* NULL before start */
-  VALUE self, sockets, handler, template;
+  VALUE self, sockets, contexts, handler, template;
   VALUE handovers;           /* Gyre::HTTP::Handovers: calls from other threads */
   struct gyre_post handover; /* linked while some are to be started */
   struct gyre_http1_limits_table limits;
   bool draining, https;
 
-  struct gyre_list connections, active; /* of exchanges */
+  struct gyre_list connections;
+  struct gyre_list active, spare; /* of exchanges; spare ones are kept for the next requests */
+  uint32_t spare_count;
   uint32_t idle, lingering_refused;
-  int64_t head_bytes; /* held by heads that have come in part */
+  int64_t head_bytes;      /* held by heads that have come in part */
+  uint64_t handshake_turn; /* of the loop, in which so many steps of handshakes were made: */
+  uint32_t handshakes;
   uint64_t running, requests, malformed, refused;
   /* Runs the handler for a request that has arrived, or that is refused (http1_handler.c). */
   void (*serve)(struct gyre_http1_connection *connection, const struct gyre_http1_request *request);
@@ -183,7 +192,7 @@ VALUE gyre_http1_error(const char *name, int status, const char *message);
 NORETURN(void gyre_http1_request_is_over(void));
 
 /* http1_connection.c */
-struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_acceptor *acceptor, int fd,
+struct gyre_http1_connection *gyre_http1_connection_new(const struct gyre_acceptor_listener *listener, int fd,
                                                         const struct sockaddr_storage *address);
 void gyre_http1_connection_close(struct gyre_http1_connection *connection, bool reset);
 void gyre_http1_connection_detach(struct gyre_http1_connection *connection); /* off the loop, still open */
@@ -208,6 +217,7 @@ bool gyre_http1_connection_parse(struct gyre_http1_connection *connection, struc
 struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection *connection);
 /* Its handle raises errors from now on, wherever the app has kept it. */
 void gyre_http_exchange_end(struct gyre_http1_connection *connection);
+void gyre_http_exchange_free_spare(struct gyre_http1_acceptor *acceptor);
 /* NULL when the exchange has ended. Not checked, as in gyre_scheduler_get. */
 static inline struct gyre_http_exchange *gyre_http_exchange_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 /* The same while its connection is open. */

@@ -4,6 +4,7 @@
  */
 #include "feature.h"
 #include "http/http1.h"
+#include "net/net.h"
 
 #include <ruby/io.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 #include <unistd.h>
 
 #define LINGERING_REFUSED_LIMIT 128
-#define NEW_NS INT64_C(250000000) /* what a connection that has sent nothing yet gets at a stop */
 
 static ID id_error, id_start, id_close;
 
@@ -22,6 +22,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->self);
   if (acceptor->scheduler) rb_gc_mark(acceptor->scheduler->self);
   rb_gc_mark(acceptor->sockets);
+  rb_gc_mark(acceptor->contexts);
   rb_gc_mark(acceptor->handler);
   rb_gc_mark(acceptor->template);
   rb_gc_mark(acceptor->usual.server_name);
@@ -30,7 +31,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->handovers);
   /* Idle connections hold no object, so ten thousand of them cost the GC nothing. */
   for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
-    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, active);
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
     rb_gc_mark(exchange->handle);
     rb_gc_mark(exchange->fiber);
     rb_gc_mark(exchange->env);
@@ -50,6 +51,7 @@ static void acceptor_free(void *opaque) {
     connection->exchange = NULL;
     gyre_http1_connection_free(connection);
   }
+  gyre_http_exchange_free_spare(acceptor);
   gyre_http1_buffer_free(&acceptor->output);
   gyre_acceptor_free(&acceptor->net);
   free(acceptor->fields);
@@ -142,13 +144,14 @@ static VALUE acceptor_allocate(VALUE class) {
   struct gyre_http1_acceptor *acceptor;
   VALUE self = TypedData_Make_Struct(class, struct gyre_http1_acceptor, &acceptor_type, acceptor);
   acceptor->self = self;
-  acceptor->sockets = acceptor->handler = acceptor->template = acceptor->handovers = Qnil;
+  acceptor->sockets = acceptor->contexts = acceptor->handler = acceptor->template = acceptor->handovers = Qnil;
   acceptor->usual.server_name = acceptor->usual.server_port = acceptor->usual.remote = Qnil;
   gyre_list_init(&acceptor->handover.node);
   gyre_list_init(&acceptor->client.node);
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->connections);
   gyre_list_init(&acceptor->active);
+  gyre_list_init(&acceptor->spare);
   return self;
 }
 
@@ -158,26 +161,28 @@ static struct gyre_http1_acceptor *acceptor_of(struct gyre_acceptor *net) {
   return GYRE_CONTAINER(net, struct gyre_http1_acceptor, net);
 }
 
-static int accept_connection(struct gyre_acceptor *net, int fd, const struct sockaddr_storage *peer) {
-  struct gyre_http1_acceptor *acceptor = acceptor_of(net);
-  struct gyre_http1_connection *connection = gyre_http1_connection_new(acceptor, fd, peer);
+static int accept_connection(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer) {
+  struct gyre_http1_acceptor *acceptor = acceptor_of(listener->acceptor);
+  struct gyre_http1_connection *connection = gyre_http1_connection_new(listener, fd, peer);
   if (!connection) return -ENOMEM;
   connection->counted = true;
   connection->is_idle = true;
-  net->open++;
+  acceptor->net.open++;
   acceptor->idle++;
-  gyre_http1_connection_deadline(connection, acceptor->limits.first_byte_ns);
+  gyre_http1_connection_deadline(connection,
+                                 listener->tls ? acceptor->limits.handshake_ns : acceptor->limits.first_byte_ns);
   return 0;
 }
 
-static void refuse_connection(struct gyre_acceptor *net, int fd, const struct sockaddr_storage *peer) {
+static void refuse_connection(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer) {
   static char response[] =
       "HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\ncontent-length: 21\r\nretry-after: 1\r\n"
       "connection: close\r\n\r\ntoo many connections\n";
   const struct iovec piece = {response, sizeof(response) - 1};
-  struct gyre_http1_acceptor *acceptor = acceptor_of(net);
+  struct gyre_http1_acceptor *acceptor = acceptor_of(listener->acceptor);
   acceptor->refused++;
-  struct gyre_http1_connection *connection = gyre_http1_connection_new(acceptor, fd, peer);
+  /* With TLS it would cost a handshake to say so. */
+  struct gyre_http1_connection *connection = listener->tls ? NULL : gyre_http1_connection_new(listener, fd, peer);
   if (!connection) {
     close(fd);
     return;
@@ -216,13 +221,16 @@ static const struct gyre_acceptor_operations acceptor_operations = {
 
 /* --- methods (contract: server.rb) --- */
 
-static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE limits, VALUE template) {
+static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE limits, VALUE template,
+                                 VALUE contexts) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
   Check_Type(sockets, T_ARRAY);
   Check_Type(template, T_HASH);
+  Check_Type(contexts, T_ARRAY);
   if (acceptor->net.operations) rb_raise(rb_eRuntimeError, "initialized twice");
   gyre_http1_limits_read(&acceptor->limits, limits);
   acceptor->sockets = rb_ary_dup(sockets);
+  acceptor->contexts = rb_ary_dup(contexts);
   acceptor->handler = handler;
   acceptor->template = template;
   gyre_http1_env_prepare(acceptor);
@@ -235,7 +243,9 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   acceptor->net.open_limit = acceptor->limits.connections;
   acceptor->serve = gyre_http1_handler_start;
   for (long i = 0; i < count; i++) {
-    gyre_acceptor_add(&acceptor->net, rb_io_descriptor(rb_io_get_io(RARRAY_AREF(acceptor->sockets, i))));
+    VALUE context = rb_ary_entry(acceptor->contexts, i);
+    struct gyre_tls_context *tls = NIL_P(context) ? NULL : gyre_tls_context_get(context);
+    gyre_acceptor_add(&acceptor->net, rb_io_descriptor(rb_io_get_io(RARRAY_AREF(acceptor->sockets, i))), tls);
   }
   return self;
 }
@@ -281,8 +291,8 @@ static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_id
      * connection may still be on its way. */
     if (only_idle) {
       if (connection->exchange || !connection->is_idle || gyre_http1_connection_input_waits(connection)) continue;
-      if (connection->state == GYRE_HTTP1_FIRST_BYTE) {
-        gyre_http1_connection_deadline(connection, NEW_NS);
+      if (connection->state <= GYRE_HTTP1_FIRST_BYTE) {
+        gyre_http1_connection_deadline(connection, GYRE_HTTP1_NEW_NS);
         continue;
       }
     }
@@ -303,7 +313,7 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
   long count = 0;
   for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
-    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, active);
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
     if (NIL_P(exchange->fiber)) continue;
     gyre_interrupt_fiber(acceptor->scheduler, exchange->fiber, exception);
     count++;
@@ -355,7 +365,7 @@ void gyre_init_http1_acceptor(void) {
   VALUE http1 = rb_define_module_under(gyre_mGyre, "HTTP");
   VALUE class = rb_define_class_under(http1, "NativeAcceptor", rb_cObject);
   rb_define_alloc_func(class, acceptor_allocate);
-  rb_define_method(class, "initialize", acceptor_initialize, 4);
+  rb_define_method(class, "initialize", acceptor_initialize, 5);
   rb_define_method(class, "start", acceptor_start, 0);
   rb_define_method(class, "stop", acceptor_stop, 0);
   rb_define_method(class, "drain", acceptor_drain, 0);

@@ -11,14 +11,16 @@
 #include <unistd.h>
 
 #define LINGER_BYTES_LIMIT (1 << 20) /* read off a refused client before it is cut */
+#define HANDSHAKES_A_TURN 16
 #define LOOKED INT64_MIN /* the deadline of a connection that is over unless its last bytes complete a head */
 
 /* --- receiving --- */
 
 static ssize_t received(struct gyre_http1_connection *connection, ssize_t count, size_t wanted) {
   if (count < 0 && count != -EAGAIN) return count;
-  /* A short read has emptied the socket: what comes next is a new edge; but an end that was reported already is none. */
-  connection->readable = count >= 0 && ((size_t)count == wanted || connection->hung_up);
+  /* What comes next is a new edge; but an end that was reported already is none. */
+  connection->readable =
+      count >= 0 && (connection->hung_up || !gyre_transport_emptied(&connection->transport, (size_t)count, wanted));
   if (!connection->readable)
     gyre_loop_drained(&connection->acceptor->scheduler->loop, connection->transport.fd, GYRE_READABLE);
   return count;
@@ -193,11 +195,50 @@ static void read_off(struct gyre_http1_connection *connection) {
   }
 }
 
+/* What is watched from now on, reported also if it has been before. */
+static bool watch(struct gyre_http1_connection *connection, unsigned interest) {
+  struct gyre_loop *loop = &connection->acceptor->scheduler->loop;
+  int fd = connection->transport.fd;
+  gyre_loop_unwatch(loop, &connection->watch);
+  gyre_loop_forget_unwatched(loop, fd);
+  return gyre_loop_watch(loop, &connection->watch, fd, interest | GYRE_STANDING) == 0;
+}
+
+/* A step of the handshake. The steps of a turn are bounded: each may compute for half a millisecond, and requests wait for it. */
+static void shake_hands(struct gyre_http1_connection *connection) {
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  struct gyre_loop *loop = &acceptor->scheduler->loop;
+  if (acceptor->handshake_turn != loop->statistics.turns) acceptor->handshakes = 0;
+  acceptor->handshake_turn = loop->statistics.turns;
+  if (++acceptor->handshakes > HANDSHAKES_A_TURN) {
+    if (connection->deadline_ns == LOOKED) gyre_http1_connection_deadline(connection, acceptor->limits.handshake_ns);
+    if (!watch(connection, GYRE_READABLE)) end(connection, true);
+    return;
+  }
+  int error = gyre_transport_handshake(&connection->transport);
+  unsigned wants = error == -EAGAIN ? connection->transport.read.wants : GYRE_READABLE;
+  if (error < 0 && error != -EAGAIN) {
+    end(connection, false);
+  } else if ((connection->watch.interest & (GYRE_READABLE | GYRE_WRITABLE)) != wants && !watch(connection, wants)) {
+    end(connection, true);
+  } else if (error == -EAGAIN) {
+    gyre_loop_drained(loop, connection->transport.fd, wants);
+  } else {
+    connection->state = GYRE_HTTP1_FIRST_BYTE;
+    gyre_http1_connection_deadline(connection, acceptor->draining ? GYRE_HTTP1_NEW_NS : acceptor->limits.first_byte_ns);
+    read_first(connection); /* it may have come with the handshake's end */
+  }
+}
+
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct gyre_http1_connection *connection = GYRE_CONTAINER(watch, struct gyre_http1_connection, watch);
+  if (ready & GYRE_READ_ENDED) connection->hung_up = true;
+  if (connection->state == GYRE_HTTP1_HANDSHAKE) {
+    shake_hands(connection);
+    return;
+  }
   if (!(ready & GYRE_READABLE)) return;
   connection->readable = true;
-  if (ready & GYRE_READ_ENDED) connection->hung_up = true;
   if (connection->exchange) {
     struct gyre_http1_reader *reader = connection->exchange->reader;
     if (!reader) return;
@@ -260,12 +301,14 @@ static void on_time(struct gyre_timer *timer, void *context) {
 
 /* --- life --- */
 
-struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_acceptor *acceptor, int fd,
+struct gyre_http1_connection *gyre_http1_connection_new(const struct gyre_acceptor_listener *listener, int fd,
                                                         const struct sockaddr_storage *address) {
+  struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(listener->acceptor, struct gyre_http1_acceptor, net);
   struct gyre_http1_connection *connection = calloc(1, sizeof(*connection));
   if (!connection) return NULL;
   connection->acceptor = acceptor;
-  gyre_transport_init(&connection->transport, fd, &gyre_transport_plain);
+  connection->state = listener->tls ? GYRE_HTTP1_HANDSHAKE : GYRE_HTTP1_FIRST_BYTE;
+  connection->https = listener->tls || acceptor->https;
   connection->peer.family = (uint8_t)address->ss_family;
   if (address->ss_family == AF_INET) {
     memcpy(connection->peer.address, &((const struct sockaddr_in *)address)->sin_addr, 4);
@@ -274,9 +317,11 @@ struct gyre_http1_connection *gyre_http1_connection_new(struct gyre_http1_accept
   }
   connection->watch.ready = on_ready;
   connection->timer.fire = on_time;
-  /* A new number, whatever is known of it: the program may have closed it without the loop. */
+  /* A new number, whatever is known of it: the program may have closed its file without the loop. */
   gyre_loop_forget(&acceptor->scheduler->loop, fd);
-  if (gyre_loop_watch(&acceptor->scheduler->loop, &connection->watch, fd, GYRE_READABLE | GYRE_STANDING) < 0) {
+  if (gyre_acceptor_open(listener, &connection->transport, fd) < 0 ||
+      gyre_loop_watch(&acceptor->scheduler->loop, &connection->watch, fd, GYRE_READABLE | GYRE_STANDING) < 0) {
+    gyre_transport_free(&connection->transport);
     free(connection);
     return NULL;
   }
@@ -305,12 +350,7 @@ void gyre_http1_connection_detach(struct gyre_http1_connection *connection) {
 void gyre_http1_connection_close(struct gyre_http1_connection *connection, bool reset) {
   if (connection->state == GYRE_HTTP1_CLOSED || connection->state == GYRE_HTTP1_HIJACKED) return;
   gyre_http1_connection_detach(connection);
-  if (reset) {
-    struct linger linger = {1, 0};
-    setsockopt(connection->transport.fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-  }
-  close(connection->transport.fd);
-  connection->transport.fd = -1;
+  gyre_transport_close(&connection->transport, reset);
   connection->state = GYRE_HTTP1_CLOSED;
 }
 

@@ -80,8 +80,8 @@ static struct {
 } slots[SLOTS];
 
 static VALUE key_method, key_script, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol,
-    key_remote, key_host, key_cookie, key_input, key_finished, key_hijack, key_early_hints, key_rack_protocol,
-    key_trailers;
+    key_remote, key_scheme, key_https, key_host, key_cookie, key_input, key_finished, key_hijack, key_early_hints,
+    key_rack_protocol, key_trailers, value_https;
 static VALUE input_class;
 static ID id_new;
 
@@ -174,8 +174,7 @@ static void set_server(VALUE env, const struct gyre_http1_connection *connection
                        const char *bytes) {
   if (head->authority.length) {
     rb_hash_aset(env, key_server_name, slice(bytes, head->host));
-    VALUE port =
-        head->port.length ? slice(bytes, head->port) : rb_str_new_cstr(connection->acceptor->https ? "443" : "80");
+    VALUE port = head->port.length ? slice(bytes, head->port) : rb_str_new_cstr(connection->https ? "443" : "80");
     rb_hash_aset(env, key_server_port, port);
     if (head->target_form == GYRE_HTTP1_TARGET_ABSOLUTE) rb_hash_aset(env, key_host, slice(bytes, head->authority));
   } else {
@@ -212,7 +211,8 @@ static VALUE offered_protocols(const struct gyre_http1_head *head, const char *b
 
 static bool is_usual(const struct gyre_http1_usual *usual, const struct gyre_http1_connection *connection,
                      const struct gyre_http1_head *head, const char *bytes) {
-  return !NIL_P(usual->remote) && head->authority.length == usual->authority_length &&
+  return !NIL_P(usual->remote) && connection->https == usual->https &&
+         head->authority.length == usual->authority_length &&
          memcmp(bytes + head->authority.offset, usual->authority, usual->authority_length) == 0 &&
          memcmp(&connection->peer, &usual->peer, sizeof(usual->peer)) == 0;
 }
@@ -229,6 +229,7 @@ static void learn_usual(struct gyre_http1_usual *usual, const struct gyre_http1_
   usual->authority_length = (uint16_t)head->authority.length;
   memcpy(usual->authority, bytes + head->authority.offset, head->authority.length);
   usual->peer = connection->peer;
+  usual->https = connection->https;
 }
 
 /* --- what each env sets ---
@@ -246,6 +247,7 @@ enum env_value {
   ENV_SERVER_NAME,
   ENV_SERVER_PORT,
   ENV_REMOTE,
+  ENV_SCHEME,
   ENV_HIJACK,
   ENV_EARLY_HINTS,
   ENV_FINISHED,
@@ -311,6 +313,7 @@ VALUE gyre_http1_env(struct gyre_http_exchange *exchange, const struct gyre_http
   struct gyre_http1_connection *connection = exchange->connection;
   struct gyre_http1_usual *usual = &connection->acceptor->usual;
   bool known = is_usual(usual, connection, head, bytes);
+  bool over_tls = connection->https && !connection->acceptor->https; /* else the template has it */
   VALUE self = exchange->handle;
 
   /* Values are the app's to change, so none is shared between requests. */
@@ -324,12 +327,14 @@ VALUE gyre_http1_env(struct gyre_http_exchange *exchange, const struct gyre_http
       [ENV_SERVER_NAME] = known ? copy(usual->server_name) : Qundef,
       [ENV_SERVER_PORT] = known ? copy(usual->server_port) : Qundef,
       [ENV_REMOTE] = known ? copy(usual->remote) : gyre_http1_connection_address(connection),
+      [ENV_SCHEME] = over_tls ? value_https : Qundef,
       [ENV_HIJACK] = self,
       [ENV_EARLY_HINTS] = self,
       [ENV_FINISHED] = rb_ary_new(),
   };
   VALUE env = rb_hash_dup(connection->acceptor->template);
   fill(env, &connection->acceptor->places, values);
+  if (over_tls) rb_hash_aset(env, key_https, rb_str_new("on", 2));
   set_fields(env, head, bytes);
   if (known) {
     usual->misses = 0;
@@ -393,6 +398,9 @@ void gyre_init_http1_env(void) {
   key_server_port = constant("SERVER_PORT");
   key_protocol = constant("SERVER_PROTOCOL");
   key_remote = constant("REMOTE_ADDR");
+  key_scheme = constant("rack.url_scheme");
+  key_https = constant("HTTPS");
+  value_https = constant("https");
   key_host = constant("HTTP_HOST");
   key_cookie = constant("HTTP_COOKIE");
   key_input = constant("rack.input");
@@ -412,6 +420,7 @@ void gyre_init_http1_env(void) {
       [ENV_SERVER_NAME] = key_server_name,
       [ENV_SERVER_PORT] = key_server_port,
       [ENV_REMOTE] = key_remote,
+      [ENV_SCHEME] = key_scheme,
       [ENV_HIJACK] = key_hijack,
       [ENV_EARLY_HINTS] = key_early_hints,
       [ENV_FINISHED] = key_finished,

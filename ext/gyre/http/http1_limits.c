@@ -28,6 +28,7 @@ void gyre_http1_limits_read(struct gyre_http1_limits_table *table, VALUE limits)
   table->body_ns = gyre_duration_ns(limit(limits, "body_timeout_s"));
   table->body_grace_ns = gyre_duration_ns(limit(limits, "body_grace_timeout_s"));
   table->unread_body_ns = gyre_duration_ns(limit(limits, "unread_body_timeout_s"));
+  table->handshake_ns = gyre_duration_ns(limit(limits, "handshake_timeout_s"));
   table->first_byte_ns = gyre_duration_ns(limit(limits, "first_byte_timeout_s"));
   table->head_ns = gyre_duration_ns(limit(limits, "head_timeout_s"));
   table->read_ns = gyre_duration_ns(limit(limits, "read_timeout_s"));

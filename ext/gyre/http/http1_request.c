@@ -4,6 +4,7 @@
  * handle.
  */
 #include "http/http1.h"
+#include "net/net.h"
 
 #include <errno.h>
 
@@ -363,6 +364,21 @@ static VALUE exchange_next_request(VALUE self) {
 
 /* --- leaving HTTP --- */
 
+/* With what has come already in front. */
+static VALUE plain_socket(const struct gyre_transport *transport) {
+  if (gyre_transport_available(transport) == 0)
+    return rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(transport->fd));
+  VALUE bytes = rb_str_new(gyre_transport_input(transport), gyre_transport_available(transport));
+  VALUE class = rb_path2class("Gyre::HTTP::H1::HijackedSocket");
+  return rb_funcall(class, rb_intern("with"), 2, INT2NUM(transport->fd), bytes);
+}
+
+static void leave(struct gyre_http1_connection *connection) {
+  gyre_http1_connection_detach(connection);
+  connection->transport.fd = -1;
+  connection->state = GYRE_HTTP1_HIJACKED;
+}
+
 static VALUE exchange_hijack(VALUE self) {
   if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "hijack", 0, NULL);
   if (!gyre_http_exchange_get(self)) gyre_http1_request_is_over();
@@ -372,16 +388,14 @@ static VALUE exchange_hijack(VALUE self) {
   struct gyre_http1_connection *connection = exchange->connection;
   struct gyre_transport *transport = &connection->transport;
   VALUE socket, handler = connection->acceptor->handler;
-  if (gyre_transport_available(transport) == 0) {
-    socket = rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(transport->fd));
+  if (transport->operations->release) { /* TLS: what Ruby's own sockets cannot do */
+    VALUE taken = gyre_net_transport_take(transport, gyre_http1_connection_address(connection));
+    leave(connection);
+    socket = rb_class_new_instance(1, &taken, rb_path2class("Gyre::HTTP::H1::HijackedTransport"));
   } else {
-    VALUE bytes = rb_str_new(gyre_transport_input(transport), gyre_transport_available(transport));
-    VALUE class = rb_path2class("Gyre::HTTP::H1::HijackedSocket");
-    socket = rb_funcall(class, rb_intern("with"), 2, INT2NUM(transport->fd), bytes);
+    socket = plain_socket(transport);
+    leave(connection);
   }
-  gyre_http1_connection_detach(connection);
-  transport->fd = -1;
-  connection->state = GYRE_HTTP1_HIJACKED;
   rb_check_funcall(handler, rb_intern("hijacked"), 1, &socket); /* handlers of tests may lack it */
   return socket;
 }

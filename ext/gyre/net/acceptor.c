@@ -4,6 +4,7 @@
 #include "feature.h"
 
 #include "net/acceptor.h"
+#include "net/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -78,10 +79,10 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
   }
   acceptor->accepted++;
   if (acceptor->open >= acceptor->open_limit) {
-    acceptor->operations->refuse(acceptor, fd, &peer);
+    acceptor->operations->refuse(listener, fd, &peer);
     return true;
   }
-  int error = acceptor->operations->accept(acceptor, fd, &peer);
+  int error = acceptor->operations->accept(listener, fd, &peer);
   if (error == 0) return true;
   close(fd);
   pause_accepting(acceptor, -error);
@@ -110,12 +111,13 @@ int gyre_acceptor_init(struct gyre_acceptor *acceptor, const struct gyre_accepto
   return acceptor->listeners ? 0 : -ENOMEM;
 }
 
-void gyre_acceptor_add(struct gyre_acceptor *acceptor, int fd) {
+void gyre_acceptor_add(struct gyre_acceptor *acceptor, int fd, struct gyre_tls_context *tls) {
   struct gyre_acceptor_listener *listener = &acceptor->listeners[acceptor->listener_count++];
   listener->acceptor = acceptor;
   listener->watch.fd = -1;
   listener->watch.ready = on_acceptable;
   listener->fd = fd;
+  listener->tls = tls;
 }
 
 void gyre_acceptor_free(struct gyre_acceptor *acceptor) { free(acceptor->listeners); }
@@ -161,4 +163,12 @@ void gyre_acceptor_forget(struct gyre_acceptor *acceptor) {
   acceptor->listening = false;
   acceptor->pause.place = 0;
   for (uint32_t i = 0; i < acceptor->listener_count; i++) acceptor->listeners[i].watch.fd = -1;
+}
+
+int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd) {
+  gyre_transport_init(transport, fd, &gyre_transport_plain);
+#ifdef GYRE_HAVE_LIBSSL
+  if (listener->tls) return gyre_tls_start(transport, listener->tls, NULL);
+#endif
+  return 0;
 }

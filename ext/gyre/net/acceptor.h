@@ -7,6 +7,7 @@
 #define GYRE_NET_ACCEPTOR_H
 
 #include "loop/loop.h"
+#include "net/transport.h"
 
 #include <sys/socket.h>
 
@@ -15,15 +16,16 @@ struct gyre_acceptor;
 struct gyre_acceptor_listener {
   struct gyre_watch watch;
   struct gyre_acceptor *acceptor;
+  struct gyre_tls_context *tls; /* NULL: plain */
   int fd;
 };
 
-/* The protocol's part. Each takes the accepted descriptor, which does not block and is closed by exec. */
+/* The protocol's part. Each of the first two takes the accepted descriptor, which does not block and is closed by exec. */
 struct gyre_acceptor_operations {
   /* 0; or -errno, and the descriptor is left to the acceptor, which closes it and pauses. */
-  int (*accept)(struct gyre_acceptor *acceptor, int fd, const struct sockaddr_storage *peer);
+  int (*accept)(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer);
   /* The same beyond the limit of open connections, for a refusal. */
-  void (*refuse)(struct gyre_acceptor *acceptor, int fd, const struct sockaddr_storage *peer);
+  void (*refuse)(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer);
   /* Accepting rests for a second after this error. */
   void (*paused)(struct gyre_acceptor *acceptor, int error);
 };
@@ -42,7 +44,8 @@ struct gyre_acceptor {
 /* Room for so many listeners; 0 or -ENOMEM. */
 int gyre_acceptor_init(struct gyre_acceptor *acceptor, const struct gyre_acceptor_operations *operations,
                        size_t listeners);
-void gyre_acceptor_add(struct gyre_acceptor *acceptor, int fd);
+/* The context is the caller's to keep. */
+void gyre_acceptor_add(struct gyre_acceptor *acceptor, int fd, struct gyre_tls_context *tls);
 void gyre_acceptor_free(struct gyre_acceptor *acceptor);
 
 /* Accepts from now on; 0 or -errno, and nothing is watched. */
@@ -52,6 +55,8 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop);
 void gyre_acceptor_finish(struct gyre_acceptor *acceptor);
 /* Accepts no more, from now on. */
 void gyre_acceptor_stop(struct gyre_acceptor *acceptor);
+/* Makes a transport over an accepted descriptor; with TLS the handshake is next. 0 or -errno. */
+int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd);
 /* The loop is gone, as in a forked child: nothing of it is touched. */
 void gyre_acceptor_forget(struct gyre_acceptor *acceptor);
 

@@ -704,6 +704,8 @@ const char *gyre_tls_error(const struct gyre_transport *transport, const char **
   return tls->reason;
 }
 
+void gyre_tls_moved(struct gyre_transport *transport) { ((struct tls *)transport->state)->transport = transport; }
+
 const char *gyre_tls_version(const struct gyre_transport *transport) {
   return SSL_get_version(((struct tls *)transport->state)->ssl);
 }

@@ -35,6 +35,9 @@ int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *name
  * address), and checked where the context verifies. 0 or -errno. */
 int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name);
 
+/* The transport is a copy of the one that TLS was put under, which is not used any more. */
+void gyre_tls_moved(struct gyre_transport *transport);
+
 /* Of a transport over TLS, after -EPROTO or GYRE_TRUNCATED: why, and what failed; both are constant texts. NULL: nothing is known. */
 const char *gyre_tls_error(const struct gyre_transport *transport, const char **failed);
 const char *gyre_tls_version(const struct gyre_transport *transport);

@@ -74,6 +74,10 @@ void gyre_init_net_tls(void) {
 
 #else
 
+struct gyre_tls_context *gyre_tls_context_get(VALUE self) {
+  rb_raise(rb_eArgError, "%+" PRIsVALUE " is no TLS context", self); /* there can be none */
+}
+
 void gyre_init_net_tls(void) {}
 
 #endif

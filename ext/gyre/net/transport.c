@@ -101,6 +101,17 @@ void gyre_transport_free(struct gyre_transport *transport) {
   gyre_bytes_free(&transport->output);
 }
 
+void gyre_transport_close(struct gyre_transport *transport, bool reset) {
+  if (reset) {
+    struct linger linger = {1, 0};
+    setsockopt(transport->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+  } else if (transport->operations->release) {
+    (void)gyre_transport_end(transport); /* a plain socket ends with its descriptor */
+  }
+  close(transport->fd);
+  transport->fd = -1;
+}
+
 static int fail(struct gyre_side *side, int error) {
   if (error == -EAGAIN) return error;
   side->state = GYRE_SIDE_FAILED;

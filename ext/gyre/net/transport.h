@@ -70,12 +70,18 @@ extern const struct gyre_transport_operations gyre_transport_plain;
 
 void gyre_transport_init(struct gyre_transport *transport, int fd, const struct gyre_transport_operations *operations);
 void gyre_transport_free(struct gyre_transport *transport); /* not the descriptor */
+/* Closes the descriptor. What was sent still arrives, and with TLS the end, if the socket takes it at once; after a reset, nothing. */
+void gyre_transport_close(struct gyre_transport *transport, bool reset);
 
 /* 0, -EAGAIN (see read.wants), or -errno: then both sides have failed. The other calls make the handshake where it is due. */
 int gyre_transport_handshake(struct gyre_transport *transport);
 
 /* Receives once into the caller's memory; what the input holds comes before. Bytes, 0 at the end, -EAGAIN or -errno. */
 ssize_t gyre_transport_receive(struct gyre_transport *transport, void *bytes, size_t length);
+/* Whether so many bytes instead of `length` have emptied the socket: what comes next is reported. With TLS only -EAGAIN shows that. */
+static inline bool gyre_transport_emptied(const struct gyre_transport *transport, size_t received, size_t length) {
+  return received < length && !transport->operations->pending;
+}
 /* Receives once into lent memory and appends that to the input. As gyre_transport_receive. */
 ssize_t gyre_transport_fill(struct gyre_transport *transport);
 /* Keeps bytes that were received and not used, behind the input. 0 or -ENOMEM. */

@@ -72,6 +72,20 @@ static VALUE object_allocate(VALUE class) {
   return self;
 }
 
+VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer) {
+  VALUE self = object_allocate(transport_class);
+  struct object *object = RTYPEDDATA_DATA(self);
+  object->peer = peer;
+  object->io = rb_funcall(rb_path2class("Socket"), rb_intern("for_fd"), 1, INT2NUM(transport->fd));
+  object->transport = *transport;
+#ifdef GYRE_HAVE_LIBSSL
+  if (transport->operations == &gyre_transport_tls) gyre_tls_moved(&object->transport);
+#endif
+  transport->state = NULL;
+  transport->input = transport->output = NULL;
+  return self;
+}
+
 /* Raises IOError once it is closed, by whatever means. */
 static struct object *get(VALUE self) {
   struct object *object = rb_check_typeddata(self, &object_type);

@@ -6,7 +6,8 @@
 #
 # An HTTP/1 connection makes one exchange at a time. Only SERVING has one, and a fiber; IDLE and FIRST BYTE hold no buffer either:
 #
-#   accepted ─► FIRST BYTE ─► HEAD ─► SERVING ─► IDLE ─► HEAD …
+#   accepted ─► (HANDSHAKE, with TLS) ─►
+#               FIRST BYTE ─► HEAD ─► SERVING ─► IDLE ─► HEAD …
 #                  │408        │408/4xx  │  ▲       └ time over, drain, end of the client: closed without a response
 #                  ▼           ▼         │  └ a pipelined request that is complete
 #               LINGERING ◄────┴─────────┴─► HIJACKED (no longer the server's)

@@ -17,6 +17,7 @@ module Gyre
       Gyre::Limits.row(:trailer_bytes_limit, 16_384, :bytes, "the trailer lines after a chunked body", status: 431, minimum: 0),
       Gyre::Limits.row(:unread_body_bytes_limit, 65_536, :bytes,
                        "what is read off of a body that the app left unread, to keep the connection", minimum: 0),
+      Gyre::Limits.row(:handshake_timeout_s, 10, :seconds, "from accepting a connection to the end of its TLS handshake"),
       Gyre::Limits.row(:first_byte_timeout_s, 30, :seconds, "from accepting a connection to its first byte", status: 408),
       Gyre::Limits.row(:head_timeout_s, 30, :seconds, "from the first byte of a request to the end of its head", status: 408),
       Gyre::Limits.row(:read_timeout_s, 30, :seconds, "between two pieces of a request's body", status: 408),

@@ -5,7 +5,7 @@
 #
 # The acceptor (Gyre::HTTP::NativeAcceptor, in C) is all of a server that knows sockets:
 #
-#   NativeAcceptor.new(sockets, handler, limits, template)
+#   NativeAcceptor.new(sockets, handler, limits, template, contexts)
 #       sockets    Array of listening IOs (non-blocking); the acceptor never closes them
 #       handler    responds to call(exchange): run in a pooled fiber of Fiber.scheduler whenever a connection has a complete
 #                  head, or one to refuse. It never raises, except SystemExit, SignalException and the like. It also
@@ -13,6 +13,7 @@
 #                  refused(env, status, body bytes sent, seconds) for each head that was refused
 #       limits     Gyre::HTTP::Limits, read once
 #       template   frozen Hash of env entries that are the same for each request (Gyre::HTTP::Env.template)
+#       contexts   Array of a Gyre::TLS::Context or nil for each socket
 #   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
 #   stop             accepts what the kernel has ready, and no more; may be called again. Connections go on. The sockets may be
 #                    closed afterwards
@@ -32,6 +33,7 @@ require "gyre/http/exchange"
 require "gyre/http/env"
 require "gyre/http/handovers"
 require "gyre/http/h1/hijacked_socket"
+require "gyre/http/h1/hijacked_transport"
 require "gyre/http/limits"
 require "gyre/http/rack2"
 require "gyre/http/service"
@@ -71,13 +73,18 @@ module Gyre
       # @param scheme [String] rack.url_scheme
       # @param errors [#puts, #write, #flush] rack.errors
       # @param env [Hash{String => Object}] more entries of each request's env
+      # @param tls [TLS::Context, Hash{#to_io => TLS::Context}, nil] of all listeners, or of those named (RFC 2818); their requests
+      #   have rack.url_scheme "https" and HTTPS "on"
       # @raise [ExtensionRequired] without the C extension
-      def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {})
+      def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
+                     tls: nil)
         Loop.require_native("the HTTP server")
         @streams = Streams.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
         @service = Service.new(Rack2.around(app), log: log, access_log: access_log, streams: @streams)
-        @sockets = Array(listeners).map(&:to_io)
+        listeners = Array(listeners)
+        @sockets = listeners.map(&:to_io)
+        @contexts = listeners.map { |listener| tls.is_a?(Hash) ? tls[listener] : tls }
         @limits = limits
         @template = Env.template(scheme: scheme, errors: errors, extra: env)
         @acceptor = nil
@@ -92,7 +99,7 @@ module Gyre
 
         check_scheduler
         @service.watched = !Fiber.scheduler.watchdog.nil?
-        @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template)
+        @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template, @contexts)
         @acceptor.start
         self
       end

@@ -1,0 +1,147 @@
+# frozen_string_literal: true
+
+# What only TLS brings to the HTTP/1 server: handshakes and their limits, the end of a connection, listeners of both kinds. That
+# everything else is as over plain sockets is in http1_contract_rack_test.rb.
+
+require "test_helper"
+require "support/engines"
+require "http/serving"
+
+GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NATIVE) do
+  include GyreTest::HTTPServing
+
+  hello = ->(_env) { [200, {}, ["hello"]] }
+
+  define_method(:tls?) { true }
+
+  # A connection of a client that has not begun its handshake.
+  define_method(:raw) do |served|
+    GyreTest::HTTPServing::Client.new(self, served.plain_socket).tap { |client| @clients << client }
+  end
+
+  define_method(:test_the_environment_names_https) do
+    app = ->(env) { [200, {}, [env.values_at("rack.url_scheme", "HTTPS", "SERVER_PORT").inspect]] }
+    serve(app) do |served|
+      client = connect(served)
+      2.times { assert_equal %w[https on 443].inspect, client.get.body }
+      assert_equal ["https", "on", "8443"].inspect, client.get(host: "a:8443").body
+    end
+  end
+
+  define_method(:test_a_server_may_have_listeners_of_both_kinds) do
+    app = ->(env) { [200, {}, [env.values_at("rack.url_scheme", "HTTPS", "SERVER_PORT").inspect]] }
+    plain = TCPServer.new("127.0.0.1", 0)
+    serve(app, more: [plain]) do |served|
+      10.times do # also when the host and the address are the usual ones
+        socket = TCPSocket.new("127.0.0.1", plain.local_address.ip_port)
+        client = GyreTest::HTTPServing::Client.new(self, socket)
+        assert_equal ["http", nil, "80"].inspect, client.get.body
+        client.close
+        assert_equal %w[https on 443].inspect, get(served).body
+      end
+    end
+  ensure
+    plain.close
+  end
+
+  define_method(:test_a_handshake_that_does_not_come_in_time_ends_its_connection) do
+    serve(hello, limits: { handshake_timeout_s: 0.05 }) do |served|
+      silent = raw(served)
+      slow = raw(served).write("\x16\x03\x01\x02\x00\x01".b)
+      assert_predicate silent, :ended?
+      assert_predicate slow, :ended?
+      eventually { served.stats[:connections].zero? }
+      assert_equal "hello", get(served).body
+    end
+  end
+
+  define_method(:test_what_is_no_handshake_ends_its_connection_only) do
+    serve(hello) do |served|
+      client = connect(served)
+      plain = raw(served).write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+      refute_match(/HTTP/, plain.rest)
+      assert_equal "hello", client.get.body
+      eventually { served.stats[:connections] == 1 }
+    end
+  end
+
+  define_method(:test_many_handshakes_at_once_are_all_made) do
+    serve(hello) do |served|
+      sockets = hold(served) { Array.new(60) { GyreTest::HTTPServing::TLSSocket.new(served.plain_socket) } }
+      clients = sockets.map { |socket| GyreTest::HTTPServing::Client.new(self, socket.connect) }
+      clients.each { |client| assert_equal "hello", client.get.body }
+      assert_equal 60, served.stats[:accepted]
+      clients.each(&:close)
+    end
+  end
+
+  define_method(:test_the_end_of_a_connection_is_told_from_a_cut) do
+    serve(->(env) { [200, {}, env["PATH_INFO"] == "/cut" ? Enumerator.new { |body| body << "a" && raise("trouble") } : ["hello"]] }) do |served|
+      client = connect(served)
+      assert_equal "hello", client.get(connection: "close").body
+      refute_predicate client, :reset?
+      expect = connect(served).request("GET /cut HTTP/1.0")
+      assert_predicate expect, :reset?
+      expect_errors(served, /trouble/)
+    end
+  end
+
+  define_method(:test_bodies_pass_sockets_that_take_little_at_once) do
+    echo = ->(env) { [200, {}, env["rack.input"].each.to_a] }
+    body = Random.new(1).bytes(600_000)
+    serve(echo, buffers: 4096) do |served|
+      client = connect(served)
+      writer = Thread.new { client.request("POST / HTTP/1.1", body, content_length: body.bytesize) }
+      writer.join
+      assert_equal body, client.response.body
+    end
+  end
+
+  define_method(:test_a_stop_waits_a_moment_for_handshakes_that_have_begun) do
+    serve(hello) do |served|
+      silent = raw(served)
+      idle = connect(served)
+      assert_equal "hello", idle.get.body
+      eventually { served.stats[:connections] == 2 }
+      served.on_loop { served.server.drain }
+      assert_predicate idle, :ended?
+      assert_predicate silent, :ended?
+      eventually { served.stats[:connections].zero? }
+    end
+  end
+
+  define_method(:test_beyond_the_limit_of_connections_none_is_begun) do
+    serve(hello, limits: { connections_limit: 1 }) do |served|
+      client = connect(served)
+      assert_equal "hello", client.get.body
+      assert_empty raw(served).rest
+      assert_equal 1, served.stats[:refused]
+      assert_equal "hello", client.get.body
+    end
+  end
+
+  define_method(:test_a_hijacked_connection_ends_its_input_at_a_stop) do
+    ended = Thread::Queue.new
+    app = lambda do |env|
+      io = env["rack.hijack"].call
+      io.write("mine")
+      ended << io.read
+      io.close
+      [200, {}, []]
+    end
+    serve(app) do |served|
+      client = connect(served).request
+      assert_equal "mine", client.take(4)
+      served.on_loop { served.server.shutdown(5) }
+      assert_equal "", ended.pop
+    end
+  end
+
+  define_method(:test_the_context_of_a_server_is_kept) do
+    serve(hello) do |served|
+      GC.start
+      GC.compact if GC.respond_to?(:compact) && RUBY_VERSION >= "3.2"
+      assert_equal "hello", get(served).body
+    end
+  end
+end
