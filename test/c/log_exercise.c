@@ -132,7 +132,7 @@ static struct text run(const struct log_exercise_input *input, struct places *pl
   return text;
 }
 
-/* The two runs say the same, or the difference is appended to the whole's text. */
+/* The two runs give the same, or the difference is appended to the whole's text. */
 static bool agrees(struct text *whole, struct text other, size_t first) {
   const bool same = strcmp(whole->bytes, other.bytes) == 0;
   if (!same) {

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# How the log's ingest cuts bytes into messages, and what it says to wrong ones.
+# How the log's ingest cuts bytes into messages, and what comes of wrong ones.
 require "test_helper"
 require_relative "../log/ingests"
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What becomes of syslog's messages: the oracle says it, and the log's ingest writes the same.
+# What becomes of syslog's messages: the log's ingest writes what the oracle does.
 require "test_helper"
 require_relative "../log/ingests"
 require_relative "../oracle/log/ingest"

@@ -209,7 +209,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
       assert_equal "accepted\n", client.gets
       eventually { server.lines == ["web|info|hello"] }
       assert_equal true, server.stop
-      assert_nil client.gets # an end without a farewell would be an error
+      assert_nil client.gets # an end without close_notify would be an error
       client.close
     end
   end

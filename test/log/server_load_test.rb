@@ -83,8 +83,8 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
       small.write(record(1, "x" * 1000)[-1])
       assert_equal "ack 1\n", small.gets, "a connection that holds little stays"
       eventually { !server.server.status[:paused] }
-      said = server.lines.find { |line| line.start_with?("gyre") }
-      assert_match(/\Agyre\|warn\|127\.0\.0\.1:\d+: messages that have not ended take too much memory/, said)
+      line = server.lines.find { |line| line.start_with?("gyre") }
+      assert_match(/\Agyre\|warn\|127\.0\.0\.1:\d+: messages that have not ended take too much memory/, line)
       [small, late, *many].each(&:close)
     end
   end
@@ -278,16 +278,16 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
       client.write(frame("before", "info", "here")) # so that there is a file, which could not be opened later
       eventually { server.lines.include?("before|info|here") }
       log = File.open(server.path, "rb")
-      told = ->(pattern) { log.rewind.zero? && log.read.match?(pattern) }
+      logged = ->(pattern) { log.rewind.zero? && log.read.match?(pattern) }
       limits = Process.getrlimit(:NOFILE)
       begin
         waiting = [server.connect]
         Process.setrlimit(:NOFILE, IO.for_fd(waiting.last.fileno, autoclose: false).fileno + 20, limits.last)
         30.times { waiting << server.connect } # not in one go: one that raises would lose the others
       rescue Errno::EMFILE
-        eventually { told.call(/\|gyre\|error\|tcp:.*no connection can be accepted/) }
+        eventually { logged.call(/\|gyre\|error\|tcp:.*no connection can be accepted/) }
         client.write(frame("before", "info", "alive"))
-        eventually { told.call(/\|before\|info\|alive$/) }
+        eventually { logged.call(/\|before\|info\|alive$/) }
       ensure
         Process.setrlimit(:NOFILE, *limits)
       end
@@ -315,7 +315,7 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
   end
 
   # Ruby loads files for that, which cannot be had without descriptors.
-  def test_a_fault_that_cannot_be_described_is_told_all_the_same
+  def test_a_fault_that_cannot_be_described_is_reported_all_the_same
     serve do |server|
       hub = server.server.instance_variable_get(:@hub)
       fault = RuntimeError.new("a fault")

@@ -123,7 +123,7 @@ GyreTest::Engines.test_case("LogServerSignalsTest", backends: GyreTest::Engines:
     end
   end
 
-  # The fresh process has to ask what is stored before it goes on with a connection.
+  # The fresh process has to look up what is stored before it goes on with a connection.
   def test_where_messages_come_from_is_known_after_a_restart
     serve(origin: true) do |server|
       plain = server.client("web")
@@ -138,7 +138,7 @@ GyreTest::Engines.test_case("LogServerSignalsTest", backends: GyreTest::Engines:
     end
   end
 
-  def test_a_connection_survives_a_restart_also_where_redis_has_to_be_asked
+  def test_a_connection_survives_a_restart_also_where_redis_has_the_sessions
     redis = GyreTest::RedisServer.new(need_program("redis-server"))
     serve(default_log: { logfile: redis.url }) do |server|
       records = server.client("web", "authentication/2 client=#{"a" * 32}")
@@ -180,7 +180,7 @@ GyreTest::Engines.test_case("LogServerSignalsTest", backends: GyreTest::Engines:
         former.write(frame("web", "authentication", "") + frame("web", "info", "before"))
         assert_equal "accepted\n", former.gets
         server.restart
-        assert_nil former.gets # an end without a farewell would be an error
+        assert_nil former.gets # an end without close_notify would be an error
         later = secure(server)
         later.write(frame("web", "authentication", "") + frame("web", "info", "after"))
         eventually { server.messages == %w[web|info|before web|info|after] }
@@ -311,8 +311,8 @@ class Program
   def client(service, words = "authentication")
     connect.tap do |socket|
       socket.write(Gyre::Log::Wire.frame(service, words, ""))
-      answer = socket.gets
-      raise "the server says #{answer.inspect}" unless answer&.start_with?("accepted")
+      response = socket.gets
+      raise "the server responds #{response.inspect}" unless response&.start_with?("accepted")
     end
   end
 

@@ -44,7 +44,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_many_wrong_keys_from_an_address_are_answered_late_and_right_ones_at_once
+  def test_many_wrong_keys_from_an_address_are_denied_late_and_right_ones_accepted_at_once
     serve(key: "secret") do |server|
       denials = server.server.instance_variable_get(:@hub).handshake.denials
       wrong = lambda do
@@ -62,7 +62,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
       assert_equal :wait_readable, waiting.read_nonblock(1, exception: false)
       denials.instance_variable_set(:@delay_s, 0.01)
       assert_equal "denied\n", answered.call(wrong.call)
-      assert_equal 12, server.lines.size, "the others are not told"
+      assert_equal 12, server.lines.size, "the others are not reported"
       waiting.close
     end
   end
@@ -109,7 +109,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_a_frame_that_is_cut_off_is_told_with_its_peer
+  def test_a_truncated_frame_is_reported_with_its_peer
     serve do |server|
       client = server.client("web")
       client.write(frame("web", "info", "hello")[0..-3])
@@ -141,7 +141,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_a_client_that_says_nothing_is_closed_in_time
+  def test_a_silent_client_is_closed_in_time
     serve(limits: { authentication_timeout_s: 0.1 }) do |server|
       silent = server.connect
       slow = server.connect
@@ -152,7 +152,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_an_authenticated_client_may_be_silent_unless_a_limit_says_otherwise
+  def test_an_authenticated_client_may_be_silent_unless_a_limit_is_set
     serve(limits: { authentication_timeout_s: 0.1, idle_timeout_s: 0.2 }) do |server|
       client = quick_client(server)
       assert_equal "error: nothing came for 0.2 s\n", client.read
@@ -168,7 +168,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_more_connections_than_allowed_are_told_so
+  def test_more_connections_than_allowed_get_an_error
     serve(limits: { connections_limit: 2 }) do |server|
       clients = Array.new(2) { server.client("web") }
       late = server.connect
@@ -184,15 +184,15 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
   def test_complaints_do_not_flood_the_log
     serve(limits: { complaints_limit: 3 }) do |server|
       sent = 0
-      told = -> { server.lines.grep(/checksum failed/).size }
+      reported = -> { server.lines.grep(/checksum failed/).size }
       left_out = -> { server.lines.sum { |line| line[/\Agyre\|warn\|(\d+) more complaints/, 1].to_i } }
       eventually do
         40.times { server.connect.tap { |client| client.write("x" * 8) }.tap(&:read).close }
         sent += 40
         left_out.call.positive?
       end
-      eventually { told.call + left_out.call == sent }
-      assert_operator told.call, :<, sent
+      eventually { reported.call + left_out.call == sent }
+      assert_operator reported.call, :<, sent
     end
   end
 
@@ -247,7 +247,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_a_client_that_has_said_all_still_hears_its_acknowledgement
+  def test_a_half_closed_client_still_gets_its_acknowledgement
     serve do |server|
       client = server.client("web", words: "authentication/2 client=#{id}")
       client.write(records(1..2000))
@@ -398,7 +398,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     server&.stop
   end
 
-  def test_acknowledged_clients_hear_the_last_number_at_the_end
+  def test_acknowledged_clients_get_the_last_number_at_the_end
     server = GyreTest::LogServer.new(interval: 60)
     client = server.client("web", words: "authentication/2 client=#{id}")
     client.write(records(1..1000))

@@ -1,7 +1,7 @@
 /*
  * CRC-32 (see log_crc32.h). Two ways to the same value:
  *
- * - Tables, eight bytes at a time: table k tells what a byte does to the remainder when k more bytes follow it.
+ * - Tables, eight bytes at a time: table k has what a byte does to the remainder when k more bytes follow it.
  * - Where the processor multiplies without carries (PCLMULQDQ), sixteen bytes at a time: what stands n bits before the end may be
  *   replaced by its product with x^n modulo the polynomial, added to what stands there. So a long text is folded into its last
  *   sixteen bytes (Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009), and

@@ -1,5 +1,5 @@
 /*
- * Where messages begin and end in a connection's bytes, and what they say: frames of the old wire, records, syslog; of lines of JSON
+ * Where messages begin and end in a connection's bytes, and their parts: frames of the old wire, records, syslog; of lines of JSON
  * only where they end. Called by log_stream.c. No ruby.h; nothing is copied but what syslog puts in front of a message.
  */
 #ifndef GYRE_LOG_FRAME_H
@@ -23,7 +23,7 @@ enum gyre_log_wrong {
   GYRE_LOG_WRONG_SEQUENCE,
   GYRE_LOG_SEQUENCE_JUMP,
   GYRE_LOG_CUT_OFF,
-  GYRE_LOG_NO_ROOM /* not the peer's fault: an output can take no more, or does not know yet what it has */
+  GYRE_LOG_NO_ROOM /* not the peer's fault: an output can take no more, or it is unknown what it has */
 };
 
 struct gyre_log_message {
@@ -40,7 +40,7 @@ struct gyre_log_cutter {
   enum gyre_log_framing framing;
   size_t limit;                    /* bytes of a message; a frame has fewer */
   size_t scanned;                  /* of an incomplete line: no end in these */
-  size_t wanted;                   /* ask again with so many bytes; 0: when a line has ended */
+  size_t wanted;                   /* call again with so many bytes; 0: when a line has ended */
   struct gyre_log_buffer *scratch; /* where syslog's message is put together; until the next call */
 };
 

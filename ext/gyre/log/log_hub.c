@@ -202,7 +202,7 @@ static const struct gyre_log_route *route_of(const struct gyre_log_hub *hub, str
   return for_all;
 }
 
-static bool wants(const struct gyre_log_route *route, struct gyre_log_text severity) {
+static bool includes(const struct gyre_log_route *route, struct gyre_log_text severity) {
   if (!route || route->every_severity) return route != NULL;
   for (size_t i = 0; i < route->severities_count; i++) {
     if (gyre_log_same(gyre_log_text_of(&route->severities[i]), severity)) return true;
@@ -220,7 +220,7 @@ static void add_sink(struct gyre_log_channel *channel, struct gyre_log_sink *sin
 static int find_sinks(const struct gyre_log_hub *hub, struct gyre_log_channel *channel, struct gyre_log_text service,
                       struct gyre_log_text severity) {
   const struct gyre_log_route *const route = route_of(hub, service);
-  channel->wanted = wants(route, severity);
+  channel->wanted = includes(route, severity);
   if (!channel->wanted) return 0;
   channel->sinks = calloc(route->sinks_count + hub->taps_count + 1, sizeof(*channel->sinks));
   if (!channel->sinks) return -ENOMEM;
@@ -274,7 +274,7 @@ static struct gyre_log_channel *channel_of(struct gyre_log_hub *hub, struct gyre
 
 /* --- messages --- */
 
-/* What many connections may bring with one read each, before they are told to wait. */
+/* What many connections may bring with one read each, before they are paused. */
 #define SLACK ((size_t)16 << 20)
 
 static bool is_overfull(const struct gyre_log_sink *sink) {
@@ -282,7 +282,7 @@ static bool is_overfull(const struct gyre_log_sink *sink) {
   return gyre_log_sink_exceeds(sink, 1) && bytes / 2 > sink->bound && bytes - 2 * sink->bound > SLACK;
 }
 
-/* Whether a message has to be dropped; else its sender is told when the sink is full. */
+/* Whether a message has to be dropped; else its sender is paused when the sink is full. */
 static bool drops(struct gyre_log_hub *hub, struct gyre_log_sink *sink, bool anyway) {
   if (!gyre_log_sink_exceeds(sink, 1)) return false;
   if (sink->drops || anyway) {

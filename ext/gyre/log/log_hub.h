@@ -30,7 +30,7 @@ struct gyre_log_mark {
   uint64_t stored; /* of these, what its output has stored */
   uint64_t turn;   /* of the sink, when it last got one */
   size_t client;   /* where the client stands in the sink's list in that turn */
-  bool unknown;    /* what the output has of the client could not be asked: it gets nothing */
+  bool unknown;    /* it is unknown what the output has of the client: it gets nothing */
 };
 
 struct gyre_log_session {
@@ -96,9 +96,9 @@ struct gyre_log_sink {
   uint64_t number;
   enum gyre_log_format format;
   bool cull, raw;
-  bool origin;  /* lines say where their message comes from */
+  bool origin;  /* lines have where their message comes from */
   size_t limit; /* bytes; SIZE_MAX: none */
-  /* The queue of its output: with more bytes than the bound in it, the sink is full. Its senders are then told to wait. From senders that
+  /* The queue of its output: with more bytes than the bound in it, the sink is full. Its senders are then paused. From senders that
    * cannot be held back, beyond twice the bound and 16 MB, and where the sink drops, messages are dropped and counted. */
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* taken and not yet written */
@@ -164,7 +164,7 @@ struct gyre_log_tap {
   struct gyre_log_buffer service;
 };
 
-/* Longer names are not told apart in the counts. */
+/* Longer names have no counter of their own. */
 #define GYRE_LOG_SERVICE_LIMIT 255
 /* The service of counter 0. */
 #define GYRE_LOG_OTHERS "(others)"

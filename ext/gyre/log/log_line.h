@@ -1,6 +1,6 @@
 /*
- * A message as a finished line: text, JSON, or a Redis command, with what cannot stand in a line escaped (test/oracle/log/line.rb says
- * how they look). Called by the log's sinks. No ruby.h. All functions return 0 or -ENOMEM.
+ * A message as a finished line: text, JSON, or a Redis command, with what cannot stand in a line escaped (test/oracle/log/line.rb has
+ * the same in Ruby). Called by the log's sinks. No ruby.h. All functions return 0 or -ENOMEM.
  */
 #ifndef GYRE_LOG_LINE_H
 #define GYRE_LOG_LINE_H

@@ -65,7 +65,7 @@ static int refuse(struct gyre_log_stream *stream, int result) {
   return result == -EAGAIN ? fail(stream, -GYRE_LOG_NO_ROOM) : result;
 }
 
-/* A line of JSON says in Ruby what it is. */
+/* A line of JSON is read in Ruby. */
 static int collect(struct gyre_log_stream *stream, struct gyre_log_text line) {
   if (gyre_log_buffer_reserve(&stream->lines, line.length + 1) < 0) return -ENOMEM;
   gyre_log_buffer_put(&stream->lines, line.bytes, line.length);

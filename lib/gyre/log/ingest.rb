@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
-# Takes the bytes of connections, cuts them into messages, checks, routes, filters, culls and escapes these and formats them right
-# into sinks: buffers of finished lines, one for each output. Called by the log server for each read. It knows no socket, no file
-# and no clock: the time of arrival, in nanoseconds since 1970, is a parameter. The work is done in C (ext/gyre/log/log_ingest.c);
-# here are its keyword arguments, and lines of JSON. test/oracle/log has the same in Ruby, for comparison only.
+# Takes the bytes of connections, cuts them into messages, checks, routes, filters, culls and
+# escapes these and formats them right into sinks: buffers of finished lines, one for each output.
+# Called by the log server for each read. It has no socket, no file and no clock: the time of
+# arrival, in nanoseconds since 1970, is a parameter. The work is done in C
+# (ext/gyre/log/log_ingest.c); here are its keyword arguments, and lines of JSON. test/oracle/log
+# has the same in Ruby, for comparison only.
 #
 #   Ingest.new(services_limit: 1000)
 #   sink(format: :text, cull: false, raw: false, origin: nil, limit: nil, bound: nil, drops: false, key: "gyre")
@@ -16,13 +18,13 @@
 #       bound   bytes in it, with those taken and not written; with more it is full, and see "full" below
 #       drops   what comes while it is full is dropped and counted, and no client waits for what is in it
 #   route(service, severities, sinks)   nil for service: all that have no route of their own; nil for severities: all of them.
-#       What no route wants is counted as filtered. A second call for a service replaces the first
+#       What fits no route is counted as filtered. A second call for a service replaces the first
 #   tap(sink, service = nil), untap(sink)   the sink also gets what is routed, of one service or of all, and names no clients
 #   stream(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil) → stream     one for a connection
 #       kind     :analogger (frames after the first), :records, :syslog, :json (cut in C, read by the json library)
 #       limit    bytes of a message; of a whole frame for :analogger, which has fewer
 #       framing  for :syslog :octet_counting, :lines, or :auto, which looks at each message's first bytes (RFC 6587)
-#       host, pid  where its messages come from, as far as that is known: not for :syslog, whose messages say it themselves
+#       host, pid  where its messages come from, as far as that is known: not for :syslog, whose messages have it themselves
 #   datagram(kind, bytes, time_ns)      a message of :syslog or :json without a stream
 #   log(service, severity, message, time_ns)
 #   crowded?    whether a stream's message came for a sink that was full, since it was asked last
@@ -37,17 +39,18 @@
 #            String given has the lines afterwards and nothing else; a large one that is given again need not be made again
 #            written: what was taken is written;  full?;  blocked?: full, and does not drop;  room?: half of the bound is free
 #            hit?: as crowded?, of this sink
-#   stream:  feed(bytes, time_ns), finish(time_ns) → nil, or a String that says what is wrong; it stays wrong
+#   stream:  feed(bytes, time_ns), finish(time_ns) → nil, or a String: what is wrong; it stays wrong
 #            deliver(service, severity, message, time_ns): one that was read from a line of JSON
 #            rest: the incomplete message, for a stream that takes this one's place; bytesize: its size; messages: count
 #   session: client_id; received: the highest sequence number that has come, 0 before the first
 #            stored(sink, sequence): the sink's output has stored its records up to there
-#            durable: everything up to this number is stored wherever a route wants it
+#            durable: everything up to this number is stored wherever a route leads it
 #            learn({sink => sequence}): what could not be asked before;  refused?: a record came that would have needed it
 #
-# Full: a stream's messages go in all the same, up to twice the bound and 16 MB, but its reader is told by `crowded?` and reads no more
-# from it. Beyond that a record is refused (feed says so, and no sink has got it: the client sends it again), and what has no number is dropped
-# and counted; so is what cannot be held back (datagrams, log) as soon as the sink is full.
+# Full: a stream's messages go in all the same, up to twice the bound and 16 MB, but its reader sees
+# `crowded?` and reads no more from it. Beyond that a record is refused (feed returns that, and no
+# sink has got it: the client sends it again), and what has no number is dropped and counted; so is
+# what cannot be held back (datagrams, log) as soon as the sink is full.
 #
 # A record whose sequence is not above a sink's last one is not given to that sink again.
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The log server: settings in, a process that collects messages out. `gyre log` and tests make one. It puts the parts together
-# (ingest, outputs, committer, hub), handles signals, and ends in order; the clients' side is Gyre::Log::Connection's.
+# The log server: settings in, a process that collects messages out. `gyre log` and tests make one.
+# It puts the parts together (ingest, outputs, committer, hub), handles signals, and ends in order;
+# the clients' side is Gyre::Log::Connection's.
 #
 #   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► STOPPING ── all is durable ──► ended
 #                                          │    ▲                            └── once more, or too late ─►┘
@@ -45,22 +46,26 @@ module Gyre
       # @return [Routing]
       attr_reader :routing
 
-      # @param bind [String, Integer, Gyre::Endpoint, Array] the main port, for Analogger's clients and ours
+      # @param bind [String, Integer, Gyre::Endpoint, Array] the main port, for Analogger's clients
+      #   and ours
       # @param key [String, nil] that clients must send
       # @param logs [Array<Hash>] see {Routing}
       # @param default_log [String, Hash] see {Routing}
       # @param levels [Array<String>, nil] severities that are written; nil: all
       # @param interval [Numeric] seconds between writes
-      # @param sync_interval [Numeric, nil] seconds between syncs, for what no acknowledged client waits for
+      # @param sync_interval [Numeric, nil] seconds between syncs, for what no acknowledged client
+      #   waits for
       # @param inputs [Array<Hash>] see {Input.all}
       # @param tls [Hash, nil] certificate:, key:, ca:, verify: of the main port
       # @param limits [Hash, Limits] by the names in {Limits::TABLE}
       # @param raw [Boolean] messages as they came, with line ends: lines can be forged
-      # @param origin [Boolean, nil] whether lines have host and process of the client; nil: not in text
+      # @param origin [Boolean, nil] whether lines have host and process of the client; nil: not in
+      #   text
       # @param signals [Boolean] whether INT, TERM, HUP and USR2 are for it
       # @param report [#puts] gets lines about the server itself
-      # @param restart [#call, nil] called for USR2, in a task, with the names of the inputs that a fresh program would inherit: checks
-      #   it, and returns what Process.exec takes to start it (an Array), or a String: why it must not be started
+      # @param restart [#call, nil] called for USR2, in a task, with the names of the inputs that a
+      #   fresh program would inherit: checks it, and returns what Process.exec takes to start it
+      #   (an Array), or a String: why it must not be started
       # @raise [ArgumentError] names the wrong setting
       # @raise [ExtensionRequired] without the C extension
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,
@@ -84,7 +89,8 @@ module Gyre
         @handover = Handover.receive
       end
 
-      # Opens the sockets. From here on clients can connect; they are served when the server runs. {#run} calls it, too.
+      # Opens the sockets. From here on clients can connect; they are served when the server runs.
+      # {#run} calls it, too.
       #
       # @return [self]
       # @raise [SystemCallError, SocketError] the message names the address; none is open then
@@ -103,7 +109,8 @@ module Gyre
         raise
       end
 
-      # @return [Array<Gyre::Endpoint>] what it listens on, with the ports that the kernel chose; the main port first
+      # @return [Array<Gyre::Endpoint>] what it listens on, with the ports that the kernel chose;
+      #   the main port first
       def endpoints
         @acceptors.map { |acceptor| acceptor.listener.endpoint }
       end
@@ -121,7 +128,8 @@ module Gyre
         close
       end
 
-      # Asks it to end, from any thread or signal handler; returns at once. Asked twice, it ends without waiting for the outputs.
+      # Asks it to end, from any thread or signal handler; returns at once. Asked twice, it ends
+      # without waiting for the outputs.
       #
       # @return [void]
       def stop
@@ -135,7 +143,8 @@ module Gyre
         @hub.loop.emit(:reopen)
       end
 
-      # Reopens the files, as {#reopen} does, and completes a connection's request with :reopened or :kept.
+      # Reopens the files, as {#reopen} does, and completes a connection's request with :reopened or
+      # :kept.
       #
       # @param connection [#completed]
       # @return [void]

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
-# Back-pressure: what waits for it goes on when it is let go.
+# Backpressure: what waits goes on when it is released.
 
 require "test_helper"
 require "gyre/log/server/backpressure"
 
 class LogBackpressureTest < Minitest::Test
-  # Counts, and fails the first time if it is told to.
+  # Counts, and raises the failure that it is given.
   Waiting = Struct.new(:turns, :failure) do
     def resume
       self.turns += 1

@@ -81,10 +81,10 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
     end
   end
 
-  # A client that is there, and what it was told.
-  listener_class = Struct.new(:session, :told) do
+  # A connected client, and the acknowledgements that it got.
+  listener_class = Struct.new(:session, :acknowledgements) do
     def acknowledged
-      told << session.acknowledged
+      acknowledgements << session.acknowledged
     end
   end
 
@@ -128,7 +128,7 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
       sink.add("one\n", { session => 7 })
       committer.commit_soon(session)
       eventually { session.acknowledged == 7 }
-      assert_equal [7], session.connection.told
+      assert_equal [7], session.connection.acknowledgements
       assert_equal [[:write, "one\n", { session.client_id => 7 }], :sync], output.calls
     end
   end
@@ -163,7 +163,7 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
       assert_equal 0, both.acknowledged
       slow.gate.resolve
       eventually { both.acknowledged.positive? }
-      assert_equal [3], both.connection.told
+      assert_equal [3], both.connection.acknowledgements
       assert_equal 0, committer.bytes
     end
   end
@@ -252,7 +252,7 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
       committer.commit_soon(session)
       output.gate.resolve
       eventually { session.acknowledged == 2 }
-      assert_equal [1, 2], session.connection.told
+      assert_equal [1, 2], session.connection.acknowledgements
       assert_equal [[:write, "one\n", { "a" * 32 => 1 }], :sync, [:write, "two\n", { "a" * 32 => 2 }], :sync], output.calls
       sleep 0.03
       assert_equal 4, output.calls.size, "nothing is left to do"

@@ -7,32 +7,32 @@ require "gyre/log/server/complaints"
 
 class LogComplaintsTest < Minitest::Test
   def test_a_second_has_so_many_and_the_rest_is_counted
-    said = []
-    complaints = Gyre::Log::Complaints.new(2) { |*words| said << words }
+    reported = []
+    complaints = Gyre::Log::Complaints.new(2) { |*words| reported << words }
     complaints.tick(100.0)
     5.times { |number| complaints.add("peer", number) }
-    assert_equal [["warn", "peer: 0"], ["warn", "peer: 1"]], said
+    assert_equal [["warn", "peer: 0"], ["warn", "peer: 1"]], reported
     complaints.tick(100.5)
     complaints.add("peer", "too early")
     complaints.tick(101.0)
     complaints.add("peer", "again", "error")
-    assert_equal [["warn", "4 more complaints about clients were left out"], ["error", "peer: again"]], said.drop(2)
+    assert_equal [["warn", "4 more complaints about clients were left out"], ["error", "peer: again"]], reported.drop(2)
     complaints.tick(102.0)
-    assert_equal 4, said.size
+    assert_equal 4, reported.size
   end
 
   # When nothing can be written, they would fill the memory in some days.
   def test_without_room_they_are_only_counted
-    said = []
+    reported = []
     room = false
-    complaints = Gyre::Log::Complaints.new(2, room: -> { room }) { |*words| said << words }
+    complaints = Gyre::Log::Complaints.new(2, room: -> { room }) { |*words| reported << words }
     3.times do |second|
       complaints.tick(100.0 + second)
       complaints.add("peer", "wrong")
     end
-    assert_empty said
+    assert_empty reported
     room = true
     complaints.tick(103.0)
-    assert_equal [["warn", "3 more complaints about clients were left out"]], said
+    assert_equal [["warn", "3 more complaints about clients were left out"]], reported
   end
 end

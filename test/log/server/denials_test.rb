@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Wrong keys by address: what is answered at once, what late, and what is told. Time is a parameter.
+# Wrong keys by address: which response comes at once, which late, and what is reported. Time is a parameter.
 
 require "test_helper"
 require "gyre/log/server/denials"
@@ -14,10 +14,10 @@ class LogDenialsTest < Minitest::Test
     Array.new(times) { @denials.add(host, now_s) }.last
   end
 
-  def test_some_are_answered_at_once_and_further_ones_late_and_told_once
+  def test_some_get_their_response_at_once_and_further_ones_late_and_reported_once
     assert_equal [0, "the key is wrong"], add("192.0.2.1", times: 10)
-    delay, told = add("192.0.2.1")
-    assert_equal [2.0, true], [delay, told.include?("11 times within 60 s")]
+    delay, report = add("192.0.2.1")
+    assert_equal [2.0, true], [delay, report.include?("11 times within 60 s")]
     assert_equal [2.0, nil], add("192.0.2.1", 59.9)
     assert_equal [0, "the key is wrong"], add("192.0.2.2", 59.9), "another address"
     assert_equal [0, "the key is wrong"], add("192.0.2.1", 60.0), "a minute later"

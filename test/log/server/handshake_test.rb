@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# First frames and what they ask for: Gyre::Log::Handshake.
+# First frames and their requests: Gyre::Log::Handshake.
 
 require "test_helper"
 require "gyre/log/server/handshake"
@@ -8,14 +8,14 @@ require "gyre/log/server/handshake"
 class LogHandshakeTest < Minitest::Test
   Handshake = Gyre::Log::Handshake
 
-  def test_the_old_wire_is_asked_for_with_any_severity
+  def test_any_severity_requests_the_old_wire
     ["authentication", "", "info", "authentication2", "Authentication/2 tail"].each do |words|
       request = read("web", words)
       assert_equal [:analogger, "web", nil, "", "", "accepted\n"], [*request.to_a, request.response], words
     end
   end
 
-  def test_more_words_ask_for_more
+  def test_further_words_request_more
     id = "0123456789ABCDEF0123456789abcdef"
     assert_equal [:records, "web", id.downcase, "", ""], read("web", "authentication/2 client=#{id}").to_a
     assert_equal [:tail, "web", nil, "", ""], read("web", "authentication/2 tail").to_a

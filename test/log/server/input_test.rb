@@ -25,7 +25,7 @@ class LogInputTest < Minitest::Test
     assert_equal %i[lines lines lines auto], inputs.map(&:framing)
   end
 
-  def test_tls_is_for_the_main_port_and_for_inputs_that_ask_for_it
+  def test_tls_is_for_the_main_port_and_for_inputs_that_name_it
     Dir.mktmpdir do |folder|
       certificate, key = GyreTest::Certificates.new(folder).issue("server")
       tls = { certificate: certificate, key: key }

@@ -40,7 +40,7 @@ class LogSessionTest < Minitest::Test
     assert_equal [5, 2], [session.acknowledged, listening.count]
   end
 
-  def test_it_acknowledges_what_the_ingest_says_is_durable
+  def test_it_acknowledges_what_is_durable_in_the_ingest
     session = sessions.find("a", Listening.new(0))
     session.intake.received = 4
     session.stored(:sink, 3)
@@ -68,7 +68,7 @@ class LogSessionTest < Minitest::Test
   end
 
   # Another server may have stored something for it meanwhile.
-  def test_where_the_output_is_shared_a_client_that_comes_again_is_asked_about_again
+  def test_where_the_output_is_shared_a_client_that_comes_again_is_looked_up_again
     Gyre.run do
       table = sessions(shared: ->(_) { true })
       assert_nil table.find("a", connection = Listening.new(0))
@@ -83,7 +83,7 @@ class LogSessionTest < Minitest::Test
     end
   end
 
-  def test_while_one_is_asked_about_others_come_and_go
+  def test_while_one_is_looked_up_others_come_and_go
     answers = { "a" => Gyre::Queue.new, "b" => Gyre::Queue.new }
     Gyre.run do
       table = Gyre::Log::Sessions.new(10, shared: ->(_) { true }) { |id| answers.fetch(id).pop.call(id) }
@@ -99,7 +99,7 @@ class LogSessionTest < Minitest::Test
     end
   end
 
-  def test_what_is_being_asked_can_be_given_up
+  def test_a_lookup_can_be_given_up
     Gyre.run do |task|
       table = Gyre::Log::Sessions.new(10, shared: ->(_) { true }) { sleep }
       table.find("a", connection = Listening.new(0))
@@ -110,7 +110,7 @@ class LogSessionTest < Minitest::Test
     end
   end
 
-  def test_a_client_that_left_before_the_answer_has_no_session
+  def test_a_client_that_left_before_the_result_has_no_session
     Gyre.run do
       table = sessions(shared: ->(_) { true })
       table.find("a", connection = Listening.new(nil))

@@ -7,7 +7,7 @@
 #                          [position after it, service, severity, message, sequence, time_us]: a whole message
 #   last(bytes) → the same for what was left when the connection ended; never nil
 #
-# and is told the same incomplete message from its beginning again until it is whole. All bytes are BINARY.
+# and gets the same incomplete message from its beginning again until it is whole. All bytes are BINARY.
 
 require "gyre/log/wire/records"
 require "gyre/log/wire"
@@ -65,7 +65,7 @@ module LogOracle
       end
     end
 
-    # Lines, of which another one knows what they say.
+    # Lines that are parsed elsewhere.
     class Lines
       # @param limit [Integer] bytes of a line
       # @param parser [#parse] given a line without its end: service, severity, message and perhaps a time, or nil for none

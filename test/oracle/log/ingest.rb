@@ -18,7 +18,7 @@ module LogOracle
   class Ingest
     # Under what the services beyond the limit are counted.
     OTHERS = "(others)".b.freeze
-    # Longer names are not told apart in the counts.
+    # Longer names have no counter of their own.
     SERVICE_BYTES_LIMIT = 255
     # Pairs of service and severity whose way is remembered.
     CHANNELS_LIMIT = 4096

@@ -14,7 +14,7 @@ module LogOracle
     # @return [Symbol]
     attr_reader :format
 
-    # @return [Ingest] told by how many bytes the sink has grown
+    # @return [Ingest] gets by how many bytes the sink has grown
     attr_reader :ingest
 
     # @param ingest [Ingest]

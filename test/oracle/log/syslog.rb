@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Syslog's messages: what RFC 5424 and RFC 3164 say as service, severity and message. Called by the oracle's ingest; the
+# Syslog's messages: RFC 5424 and RFC 3164 as service, severity and message. Called by the oracle's ingest; the
 # log itself has this in ext/gyre/log/log_syslog.c. Where messages begin and end on a stream is the framing's knowledge. It keeps nothing.
 #
 #   <34>1 2026-11-21T19:20:00Z web su 123 ID47 [a b="c"] failed    service su, severity fatal: host=web pid=123 id=ID47 [a b="c"] failed

@@ -1,14 +1,16 @@
 # frozen_string_literal: true
 
-# JSON lines as input: an object becomes a message. Called by the ingest for each line. What is no JSON object is a message as it is:
-# a crashing program's last words among its JSON must not be lost.
+# JSON lines as input: an object becomes a message. Called by the ingest for each line. What is no
+# JSON object is a message as it is: a crashing program's last words among its JSON must not be
+# lost.
 
 require "json"
 
 module Gyre
   module Log
-    # Service, severity and message are taken from the first field below that has a text or a number; all other fields stand behind
-    # the message, as JSON. A severity that is a number stays that number.
+    # Service, severity and message are taken from the first field below that has a text or a
+    # number; all other fields stand behind the message, as JSON. A severity that is a number stays
+    # that number.
     module JSONLines
       # The usual limit of a line.
       BYTES_LIMIT = 1 << 20
@@ -22,16 +24,19 @@ module Gyre
       }.freeze
       # Digits of a number; a line with a longer one is a message as it is.
       DIGITS_LIMIT = 1000
-      # The same key twice is no error here: the last one counts. Newer versions of the library warn of it otherwise.
+      # The same key twice is no error here: the last one counts. Newer versions of the library warn
+      # of it otherwise.
       OPTIONS = { allow_duplicate_key: true }.freeze
       SOME_DIGITS = /\d{20}/.freeze
-      # Matches at each quotation mark, also at one without its end, so that the search goes over each byte once.
+      # Matches at each quotation mark, also at one without its end, so that the search goes over
+      # each byte once.
       STRING = /"(?:[^"\\]++|\\.?)*+(?:"|\z)/m.freeze
       private_constant :OPTIONS, :SOME_DIGITS, :STRING
 
       class << self
         # @param line [String]
-        # @return [Array(String, String, String), nil] service, severity and message, BINARY; nil for an empty line
+        # @return [Array(String, String, String), nil] service, severity and message, BINARY; nil
+        #   for an empty line
         def parse(line)
           text = line.dup.force_encoding(Encoding::UTF_8).scrub.strip
           return if text.empty?
@@ -45,7 +50,8 @@ module Gyre
 
         private
 
-        # Whether a number, not a text, has more digits than any use has: reading and writing it takes the square of them.
+        # Whether a number, not a text, has more digits than any use has: reading and writing it
+        # takes the square of them.
         def long_number?(text)
           return false unless SOME_DIGITS.match?(text)
 

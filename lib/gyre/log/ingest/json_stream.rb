@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A connection's lines of JSON on their way through the ingest. Lines are cut, bounded and counted in C like every other input
-# (ext/gyre/log/log_stream.c); this reads each whole one with the json library. Made by Gyre::Log::Ingest#stream. It keeps nothing.
+# A connection's lines of JSON on their way through the ingest. Lines are cut, bounded and counted
+# in C like every other input (ext/gyre/log/log_stream.c); this reads each whole one with the json
+# library. Made by Gyre::Log::Ingest#stream. It keeps nothing.
 
 require "gyre/log/ingest/json_lines"
 
@@ -19,31 +20,23 @@ module Gyre
       end
 
       # @return [Integer] bytes of the incomplete line
-      def bytesize
-        @lines.bytesize
-      end
+      def bytesize = @lines.bytesize
 
-      # @return [String] the incomplete line; another stream goes on when it is fed with it
-      def rest
-        @lines.rest
-      end
+      # @return [String] the incomplete line; another stream continues when it is fed with it
+      def rest = @lines.rest
 
       # @param bytes [String] what has come
       # @param time_ns [Integer]
       # @return [String, nil] what is wrong
       def feed(bytes, time_ns)
-        wrong = @lines.feed(bytes, time_ns)
-        deliver(time_ns)
-        wrong
+        @lines.feed(bytes, time_ns).tap { deliver(time_ns) }
       end
 
       # What has come is all.
       #
       # @return [String, nil] what is wrong
       def finish(time_ns)
-        wrong = @lines.finish(time_ns)
-        deliver(time_ns)
-        wrong
+        @lines.finish(time_ns).tap { deliver(time_ns) }
       end
 
       private

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One listening socket on the hub's loop: accepts connections and admits them to the hub. Made from a Gyre::Log::Input by the server.
-# It has no protocol.
+# One listening socket on the hub's loop: accepts connections and admits them to the hub. Made from
+# a Gyre::Log::Input by the server. It has no protocol.
 
 require "gyre/log/server/connection"
 require "gyre/log/wire/origin"
@@ -12,9 +12,11 @@ module Gyre
     class Acceptor
       # How many at once: others wait meanwhile.
       ACCEPTS = 64
-      # How long it pauses when nothing can be accepted: the process or the machine is out of descriptors or memory, say.
+      # How long it pauses when nothing can be accepted: the process or the machine is out of
+      # descriptors or memory, say.
       PAUSE_S = 1.0
-      # Errors of a network that a connection has met before it was accepted (accept(2), "Error handling"): it has gone again.
+      # Errors of a network that a connection has met before it was accepted (accept(2), "Error
+      # handling"): it has gone again.
       GONE = [Errno::ECONNABORTED, Errno::ECONNRESET, Errno::ENETDOWN, Errno::EPROTO, Errno::ENOPROTOOPT, Errno::EHOSTDOWN,
               Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EOPNOTSUPP, Errno::EPERM, Errno::ETIMEDOUT].freeze
 
@@ -66,7 +68,8 @@ module Gyre
 
       private
 
-      # @return [Array(Socket, Addrinfo), Symbol, nil] :gone: one less waits; nil: none can be had now
+      # @return [Array(Socket, Addrinfo), Symbol, nil] :gone: one less waits; nil: none can be had
+      #   now
       def accept
         result = @listener.socket.accept_nonblock(exception: false)
         result unless result == :wait_readable

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# When too much is in memory, connections that bring messages wait until half of the memory is free. What outputs that stand still
-# have in their queues does not count: these have a bound of their own (queues.rb). The hub calls `check` after each read and `release`
-# when the timer fires. Without sockets and outputs.
+# When too much is in memory, connections that bring messages wait until half of the memory is free.
+# What outputs that stand still have in their queues does not count: these have a bound of their own
+# (queues.rb). The hub calls `check` after each read and `release` when the timer fires. Without
+# sockets and outputs.
 
 module Gyre
   module Log

@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
-# Takes what the ingest has put into the sinks to the outputs, and acknowledges it. Made by the server, which runs it in a task and
-# calls `commit_soon`, `flush`, `reopen` and `bytes`. Without formats, files and sockets.
+# Takes what the ingest has put into the sinks to the outputs, and acknowledges it. Made by the
+# server, which runs it in a task and calls `commit_soon`, `flush`, `reopen` and `bytes`. Without
+# formats, files and sockets.
 #
 #   pass ──► each lane, when its output is free: take the sink ──► write ──► sync ──► the sessions of the batch acknowledge
 #     every interval;               one task an output (Committer::Lane): one that stands still holds up
 #     10 ms after commit_soon       no other; what comes meanwhile waits in the sink, and goes in one batch
 #
-# A session is settled when a lane has stored records of its client, and after a pass, for what no route wanted.
+# A session is settled when a lane has stored records of its client, and after a pass, for what no
+# route wanted.
 require "gyre/clock"
 require "gyre/sync/condition"
 require "gyre/sync/barrier"
@@ -22,7 +24,8 @@ module Gyre
 
       # @param pairs [Array<Array(Sink, Output)>]
       # @param interval [Numeric] between two passes
-      # @param sync_interval [Numeric, nil] between two syncs of what no acknowledged client waits for; nil or 0: never
+      # @param sync_interval [Numeric, nil] between two syncs of what no acknowledged client waits
+      #   for; nil or 0: never
       # @param commit_interval [Numeric] how long after {#commit_soon} a pass is made
       def initialize(pairs, interval: 1.0, sync_interval: 60.0, commit_interval: 0.01)
         @lanes = pairs.map { |sink, output| Lane.new(sink, output, method(:stored)) { @written&.call } }
@@ -37,7 +40,8 @@ module Gyre
         @written = nil
       end
 
-      # Works until {#stop}. What an output raises (none raises for a full disk or the like) ends it.
+      # Works until {#stop}. What an output raises (none raises for a full disk or the like) ends
+      # it.
       def run
         barrier = Barrier.new
         @lanes.each { |lane| barrier.async("log output #{lane}") { lane.run } }
@@ -57,8 +61,8 @@ module Gyre
         @wake.signal
       end
 
-      # Much waits: a pass is made as soon as this loop lets the committer's task run, and one more within the commit interval, so
-      # that a burst's end does not wait for the timer.
+      # Much waits: a pass is made as soon as this loop lets the committer's task run, and one more
+      # within the commit interval, so that a burst's end does not wait for the timer.
       def commit_now
         @urgent = true
         @wake.signal
@@ -117,12 +121,14 @@ module Gyre
         @lanes.each(&:stop)
       end
 
-      # @return [Integer] bytes that were taken from sinks and are not written; those in the sinks are the ingest's
+      # @return [Integer] bytes that were taken from sinks and are not written; those in the sinks
+      #   are the ingest's
       def bytes
         @lanes.sum(&:bytes)
       end
 
-      # @return [Float] age of the oldest bytes that are not written, in seconds; 0.0 when there are none
+      # @return [Float] age of the oldest bytes that are not written, in seconds; 0.0 when there are
+      #   none
       def unwritten_s(now = Clock.now)
         @lanes.map { |lane| lane.unwritten_s(now) }.max || 0.0
       end
@@ -132,7 +138,8 @@ module Gyre
         @lanes.map { |lane| lane.unsynced_s(now) }.max || 0.0
       end
 
-      # @return [Array<Hash>] for the status: output, bytes, written, dropped, trouble, spilled, unwritten_s, unsynced_s
+      # @return [Array<Hash>] for the status: output, bytes, written, dropped, trouble, spilled,
+      #   unwritten_s, unsynced_s
       def status(now = Clock.now)
         @lanes.map { |lane| lane.status(now) }
       end

@@ -1,14 +1,16 @@
 # frozen_string_literal: true
 
-# What the server reports in its own log about its clients' faults: at most so many lines a second, the rest is counted and
-# reported afterwards, so that no faulty client fills the disk. Connections call `add`, the hub's clock `tick`.
+# What the server reports in its own log about its clients' faults: at most so many lines a second,
+# the rest is counted and reported afterwards, so that no faulty client fills the disk. Connections
+# call `add`, the hub's clock `tick`.
 
 module Gyre
   module Log
     # Bounded messages.
     class Complaints
       # @param limit [Integer] lines in a second
-      # @param room [#call] whether there is room for any: they are bounded when nothing can be written, too
+      # @param room [#call] whether there is room for any: they are bounded when nothing can be
+      #   written, too
       # @yieldparam severity [String] "warn" or "error"
       # @yieldparam message [String]
       def initialize(limit, room: -> { true }, &write)

@@ -1,16 +1,18 @@
 # frozen_string_literal: true
 
-# One client of the log server, from accept to close: protocol state over a Gyre::Transport. The hub (Gyre::Log::Hub) watches its
-# socket and calls `ready`; bytes are processed at once, and only what is incomplete is kept. It holds no fiber, never waits, and
-# lets no exception out that the client caused: that ends this connection only.
+# One client of the log server, from accept to close: protocol state over a Gyre::Transport. The hub
+# (Gyre::Log::Hub) watches its socket and calls `ready`; bytes are processed at once, and only what
+# is incomplete is kept. It holds no fiber, never waits, and lets no exception out that the client
+# caused: that ends this connection only.
 #
-#   :tls ─► :handshake ─► :asking ─► :serving ──(end)──► :closing ─► :closed   :closing: what was received is not durable or not
-#     │         │                       │                               ▲      acknowledged yet; :lingering: the client gets time
-#     └─────────┴───────────────────────┴── fault, denied ─► :lingering ┘      to read the error
+#   :tls ─► :handshake ─► :asking ─► :serving ──(end)──► :closing ─► :closed
+#     │         │                       │                               ▲
+#     └─────────┴───────────────────────┴── fault, denied ─► :lingering ┘
 #
-# :denied: a wrong key waits for its late response (denials.rb). :asking: an output that other servers write to as well is asked what
-# it has of an acknowledged client. Nothing is read then. Syslog and JSON begin with :serving. In it, @work is a Gyre::Log::Feed or a
-# Gyre::Log::Tail.
+# :asking waits for what the outputs have of an acknowledged client, :closing until what was
+# received is durable and acknowledged; :lingering lets the client read the error, :denied delays
+# the response to a wrong key (denials.rb). Syslog and JSON go from :tls to :serving. There @work is
+# a Gyre::Log::Feed or a Gyre::Log::Tail.
 
 require "gyre/log/server/feed"
 require "gyre/log/wire"
@@ -20,15 +22,13 @@ module Gyre
   module Log
     # A state machine over a transport.
     class Connection
-      # How much one event may read, while others wait; a read from TLS gives one record, of at most 16 KB.
+      # How much one event may read. A read from TLS gives one record, of at most 16 KB.
       READ_BYTES = 262_144
       TLS_READS = 16
       # What may go wrong in reading bytes of a peer.
       FAULTS = [StandardError, NoMemoryError, SystemStackError].freeze
 
-      # @param hub [Hub]
-      # @param transport [Transport]
-      # @param peer [String]
+      # @param peer [String] address of the client
       # @param input [Input] through which it came
       # @param origin [Origin, nil] where its messages come from, unless the client gives it
       def initialize(hub, transport, peer, input, origin = nil)
@@ -42,14 +42,11 @@ module Gyre
         @result = @watched = nil
       end
 
-      # Begins, or continues where a former process left off.
-      #
-      # @param left [Hash{String => Object}, nil] what {#handover} gave there
+      # @param left [Hash{String => Object}, nil] {#handover} of a former process, which it continues
       def start(left = nil)
         act { left ? continue(left) : secure }
       end
 
-      # @return [Socket]
       def to_io = @transport.to_io
 
       # The socket is ready, or may be.
@@ -77,7 +74,7 @@ module Gyre
         end
       end
 
-      # Ends it when its time is over. The whole process may have been suspended: what has come meanwhile is read before.
+      # Ends it when its time is over. What came while the process was suspended is read before.
       def tick
         return unless overdue? || idle?
 
@@ -92,9 +89,9 @@ module Gyre
         @notified = true
       end
 
-      # What the connection asked for. Called in a task of its own: the hub calls {#send_due}.
+      # What {#ask} waits for. Called in a task of its own: the hub calls {#send_due}.
       #
-      # @param result [Session, Symbol, Exception] the client's session; :reopened or :kept; or why there is none
+      # @param result [Session, Symbol, Exception] the client's session; :reopened or :kept
       def completed(result)
         @result = result
         acknowledged
@@ -121,7 +118,7 @@ module Gyre
         act { refuse("messages that have not ended take too much memory") }
       end
 
-      # Reads what has come already, for the server is about to end. Returns whether there may be more.
+      # Reads what has come, before the server ends. Returns whether there may be more.
       def drain
         return false if @queue_full || !open?
 
@@ -139,8 +136,8 @@ module Gyre
         close
       end
 
-      # @return [Hash{Symbol => Object}, nil] what a fresh process needs to continue; nil when it cannot: TLS has keys, and a
-      #   connection that only sends its last bytes need not
+      # @return [Hash{Symbol => Object}, nil] what a fresh process needs to continue; nil when it
+      #   cannot: TLS has keys, and a connection that only sends its last bytes need not
       def handover
         return if @transport.tls? || !open?
 
@@ -174,7 +171,8 @@ module Gyre
 
       private
 
-      # Whatever goes wrong ends this connection and no other. Afterwards the loop watches for what is needed now.
+      # Whatever goes wrong ends this connection and no other. Afterwards the loop watches for what
+      # is needed now.
       def act
         return if closed?
 
@@ -257,7 +255,8 @@ module Gyre
         !closed?
       end
 
-      # Many clients end without TLS's close_notify. Messages have their length, so none is cut off unseen.
+      # Many clients end without TLS's close_notify. Messages have their length, so none is cut off
+      # unseen.
       def receive
         @transport.read_available(READ_BYTES, @hub.buffer)
       rescue TLS::Truncated
@@ -278,7 +277,8 @@ module Gyre
       # --- the first frame ---
 
       def read_handshake(bytes)
-        @first_frame = (@first_frame || String.new(encoding: Encoding::BINARY)) << bytes # a copy; dup would keep the whole buffer that is lent
+        # A copy; dup would keep the whole buffer that is lent.
+        @first_frame = (@first_frame || String.new(encoding: Encoding::BINARY)) << bytes
         case request = @hub.handshake.read(@first_frame)
         when nil then nil
         when String then refuse(request)
@@ -323,9 +323,11 @@ module Gyre
         @hub.queues.check(self, @service) unless closed?
       end
 
-      # The response comes when what came before is durable and nothing goes to the former files any more: they may be compressed then.
+      # The response comes when nothing goes to the former files any more: they may be compressed then.
       def reopen(request)
-        ask { |done| linger("#{request.response}#{done == :reopened ? "reopened" : "error: not every file could be reopened"}\n") }
+        ask do |done|
+          linger("#{request.response}#{done == :reopened ? "reopened" : "error: not every file could be reopened"}\n")
+        end
         @hub.server.reopen_for(self)
       end
 
@@ -405,7 +407,8 @@ module Gyre
 
       # The client has ended its side. Its acknowledgements may be under way still.
       def ended
-        return @first_frame ? refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") : close_in_order unless @state == :serving
+        return refuse("cut off in its first frame", "error: #{Wire::CUT_OFF}\n") if @first_frame
+        return close_in_order unless @state == :serving
 
         wrong = @work.finish(@hub.time_ns)
         @hub.received(@work.session)
@@ -426,7 +429,8 @@ module Gyre
         @kind == :syslog || @state == :tls ? close : linger(response) # syslog has no responses
       end
 
-      # The last bytes. Closing at once would reset the connection under them while the client still sends (RFC 9112 section 9.6).
+      # The last bytes. Closing at once would reset the connection under them while the client still
+      # sends (RFC 9112 section 9.6).
       def linger(response)
         @work&.finish(@hub.time_ns)
         @first_frame = nil

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# One socket on the hub's loop that datagrams come to: each is a message. Made from a Gyre::Log::Input by the server.
+# One socket on the hub's loop that datagrams come to: each is a message. Made from a
+# Gyre::Log::Input by the server.
 
 require "gyre/log/server/acceptor"
 
@@ -10,7 +11,8 @@ module Gyre
     class DatagramReceiver < Acceptor
       # How many at once, and what came with the last one.
       READS = 250
-      # What may wait in the kernel, as far as that allows it (net.core.rmem_max): senders of datagrams cannot be held back.
+      # What may wait in the kernel, as far as that allows it (net.core.rmem_max): senders of
+      # datagrams cannot be held back.
       WAITING_BYTES = 4 * 1_048_576
 
       def initialize(*)
@@ -23,7 +25,8 @@ module Gyre
         return unless @open
         return @hub.backpressure.park(tap { pause }) if @hub.paused?
 
-        # What comes for an output that is full is dropped and counted: the others' must not wait in the kernel with it.
+        # What comes for an output that is full is dropped and counted: the others' must not wait in
+        # the kernel with it.
         @hub.received(nil, take)
       end
 

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# How often wrong keys have come from which address, so that trying keys, or a client that does it for ever, costs the server little and
-# fills no log. Called by Gyre::Log::Connection. Without sockets and clock. Right keys do not count, for they may come from the same
-# address.
+# How often wrong keys have come from which address, so that trying keys, or a client that does it
+# for ever, costs the server little and fills no log. Called by Gyre::Log::Connection. Without
+# sockets and clock. Right keys do not count, for they may come from the same address.
 
 require "ipaddr"
 
@@ -29,7 +29,8 @@ module Gyre
       #
       # @param host [String, nil] from there
       # @param now_s [Float] of a monotonic clock
-      # @return [Array(Numeric, String)] seconds until the response, and what is to be reported: nil if it was reported before
+      # @return [Array(Numeric, String)] seconds until the response, and what is to be reported: nil
+      #   if it was reported before
       def add(host, now_s)
         number = count(network(host.to_s), now_s).number += 1
         return [0, "the key is wrong"] if number <= FREE

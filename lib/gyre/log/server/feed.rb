@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What a connection does that brings messages: its bytes go to a stream of the ingest, and an acknowledged client is sent how far they
-# are durable. Gyre::Log::Connection has one of these or a Gyre::Log::Tail; both are without socket and loop.
+# What a connection does that brings messages: its bytes go to a stream of the ingest, and an
+# acknowledged client is sent how far they are durable. Gyre::Log::Connection has one of these or a
+# Gyre::Log::Tail; both are without socket and loop.
 
 module Gyre
   module Log

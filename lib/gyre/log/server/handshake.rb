@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The first frame of a connection on the main port: what is requested, checked against the key. Called by Gyre::Log::Connection until
-# there is a result. Bytes in, a value out; no socket.
+# The first frame of a connection on the main port: what is requested, checked against the key.
+# Called by Gyre::Log::Connection until there is a result. Bytes in, a value out; no socket.
 #
 #   service ":" "authentication" ":" key                              Analogger's wire
 #   service ":" "authentication/2 client=<32 hex digits> secret=<32 hex digits>" ":" key     acknowledged records; older
@@ -11,7 +11,8 @@
 #   ":" "authentication/2 status" ":" key                             one line of JSON
 #   ":" "authentication/2 reopen" ":" key                             one line when the files are reopened
 #
-# Analogger ignores the severity, so it takes all of these for the first one and responds "accepted"; the others get "accepted 2" here.
+# Analogger ignores the severity, so it takes all of these for the first one and responds
+# "accepted"; the others get "accepted 2" here.
 
 require "openssl"
 require "gyre/log/server/denials"
@@ -23,8 +24,8 @@ module Gyre
   module Log
     # Reads first frames for one key.
     class Handshake
-      # kind: :analogger, :records, :tail, :status or :reopen; rest: the bytes behind the frame; words: further words of an
-      # acknowledged client.
+      # kind: :analogger, :records, :tail, :status or :reopen; rest: the bytes behind the frame;
+      # words: further words of an acknowledged client.
       Request = Struct.new(:kind, :service, :client_id, :rest, :words) do
         # @return [String]
         def response = kind == :analogger ? "accepted\n" : "accepted 2\n"
@@ -61,7 +62,8 @@ module Gyre
 
       private
 
-      # Digests of both are compared, in constant time, so that neither the key's bytes nor its length can be found out by trying.
+      # Digests of both are compared, in constant time, so that neither the key's bytes nor its
+      # length can be found out by trying.
       def allowed?(key)
         OpenSSL.fixed_length_secure_compare(@digest, digest(key))
       end

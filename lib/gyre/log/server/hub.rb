@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
-# The one fiber that reads and responds: a keyed Gyre::Loop whose keys are acceptors and connections, the table of connections, the
-# clock, and the backpressure. Gyre::Log::Server makes it and drives it. It writes no file and waits for nothing but the loop.
+# The one fiber that reads and responds: a keyed Gyre::Loop whose keys are acceptors and
+# connections, the table of connections, the clock, and the backpressure. Gyre::Log::Server makes it
+# and drives it. It writes no file and waits for nothing but the loop.
 #
-# Under backpressure, a connection that brings messages is parked as soon as its socket is ready; with an output's queue full
-# (queues.rb), one that brings messages for that output. Clients may still connect, authenticate, follow the log and ask for the status.
+# Under backpressure, a connection that brings messages is parked as soon as its socket is ready;
+# with an output's queue full (queues.rb), one that brings messages for that output. Clients may
+# still connect, authenticate, follow the log and ask for the status.
 
 require "gyre/log/server/backpressure"
 require "gyre/log/server/complaints"
@@ -25,35 +27,19 @@ module Gyre
       # For how long, and how often each, connections are read at the end.
       DRAIN_S = 1.0
       DRAIN_READS = 8 * 1_048_576 / Connection::READ_BYTES
-      # Bytes read before the outputs get a turn: a batch of that size stays in the processor's caches.
+      # Bytes read before the outputs get a turn: a batch of that size stays in the processor's
+      # caches.
       BATCH_BYTES = 1_048_576
 
-      # @return [Server]
-      attr_reader :server
-      # @return [Gyre::Loop]
-      attr_reader :loop
-      # @return [Limits]
-      attr_reader :limits
-      # @return [Ingest]
-      attr_reader :ingest
-      # @return [Sessions]
-      attr_reader :sessions
-      # @return [Complaints]
-      attr_reader :complaints
-      # @return [Handshake]
-      attr_reader :handshake
+      attr_reader :server, :loop, :limits, :ingest, :sessions, :complaints, :handshake, :backpressure, :queues
       # @return [String] lent to each read; what is kept of it has to be copied
       attr_reader :buffer
       # @return [Float] of a monotonic clock; as old as the last tick or accept
       attr_reader :now_s
-      # @return [Backpressure]
-      attr_reader :backpressure
-      # @return [Queues]
-      attr_reader :queues
       # @return [Hash{Connection => true}] all open connections
       attr_reader :connections
 
-      # @param server [Server] has ingest, committer, sessions, limits, routing, status_line, report
+      # @param server [Server]
       # @param key [String, nil]
       def initialize(server, key)
         @server = server
@@ -105,7 +91,8 @@ module Gyre
       # A fault of the server itself.
       def report(message) = @server.report(message)
 
-      # A fault of the server's own code. To describe it in full Ruby may load files, and that fails without descriptors.
+      # A fault of the server's own code. To describe it in full Ruby may load files, and that fails
+      # without descriptors.
       #
       # @param about [String]
       def report_fault(error, about = "")
@@ -175,7 +162,8 @@ module Gyre
       # @return [Boolean] whether nothing at all may be read or accepted
       def held? = @backpressure.held?
 
-      # Reads what is in the sockets already: no more than their buffers hold, however fast clients send on.
+      # Reads what is in the sockets already: no more than their buffers hold, however fast clients
+      # send on.
       #
       # @yield when too much is in memory: it has to be written first
       # @yieldreturn [Boolean] false when that cannot be: then nothing more is read
@@ -233,7 +221,8 @@ module Gyre
         report_fault(error)
       end
 
-      # What stays incomplete is never written: too much of that would never end the backpressure. The largest are closed.
+      # What stays incomplete is never written: too much of that would never end the backpressure.
+      # The largest are closed.
       def evict_incomplete
         excess = @ingest.incomplete - (@limits.memory_bytes_limit / 2)
         return unless excess.positive?

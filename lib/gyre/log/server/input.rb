@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What the log server listens for, and where: its main port, for Analogger's clients and ours, and further inputs for syslog and lines
-# of JSON. Made from settings by the server. It binds, and accepts nothing.
+# What the log server listens for, and where: its main port, for Analogger's clients and ours, and
+# further inputs for syslog and lines of JSON. Made from settings by the server. It binds, and
+# accepts nothing.
 
 require "gyre/net/endpoint"
 
@@ -23,9 +24,11 @@ module Gyre
 
       class << self
         # @param bind [String, Integer, Gyre::Endpoint, Array] the main port
-        # @param inputs [Array<Hash>] type: "syslog" or "json"; bind: an address or several; tls: true, settings of its own, or nil;
-        #   framing: for syslog "auto", "octet_counting" or "lines"
-        # @param tls [Hash, nil] for the main port and for each input with `tls: true`: certificate:, key:, ca:, verify:
+        # @param inputs [Array<Hash>] type: "syslog" or "json"; bind: an address or several; tls:
+        #   true, settings of its own, or nil; framing: for syslog "auto", "octet_counting" or
+        #   "lines"
+        # @param tls [Hash, nil] for the main port and for each input with `tls: true`:
+        #   certificate:, key:, ca:, verify:
         # @return [Array<Input>]
         # @raise [ArgumentError]
         def all(bind, inputs, tls)

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Backpressure of one output: a connection that brings messages for one whose queue is full waits until half of it is free; all others
-# go on. The hub calls it after each read. What a connection brought last decides, and it waits as a whole: what comes behind such a
-# message, perhaps for other outputs, waits in its socket, so that a connection's messages keep their order. Without sockets.
+# Backpressure of one output: a connection that brings messages for one whose queue is full waits
+# until half of it is free; all others go on. The hub calls it after each read. What a connection
+# brought last decides, and it waits as a whole: what comes behind such a message, perhaps for other
+# outputs, waits in its socket, so that a connection's messages keep their order. Without sockets.
 
 require "gyre/log/server/backpressure"
 

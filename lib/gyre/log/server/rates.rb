@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# How many messages came in a second, over the last seconds: from samples of a counter. The server samples once a second for
-# `gyre log status`. Without a clock.
+# How many messages came in a second, over the last seconds: from samples of a counter. The server
+# samples once a second for `gyre log status`. Without a clock.
 
 module Gyre
   module Log

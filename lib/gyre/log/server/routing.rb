@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Which messages go where: opens the outputs that the settings name, gives each a sink of the ingest, and sets the ingest's routes.
-# Called once by the server. It writes nothing.
+# Which messages go where: opens the outputs that the settings name, gives each a sink of the
+# ingest, and sets the ingest's routes. Called once by the server. It writes nothing.
 
 require "gyre/log/output"
 
@@ -19,9 +19,11 @@ module Gyre
       attr_reader :pairs
 
       # @param ingest [Ingest]
-      # @param logs [Array<Hash>] services: Array or nil (all that no other one names), levels: Array or nil (all), logfile:, type:,
-      #   options:, cull:, raw:, origin:, format:, rotate:, when_full:, queue:, spill:
-      # @param default_log [String, Hash] where services without a log go: a path, or settings as in logs
+      # @param logs [Array<Hash>] services: Array or nil (all that no other one names), levels:
+      #   Array or nil (all), logfile:, type:, options:, cull:, raw:, origin:, format:, rotate:,
+      #   when_full:, queue:, spill:
+      # @param default_log [String, Hash] where services without a log go: a path, or settings as in
+      #   logs
       # @param levels [Array<String>, nil] for logs that name none
       # @param raw [Boolean] where a log sets none
       # @param origin [Boolean, nil] where a log sets none
@@ -76,7 +78,8 @@ module Gyre
         @pairs.any? { |sink, output| output.shared? && needed.include?(sink) }
       end
 
-      # @param abandon [Boolean] when one cannot write: its close would wait as well, in a thread that ends with the process
+      # @param abandon [Boolean] when one cannot write: its close would wait as well, in a thread
+      #   that ends with the process
       def close(abandon: false)
         return outputs.each(&:close) unless abandon
 
@@ -102,8 +105,8 @@ module Gyre
           .merge(levels: @levels, raw: @raw, origin: @origin).merge(log.compact).merge(services: services)
       end
 
-      # One for each output: what several logs write into one file is in order, and a client's records are counted together.
-      # It is culled or raw only if all of them are.
+      # One for each output: what several logs write into one file is in order, and a client's
+      # records are counted together. It is culled or raw only if all of them are.
       def make_sinks(ingest, logs)
         made = logs.group_by { |log| destination(log) }.transform_values do |group|
           key = group.first[:services] ? "logfile" : "default_log"

@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
-# An acknowledged client across its connections: how far its records have come and how far they are durable. Sessions is the table of
-# them. Connections look theirs up, the committer acknowledges. Without sockets.
+# An acknowledged client across its connections: how far its records have come and how far they are
+# durable. Sessions is the table of them. Connections look theirs up, the committer acknowledges.
+# Without sockets.
 
 require "gyre/task"
 
 module Gyre
   module Log
-    # One client id. It outlives its connections, so that what is under way when one breaks is acknowledged on the next.
+    # One client id. It outlives its connections, so that what is under way when one breaks is
+    # acknowledged on the next.
     class Session
       # @return [String] 32 hexadecimal digits
       attr_reader :client_id
@@ -29,7 +31,8 @@ module Gyre
       # @return [Integer] the highest sequence number that has come
       def received = @intake.received
 
-      # A sink's output has stored the client's records up to there. Called by the committer, in a task of its own.
+      # A sink's output has stored the client's records up to there. Called by the committer, in a
+      # task of its own.
       def stored(sink, sequence) = @intake.stored(sink, sequence)
 
       # Acknowledges what is durable. Called by the committer.
@@ -60,10 +63,13 @@ module Gyre
       Lookup = Struct.new(:connection, :service, :task)
       private_constant :Lookup
 
-      # @param limit [Integer] how many without a connection are remembered; the outputs have them all the same
-      # @param shared [#call] whether clients of a service may have been at other servers between two connections: one is looked up
-      #   again each time, in a task of its own, for that may take long
-      # @param stored [#call] given a client's id and its service (nil: any), what each sink's output has stored of it
+      # @param limit [Integer] how many without a connection are remembered; the outputs have them
+      #   all the same
+      # @param shared [#call] whether clients of a service may have been at other servers between
+      #   two connections: one is looked up again each time, in a task of its own, for that may take
+      #   long
+      # @param stored [#call] given a client's id and its service (nil: any), what each sink's
+      #   output has stored of it
       # @yieldparam client_id [String]
       # @yieldparam stored [Hash{Sink => Integer, nil}]
       # @yieldreturn [#received, #client_id] a session of the ingest
@@ -81,7 +87,8 @@ module Gyre
       # @param client_id [String]
       # @param connection [#completed, #replaced] the session's from now on
       # @param service [String, nil] that its records have, as far as that is known
-      # @return [Session, nil] nil: `completed` is called with it later, or with the exception that came instead
+      # @return [Session, nil] nil: `completed` is called with it later, or with the exception that
+      #   came instead
       # @raise [Output::Unavailable]
       def find(client_id, connection, service = nil)
         session = @sessions[client_id]
@@ -106,7 +113,8 @@ module Gyre
 
       private
 
-      # Nothing else waits for it. Of a client that connects twice meanwhile the last connection gets the session.
+      # Nothing else waits for it. Of a client that connects twice meanwhile the last connection
+      # gets the session.
       def look_up(client_id, connection, service)
         lookup = @lookups[client_id]
         former, lookup.connection = lookup.connection, connection if lookup

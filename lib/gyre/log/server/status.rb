@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What `gyre log status` shows: the server's figures as one line of JSON. Made by the server for each request. It changes nothing.
+# What `gyre log status` shows: the server's figures as one line of JSON. Made by the server for
+# each request. It changes nothing.
 
 require "json"
 require "gyre/version"

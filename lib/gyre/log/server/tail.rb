@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What a connection does that follows the log: finished lines, as they come. They wait in a bounded sink; what a slow reader does not
-# take is dropped, counted, and reported in the stream. Gyre::Log::Connection has one of these or a Gyre::Log::Feed.
+# What a connection does that follows the log: finished lines, as they come. They wait in a bounded
+# sink; what a slow reader does not take is dropped, counted, and reported in the stream.
+# Gyre::Log::Connection has one of these or a Gyre::Log::Feed.
 
 module Gyre
   module Log

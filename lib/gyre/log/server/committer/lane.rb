@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# One output and the task that writes to it: takes all that is in the sink when a pass has asked for it and the output is free,
-# writes it and syncs it. Made by the Committer. Only `run` waits for the output.
+# One output and the task that writes to it: takes all that is in the sink when a pass has asked for
+# it and the output is free, writes it and syncs it. Made by the Committer. Only `run` waits for the
+# output.
 
 require "gyre/clock"
 require "gyre/sync/condition"
@@ -16,7 +17,8 @@ module Gyre
 
         # @param sink [Ingest::Sink]
         # @param output [Output]
-        # @param stored [#call] is given the sink and {client id => sequence number} of what is stored
+        # @param stored [#call] is given the sink and {client id => sequence number} of what is
+        #   stored
         # @yield when a batch was written
         def initialize(sink, output, stored, &written)
           @sink = sink
@@ -70,7 +72,8 @@ module Gyre
 
         # @param ticket [Integer]
         # @param deadline [Float]
-        # @return [Boolean] whether it is done: what was written before is durable, and nothing goes to the former file any more
+        # @return [Boolean] whether it is done: what was written before is durable, and nothing goes
+        #   to the former file any more
         def await_reopened(ticket, deadline)
           wait_until(deadline) { @reopened >= ticket } && !@kept
         end
