@@ -45,10 +45,10 @@ class HTTP1EnvContractTest < Minitest::Test
   end
 
   def expected_environment(bytes, scheme)
-    head = Gyre::HTTP::Parser.new
+    head = HTTPOracle::Parser.new
     assert_operator head.parse(bytes.b), :>, 0, head.reason
     template = Gyre::HTTP::Env.template(scheme: scheme)
-    described(GyreTest::HTTPEnv.build(template, head, Exchange, "127.0.0.1".b, "127.0.0.1".b, "ours".b))
+    described(HTTPOracle::Env.build(template, head, Exchange, "127.0.0.1".b, "127.0.0.1".b, "ours".b))
   end
 
   def described(value)

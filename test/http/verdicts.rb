@@ -67,7 +67,7 @@ module HTTPVerdicts
       end
 
       def run_head(bytes, limits, first, step)
-        parser = Gyre::HTTP::Parser.new(limits)
+        parser = HTTPOracle::Parser.new(limits)
         arriving(bytes, first, step) do |come|
           result = parser.parse(come)
           next refusal(parser) if result.negative?
@@ -77,7 +77,7 @@ module HTTPVerdicts
       end
 
       def run_body(bytes, limits, first, step)
-        chunked = Gyre::HTTP::Chunked.new
+        chunked = HTTPOracle::Chunked.new
         trailers = nil
         data = String.new(encoding: Encoding::BINARY)
         position = 0
@@ -94,7 +94,7 @@ module HTTPVerdicts
             position += chunked.position
             next if result == :more
 
-            trailers = Gyre::HTTP::Trailers.new(limits)
+            trailers = HTTPOracle::Trailers.new(limits)
           end
           result = trailers.parse(come.byteslice(position, come.bytesize))
           next refusal(trailers).merge("data" => data) if result.negative?

@@ -6,15 +6,15 @@ require "oracle/http/authority"
 
 class HTTP1AuthorityTest < Minitest::Test
   def test_an_authority_has_a_host_and_perhaps_a_port
-    assert_equal ["a.b:80", "a.b", "80"], Gyre::HTTP::Authority.parse("a.b:80".b).to_a
-    assert_equal ["a.b", "a.b", ""], Gyre::HTTP::Authority.parse("a.b".b).to_a
+    assert_equal ["a.b:80", "a.b", "80"], HTTPOracle::Authority.parse("a.b:80".b).to_a
+    assert_equal ["a.b", "a.b", ""], HTTPOracle::Authority.parse("a.b".b).to_a
   end
 
   def test_an_ipv6_address_keeps_its_brackets
-    assert_equal ["[::1]:80", "[::1]", "80"], Gyre::HTTP::Authority.parse("[::1]:80".b).to_a
+    assert_equal ["[::1]:80", "[::1]", "80"], HTTPOracle::Authority.parse("[::1]:80".b).to_a
   end
 
   def test_what_names_no_host_is_nil
-    ["", ":80", "u@a", "[::1", "a:b", "a:65536"].each { |text| assert_nil Gyre::HTTP::Authority.parse(text.b), text }
+    ["", ":80", "u@a", "[::1", "a:b", "a:65536"].each { |text| assert_nil HTTPOracle::Authority.parse(text.b), text }
   end
 end

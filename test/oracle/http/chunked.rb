@@ -11,189 +11,187 @@
 require "gyre/errors"
 require "oracle/http/fields"
 
-module Gyre
-  module HTTP
-    # The state of one body.
+module HTTPOracle
+  # The state of one body.
+  #
+  #   chunked = HTTPOracle::Chunked.new
+  #   bytes = "3\r\nabc\r\n0\r\n\r\n".b
+  #   chunked.step(bytes)                                       # => :data
+  #   bytes.byteslice(chunked.data_offset, chunked.data_length) # => "abc"
+  #   chunked.step(bytes, chunked.position)                     # => :trailers
+  #   chunked.position                                          # => 11
+  class Chunked
+    # One chunk-size line with extensions and CRLF.
+    LINE_BYTES_LIMIT = 256
+    # Extensions of all chunks of one body together.
+    EXTENSION_BYTES_LIMIT = 16_384
+    # Of one chunk.
+    SIZE_MAX = 1 << 62
+
+    # What each byte is, as far as the grammar asks.
+    TOKEN = Array.new(256) { |byte| !byte.chr.match?(Fields::NO_TOKEN) }.freeze
+    HEX = Array.new(256) { |byte| byte.chr.match?(/\h/n) ? byte.chr.hex : nil }.freeze
+    TEXT = Array.new(256) { |byte| byte == 0x09 || (byte >= 0x20 && byte != 0x7f) }.freeze
+    BLANK = Array.new(256) { |byte| [0x09, 0x20].include?(byte) }.freeze
+    SEMICOLON = 0x3b
+    EQUALS = 0x3d
+    QUOTE = 0x22
+    BACKSLASH = 0x5c
+    private_constant :TOKEN, :HEX, :TEXT, :BLANK, :SEMICOLON, :EQUALS, :QUOTE, :BACKSLASH
+
+    # @return [Integer] where the next step starts, in the bytes of the last one
+    attr_reader :position
+    # @return [Integer] after :data, where the data starts
+    attr_reader :data_offset
+    # @return [Integer] after :data, how many bytes it has, 1 at least
+    attr_reader :data_length
+    # @return [Integer] after :data, how many bytes of this chunk are still to come; at other times a number in the making
+    attr_reader :remaining
+    # @return [Integer, nil] on refusal: 400
+    attr_reader :status
+    # @return [String, nil] on refusal: one English line without a full stop
+    attr_reader :reason
+
+    def initialize
+      @phase = :size
+      @remaining = @line_bytes = @extension_bytes = @position = @data_offset = @data_length = 0
+      @status = @reason = nil
+    end
+
+    # One step.
     #
-    #   chunked = Gyre::HTTP::Chunked.new
-    #   bytes = "3\r\nabc\r\n0\r\n\r\n".b
-    #   chunked.step(bytes)                                       # => :data
-    #   bytes.byteslice(chunked.data_offset, chunked.data_length) # => "abc"
-    #   chunked.step(bytes, chunked.position)                     # => :trailers
-    #   chunked.position                                          # => 11
-    class Chunked
-      # One chunk-size line with extensions and CRLF.
-      LINE_BYTES_LIMIT = 256
-      # Extensions of all chunks of one body together.
-      EXTENSION_BYTES_LIMIT = 16_384
-      # Of one chunk.
-      SIZE_MAX = 1 << 62
+    # @param bytes [String] BINARY
+    # @param position [Integer] the first byte that was not consumed yet
+    # @return [Symbol] :data (see data_offset and data_length; step again from {#position}), :more (all was consumed, bring
+    #   more), :trailers (the trailer section starts at {#position}; from then on each step says so) or :refused
+    def step(bytes, position = 0)
+      @position = position
+      loop do
+        return :refused if @status
+        return :trailers if @phase == :trailers
+        return :more if @position >= bytes.bytesize
+        return take_data(bytes) if @phase == :data
 
-      # What each byte is, as far as the grammar asks.
-      TOKEN = Array.new(256) { |byte| !byte.chr.match?(Fields::NO_TOKEN) }.freeze
-      HEX = Array.new(256) { |byte| byte.chr.match?(/\h/n) ? byte.chr.hex : nil }.freeze
-      TEXT = Array.new(256) { |byte| byte == 0x09 || (byte >= 0x20 && byte != 0x7f) }.freeze
-      BLANK = Array.new(256) { |byte| [0x09, 0x20].include?(byte) }.freeze
-      SEMICOLON = 0x3b
-      EQUALS = 0x3d
-      QUOTE = 0x22
-      BACKSLASH = 0x5c
-      private_constant :TOKEN, :HEX, :TEXT, :BLANK, :SEMICOLON, :EQUALS, :QUOTE, :BACKSLASH
+        read_byte(bytes.getbyte(@position))
+        @position += 1
+      end
+    rescue Gyre::ProtocolError => error
+      @status = error.status
+      @reason = error.message
+      :refused
+    end
 
-      # @return [Integer] where the next step starts, in the bytes of the last one
-      attr_reader :position
-      # @return [Integer] after :data, where the data starts
-      attr_reader :data_offset
-      # @return [Integer] after :data, how many bytes it has, 1 at least
-      attr_reader :data_length
-      # @return [Integer] after :data, how many bytes of this chunk are still to come; at other times a number in the making
-      attr_reader :remaining
-      # @return [Integer, nil] on refusal: 400
-      attr_reader :status
-      # @return [String, nil] on refusal: one English line without a full stop
-      attr_reader :reason
+    private
 
-      def initialize
+    def take_data(bytes)
+      @data_offset = @position
+      @data_length = [@remaining, bytes.bytesize - @position].min
+      @position += @data_length
+      @remaining -= @data_length
+      @phase = :data_cr if @remaining.zero?
+      :data
+    end
+
+    # A byte outside of the data.
+    def read_byte(byte)
+      case @phase
+      when :data_cr
+        refuse("a chunk that is longer than its size") if byte != Fields::CR
+        @phase = :data_lf
+      when :data_lf
+        expect_line_feed(byte)
         @phase = :size
-        @remaining = @line_bytes = @extension_bytes = @position = @data_offset = @data_length = 0
-        @status = @reason = nil
+        @line_bytes = 0
+      else read_line(byte)
       end
+    end
 
-      # One step.
-      #
-      # @param bytes [String] BINARY
-      # @param position [Integer] the first byte that was not consumed yet
-      # @return [Symbol] :data (see data_offset and data_length; step again from {#position}), :more (all was consumed, bring
-      #   more), :trailers (the trailer section starts at {#position}; from then on each step says so) or :refused
-      def step(bytes, position = 0)
-        @position = position
-        loop do
-          return :refused if @status
-          return :trailers if @phase == :trailers
-          return :more if @position >= bytes.bytesize
-          return take_data(bytes) if @phase == :data
-
-          read_byte(bytes.getbyte(@position))
-          @position += 1
-        end
-      rescue ProtocolError => error
-        @status = error.status
-        @reason = error.message
-        :refused
+    def read_line(byte)
+      @line_bytes += 1
+      refuse("a chunk-size line that is too long") if @line_bytes > LINE_BYTES_LIMIT
+      case @phase
+      when :size then read_size(byte)
+      when :size_lf
+        expect_line_feed(byte)
+        @phase = @remaining.zero? ? :trailers : :data
+      else
+        @extension_bytes += 1
+        refuse("too many chunk extensions") if @extension_bytes > EXTENSION_BYTES_LIMIT
+        @phase = after_extension_byte(byte) || refuse("a malformed chunk extension")
       end
+    end
 
-      private
-
-      def take_data(bytes)
-        @data_offset = @position
-        @data_length = [@remaining, bytes.bytesize - @position].min
-        @position += @data_length
-        @remaining -= @data_length
-        @phase = :data_cr if @remaining.zero?
-        :data
+    # 1*HEXDIG
+    def read_size(byte)
+      digit = HEX[byte]
+      if digit
+        @remaining = (@remaining * 16) + digit
+        refuse("a chunk size that is too large") if @remaining > SIZE_MAX
+      else
+        following = after_element(byte, :blank) if @line_bytes > 1
+        @phase = following || refuse("a chunk size that is not a number")
       end
+    end
 
-      # A byte outside of the data.
-      def read_byte(byte)
-        case @phase
-        when :data_cr
-          refuse("a chunk that is longer than its size") if byte != Fields::CR
-          @phase = :data_lf
-        when :data_lf
-          expect_line_feed(byte)
-          @phase = :size
-          @line_bytes = 0
-        else read_line(byte)
-        end
+    # The next phase; nil when the byte may not stand here.
+    def after_extension_byte(byte)
+      case @phase
+      when :blank, :name_blank then after_blank(byte)
+      when :extension          then TOKEN[byte] ? :name : stay_if(BLANK[byte])
+      when :name               then after_name(byte)
+      when :value_start        then after_value_start(byte)
+      when :value              then TOKEN[byte] ? :value : after_element(byte, :blank)
+      when :quoted             then after_quoted(byte)
+      when :escaped            then TEXT[byte] ? :quoted : nil
+      when :quoted_end         then after_element(byte, :blank)
       end
+    end
 
-      def read_line(byte)
-        @line_bytes += 1
-        refuse("a chunk-size line that is too long") if @line_bytes > LINE_BYTES_LIMIT
-        case @phase
-        when :size then read_size(byte)
-        when :size_lf
-          expect_line_feed(byte)
-          @phase = @remaining.zero? ? :trailers : :data
-        else
-          @extension_bytes += 1
-          refuse("too many chunk extensions") if @extension_bytes > EXTENSION_BYTES_LIMIT
-          @phase = after_extension_byte(byte) || refuse("a malformed chunk extension")
-        end
+    def after_blank(byte)
+      return :value_start if byte == EQUALS && @phase == :name_blank
+
+      byte == SEMICOLON ? :extension : stay_if(BLANK[byte])
+    end
+
+    def after_name(byte)
+      return :value_start if byte == EQUALS
+
+      TOKEN[byte] ? :name : after_element(byte, :name_blank)
+    end
+
+    def after_value_start(byte)
+      return :quoted if byte == QUOTE
+
+      TOKEN[byte] ? :value : stay_if(BLANK[byte])
+    end
+
+    def after_quoted(byte)
+      case byte
+      when QUOTE then :quoted_end
+      when BACKSLASH then :escaped
+      else stay_if(TEXT[byte])
       end
+    end
 
-      # 1*HEXDIG
-      def read_size(byte)
-        digit = HEX[byte]
-        if digit
-          @remaining = (@remaining * 16) + digit
-          refuse("a chunk size that is too large") if @remaining > SIZE_MAX
-        else
-          following = after_element(byte, :blank) if @line_bytes > 1
-          @phase = following || refuse("a chunk size that is not a number")
-        end
+    # What may follow anywhere.
+    def after_element(byte, blank)
+      case byte
+      when Fields::CR then :size_lf
+      when SEMICOLON then :extension
+      else BLANK[byte] ? blank : nil
       end
+    end
 
-      # The next phase; nil when the byte may not stand here.
-      def after_extension_byte(byte)
-        case @phase
-        when :blank, :name_blank then after_blank(byte)
-        when :extension          then TOKEN[byte] ? :name : stay_if(BLANK[byte])
-        when :name               then after_name(byte)
-        when :value_start        then after_value_start(byte)
-        when :value              then TOKEN[byte] ? :value : after_element(byte, :blank)
-        when :quoted             then after_quoted(byte)
-        when :escaped            then TEXT[byte] ? :quoted : nil
-        when :quoted_end         then after_element(byte, :blank)
-        end
-      end
+    def stay_if(allowed)
+      allowed ? @phase : nil
+    end
 
-      def after_blank(byte)
-        return :value_start if byte == EQUALS && @phase == :name_blank
+    def expect_line_feed(byte)
+      refuse("a carriage return without a line feed after it") if byte != Fields::LF
+    end
 
-        byte == SEMICOLON ? :extension : stay_if(BLANK[byte])
-      end
-
-      def after_name(byte)
-        return :value_start if byte == EQUALS
-
-        TOKEN[byte] ? :name : after_element(byte, :name_blank)
-      end
-
-      def after_value_start(byte)
-        return :quoted if byte == QUOTE
-
-        TOKEN[byte] ? :value : stay_if(BLANK[byte])
-      end
-
-      def after_quoted(byte)
-        case byte
-        when QUOTE then :quoted_end
-        when BACKSLASH then :escaped
-        else stay_if(TEXT[byte])
-        end
-      end
-
-      # What may follow anywhere.
-      def after_element(byte, blank)
-        case byte
-        when Fields::CR then :size_lf
-        when SEMICOLON then :extension
-        else BLANK[byte] ? blank : nil
-        end
-      end
-
-      def stay_if(allowed)
-        allowed ? @phase : nil
-      end
-
-      def expect_line_feed(byte)
-        refuse("a carriage return without a line feed after it") if byte != Fields::LF
-      end
-
-      def refuse(reason)
-        raise ProtocolError.new(reason, 400)
-      end
+    def refuse(reason)
+      raise Gyre::ProtocolError.new(reason, 400)
     end
   end
 end

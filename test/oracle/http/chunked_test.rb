@@ -6,7 +6,7 @@ require "oracle/http/chunked"
 
 class HTTP1ChunkedTest < Minitest::Test
   def setup
-    @chunked = Gyre::HTTP::Chunked.new
+    @chunked = HTTPOracle::Chunked.new
   end
 
   def test_a_step_ends_with_each_slice_of_data

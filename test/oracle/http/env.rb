@@ -6,9 +6,9 @@
 require "gyre/http/env"
 require "oracle/http/parser"
 
-module GyreTest
+module HTTPOracle
   # Environments as they have to be.
-  module HTTPEnv
+  module Env
     # Cookies are the one list whose members are not separated by a comma (RFC 6265, section 5.4).
     SEPARATORS = Hash.new(", ").merge!("HTTP_COOKIE" => "; ").freeze
     # These two have names of their own, as in CGI.

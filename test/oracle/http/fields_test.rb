@@ -6,7 +6,7 @@ require "oracle/http/fields"
 
 class HTTP1FieldsTest < Minitest::Test
   def test_a_section_may_start_anywhere
-    fields = Gyre::HTTP::Fields.new(4, 100, 10, ->(_name, _value) {})
+    fields = HTTPOracle::Fields.new(4, 100, 10, ->(_name, _value) {})
     assert fields.read("junkA: b\r\n\r\nmore".b)
     assert_equal 12, fields.position
     assert_equal [%w[A b]], fields.pairs
@@ -14,7 +14,7 @@ class HTTP1FieldsTest < Minitest::Test
 
   def test_each_complete_line_is_told_at_once
     told = []
-    fields = Gyre::HTTP::Fields.new(0, 100, 10, ->(*pair) { told << pair })
+    fields = HTTPOracle::Fields.new(0, 100, 10, ->(*pair) { told << pair })
     refute fields.read("A: b\r\nC:".b)
     assert_equal [%w[A b]], told
     refute fields.read("A: b\r\nC: \r\n".b)
@@ -22,7 +22,7 @@ class HTTP1FieldsTest < Minitest::Test
   end
 
   def test_what_a_line_means_may_refuse_it
-    fields = Gyre::HTTP::Fields.new(0, 100, 10, ->(_name, _value) { raise Gyre::ProtocolError.new("no", 417) })
+    fields = HTTPOracle::Fields.new(0, 100, 10, ->(_name, _value) { raise Gyre::ProtocolError.new("no", 417) })
     error = assert_raises(Gyre::ProtocolError) { fields.read("A: b\r\n".b) }
     assert_equal 417, error.status
   end

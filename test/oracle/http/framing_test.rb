@@ -6,15 +6,15 @@ require "oracle/http/framing"
 
 class HTTP1FramingTest < Minitest::Test
   def test_nothing_said_means_no_body_and_a_connection_that_stays
-    framing = Gyre::HTTP::Framing.new(1)
+    framing = HTTPOracle::Framing.new(1)
     assert_nil framing.content_length
     assert framing.keep_alive?
     refute framing.chunked? || framing.upgrade? || framing.expect_continue?
-    refute Gyre::HTTP::Framing.new(0).keep_alive?
+    refute HTTPOracle::Framing.new(0).keep_alive?
   end
 
   def test_lines_add_up
-    framing = Gyre::HTTP::Framing.new(1)
+    framing = HTTPOracle::Framing.new(1)
     { "Host" => "a:1", "expect" => "100-continue", "CONTENT-LENGTH" => "5", "X" => "y",
       "connection" => "close" }.each { |line| framing.call(*line) }
     framing.conclude
@@ -25,8 +25,8 @@ class HTTP1FramingTest < Minitest::Test
   end
 
   def test_only_the_end_of_the_head_tells_that_host_is_missing
-    framing = Gyre::HTTP::Framing.new(1)
+    framing = HTTPOracle::Framing.new(1)
     assert_equal 400, assert_raises(Gyre::ProtocolError) { framing.conclude }.status
-    assert_nil Gyre::HTTP::Framing.new(0).conclude
+    assert_nil HTTPOracle::Framing.new(0).conclude
   end
 end

@@ -15,236 +15,234 @@ require "oracle/http/framing"
 require "gyre/http/limits"
 require "oracle/http/target"
 
-module Gyre
-  module HTTP
-    # One head, first in the making and then, when {#parse} has returned its length, to be read. All Strings are BINARY.
+module HTTPOracle
+  # One head, first in the making and then, when {#parse} has returned its length, to be read. All Strings are BINARY.
+  #
+  #   parser = HTTPOracle::Parser.new
+  #   parser.parse("GET /a?b HTTP/1.1\r\nHost: c\r\n".b)     # => 0, more is needed
+  #   parser.parse("GET /a?b HTTP/1.1\r\nHost: c\r\n\r\n".b) # => 30
+  #   parser.path                                            # => "/a"
+  class Parser
+    # Not worth a setting: longer is not a request that is meant.
+    METHOD_BYTES_LIMIT = 64
+    NO_TARGET = /[^\x21\x22\x24-\x7e]/n # "?" is allowed in it, "#" is not
+    private_constant :NO_TARGET
+
+    # @return [Integer, nil] on refusal: 400, 414, 417, 431, 501 or 505
+    attr_reader :status
+    # @return [String, nil] on refusal: one English line without a full stop
+    attr_reader :reason
+    # @return [String] as it was sent; methods are case-sensitive
+    attr_reader :method
+    # @return [String] as it was sent
+    attr_reader :target
+    # @return [Integer] 0 or 1; a higher one counts as 1
+    attr_reader :minor_version
+
+    # @param limits [Limits]
+    def initialize(limits = Gyre::HTTP::Limits.new)
+      @limits = limits
+      reset
+    end
+
+    # Prepares for the next head.
     #
-    #   parser = Gyre::HTTP::Parser.new
-    #   parser.parse("GET /a?b HTTP/1.1\r\nHost: c\r\n".b)     # => 0, more is needed
-    #   parser.parse("GET /a?b HTTP/1.1\r\nHost: c\r\n\r\n".b) # => 30
-    #   parser.path                                            # => "/a"
-    class Parser
-      # Not worth a setting: longer is not a request that is meant.
-      METHOD_BYTES_LIMIT = 64
-      NO_TARGET = /[^\x21\x22\x24-\x7e]/n # "?" is allowed in it, "#" is not
-      private_constant :NO_TARGET
+    # @return [self]
+    def reset
+      @phase = :start
+      @position = @line = @token = 0
+      @status = @reason = @method = @target = @parts = @minor_version = @framing = @fields = nil
+      self
+    end
 
-      # @return [Integer, nil] on refusal: 400, 414, 417, 431, 501 or 505
-      attr_reader :status
-      # @return [String, nil] on refusal: one English line without a full stop
-      attr_reader :reason
-      # @return [String] as it was sent; methods are case-sensitive
-      attr_reader :method
-      # @return [String] as it was sent
-      attr_reader :target
-      # @return [Integer] 0 or 1; a higher one counts as 1
-      attr_reader :minor_version
+    # Reads on. What was looked at is not looked at again. The answer depends on the bytes alone, not on how they were split.
+    #
+    # @param bytes [String] BINARY, from the start of the head; the same as before, and more
+    # @return [Integer] the length of the head with its blank line (and an empty line before it, which is skipped), 0 when
+    #   more bytes are needed, -1 when it is refused ({#status} and {#reason} say why)
+    # @raise [ArgumentError] not BINARY: a position would be a character's then, and finding it slow
+    def parse(bytes)
+      raise ArgumentError, "bytes must be BINARY, not #{bytes.encoding}" unless bytes.encoding == Encoding::BINARY
+      return -1 if @status
+      return @position if @phase == :done
+      return 0 unless read_request_line(bytes) && @fields.read(bytes)
 
-      # @param limits [Limits]
-      def initialize(limits = Limits.new)
-        @limits = limits
-        reset
+      @framing.conclude
+      @phase = :done
+      @position = @fields.position
+    rescue Gyre::ProtocolError => error
+      @status = error.status
+      @reason = error.message
+      -1
+    end
+
+    # @return [Symbol] :origin, :absolute, :authority (CONNECT) or :asterisk (OPTIONS)
+    def target_form
+      @parts.form
+    end
+
+    # @return [String] never empty: "/" for http://host; the target itself in authority and asterisk form
+    def path
+      @parts.path
+    end
+
+    # @return [String, nil] without the "?"
+    def query
+      @parts.query
+    end
+
+    # @return [String, nil] host and port, from the target if it has them, else from Host; nil in HTTP/1.0 only
+    def authority
+      whole_authority&.text
+    end
+
+    # @return [String, nil] the authority's host; an IPv6 address keeps its brackets
+    def host
+      whole_authority&.host
+    end
+
+    # @return [String, nil] the authority's port in digits; empty when it is not given
+    def port
+      whole_authority&.port
+    end
+
+    # @return [Array<Array(String, String)>] names as they were sent, values without blanks around them
+    def fields
+      @fields.pairs
+    end
+    alias headers fields
+
+    # @return [Integer, nil] nil when there is no Content-Length
+    def content_length
+      @framing.content_length
+    end
+
+    # @return [Boolean] Transfer-Encoding: chunked; never together with a content_length
+    def chunked?
+      @framing.chunked?
+    end
+
+    # @return [Boolean] whether the connection may serve another request after this one
+    def keep_alive?
+      @framing.keep_alive?
+    end
+
+    # @return [Boolean] Expect: 100-continue in HTTP/1.1, and a body follows
+    def expect_continue?
+      @framing.expect_continue?
+    end
+
+    # @return [Boolean] Upgrade was sent in HTTP/1.1, and Connection names it
+    def upgrade?
+      @framing.upgrade?
+    end
+
+    private
+
+    def whole_authority
+      @parts.authority || @framing.host
+    end
+
+    # @return [Boolean] whether the line is complete
+    def read_request_line(bytes)
+      return true if @fields
+      return false unless @phase != :start || skip_empty_line(bytes)
+
+      limited = bytes.bytesize - @line >= @limits.request_line_bytes_limit
+      stop = limited ? @line + @limits.request_line_bytes_limit : bytes.bytesize
+      return true if read_words(bytes, stop)
+
+      refuse(414, "a request line that is too long") if limited
+      false
+    end
+
+    # RFC 9112, section 2.2: an empty line before the request line is skipped; one, not any number.
+    def skip_empty_line(bytes)
+      return false if bytes.empty?
+
+      if bytes.getbyte(0) == Fields::CR
+        return false if bytes.bytesize == 1
+
+        refuse(400, "a carriage return without a line feed after it") if bytes.getbyte(1) != Fields::LF
+        @position = @line = @token = 2
       end
+      @phase = :method
+    end
 
-      # Prepares for the next head.
-      #
-      # @return [self]
-      def reset
-        @phase = :start
-        @position = @line = @token = 0
-        @status = @reason = @method = @target = @parts = @minor_version = @framing = @fields = nil
-        self
+    def read_words(bytes, stop)
+      return false if @phase == :method && !read_method(bytes, stop)
+      return false if @phase == :target && !read_target(bytes, stop)
+
+      read_version(bytes, stop)
+    end
+
+    def read_method(bytes, stop)
+      @position = search(bytes, Fields::NO_TOKEN, [stop, @token + METHOD_BYTES_LIMIT + 1].min)
+      refuse(501, "a method that is too long") if @position - @token > METHOD_BYTES_LIMIT
+      return false if @position == stop
+
+      refuse(400, "a first line that is not an HTTP request line") if bytes.getbyte(@position) != 0x20 || @position == @token
+      @method = word(bytes)
+      @phase = :target
+    end
+
+    def read_target(bytes, stop)
+      @position = search(bytes, NO_TARGET, stop)
+      return false if @position == stop
+
+      refuse_target(bytes.getbyte(@position)) if bytes.getbyte(@position) != 0x20
+      refuse(400, "a request line without a target") if @position == @token
+      @target = word(bytes)
+      @phase = :version
+    end
+
+    def read_version(bytes, stop)
+      complete = stop - @token >= 10
+      version = bytes.byteslice(@token, complete ? 10 : stop - @token)
+      refuse_version(version) unless "HTTP/1.1\r\n".start_with?(version)
+      return false unless complete
+
+      @minor_version = version.getbyte(7) == 0x30 ? 0 : 1
+      @parts = Target.parse(@method, @target)
+      @framing = Framing.new(@minor_version)
+      @fields = Fields.new(@token + 10, @limits.header_bytes_limit, @limits.header_count_limit, @framing)
+    end
+
+    # Looks closer at a version, or the beginning of one, that is not the usual one. Nothing may be wrong with it.
+    def refuse_version(version)
+      8.times do |index|
+        return if index == version.bytesize
+
+        sound = index == 5 || index == 7 ? version.getbyte(index).between?(0x30, 0x39) : version[index] == "HTTP/ . "[index]
+        refuse(400, "a malformed HTTP version") unless sound
       end
+      refuse(505, "an HTTP version other than 1.0 and 1.1") if version.getbyte(5) != 0x31
+      refuse(400, "a request line that does not end in CRLF") unless "\r\n".start_with?(version.byteslice(8, 2))
+    end
 
-      # Reads on. What was looked at is not looked at again. The answer depends on the bytes alone, not on how they were split.
-      #
-      # @param bytes [String] BINARY, from the start of the head; the same as before, and more
-      # @return [Integer] the length of the head with its blank line (and an empty line before it, which is skipped), 0 when
-      #   more bytes are needed, -1 when it is refused ({#status} and {#reason} say why)
-      # @raise [ArgumentError] not BINARY: a position would be a character's then, and finding it slow
-      def parse(bytes)
-        raise ArgumentError, "bytes must be BINARY, not #{bytes.encoding}" unless bytes.encoding == Encoding::BINARY
-        return -1 if @status
-        return @position if @phase == :done
-        return 0 unless read_request_line(bytes) && @fields.read(bytes)
+    # The text up to a space; goes on behind the space.
+    def word(bytes)
+      text = bytes.byteslice(@token, @position - @token)
+      @token = @position += 1
+      text
+    end
 
-        @framing.conclude
-        @phase = :done
-        @position = @fields.position
-      rescue ProtocolError => error
-        @status = error.status
-        @reason = error.message
-        -1
+    # Where the pattern is found first, at most stop.
+    def search(bytes, pattern, stop)
+      found = bytes.index(pattern, @position)
+      found && found < stop ? found : stop
+    end
+
+    def refuse_target(byte)
+      case byte
+      when 0x23 then refuse(400, "a fragment in the request target")
+      when Fields::CR, Fields::LF then refuse(400, "a request line without a version")
+      else refuse(400, "a byte in the request target that is not allowed there")
       end
+    end
 
-      # @return [Symbol] :origin, :absolute, :authority (CONNECT) or :asterisk (OPTIONS)
-      def target_form
-        @parts.form
-      end
-
-      # @return [String] never empty: "/" for http://host; the target itself in authority and asterisk form
-      def path
-        @parts.path
-      end
-
-      # @return [String, nil] without the "?"
-      def query
-        @parts.query
-      end
-
-      # @return [String, nil] host and port, from the target if it has them, else from Host; nil in HTTP/1.0 only
-      def authority
-        whole_authority&.text
-      end
-
-      # @return [String, nil] the authority's host; an IPv6 address keeps its brackets
-      def host
-        whole_authority&.host
-      end
-
-      # @return [String, nil] the authority's port in digits; empty when it is not given
-      def port
-        whole_authority&.port
-      end
-
-      # @return [Array<Array(String, String)>] names as they were sent, values without blanks around them
-      def fields
-        @fields.pairs
-      end
-      alias headers fields
-
-      # @return [Integer, nil] nil when there is no Content-Length
-      def content_length
-        @framing.content_length
-      end
-
-      # @return [Boolean] Transfer-Encoding: chunked; never together with a content_length
-      def chunked?
-        @framing.chunked?
-      end
-
-      # @return [Boolean] whether the connection may serve another request after this one
-      def keep_alive?
-        @framing.keep_alive?
-      end
-
-      # @return [Boolean] Expect: 100-continue in HTTP/1.1, and a body follows
-      def expect_continue?
-        @framing.expect_continue?
-      end
-
-      # @return [Boolean] Upgrade was sent in HTTP/1.1, and Connection names it
-      def upgrade?
-        @framing.upgrade?
-      end
-
-      private
-
-      def whole_authority
-        @parts.authority || @framing.host
-      end
-
-      # @return [Boolean] whether the line is complete
-      def read_request_line(bytes)
-        return true if @fields
-        return false unless @phase != :start || skip_empty_line(bytes)
-
-        limited = bytes.bytesize - @line >= @limits.request_line_bytes_limit
-        stop = limited ? @line + @limits.request_line_bytes_limit : bytes.bytesize
-        return true if read_words(bytes, stop)
-
-        refuse(414, "a request line that is too long") if limited
-        false
-      end
-
-      # RFC 9112, section 2.2: an empty line before the request line is skipped; one, not any number.
-      def skip_empty_line(bytes)
-        return false if bytes.empty?
-
-        if bytes.getbyte(0) == Fields::CR
-          return false if bytes.bytesize == 1
-
-          refuse(400, "a carriage return without a line feed after it") if bytes.getbyte(1) != Fields::LF
-          @position = @line = @token = 2
-        end
-        @phase = :method
-      end
-
-      def read_words(bytes, stop)
-        return false if @phase == :method && !read_method(bytes, stop)
-        return false if @phase == :target && !read_target(bytes, stop)
-
-        read_version(bytes, stop)
-      end
-
-      def read_method(bytes, stop)
-        @position = search(bytes, Fields::NO_TOKEN, [stop, @token + METHOD_BYTES_LIMIT + 1].min)
-        refuse(501, "a method that is too long") if @position - @token > METHOD_BYTES_LIMIT
-        return false if @position == stop
-
-        refuse(400, "a first line that is not an HTTP request line") if bytes.getbyte(@position) != 0x20 || @position == @token
-        @method = word(bytes)
-        @phase = :target
-      end
-
-      def read_target(bytes, stop)
-        @position = search(bytes, NO_TARGET, stop)
-        return false if @position == stop
-
-        refuse_target(bytes.getbyte(@position)) if bytes.getbyte(@position) != 0x20
-        refuse(400, "a request line without a target") if @position == @token
-        @target = word(bytes)
-        @phase = :version
-      end
-
-      def read_version(bytes, stop)
-        complete = stop - @token >= 10
-        version = bytes.byteslice(@token, complete ? 10 : stop - @token)
-        refuse_version(version) unless "HTTP/1.1\r\n".start_with?(version)
-        return false unless complete
-
-        @minor_version = version.getbyte(7) == 0x30 ? 0 : 1
-        @parts = Target.parse(@method, @target)
-        @framing = Framing.new(@minor_version)
-        @fields = Fields.new(@token + 10, @limits.header_bytes_limit, @limits.header_count_limit, @framing)
-      end
-
-      # Looks closer at a version, or the beginning of one, that is not the usual one. Nothing may be wrong with it.
-      def refuse_version(version)
-        8.times do |index|
-          return if index == version.bytesize
-
-          sound = index == 5 || index == 7 ? version.getbyte(index).between?(0x30, 0x39) : version[index] == "HTTP/ . "[index]
-          refuse(400, "a malformed HTTP version") unless sound
-        end
-        refuse(505, "an HTTP version other than 1.0 and 1.1") if version.getbyte(5) != 0x31
-        refuse(400, "a request line that does not end in CRLF") unless "\r\n".start_with?(version.byteslice(8, 2))
-      end
-
-      # The text up to a space; goes on behind the space.
-      def word(bytes)
-        text = bytes.byteslice(@token, @position - @token)
-        @token = @position += 1
-        text
-      end
-
-      # Where the pattern is found first, at most stop.
-      def search(bytes, pattern, stop)
-        found = bytes.index(pattern, @position)
-        found && found < stop ? found : stop
-      end
-
-      def refuse_target(byte)
-        case byte
-        when 0x23 then refuse(400, "a fragment in the request target")
-        when Fields::CR, Fields::LF then refuse(400, "a request line without a version")
-        else refuse(400, "a byte in the request target that is not allowed there")
-        end
-      end
-
-      def refuse(status, reason)
-        raise ProtocolError.new(reason, status)
-      end
+    def refuse(status, reason)
+      raise Gyre::ProtocolError.new(reason, status)
     end
   end
 end

@@ -63,7 +63,7 @@ class HTTP1ParserTest < Minitest::Test
   end
 
   def test_a_parser_is_used_again_after_a_reset
-    parser = Gyre::HTTP::Parser.new
+    parser = HTTPOracle::Parser.new
     assert_equal(-1, parser.parse("GET / HTTP/3.0\r\n".b))
     assert_equal(-1, parser.parse("GET / HTTP/1.1\r\nHost: a\r\n\r\n".b), "a verdict stays")
     assert_equal 505, parser.status
@@ -74,7 +74,7 @@ class HTTP1ParserTest < Minitest::Test
   end
 
   def test_text_of_another_encoding_is_a_mistake_of_the_caller
-    assert_raises(ArgumentError) { Gyre::HTTP::Parser.new.parse("GET") }
+    assert_raises(ArgumentError) { HTTPOracle::Parser.new.parse("GET") }
   end
 
   private

@@ -7,53 +7,51 @@ require "gyre/errors"
 require "oracle/http/fields"
 require "gyre/http/limits"
 
-module Gyre
-  module HTTP
-    # One section, first in the making and then, when {#parse} has returned its length, to be read.
-    class Trailers
-      # RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be known before its body. As
-      # a trailer it is left out.
-      FORBIDDEN = %w[
-        te host range cookie expect pragma trailer upgrade if-match if-range connection keep-alive content-type max-forwards
-        authorization cache-control content-range if-none-match content-length http2-settings content-encoding proxy-connection
-        if-modified-since transfer-encoding if-unmodified-since proxy-authorization
-      ].to_h { |name| [name, true] }.freeze
+module HTTPOracle
+  # One section, first in the making and then, when {#parse} has returned its length, to be read.
+  class Trailers
+    # RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be known before its body. As
+    # a trailer it is left out.
+    FORBIDDEN = %w[
+      te host range cookie expect pragma trailer upgrade if-match if-range connection keep-alive content-type max-forwards
+      authorization cache-control content-range if-none-match content-length http2-settings content-encoding proxy-connection
+      if-modified-since transfer-encoding if-unmodified-since proxy-authorization
+    ].to_h { |name| [name, true] }.freeze
 
-      # @return [Integer, nil] on refusal: 400 or 431
-      attr_reader :status
-      # @return [String, nil] on refusal: one English line without a full stop
-      attr_reader :reason
+    # @return [Integer, nil] on refusal: 400 or 431
+    attr_reader :status
+    # @return [String, nil] on refusal: one English line without a full stop
+    attr_reader :reason
 
-      # @param limits [Limits]
-      def initialize(limits = Limits.new)
-        @fields = Fields.new(0, limits.trailer_bytes_limit, limits.header_count_limit, method(:check))
-        @status = @reason = nil
-      end
+    # @param limits [Limits]
+    def initialize(limits = Gyre::HTTP::Limits.new)
+      @fields = Fields.new(0, limits.trailer_bytes_limit, limits.header_count_limit, method(:check))
+      @status = @reason = nil
+    end
 
-      # Reads on.
-      #
-      # @param bytes [String] BINARY, from the end of the last chunk's line; the same as before, and more
-      # @return [Integer] the length of the section with its blank line, 0 when more bytes are needed, -1 when it is refused
-      def parse(bytes)
-        return -1 if @status
+    # Reads on.
+    #
+    # @param bytes [String] BINARY, from the end of the last chunk's line; the same as before, and more
+    # @return [Integer] the length of the section with its blank line, 0 when more bytes are needed, -1 when it is refused
+    def parse(bytes)
+      return -1 if @status
 
-        @fields.read(bytes) ? @fields.position : 0
-      rescue ProtocolError => error
-        @status = error.status
-        @reason = error.message
-        -1
-      end
+      @fields.read(bytes) ? @fields.position : 0
+    rescue Gyre::ProtocolError => error
+      @status = error.status
+      @reason = error.message
+      -1
+    end
 
-      # @return [Array<Array(String, String)>] names as they were sent, values without blanks around them
-      def fields
-        @fields.pairs
-      end
+    # @return [Array<Array(String, String)>] names as they were sent, values without blanks around them
+    def fields
+      @fields.pairs
+    end
 
-      private
+    private
 
-      def check(name, _value)
-        :drop if FORBIDDEN.key?(name.downcase)
-      end
+    def check(name, _value)
+      :drop if FORBIDDEN.key?(name.downcase)
     end
   end
 end
