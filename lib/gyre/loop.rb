@@ -2,7 +2,7 @@
 
 # Gyre::Loop: an event loop without callbacks. Things are watched under keys of the program's own, and the program gets the keys
 # back. This file has what both engines' loops share; they are Gyre::Loop::NativeKeyed (ext/gyre/keyed/keyed_loop.c) and
-# Gyre::Loop::PortableKeyed. Written without newer syntax, so that every Ruby can load it.
+# Gyre::Loop::PortableKeyed.
 require_relative "loop/backends"
 require_relative "loop/file_watch"
 require_relative "loop/portable_keyed"
@@ -30,7 +30,7 @@ module Gyre
     # That of the thread's scheduler.
     # @return [Symbol, nil] nil if there is none, or one that is not ours
     def self.present_engine
-      scheduler = Fiber.scheduler if Fiber.respond_to?(:scheduler)
+      scheduler = Fiber.scheduler
       return unless scheduler && defined?(Scheduler) && scheduler.is_a?(Scheduler) && !scheduler.closed?
 
       scheduler.is_a?(Scheduler::Portable) ? :portable : :native

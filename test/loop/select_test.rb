@@ -6,8 +6,8 @@ require "gyre/loop"
 require "socket"
 
 class PortableSelectTest < Minitest::Test
-  READABLE = Gyre::Loop::Select::READABLE
-  WRITABLE = Gyre::Loop::Select::WRITABLE
+  READABLE = IO::READABLE
+  WRITABLE = IO::WRITABLE
 
   def setup
     @select = Gyre::Loop::Select.new
@@ -52,9 +52,9 @@ class PortableSelectTest < Minitest::Test
     server = TCPServer.new("127.0.0.1", 0)
     client = TCPSocket.new("127.0.0.1", server.addr[1])
     accepted = server.accept
-    @select.watch(accepted, Gyre::Loop::Select::PRIORITY)
+    @select.watch(accepted, IO::PRIORITY)
     client.send("!", Socket::MSG_OOB)
-    assert_equal({ accepted.fileno => Gyre::Loop::Select::PRIORITY }, @select.wait(1))
+    assert_equal({ accepted.fileno => IO::PRIORITY }, @select.wait(1))
   ensure
     [server, client, accepted].compact.each(&:close)
   end

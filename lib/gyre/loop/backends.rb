@@ -2,7 +2,7 @@
 
 # Which backend drives a loop: one of the native engine's (C extension), or select of the portable one (pure Ruby).
 # Gyre::Scheduler, Gyre::Loop and the command line ask here. Whether a native backend can be used is found out by opening
-# it; nothing stays open. Written without newer syntax, so that every Ruby can load it.
+# it; nothing stays open.
 require_relative "../errors"
 
 module Gyre

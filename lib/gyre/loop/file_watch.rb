@@ -29,7 +29,7 @@ module Gyre
         File.stat(@folder)
         # Into a folder, and behind a link, only a watch of its own sees.
         paths = File.directory?(@path) || File.symlink?(@path) ? [@folder, @path] : [@folder]
-        fd, _, @own = engine && engine.inotify(paths)
+        fd, _, @own = engine&.inotify(paths)
         if fd
           @io = IO.for_fd(fd)
         else
@@ -47,7 +47,7 @@ module Gyre
 
       def cancel
         @cancelled = true
-        @io.close if @io
+        @io&.close
       end
 
       private
@@ -55,7 +55,7 @@ module Gyre
       # Takes all reports; those about other files of the folder do not count.
       def reported
         found = false
-        while (bytes = @io.read_nonblock(REPORTS_BYTES, :exception => false)).is_a?(String)
+        while (bytes = @io.read_nonblock(REPORTS_BYTES, exception: false)).is_a?(String)
           offset = 0
           while offset < bytes.bytesize
             watch, _mask, _cookie, length = bytes.byteslice(offset, HEAD_BYTES).unpack(HEAD)

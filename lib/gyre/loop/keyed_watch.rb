@@ -39,14 +39,14 @@ module Gyre
 
       # Takes it off the loop; {#attach} brings it back.
       def detach
-        @registration.cancel if @registration
+        @registration&.cancel
         @registration = nil
       end
 
       # Ends it.
       def release
         detach
-        @helper.cancel if @helper
+        @helper&.cancel
       end
 
       # Goes on watching once the event was taken, see {#ready}.
@@ -64,7 +64,7 @@ module Gyre
 
       # Has its io been closed?
       def check
-        failed(nil) if @io && @io.closed?
+        failed(nil) if @io&.closed?
       end
 
       # @return [IOError] names the key
@@ -78,7 +78,7 @@ module Gyre
           @keyed.over(self)
           detach
           fire
-          @helper.cancel if @helper
+          @helper&.cancel
         elsif @queued # the event is not taken yet: the loop must not spin
           detach
           @paused = true

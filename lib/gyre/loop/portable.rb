@@ -46,6 +46,13 @@ module Gyre
         end
       end
 
+      # The thread that the calling fiber belongs to. On JRuby Thread.current is the fiber's own one, and the variables are shared.
+      # @return [Thread]
+      def self.thread
+        current = Thread.current
+        current.thread_variable_get(:gyre_thread) || current.tap { current.thread_variable_set(:gyre_thread, current) }
+      end
+
       # @return [Timers]
       attr_reader :timers
       # @return [Integer] how often the backend was asked
@@ -116,8 +123,8 @@ module Gyre
 
       # @return [Hash{Symbol => Integer, Float}] for Scheduler#stats, which has figures for the fibers
       def stats
-        { :turns => @turns, :waits => @waits, :wakeups => @wakeups, :events => @events, :tasks => 0, :idle_fibers => 0, :parked => 0,
-          :ready => 0, :timers => @timers.size, :descriptors => @watches.size }.merge(@lag.to_h)
+        { turns: @turns, waits: @waits, wakeups: @wakeups, events: @events, tasks: 0, idle_fibers: 0, parked: 0,
+          ready: 0, timers: @timers.size, descriptors: @watches.size }.merge(@lag.to_h)
       end
 
       # @return [Boolean] whether nothing of its own will ever end its sleep: no timer, no descriptor

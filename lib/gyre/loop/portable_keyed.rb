@@ -1,16 +1,14 @@
 # frozen_string_literal: true
 
-# Gyre::Loop::PortableKeyed: the keyed loop in pure Ruby, over Loop::Portable; the twin of keyed_loop.c. Which portable loop that is,
-# the scheduler's or one of its own, is told by loop/keyed_home.rb.
-require_relative "keyed_home"
+# Gyre::Loop::PortableKeyed: the keyed loop in pure Ruby, over Loop::Portable; the twin of keyed_loop.c. That is the
+# loop of the thread's scheduler, where a wait for an event parks the fiber, else one of its own; the watches move along.
 require_relative "keyed_watch"
+require_relative "portable"
 
 module Gyre
   class Loop
     # The contract stands in test/contracts/loop_contract.rb. Everything but emit, signal and stop belongs to one thread at a time.
     class PortableKeyed < Loop
-      include KeyedHome
-
       # How often it is asked whether something watched was closed, while things happen.
       SWEEP_S = 0.1
       # How long a queue that is never empty may keep the kernel's news away.
@@ -19,7 +17,7 @@ module Gyre
       # @param backend [String, Symbol, nil] "select" or nothing
       def initialize(backend = nil)
         super()
-        raise ArgumentError, "the portable engine has no backend #{backend.inspect}, only select" unless [nil, "select"].include?(backend&.to_s)
+        raise ArgumentError, "the portable engine has no backend #{backend.inspect}, only select" unless [nil, PORTABLE].include?(backend&.to_s)
 
         @depth = 0
         @pid = Process.pid
@@ -73,13 +71,13 @@ module Gyre
         io = io.to_io
         raise IOError, "watch #{key.inspect}: its io is closed" if io.closed?
 
-        begin_watch(KeyedWatch.new(self, key, :io => io, :interest => interest(key, read, write), :oneshot => oneshot))
+        begin_watch(KeyedWatch.new(self, key, io: io, interest: interest(key, read, write), oneshot: oneshot))
       end
 
       # (see Loop#watch_fd)
       def watch_fd(key, fd, second = false, third = false, read: nil, write: second, oneshot: third)
-        io = IO.for_fd(Integer(fd), :autoclose => false)
-        begin_watch(KeyedWatch.new(self, key, :io => io, :interest => interest(key, read, write), :oneshot => oneshot))
+        io = IO.for_fd(Integer(fd), autoclose: false)
+        begin_watch(KeyedWatch.new(self, key, io: io, interest: interest(key, read, write), oneshot: oneshot))
       rescue SystemCallError => error
         raise error.class, "watch #{key.inspect}"
       end
@@ -89,14 +87,14 @@ module Gyre
         raise TypeError, "watch #{key.inspect}: no time was given" if duration.nil?
         raise ArgumentError, "time interval must not be negative" if duration < 0 || (interval && interval < 0)
 
-        begin_watch(KeyedWatch.new(self, key, :at => Timers.now + duration, :interval => interval.to_f))
+        begin_watch(KeyedWatch.new(self, key, at: Timers.now + duration, interval: interval.to_f))
       end
 
       # (see Loop#unwatch)
       def unwatch(key)
         settle
         watch = @watches.delete(key)
-        watch.release if watch
+        watch&.release
         unsettle
         self
       end
@@ -149,8 +147,18 @@ module Gyre
         @events.clear
         @closed = @stopped = true
         wake
-        @own.close if @own
+        @own&.close
         nil
+      end
+
+      # What the loop has done and holds, as Scheduler#stats says it. On a scheduler's loop the figures are that one's.
+      # @return [Hash{Symbol => Integer, Float}]
+      # @raise [RuntimeError] when the loop is closed
+      def stats
+        settle
+        stats = (@scheduler || @loop).stats
+        unsettle
+        stats
       end
 
       # @return [Boolean]
@@ -208,6 +216,75 @@ module Gyre
         watch.nil? || watch.taken ? key : NOTHING
       end
 
+      # --- which loop, and in which thread ---
+
+      # Finds the loop to be used by this thread and brings the watches there.
+      # @raise [ThreadError] when another thread uses it
+      def settle
+        raise "the loop is closed" if @closed
+
+        check_fork
+        check_thread
+        scheduler = present_scheduler
+        return if @loop && scheduler.equal?(@scheduler)
+
+        @watches.each_value(&:detach)
+        @scheduler = scheduler
+        @thread = scheduler || @depth > 0 ? Portable.thread : nil
+        @loop = scheduler ? scheduler.event_loop : (@own ||= Portable.new { Select.new })
+        @watches.values.each { |watch| watch.attach(@loop) }
+      end
+
+      # Leaves the scheduler's loop when there is nothing to do on it.
+      def unsettle
+        return unless @scheduler && @depth.zero? && @watches.empty?
+
+        @scheduler = @loop = @thread = nil
+      end
+
+      # For each and next_event.
+      def inside
+        settle
+        @thread = Portable.thread
+        @depth += 1
+        begin
+          yield
+        ensure
+          @depth -= 1 if @depth > 0
+          @thread = nil if @depth.zero? && @scheduler.nil?
+          unsettle
+        end
+      end
+
+      # @return [Scheduler::Portable, nil]
+      def present_scheduler
+        scheduler = Fiber.scheduler
+        return unless scheduler && defined?(Scheduler) && scheduler.is_a?(Scheduler) && !scheduler.closed?
+        return scheduler if scheduler.is_a?(Scheduler::Portable)
+
+        raise "this loop is portable, and the scheduler of its thread is native: make the loop in that thread"
+      end
+
+      def check_thread
+        return if @thread.nil? || @thread.equal?(Portable.thread) || (@scheduler&.closed?)
+
+        raise ThreadError, "the loop is used by another thread, #{@thread.inspect}: only emit, signal and stop may be called here"
+      end
+
+      # A forked child begins with nothing watched and nothing queued; a closed loop stays closed.
+      def check_fork
+        return if @pid == Process.pid
+
+        @pid = Process.pid
+        watches = @watches.values
+        @depth = 0 unless @thread.equal?(Portable.thread)
+        closed = @closed
+        forget
+        @closed = @stopped = closed
+        @own.reopen if @own && !closed
+        watches.each(&:release)
+      end
+
       # --- waiting ---
 
       # Waits until there may be something in the queue.
@@ -258,7 +335,7 @@ module Gyre
         scheduler = @scheduler
         if scheduler
           @waiters.each { |fiber| scheduler.unblock(self, fiber) }
-        elsif @own && @own.waiting?
+        elsif @own&.waiting?
           @own.wake
         end
       end
@@ -278,7 +355,7 @@ module Gyre
         read = !write if read.nil?
         raise ArgumentError, "watch #{key.inspect} for what? neither read nor write" unless read || write
 
-        (read ? Select::READABLE : 0) | (write ? Select::WRITABLE : 0)
+        (read ? IO::READABLE : 0) | (write ? IO::WRITABLE : 0)
       end
 
       def begin_watch(watch)
@@ -292,8 +369,8 @@ module Gyre
 
       def watch_helper(key, helper, oneshot)
         at = helper.interval && (Timers.now + helper.interval)
-        begin_watch(KeyedWatch.new(self, key, :io => helper.io, :interest => Select::READABLE, :oneshot => oneshot, :at => at,
-                                              :interval => helper.interval, :helper => helper))
+        begin_watch(KeyedWatch.new(self, key, io: helper.io, interest: IO::READABLE, oneshot: oneshot, at: at,
+                                              interval: helper.interval, helper: helper))
       end
     end
   end

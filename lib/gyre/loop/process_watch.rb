@@ -25,7 +25,7 @@ module Gyre
         @key = key
         @pid = pid
         @ended = ended
-        fd = engine && engine.pidfd(pid)
+        fd = engine&.pidfd(pid)
         fd ? @io = IO.for_fd(fd) : @interval = INTERVAL_S
       end
 
@@ -44,7 +44,7 @@ module Gyre
 
       def cancel
         @cancelled = true
-        @io.close if @io
+        @io&.close
       end
 
       private

@@ -1,19 +1,14 @@
 # frozen_string_literal: true
 
-# The backend without C: asks the kernel by IO.select. Gyre::Loop::Portable calls it and keeps the books (what waits for
-# which descriptor); the contract is that of the backends in C, see ext/gyre/loop/backend.h. It knows no fibers and never
-# calls back. Written without newer syntax, so that every Ruby that has Thread::Queue can load it.
+# The backend without C: asks the kernel by IO.select. Gyre::Loop::Portable calls it and keeps account of what waits for
+# which descriptor; the contract is that of the backends in C, see ext/gyre/loop/backend.h. It knows no fibers and never
+# calls back.
 require_relative "wakeup_pipe"
 
 module Gyre
   class Loop
     # select(2). Takes time in proportion to the number of watched descriptors.
     class Select
-      # What can be waited for; the values of IO's constants, which Rubies before 3.0 do not have.
-      READABLE = 1
-      PRIORITY = 2
-      WRITABLE = 4
-
       # The name for GYRE_BACKEND.
       NAME = "select"
 
@@ -40,15 +35,15 @@ module Gyre
 
       # Reports a descriptor from now on whenever it is ready; replaces an earlier watch of the same number.
       # @param io [IO, Integer] with an IO object, a close of that object is noticed
-      # @param interest [Integer] READABLE, WRITABLE, PRIORITY, or a sum of them
+      # @param interest [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
       # @raise [IOError, Errno::EBADF] when it is closed
       def watch(io, interest)
-        io = IO.for_fd(io, :autoclose => false) if io.is_a?(Integer)
+        io = IO.for_fd(io, autoclose: false) if io.is_a?(Integer)
         fd = io.fileno
         @ios[fd] = io
-        keep(@readers, fd, io, interest & READABLE)
-        keep(@priorities, fd, io, interest & PRIORITY)
-        keep(@writers, fd, io, interest & WRITABLE)
+        keep(@readers, fd, io, interest & IO::READABLE)
+        keep(@priorities, fd, io, interest & IO::PRIORITY)
+        keep(@writers, fd, io, interest & IO::WRITABLE)
       end
 
       # Ends the watch of a descriptor; harmless when there is none.
@@ -114,9 +109,9 @@ module Gyre
         events = {}
         readers, writers, priorities = ready
         drain if readers.delete(@wakeup_reader)
-        readers.each { |io| events[io.fileno] = READABLE }
-        priorities.each { |io| events[io.fileno] = (events[io.fileno] || 0) | PRIORITY }
-        writers.each { |io| events[io.fileno] = (events[io.fileno] || 0) | WRITABLE }
+        readers.each { |io| events[io.fileno] = IO::READABLE }
+        priorities.each { |io| events[io.fileno] = (events[io.fileno] || 0) | IO::PRIORITY }
+        writers.each { |io| events[io.fileno] = (events[io.fileno] || 0) | IO::WRITABLE }
         events
       end
 

@@ -2,7 +2,7 @@
 
 # The one place where Gyre traps signals, for a signal has one handler in a process: Loop#watch_signal, Gyre.signals and
 # Gyre::Signals.handle all listen here, in any order, and the program's own handler comes back after the last of them. Nothing
-# here takes a lock in a trap. Written without newer syntax, as all of the loop.
+# here takes a lock in a trap.
 
 module Gyre
   class Loop
@@ -62,7 +62,7 @@ module Gyre
         # @param from [Integer] that one's pid
         def process_move(from)
           listeners = @trapped.values.select { |trapped| trapped.pid == from }.flat_map(&:listeners)
-          listeners.each { |listener| listener.moved.call if listener.moved }
+          listeners.each { |listener| listener.moved&.call }
           @lock.synchronize { @trapped.each_value { |trapped| trapped.pid = Process.pid if trapped.pid == from } }
         end
 

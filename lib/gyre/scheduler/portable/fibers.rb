@@ -198,7 +198,7 @@ module Gyre
           raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?
 
           @pool = Pool.new(self, @scheduler) if @thread
-          @thread = Thread.current
+          @thread = Loop::Portable.thread
         end
 
         # The scheduler closes.
@@ -219,7 +219,7 @@ module Gyre
           forget_sight
           @budget = BUDGET
           @base = nil
-          @thread = Thread.current
+          @thread = Loop::Portable.thread
         end
 
         # For Worker: its fiber has been entered for a job.
@@ -352,7 +352,7 @@ module Gyre
         end
 
         def here?
-          Thread.current.equal?(@thread)
+          Loop::Portable.thread.equal?(@thread)
         end
 
         # Takes what other threads sent.
