@@ -19,7 +19,7 @@ class ExamplesTest < Minitest::Test
     loop_http_server loop_http_server_persistent loop_http_server_persistent_worker_threads loop_http_server_separate_queues
     loop_http_server_worker_threads
   ].freeze
-  SERVERS = [*LOOP_SERVERS, "ractor_server", "raw_http_server"].freeze
+  SERVERS = [*LOOP_SERVERS, "line_echo", "ractor_server", "raw_http_server"].freeze
   # Tested in test/log, with the server that they need.
   LOG = %w[log_from_analogger log_from_logger log_from_syslog log_redis_consumer].freeze
   AT_ONCE = 4
@@ -170,6 +170,24 @@ class ExamplesTest < Minitest::Test
       socket.write(request * 2)
       answers << socket.readpartial(1000) until answers.scan("Hello, world!\n").size == 3
       answers.scan(%r{^HTTP/1\.1 200 OK\r$}).size
+    end
+  end
+
+  def test_the_line_echo_protocol_runs_plain_and_over_tls
+    skip "transports need the native engine" unless Gyre::Loop.native?
+    require "support/transports"
+    identity = GyreTest::Transports.identity("server")
+    { [] => nil, identity => GyreTest::Transports.contexts.first }.each do |arguments, context|
+      with_subprocess(*ruby_command(File.join(FOLDER, "line_echo.rb"), "tcp://localhost:0", *arguments)) do |pid, out, err|
+        address = out.gets[/tcp:\S+:\d+/]
+        Gyre.connect(address, tls: context) do |peer|
+          peer.write("one\ntwo\nquit\n")
+          assert_equal "1 one\n2 two\nbye\n", peer.read
+        end
+        Gyre.connect(address, tls: context) { |peer| assert_match(/at most 1024 bytes/, (peer << "x" * 1025).gets) }
+        Process.kill(:INT, pid)
+        assert_equal ["stopped\n", ""], [out.read, err.read]
+      end
     end
   end
 
