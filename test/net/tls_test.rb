@@ -365,6 +365,10 @@ class TLSTest < Minitest::Test
     assert_match(/needs its key/, assert_raises(ArgumentError) { client_context(certificate: @certificate) }.message)
   end
 
+  def test_the_settings_alone_load_what_they_need
+    assert_equal "Gyre::TLS::Context\n", ruby("-rgyre/net/tls", "-e", "puts Gyre::TLS.client(verify: false).class").out
+  end
+
   def test_without_libssl_one_line_tells_what_to_install
     output = ruby("-rgyre/net", "-e", <<~RUBY)
       Gyre::TLS::Context.undef_method(:build)

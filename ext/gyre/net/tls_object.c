@@ -37,6 +37,7 @@ static const char *text(VALUE pair, long index) {
 static VALUE context_build(VALUE self, VALUE server, VALUE identity, VALUE names, VALUE authorities, VALUE verify,
                            VALUE alpn) {
   char error[GYRE_TLS_ERROR_BYTES];
+  struct gyre_tls_context *former = rb_check_typeddata(self, &context_type);
   StringValue(alpn);
   struct gyre_tls_settings settings = {
       .server = RTEST(server),
@@ -52,8 +53,8 @@ static VALUE context_build(VALUE self, VALUE server, VALUE identity, VALUE names
   };
   struct gyre_tls_context *context = gyre_tls_context_new(&settings, error);
   if (!context) rb_raise(rb_eArgError, "tls: %s", error);
-  gyre_tls_context_release(RTYPEDDATA_DATA(self));
   RTYPEDDATA_DATA(self) = context;
+  gyre_tls_context_release(former);
   return self;
 }
 

@@ -57,6 +57,8 @@ module Gyre
 
     # What one side of connections needs. Made by {TLS.server} and {TLS.client}; may be used by many transports, and by all threads.
     class Context
+      Native.available? # what allocates a context must be loaded before one is made
+
       VERIFY = { false => 0, :optional => 1, true => 2 }.freeze
       PEM = "-----BEGIN"
       private_constant :VERIFY, :PEM
