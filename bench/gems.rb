@@ -16,3 +16,4 @@ gem "ever"
 gem "nio4r"
 
 gem "analogger"
+gem "eventmachine"

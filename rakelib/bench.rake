@@ -15,7 +15,10 @@ namespace :bench do
 
   desc "Measure the log server and client against Analogger and rsyslog (BENCHOPTS)"
   task(log: :compile) { ruby "bench/log", *ENV["BENCHOPTS"].to_s.split }
+
+  desc "Measure transports and datagrams against C, Async and EventMachine (BENCHOPTS)"
+  task(net: :compile) { ruby "bench/net", *ENV["BENCHOPTS"].to_s.split }
 end
 
 desc "All benchmarks; about an hour"
-task bench: %w[bench:http bench:scheduler bench:loop bench:log]
+task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net]

@@ -4,13 +4,76 @@
 
 require "optparse"
 require_relative "machine"
+require_relative "report"
 require_relative "results"
+require_relative "run"
 require_relative "server"
 
 module Bench
-  # Helpers of bench/http, bench/scheduler and bench/profile.
+  # The commands.
   module Command
     module_function
+
+    # One of bench/http, loop, log, net and scheduler. Its exit status is 1 where Gyre could not be measured.
+    # @param suite [Suite]
+    # @return [void]
+    def measure(suite)
+      run do
+        options = options(suite)
+        results, settings = options[:render] ? recall(suite.name, whole: options[:whole]) : take(suite, options)
+        report = Report.new(suite, results, options[:scenarios], options[:subjects], settings)
+        publish(suite.name, report.text, whole: options[:whole])
+        exit 1 if report.broken?
+      end
+    end
+
+    def options(suite)
+      chosen = { scenarios: suite.scenarios, subjects: suite.subjects, whole: true, **suite.defaults }
+      OptionParser.new("Usage: bench/#{suite.name} [options]") do |parser|
+        keys = suite.scenarios.map(&:key)
+        parser.on("--only SCENARIOS", "of #{keys.join(', ')}; the beginning of a name will do") do |names|
+          wanted = names.split(",").flat_map { |name| keys.include?(name) ? name : beginning(name, keys) }
+          chosen.update(scenarios: suite.scenarios.select { |scenario| wanted.include?(scenario.key) }, whole: false)
+        end
+        parser.on("--#{suite.subject_option} NAMES", "of #{suite.subjects.join(', ')}") do |names|
+          chosen.update(subjects: choose(names, suite.subjects), whole: false)
+        end
+        settings(parser, suite, chosen)
+        parser.on("--render", "write the last whole run's report again, with new notes") { chosen[:render] = true }
+      end.parse!
+      chosen
+    end
+
+    def settings(parser, suite, chosen)
+      usual = suite.defaults
+      parser.on("--rounds N", Integer, "how often each is measured (#{usual[:rounds]})") { |value| chosen[:rounds] = value }
+      if usual[:seconds]
+        parser.on("--seconds N", Integer, "how long each time (#{usual[:seconds]})") { |value| chosen[:seconds] = value }
+      else
+        parser.on("--scale X", Float, "part of the usual number of messages") { |value| chosen.update(scale: value, whole: false) }
+      end
+      parser.on("--quick", "a look: #{suite.quick.map { |name, value| "#{name} #{value}" }.join(', ')}") do
+        chosen.update(whole: false, **suite.quick)
+      end
+    end
+
+    def beginning(name, keys)
+      found = keys.select { |key| key.start_with?(name) }
+      found.empty? ? choose(name, keys) : found
+    end
+
+    # @return [Array(Results, Hash)]
+    def take(suite, options)
+      Setup.check_ruby
+      Setup.programs(*suite.programs(options[:subjects]))
+      Setup.gems
+      options[:subjects] = suite.available(options[:subjects])
+      values = options.slice(*suite.defaults.keys)
+      settings = facts(versions: suite.versions(options[:subjects]), whole: options[:whole], **values)
+      results = Run.new(options[:scenarios], options[:subjects], values).call
+      remember(suite.name, results, settings)
+      [results, settings]
+    end
 
     # Runs the block; whatever happens, no server stays behind.
     def run

@@ -1,26 +1,64 @@
 # frozen_string_literal: true
 
 # What bench/http measures: each scenario knows its servers, how to warm one up, how to take one sample of it, and the
-# columns of its table. It does not start servers or write anything; Bench::HttpRun does.
+# columns of its table. Writes nothing; Bench::Run takes the samples.
 
 require_relative "answers"
 require_relative "connections"
 require_relative "h2load"
 require_relative "servers"
+require_relative "suite"
 require_relative "wrk"
 
 module Bench
-  # A column of a results table: heading, the sample's key, decimals, how a value is turned for display.
-  Column = Struct.new(:heading, :metric, :decimals)
+  # A scenario of HTTP servers: each runs, warmed up, until all its rounds are over, or is started for each sample.
+  class HttpScenario < Scenario
+    def initialize(*, **)
+      super
+      @running = {}
+    end
+
+    # @param name [String]
+    # @param settings [Hash] seconds
+    # @return [Hash{Symbol => Numeric, String}] one sample
+    # @raise [Problem] the server cannot be started, or gives wrong answers
+    def measure(name, settings)
+      sample = take(ready(name, settings[:seconds]), settings[:seconds])
+    ensure
+      stop(name) if fresh? || sample.nil?
+    end
+
+    def finish
+      @running.each_key.to_a.each { |name| stop(name) }
+    end
+
+    # @return [Boolean] whether each round needs a server that was just started
+    def fresh?
+      true
+    end
+
+    private
+
+    def ready(name, seconds)
+      return @running[name] if @running[name]
+
+      @running[name] = Servers.build(name)
+      @running[name].start
+      warm_up(@running[name], seconds)
+      @running[name]
+    end
+
+    def stop(name)
+      @running.delete(name)&.stop
+    end
+  end
 
   # Requests by wrk (or h2load) over keep-alive connections: speed, CPU time, latency, memory.
-  class LoadScenario
+  class LoadScenario < HttpScenario
     CPU = Column.new("server CPU, µs a request", :cpu_us, 2)
     COLUMNS = [Column.new("requests/s", :requests_per_s, 0), CPU, Column.new("p50, ms", :p50_ms, 2),
                Column.new("p99, ms", :p99_ms, 2), Column.new("RSS, MB", :rss_mb, 1), Column.new("PSS, MB", :pss_mb, 1),
                Column.new("response head, bytes", :head_bytes, 0)].freeze
-
-    attr_reader :key, :title, :servers, :columns
 
     # @param key [String] name on the command line
     # @param title [String]
@@ -33,18 +71,14 @@ module Bench
     # @param stretch [Integer] times the usual duration, where the last, cut-off requests would weigh too much
     def initialize(key, title, path:, connections:, headers: {}, servers: Servers::NAMES, columns: [], tool: Wrk,
                    stretch: 1)
-      @key = key
-      @title = title
+      super(key, title, subjects: servers, columns: COLUMNS.dup.insert(2, *columns))
       @path = path
       @connections = connections
       @headers = headers
-      @servers = servers
       @tool = tool
       @stretch = stretch
-      @columns = COLUMNS.dup.insert(2, *columns)
     end
 
-    # @return [Boolean] whether each round needs a server that was just started
     def fresh?
       false
     end
@@ -57,7 +91,7 @@ module Bench
     end
 
     # @return [Hash{Symbol => Numeric, String}] one sample
-    def measure(server, seconds)
+    def take(server, seconds)
       head_bytes = Answers.check(server.port, @path, @headers)
       cpu_before_s = server.tree.cpu_s
       result = @tool.run(server.url(@path), connections: @connections, seconds: seconds * @stretch, headers: @headers)
@@ -69,18 +103,14 @@ module Bench
   end
 
   # What an idle keep-alive connection costs in memory: growth of the server from none to COUNT, each having asked once.
-  class IdleScenario
+  class IdleScenario < HttpScenario
     COUNT = 10_000
 
-    def key = "idle"
-    def title = "Memory of an idle keep-alive connection (#{COUNT} open, each has made one request)"
-    def servers = Servers::NAMES
-    def fresh? = true
-
-    def columns
-      [Column.new("RSS, KB a connection", :rss_kb_each, 2), Column.new("PSS, KB a connection", :pss_kb_each, 2),
-       Column.new("RSS with none, MB", :rss_before_mb, 1), Column.new("RSS with all, MB", :rss_mb, 1),
-       Column.new("answered", :answered, 0)]
+    def initialize
+      columns = [Column.new("RSS, KB a connection", :rss_kb_each, 2), Column.new("PSS, KB a connection", :pss_kb_each, 2),
+                 Column.new("RSS with none, MB", :rss_before_mb, 1), Column.new("RSS with all, MB", :rss_mb, 1),
+                 Column.new("answered", :answered, 0)]
+      super("idle", "Memory of an idle keep-alive connection (#{COUNT} open, each has made one request)", subjects: Servers::NAMES, columns: columns)
     end
 
     # So that what the first requests need once is not counted as the connections' memory.
@@ -90,7 +120,7 @@ module Bench
       sleep 0.5
     end
 
-    def measure(server, _seconds)
+    def take(server, _seconds)
       before = memory(server)
       Connections.hold(server.port, COUNT) do |client|
         answer = client.open("/", connecting: 64, unanswered: 64)
@@ -110,25 +140,21 @@ module Bench
   end
 
   # Many open connections, and every one of them still answers.
-  class OpenScenario
+  class OpenScenario < HttpScenario
     COUNT = 15_000
 
-    def key = "open"
-    def title = "#{COUNT} open connections, then a request on every one of them at once"
-    def servers = %w[gyre]
-    def fresh? = true
-
-    def columns
-      [Column.new("answered first", :answered_first, 0), Column.new("seconds to open", :open_s, 2),
-       Column.new("answered again", :answered_again, 0), Column.new("seconds for all", :again_s, 2),
-       Column.new("RSS, MB", :rss_mb, 1)]
+    def initialize
+      columns = [Column.new("answered first", :answered_first, 0), Column.new("seconds to open", :open_s, 2),
+                 Column.new("answered again", :answered_again, 0), Column.new("seconds for all", :again_s, 2),
+                 Column.new("RSS, MB", :rss_mb, 1)]
+      super("open", "#{COUNT} open connections, then a request on every one of them at once", subjects: %w[gyre], columns: columns)
     end
 
     def warm_up(server, _seconds)
       Answers.check(server.port, "/")
     end
 
-    def measure(server, _seconds)
+    def take(server, _seconds)
       Connections.hold(server.port, COUNT) do |client|
         first = client.open("/", connecting: 128, unanswered: 256)
         again = client.ask("/")
@@ -140,25 +166,22 @@ module Bench
   end
 
   # Thousands of requests that wait at the same time, each on a connection of its own.
-  class SleepersScenario
+  class SleepersScenario < HttpScenario
     COUNT = 5_000
 
-    def key = "sleepers"
-    def title = "#{COUNT} connections, each asks once for an answer that sleeps 1 s: from the first connect to the last answer"
-    def servers = %w[gyre falcon]
-    def fresh? = true
-
-    def columns
-      [Column.new("seconds for all", :seconds, 2), Column.new("answered", :answered, 0),
-       Column.new("again on open connections, seconds", :again_s, 2), Column.new("answered", :answered_again, 0),
-       Column.new("RSS, MB", :rss_mb, 1)]
+    def initialize
+      columns = [Column.new("seconds for all", :seconds, 2), Column.new("answered", :answered, 0),
+                 Column.new("again on open connections, seconds", :again_s, 2), Column.new("answered", :answered_again, 0),
+                 Column.new("RSS, MB", :rss_mb, 1)]
+      super("sleepers", "#{COUNT} connections, each asks once for an answer that sleeps 1 s: from the first connect to the last answer",
+            subjects: %w[gyre falcon], columns: columns)
     end
 
     def warm_up(server, _seconds)
       Answers.check(server.port, "/sleep/1")
     end
 
-    def measure(server, _seconds)
+    def take(server, _seconds)
       Connections.hold(server.port, COUNT) do |client|
         first = client.open("/sleep/1", connecting: 256, unanswered: COUNT)
         again = client.ask("/sleep/1")

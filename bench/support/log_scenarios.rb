@@ -7,38 +7,41 @@ require "json"
 require "timeout"
 require_relative "log_load"
 require_relative "log_servers"
+require_relative "suite"
 
 module Bench
+  # What the log's scenarios have in common.
+  class LogScenario < Scenario
+    def heading = "#{key}\n\n#{title}."
+  end
+
   # A server takes numbered messages as fast as it can: rate until the last line is in the file, and until fdatasync of the file has
   # returned; CPU time and memory of the server. A subject that takes part on another wire has a name of its own.
-  class FloodScenario
-    COLUMNS = { sent: ["messages", 0], written_per_s: ["in the file, messages/s", 0], synced_per_s: ["with fdatasync, messages/s", 0],
-                cpu_us: ["server CPU, µs a message", 2], rss_mb: ["peak RSS, MB", 0], disordered: ["out of order", 0] }.freeze
+  class FloodScenario < LogScenario
+    COLUMNS = [Column.new("messages", :sent, 0), Column.new("in the file, messages/s", :written_per_s, 0),
+               Column.new("with fdatasync, messages/s", :synced_per_s, 0), Column.new("server CPU, µs a message", :cpu_us, 2),
+               Column.new("peak RSS, MB", :rss_mb, 0), Column.new("out of order", :disordered, 0)].freeze
     WARM_UP = 100_000
-
-    attr_reader :key, :title, :columns, :subjects
 
     # @param key [String] name on the command line
     # @param title [String]
     # @param size [Integer] bytes of a message
     # @param connections [Integer]
     # @param subjects [Hash{String => Array(String, String, Integer)}] name => [server, wire, messages]
-    # @param columns [Hash] more than the usual ones
-    def initialize(key, title, size:, connections:, subjects:, columns: {})
-      @key = key
-      @title = title
+    # @param columns [Array<Column>] more than the usual ones
+    def initialize(key, title, size:, connections:, subjects:, columns: [])
+      super(key, title, subjects: subjects.keys, columns: COLUMNS + columns)
       @size = size
       @connections = connections
-      @subjects = subjects
-      @columns = COLUMNS.merge(columns)
+      @loads = subjects
     end
 
     # @param subject [String]
-    # @param scale [Float] part of the usual number of messages
+    # @param settings [Hash] scale: part of the usual number of messages
     # @return [Hash{Symbol => Numeric}] one sample
-    def measure(subject, scale)
-      name, wire, count = @subjects.fetch(subject)
-      count = (count * scale).to_i / @connections * @connections
+    def measure(subject, settings)
+      name, wire, count = @loads.fetch(subject)
+      count = (count * settings[:scale]).to_i / @connections * @connections
       LogServer.run(name) do |server|
         load = { port: wire.start_with?("rfc5424") ? server.syslog_port : server.port, wire: wire, size: @size, file: server.file }
         LogLoad.flood(**load, count: [WARM_UP, count / 4].min, connections: 1) { nil }
@@ -61,28 +64,22 @@ module Bench
 
   # One client in a process of its own logs to our server: rate as the caller sees it, until flush has returned, until all is in the file;
   # CPU time of the client's whole process.
-  class ClientScenario
-    COLUMNS = { sent: ["messages", 0], logged_per_s: ["logged, messages/s", 0], flushed_per_s: ["flushed, messages/s", 0],
-                written_per_s: ["in the file, messages/s", 0], cpu_us: ["client CPU, µs a message", 2],
-                server_cpu_us: ["server CPU, µs a message", 2] }.freeze
+  class ClientScenario < LogScenario
+    COLUMNS = [Column.new("messages", :sent, 0), Column.new("logged, messages/s", :logged_per_s, 0),
+               Column.new("flushed, messages/s", :flushed_per_s, 0), Column.new("in the file, messages/s", :written_per_s, 0),
+               Column.new("client CPU, µs a message", :cpu_us, 2), Column.new("server CPU, µs a message", :server_cpu_us, 2)].freeze
     SUBJECTS = { "gyre" => "unacknowledged", "analogger" => "analogger", "gyre-acknowledged" => "acknowledged" }.freeze
     LIMIT_S = 120
 
-    attr_reader :key, :title
-
     def initialize(key, title, size:, count:)
-      @key = key
-      @title = title
+      super(key, title, subjects: SUBJECTS.keys, columns: COLUMNS)
       @size = size
       @count = count
     end
 
-    def columns = COLUMNS
-    def subjects = SUBJECTS
-
     # @return [Hash{Symbol => Numeric}] one sample
-    def measure(subject, scale)
-      count = (@count * scale).to_i
+    def measure(subject, settings)
+      count = (@count * settings[:scale]).to_i
       LogServer.run("gyre") do |server|
         result = converse(server, SUBJECTS.fetch(subject), count)
         LogLoad.verify(file: server.file, offset: 0, size: @size, count: count, connections: 1)
@@ -125,29 +122,29 @@ module Bench
   end
 
   # Many connections that say a little each: how late a line is in the file, whether the server grows.
-  class TrickleScenario
+  class TrickleScenario < LogScenario
     CONNECTIONS = 1000
     RATE = 10
     SECONDS = 18
     SIZE = 100
-    COLUMNS = { noted: ["messages", 0], p50_ms: ["p50, ms", 0], p99_ms: ["p99, ms", 0], max_ms: ["max, ms", 0],
-                cpu_us: ["server CPU, µs a message", 2], rss_middle_mb: ["RSS in the second third, MB", 1],
-                rss_late_mb: ["in the last third, MB", 1] }.freeze
+    COLUMNS = [Column.new("messages", :noted, 0), Column.new("p50, ms", :p50_ms, 0), Column.new("p99, ms", :p99_ms, 0),
+               Column.new("max, ms", :max_ms, 0), Column.new("server CPU, µs a message", :cpu_us, 2),
+               Column.new("RSS in the second third, MB", :rss_middle_mb, 1), Column.new("in the last third, MB", :rss_late_mb, 1)].freeze
     SUBJECTS = { "gyre" => "analogger", "gyre-0.1" => "analogger", "analogger" => "analogger", "rsyslog" => "syslog" }.freeze
 
-    def key = "trickle"
-    def title = "#{CONNECTIONS} connections, #{RATE} messages of #{SIZE} bytes a second on each: from send to the line in the file"
-    def columns = COLUMNS
-    def subjects = SUBJECTS
+    def initialize
+      super("trickle", "#{CONNECTIONS} connections, #{RATE} messages of #{SIZE} bytes a second on each: from send to the line in the file",
+            subjects: SUBJECTS.keys, columns: COLUMNS)
+    end
 
     # @return [Hash{Symbol => Numeric}] one sample
-    def measure(subject, scale)
+    def measure(subject, settings)
       LogServer.run(subject) do |server|
         resident = []
         before_s = 0
         watch = -> { resident << (server.tree.rss_kb / 1024.0) }
         load = { port: server.port, wire: SUBJECTS.fetch(subject), size: SIZE, file: server.file, rate: RATE, connections: CONNECTIONS }
-        result = LogLoad.trickle(**load, seconds: [(SECONDS * scale).to_i, 6].max, watch: watch) { before_s = server.tree.cpu_s }
+        result = LogLoad.trickle(**load, seconds: [(SECONDS * settings[:scale]).to_i, 6].max, watch: watch) { before_s = server.tree.cpu_s }
         cpu_s = server.tree.cpu_s - before_s
         { noted: result[:noted], p50_ms: result[:p50_s] * 1000, p99_ms: result[:p99_s] * 1000, max_ms: result[:max_s] * 1000,
           cpu_us: cpu_s / result[:noted] * 1e6, **memory(resident) }
@@ -170,7 +167,7 @@ module Bench
     RSYSLOG = { 10 => 2_000_000, 100 => 2_000_000 }.freeze
     ANALOGGER = { 10 => 400_000, 100 => 400_000 }.freeze
     RSYSLOG_SYNC = { 10 => 100_000, 100 => 100_000 }.freeze
-    ACKNOWLEDGED_COLUMN = { acknowledged_per_s: ["acknowledged, messages/s", 0] }.freeze
+    ACKNOWLEDGED_COLUMN = [Column.new("acknowledged, messages/s", :acknowledged_per_s, 0)].freeze
 
     module_function
 

@@ -1,11 +1,14 @@
 # frozen_string_literal: true
 
 # The samples of one run and the arithmetic on them: medians, spreads, ratios between two subjects measured in the
-# same rounds. Used by both reports; kept as JSON below tmp/bench, so that a report can be written again.
+# same rounds. Used by the reports; kept as JSON below tmp/bench, so that a report can be written again.
 
 require "json"
 
 module Bench
+  # A column of a results table: heading, the sample's key, decimals.
+  Column = Struct.new(:heading, :metric, :decimals)
+
   # results[scenario][subject] is a list of samples, one a round; a sample is a Hash of metrics.
   class Results
     attr_reader :problems

@@ -86,14 +86,15 @@ module Bench
       compiled("connections")
     end
 
-    # Compiles a load client, bench/support/NAME.c, when it changed.
+    # Compiles a program of the benchmarks, bench/support/NAME.c, when it changed.
+    # @param libraries [Array<String>] -lssl and the like
     # @return [String] the program's path
-    def compiled(name)
+    def compiled(name, *libraries)
       source = File.join(__dir__, "#{name}.c")
       target = File.join(WORK, name)
       unless File.exist?(target) && File.mtime(target) > File.mtime(source)
         FileUtils.mkdir_p(WORK)
-        run({}, "cc", "-O3", "-Wall", "-o", target, source)
+        run({}, "cc", "-O3", "-Wall", "-o", target, source, *libraries)
       end
       target
     end

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Runs wrk on the load generator's core and reads its figures. Used by bench/http, scheduler and profile.
+# Runs wrk on the load generator's core and reads its figures. Used by bench/http, loop, scheduler and profile.
 
+require_relative "results"
 require_relative "setup"
 
 module Bench
@@ -26,7 +27,25 @@ module Bench
     UNITS = { "us" => 0.001, "ms" => 1.0, "s" => 1000.0, "m" => 60_000.0 }.freeze
     SIZES = { "B" => 1, "KB" => 1024, "MB" => 1024**2, "GB" => 1024**3, "TB" => 1024**4 }.freeze
 
+    # Of a table of servers under wrk.
+    COLUMNS = [Column.new("requests/s", :requests_per_s, 0), Column.new("CPU, µs a request", :cpu_us, 2),
+               Column.new("p50, ms", :p50_ms, 2), Column.new("p99, ms", :p99_ms, 2)].freeze
+
     module_function
+
+    # Warms a server up for half the time and measures it.
+    # @param server [Server]
+    # @return [Hash{Symbol => Numeric, String}] one sample
+    # @raise [Problem] when nothing was answered
+    def sample(server, seconds:, **load)
+      run(server.url("/"), seconds: [seconds / 2, 1].max, **load)
+      cpu_before_s = server.tree.cpu_s
+      result = run(server.url("/"), seconds: seconds, **load)
+      raise Problem, "no request was answered within #{seconds} s" if result.requests.zero?
+
+      { cpu_us: (server.tree.cpu_s - cpu_before_s) / result.requests * 1e6, requests_per_s: result.requests_per_s,
+        p50_ms: result.p50_ms, p99_ms: result.p99_ms, errors: result.errors }
+    end
 
     # @param url [String]
     # @param connections [Integer]

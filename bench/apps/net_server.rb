@@ -1,0 +1,69 @@
+# frozen_string_literal: true
+
+# The echo servers of bench/net that are written in Ruby. Arguments: SUBJECT PORT [CERTIFICATE KEY]. One for datagrams also listens
+# over TCP, so that it can be seen when it is ready.
+
+require "socket"
+
+subject, port, certificate, key = ARGV
+address = "127.0.0.1"
+port = Integer(port)
+
+def gyre_echo(listening)
+  Gyre.run do
+    listening.call.each do |transport|
+      while (bytes = transport.read_partial)
+        transport.write(bytes)
+      end
+    rescue SystemCallError, Gyre::TLS::Error
+      nil # the load generator leaves without saying goodbye
+    end
+  end
+end
+
+case subject
+when "gyre-plain"
+  require "gyre"
+  require "gyre/net"
+  gyre_echo(-> { Gyre.listen("tcp://#{address}:#{port}") })
+when "gyre-tls"
+  require "gyre"
+  require "gyre/net"
+  context = Gyre::TLS::Context.server(certificate: certificate, key: key)
+  gyre_echo(-> { Gyre.listen("tcp://#{address}:#{port}", tls: context) })
+when "gyre-udp"
+  require "gyre"
+  require "gyre/net"
+  Gyre.run do
+    Gyre.datagram("udp://#{address}:#{port}") do |socket|
+      ready = TCPServer.new(address, port)
+      socket.each { |packet| packet.reply(packet.bytes) }
+      ready.close
+    end
+  end
+when "async-udp"
+  require "async"
+  Sync do
+    socket = UDPSocket.new
+    socket.bind(address, port)
+    ready = TCPServer.new(address, port)
+    loop do
+      bytes, peer = socket.recvfrom(65_536)
+      socket.send(bytes, 0, peer[3], peer[1])
+    end
+    ready.close
+  end
+when "eventmachine-udp"
+  require "eventmachine"
+  echo = Module.new do
+    def receive_data(bytes)
+      send_data(bytes)
+    end
+  end
+  EventMachine.epoll
+  EventMachine.run do
+    EventMachine.open_datagram_socket(address, port, echo)
+    EventMachine.start_server(address, port, Module.new)
+  end
+else abort "unknown subject: #{subject}"
+end
