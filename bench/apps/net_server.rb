@@ -29,7 +29,7 @@ when "gyre-plain"
 when "gyre-tls"
   require "gyre"
   require "gyre/net"
-  context = Gyre::TLS::Context.server(certificate: certificate, key: key)
+  context = Gyre::TLS.server(certificate: certificate, key: key)
   gyre_echo(-> { Gyre.listen("tcp://#{address}:#{port}", tls: context) })
 when "gyre-udp"
   require "gyre"

@@ -136,19 +136,12 @@ static void fail(const struct object *object, int error, const char *what) {
 
 /* --- replies that leave together --- */
 
-static bool is_open(const struct object *object) {
-#ifdef GYRE_HAVE_IO_CLOSED_P
-  return !RTEST(rb_io_closed_p(object->io)) && rb_io_descriptor(object->io) == object->fd;
-#else
-  return RFILE(object->io)->fptr && RFILE(object->io)->fptr->fd == object->fd;
-#endif
-}
-
 /* What the kernel has no room for now is lost, as it would be in the network. */
 static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   struct object *object = GYRE_CONTAINER(deferred, struct object, flushing);
   (void)loop;
-  if (object->forks == forks && is_open(object)) (void)gyre_datagram_flush(object->fd, object->queue, &object->refused);
+  if (object->forks == forks && gyre_socket_is_open(object->io, object->fd))
+    (void)gyre_datagram_flush(object->fd, object->queue, &object->refused);
   object->refused += (size_t)object->queue->count;
   object->queue->count = 0;
 }

@@ -2,6 +2,7 @@
  * Waiting for a socket (see socket_wait.h).
  */
 #include "net/socket_wait.h"
+#include "feature.h"
 #include "fiber/scheduler.h"
 
 #include <ruby/fiber/scheduler.h>
@@ -24,4 +25,12 @@ bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
   int result = gyre_wait_io(scheduler, fd, events, timeout_ns, io);
   if (result < 0) rb_syserr_fail(-result, "wait for a socket");
   return result != 0;
+}
+
+bool gyre_socket_is_open(VALUE io, int fd) {
+#ifdef GYRE_HAVE_IO_CLOSED_P
+  return !RTEST(rb_io_closed_p(io)) && rb_io_descriptor(io) == fd;
+#else
+  return RFILE(io)->fptr && RFILE(io)->fptr->fd == fd;
+#endif
 }

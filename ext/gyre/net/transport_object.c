@@ -5,6 +5,7 @@
 #include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
 #include "loop/loop.h"
+#include "net/late_send.h"
 #include "net/net.h"
 #include "net/socket_wait.h"
 #include "net/tls.h"
@@ -18,6 +19,8 @@
 
 #define PART_BYTES 16384
 #define PIECES 16
+#define HIGH_WATER (64 * 1024) /* unsent bytes at which a writer that does not wait has to */
+#define LOW_WATER (16 * 1024)  /* and until when */
 #define FILE_PIECE_BYTES (1 << 20)
 
 struct object {
@@ -28,6 +31,7 @@ struct object {
   VALUE read_timeout, write_timeout; /* seconds or nil */
   VALUE read_turn, write_turn;       /* Thread::Mutex, once a reader or writer has waited */
   uint32_t writers;                  /* that wait, or were interrupted while they did */
+  struct gyre_late_send *late;       /* NULL before the first << */
 };
 
 static VALUE transport_class, wants_read, wants_write, wants_both;
@@ -47,6 +51,9 @@ static void object_mark(void *opaque) {
 
 static void object_free(void *opaque) {
   struct object *object = opaque;
+  if (object->late)
+    gyre_deferred_cancel(&object->late->deferred); /* its scheduler is garbage, too: that would mark this */
+  xfree(object->late);
   gyre_transport_free(&object->transport);
   xfree(object);
 }
@@ -54,7 +61,8 @@ static void object_free(void *opaque) {
 static size_t object_size(const void *opaque) {
   const struct object *object = opaque;
   const struct gyre_bytes *input = object->transport.input, *output = object->transport.output;
-  return sizeof(*object) + (input ? input->capacity : 0) + (output ? output->capacity : 0);
+  return sizeof(*object) + (object->late ? sizeof(*object->late) : 0) + (input ? input->capacity : 0) +
+         (output ? output->capacity : 0);
 }
 
 static const rb_data_type_t object_type = {
@@ -93,6 +101,10 @@ static struct object *get(VALUE self) {
   int fd = rb_io_descriptor(object->io); /* raises IOError */
   if (fd != object->transport.fd) rb_raise(rb_eIOError, "the transport's socket was reopened");
   return object;
+}
+
+struct gyre_transport *gyre_transport_of(VALUE self) {
+  return &((struct object *)rb_check_typeddata(self, &object_type))->transport;
 }
 
 /* --- errors, waits --- */
@@ -365,16 +377,23 @@ static VALUE flush_on(VALUE argument) {
   return Qnil;
 }
 
-/* Waits until what was written is sent. An exception leaves `writers` counted: not all of it may ever be sent. */
-static void flush(VALUE self, struct object *object, int (*call)(struct gyre_transport *)) {
-  struct flushing flushing = {
-      .self = self, .call = call, .position = object->transport.sent_bytes + gyre_bytes_held(object->transport.output)};
+/* Waits until what was written is sent, but for the last `rest` bytes. An exception leaves `writers` counted: not all of it may
+ * ever be sent. */
+static void flush_but(VALUE self, struct object *object, int (*call)(struct gyre_transport *), uint32_t rest) {
+  struct flushing flushing = {.self = self,
+                              .call = call,
+                              .position =
+                                  object->transport.sent_bytes + gyre_bytes_held(object->transport.output) - rest};
   if (call == gyre_transport_end) flushing.position = UINT64_MAX;
   if (flush_on((VALUE)&flushing) != Qundef) return;
   flushing.waits = true;
   object->writers++;
   in_turn(self, &object->write_turn, flush_on, &flushing);
   object->writers--;
+}
+
+static void flush(VALUE self, struct object *object, int (*call)(struct gyre_transport *)) {
+  flush_but(self, object, call, 0);
 }
 
 /* Sends as far as that goes at once, without a copy; bytes. */
@@ -416,6 +435,46 @@ static VALUE object_write(int argc, VALUE *argv, VALUE self) {
   if (gyre_transport_unsent(transport)) flush(self, object, gyre_transport_flush);
   ALLOCV_END(memory);
   return SIZET2NUM(bytes);
+}
+
+/*
+ * Has a string sent behind what was written before. Within a Gyre scheduler it does not wait: what the tasks of a turn give leaves at its
+ * end together, and an error is raised by the next call that writes or flushes. Only with more than 64 KB unsent it waits, until 16 KB
+ * are. Elsewhere it is {#write}.
+ *
+ * @param string [String]
+ * @return [self]
+ * @raise as {#write}
+ */
+static VALUE object_append(VALUE self, VALUE string) {
+  struct gyre_scheduler *scheduler = gyre_socket_scheduler();
+  if (!scheduler) {
+    object_write(1, &string, self);
+    return self;
+  }
+  string = rb_obj_as_string(string);
+  struct object *object = get(self);
+  int error = gyre_transport_write(&object->transport, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+  RB_GC_GUARD(string);
+  if (error < 0) fail(object, error, "send to");
+  if (!object->late) {
+    object->late = ALLOC(struct gyre_late_send);
+    gyre_late_send_init(object->late, &object->transport, self, object->io);
+  }
+  gyre_late_send_begin(object->late, scheduler);
+  if (gyre_bytes_held(object->transport.output) > HIGH_WATER) flush_but(self, object, gyre_transport_flush, LOW_WATER);
+  return self;
+}
+
+/*
+ * Waits until all that was written is sent.
+ *
+ * @return [self]
+ * @raise as {#write}
+ */
+static VALUE object_flush(VALUE self) {
+  flush(self, get(self), gyre_transport_flush);
+  return self;
 }
 
 /*
@@ -577,6 +636,7 @@ static VALUE object_initialize(VALUE self, VALUE io, VALUE peer) {
 static VALUE object_abandon(VALUE self) {
   struct object *object = rb_check_typeddata(self, &object_type);
   if (NIL_P(object->io)) return Qnil;
+  if (object->late) gyre_late_send_stop(object->late);
   rb_io_close(object->io);
   gyre_transport_free(&object->transport);
   object->transport.fd = -1;
@@ -674,60 +734,6 @@ static VALUE object_handshake_available(VALUE self) {
   return available(object, &object->transport.read, error, "TLS handshake with");
 }
 
-#ifdef GYRE_HAVE_LIBSSL
-static struct object *get_tls(VALUE self) {
-  struct object *object = rb_check_typeddata(self, &object_type);
-  return object->transport.operations == &gyre_transport_tls && object->transport.state ? object : NULL;
-}
-
-/* @return [String, nil] "TLSv1.3" */
-static VALUE object_tls_version(VALUE self) {
-  struct object *object = get_tls(self);
-  return object ? rb_str_new_cstr(gyre_tls_version(&object->transport)) : Qnil;
-}
-
-/* @return [String, nil] */
-static VALUE object_tls_cipher(VALUE self) {
-  struct object *object = get_tls(self);
-  return object ? rb_str_new_cstr(gyre_tls_cipher(&object->transport)) : Qnil;
-}
-
-/* @return [String, nil] the protocol agreed on (ALPN) */
-static VALUE object_alpn(VALUE self) {
-  struct object *object = get_tls(self);
-  const unsigned char *protocol = NULL;
-  unsigned length = object ? gyre_tls_alpn(&object->transport, &protocol) : 0;
-  return length ? rb_str_new((const char *)protocol, length) : Qnil;
-}
-
-/* @return [Boolean] whether an earlier session was resumed */
-static VALUE object_tls_resumed_p(VALUE self) {
-  struct object *object = get_tls(self);
-  return object && gyre_tls_resumed(&object->transport) ? Qtrue : Qfalse;
-}
-
-/* @return [String, nil] DER */
-static VALUE object_peer_certificate(VALUE self) {
-  struct object *object = get_tls(self);
-  unsigned char *der = NULL;
-  int length = object ? gyre_tls_peer_certificate(&object->transport, &der) : 0;
-  if (!length) return Qnil;
-  VALUE string = rb_str_new((const char *)der, length);
-  gyre_tls_free(der);
-  return string;
-}
-
-/* @return [String, nil] the subject of the peer's certificate as RFC 2253 has it, in UTF-8: "CN=client,O=Example" */
-static VALUE object_peer_subject(VALUE self) {
-  struct object *object = get_tls(self);
-  char text[1024];
-  int length = object ? gyre_tls_peer_subject(&object->transport, text, sizeof(text)) : 0;
-  return length ? rb_utf8_str_new(text, length) : Qnil;
-}
-#else
-static VALUE object_nothing(VALUE self) { return Qnil; } /* there is no TLS */
-#endif
-
 static VALUE wants(bool read, bool write) {
   VALUE hash = rb_hash_new();
   rb_hash_aset(hash, ID2SYM(rb_intern("read")), read ? Qtrue : Qfalse);
@@ -753,6 +759,8 @@ void gyre_init_net_transport(void) {
   rb_define_method(transport_class, "pending?", object_pending_p, 0);
   rb_define_method(transport_class, "unread", object_unread, 0);
   rb_define_method(transport_class, "write", object_write, -1);
+  rb_define_method(transport_class, "<<", object_append, 1);
+  rb_define_method(transport_class, "flush", object_flush, 0);
   rb_define_method(transport_class, "write_file", object_write_file, 3);
   rb_define_method(transport_class, "queue", object_queue, 1);
   rb_define_method(transport_class, "flush_available", object_flush_available, 0);
@@ -772,16 +780,5 @@ void gyre_init_net_transport(void) {
   rb_define_method(transport_class, "tls?", object_tls_p, 0);
 #ifdef GYRE_HAVE_LIBSSL
   rb_define_private_method(transport_class, "start", object_begin_tls, 2);
-  rb_define_method(transport_class, "tls_version", object_tls_version, 0);
-  rb_define_method(transport_class, "tls_cipher", object_tls_cipher, 0);
-  rb_define_method(transport_class, "alpn", object_alpn, 0);
-  rb_define_method(transport_class, "tls_resumed?", object_tls_resumed_p, 0);
-  rb_define_method(transport_class, "peer_certificate_der", object_peer_certificate, 0);
-  rb_define_method(transport_class, "peer_subject", object_peer_subject, 0);
-#else
-  static const char *const names[] = {"tls_version",  "tls_cipher",           "alpn",
-                                      "tls_resumed?", "peer_certificate_der", "peer_subject"};
-  for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-    rb_define_method(transport_class, names[i], object_nothing, 0);
 #endif
 }

@@ -56,13 +56,6 @@ module Gyre
       self
     end
 
-    # @param string [String]
-    # @return [self]
-    def <<(string)
-      write(string)
-      self
-    end
-
     # Puts TLS under the stream, and makes the handshake. For a server, or after STARTTLS: {Gyre.connect} and {Gyre.listen} do it by
     # themselves.
     #

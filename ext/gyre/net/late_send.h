@@ -1,0 +1,26 @@
+/*
+ * Sends what is queued in a transport at the end of the scheduler's turn, and goes on when the socket takes more: for writers that do not
+ * wait. Called by transport_object.c. An error stays in the transport's write side, where the next call meets it.
+ */
+#ifndef GYRE_LATE_SEND_H
+#define GYRE_LATE_SEND_H
+
+#include "fiber/scheduler.h"
+#include "net/transport.h"
+
+struct gyre_late_send {
+  struct gyre_transport *transport;
+  VALUE owner, io;                  /* of the transport; marked by the scheduler until all is sent */
+  struct gyre_scheduler *scheduler; /* NULL: nothing is to be sent */
+  struct gyre_client client;
+  struct gyre_deferred deferred;
+  struct gyre_watch watch; /* fd -1: it waits for the end of the turn */
+};
+
+void gyre_late_send_init(struct gyre_late_send *late, struct gyre_transport *transport, VALUE owner, VALUE io);
+/* At the end of this turn. Nothing happens where it waits already. */
+void gyre_late_send_begin(struct gyre_late_send *late, struct gyre_scheduler *scheduler);
+/* Nothing is sent any more; before the socket closes, and before the memory is freed. */
+void gyre_late_send_stop(struct gyre_late_send *late);
+
+#endif

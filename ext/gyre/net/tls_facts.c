@@ -1,0 +1,81 @@
+/*
+ * What can be asked of the TLS under a Gyre::Transport: version, cipher, protocol, session, the peer's certificate. Each is nil without TLS.
+ */
+#include "net/net.h"
+#include "net/tls.h"
+
+#ifdef GYRE_HAVE_LIBSSL
+
+/* NULL without TLS. */
+static const struct gyre_transport *get_tls(VALUE self) {
+  const struct gyre_transport *transport = gyre_transport_of(self);
+  return transport->operations == &gyre_transport_tls && transport->state ? transport : NULL;
+}
+
+/* @return [String, nil] "TLSv1.3" */
+static VALUE tls_version(VALUE self) {
+  const struct gyre_transport *transport = get_tls(self);
+  return transport ? rb_str_new_cstr(gyre_tls_version(transport)) : Qnil;
+}
+
+/* @return [String, nil] */
+static VALUE tls_cipher(VALUE self) {
+  const struct gyre_transport *transport = get_tls(self);
+  return transport ? rb_str_new_cstr(gyre_tls_cipher(transport)) : Qnil;
+}
+
+/* @return [String, nil] the protocol agreed on (ALPN) */
+static VALUE alpn(VALUE self) {
+  const struct gyre_transport *transport = get_tls(self);
+  const unsigned char *protocol = NULL;
+  unsigned length = transport ? gyre_tls_alpn(transport, &protocol) : 0;
+  return length ? rb_str_new((const char *)protocol, length) : Qnil;
+}
+
+/* @return [Boolean] whether an earlier session was resumed */
+static VALUE tls_resumed_p(VALUE self) {
+  const struct gyre_transport *transport = get_tls(self);
+  return transport && gyre_tls_resumed(transport) ? Qtrue : Qfalse;
+}
+
+/* @return [String, nil] DER */
+static VALUE peer_certificate(VALUE self) {
+  const struct gyre_transport *transport = get_tls(self);
+  unsigned char *der = NULL;
+  int length = transport ? gyre_tls_peer_certificate(transport, &der) : 0;
+  if (!length) return Qnil;
+  VALUE string = rb_str_new((const char *)der, length);
+  gyre_tls_free(der);
+  return string;
+}
+
+/* @return [String, nil] the subject of the peer's certificate as RFC 2253 has it, in UTF-8: "CN=client,O=Example" */
+static VALUE peer_subject(VALUE self) {
+  const struct gyre_transport *transport = get_tls(self);
+  char text[1024];
+  int length = transport ? gyre_tls_peer_subject(transport, text, sizeof(text)) : 0;
+  return length ? rb_utf8_str_new(text, length) : Qnil;
+}
+
+void gyre_init_net_tls_facts(void) {
+  VALUE transport_class = rb_define_class_under(gyre_mGyre, "Transport", rb_cObject);
+  rb_define_method(transport_class, "tls_version", tls_version, 0);
+  rb_define_method(transport_class, "tls_cipher", tls_cipher, 0);
+  rb_define_method(transport_class, "alpn", alpn, 0);
+  rb_define_method(transport_class, "tls_resumed?", tls_resumed_p, 0);
+  rb_define_method(transport_class, "peer_certificate_der", peer_certificate, 0);
+  rb_define_method(transport_class, "peer_subject", peer_subject, 0);
+}
+
+#else
+
+static VALUE nothing(VALUE self) { return Qnil; } /* there is no TLS */
+
+void gyre_init_net_tls_facts(void) {
+  VALUE transport_class = rb_define_class_under(gyre_mGyre, "Transport", rb_cObject);
+  static const char *const names[] = {"tls_version",  "tls_cipher",           "alpn",
+                                      "tls_resumed?", "peer_certificate_der", "peer_subject"};
+  for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) rb_define_method(transport_class, names[i], nothing, 0);
+}
+
+#endif
