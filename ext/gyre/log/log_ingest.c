@@ -93,10 +93,9 @@ static const rb_data_type_t sink_type = {
 
 static struct gyre_log_sink *sink_of(VALUE sink) { return ((struct sink *)rb_check_typeddata(sink, &sink_type))->sink; }
 
-static const char *const formats[] = {"text", "json", "redis"};
-
 static VALUE ingest_open_sink(VALUE self, VALUE format, VALUE cull, VALUE raw, VALUE origin, VALUE limit, VALUE bound,
                               VALUE drops, VALUE key) {
+  static const char *const formats[] = {"text", "json", "redis"};
   struct gyre_log_hub *const hub = hub_of(self);
   const enum gyre_log_format chosen = (enum gyre_log_format)choose("format", format, formats, 3);
   const size_t bytes = NIL_P(limit) ? SIZE_MAX : NUM2SIZET(limit), queue = NIL_P(bound) ? SIZE_MAX : NUM2SIZET(bound);
@@ -180,8 +179,6 @@ static VALUE sink_written(VALUE self) {
   return Qnil;
 }
 
-static VALUE sink_format(VALUE self) { return ID2SYM(rb_intern(formats[sink_of(self)->format])); }
-
 /* --- sessions --- */
 
 static void session_free(void *pointer) { gyre_log_session_release(pointer); }
@@ -206,18 +203,7 @@ static bool is_client_id(const char *bytes, long length) {
   return true;
 }
 
-static int set_mark(VALUE sink, VALUE sequence, VALUE object) {
-  const uint64_t last = NIL_P(sequence) ? 0 : NUM2ULL(sequence), number = sink_of(sink)->number;
-  struct gyre_log_session *const session = session_of(object);
-  struct gyre_log_mark *const mark = gyre_log_session_mark(session, number);
-  if (!mark) check(-ENOMEM);
-  mark->last = mark->stored = last;
-  mark->unknown = NIL_P(sequence);
-  session->unknown += mark->unknown;
-  return ST_CONTINUE;
-}
-
-/* What was unknown is known now; what was known stands. */
+/* What was unknown may be known now; what was known stands. */
 static int learn_mark(VALUE sink, VALUE sequence, VALUE object) {
   struct gyre_log_session *const session = session_of(object);
   const uint64_t last = NIL_P(sequence) ? 0 : NUM2ULL(sequence), number = sink_of(sink)->number;
@@ -228,6 +214,15 @@ static int learn_mark(VALUE sink, VALUE sequence, VALUE object) {
   mark->unknown = false;
   session->unknown--;
   return ST_CONTINUE;
+}
+
+static int open_mark(VALUE sink, VALUE sequence, VALUE object) {
+  struct gyre_log_session *const session = session_of(object);
+  struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink_of(sink)->number);
+  if (!mark) check(-ENOMEM);
+  mark->unknown = true;
+  session->unknown++;
+  return learn_mark(sink, sequence, object);
 }
 
 static VALUE session_learn(VALUE self, VALUE last) {
@@ -248,7 +243,7 @@ static VALUE ingest_open_session(VALUE self, VALUE client_id, VALUE last) {
   struct gyre_log_session *const session = gyre_log_session_open(RSTRING_PTR(client_id));
   if (!session) check(-ENOMEM);
   RTYPEDDATA_DATA(object) = session;
-  rb_hash_foreach(last, set_mark, object);
+  rb_hash_foreach(last, open_mark, object);
   RB_GC_GUARD(client_id);
   return object;
 }
@@ -547,7 +542,6 @@ void gyre_init_log_ingest(void) {
   rb_define_method(class_sink, "room?", sink_has_room, 0);
   rb_define_method(class_sink, "hit?", sink_was_hit, 0);
   rb_define_method(class_sink, "written", sink_written, 0);
-  rb_define_method(class_sink, "format", sink_format, 0);
   class_session = rb_define_class_under(class, "Session", rb_cObject);
   rb_undef_alloc_func(class_session);
   rb_define_method(class_session, "client_id", session_client_id, 0);

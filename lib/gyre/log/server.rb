@@ -111,9 +111,7 @@ module Gyre
 
       # @return [Array<Gyre::Endpoint>] what it listens on, with the ports that the kernel chose;
       #   the main port first
-      def endpoints
-        @acceptors.map { |acceptor| acceptor.listener.endpoint }
-      end
+      def endpoints = @acceptors.map { |acceptor| acceptor.listener.endpoint }
 
       # Serves until it is stopped. Inside Gyre.run other tasks go on meanwhile.
       #
@@ -132,16 +130,12 @@ module Gyre
       # without waiting for the outputs.
       #
       # @return [void]
-      def stop
-        @hub.loop.emit(:stop_serving)
-      end
+      def stop = @hub.loop.emit(:stop_serving)
 
       # Asks it to write all and reopen its files.
       #
       # @return [void]
-      def reopen
-        @hub.loop.emit(:reopen)
-      end
+      def reopen = @hub.loop.emit(:reopen)
 
       # Reopens the files, as {#reopen} does, and completes a connection's request with :reopened or
       # :kept.
@@ -155,19 +149,13 @@ module Gyre
       # Asks it to restart.
       #
       # @return [void]
-      def restart
-        @hub.loop.emit(:restart)
-      end
+      def restart = @hub.loop.emit(:restart)
 
       # @return [Hash{Symbol => Object}] see {Status}
-      def status
-        Status.new(self, @hub, @started_s).to_h
-      end
+      def status = Status.new(self, @hub, @started_s).to_h
 
       # @return [String] JSON
-      def status_line
-        Status.new(self, @hub, @started_s).to_json
-      end
+      def status_line = Status.new(self, @hub, @started_s).to_json
 
       # A line about the server itself.
       #
@@ -241,9 +229,7 @@ module Gyre
 
       # --- the end ---
 
-      def stop_timeout_s
-        @limits.stop_timeout_s || UNLIMITED_S
-      end
+      def stop_timeout_s = @limits.stop_timeout_s || UNLIMITED_S
 
       def stop_serving
         @stopping = true

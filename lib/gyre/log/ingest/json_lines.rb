@@ -58,9 +58,7 @@ module Gyre
           text.gsub(STRING, " ").split(/\D+/).any? { |digits| digits.size > DIGITS_LIMIT }
         end
 
-        def as_it_is(line)
-          ["json".b, "info".b, line.b.chomp]
-        end
+        def as_it_is(line) = ["json".b, "info".b, line.b.chomp]
 
         def object(fields)
           service = take(fields, SERVICE) || "json"
@@ -69,9 +67,7 @@ module Gyre
         end
 
         # Half a surrogate pair becomes bytes that are no UTF-8.
-        def text(value)
-          value.to_s.scrub
-        end
+        def text(value) = value.to_s.scrub
 
         def take(fields, names)
           name = names.find { |candidate| fields[candidate].is_a?(String) || fields[candidate].is_a?(Numeric) }

@@ -28,16 +28,12 @@ module Gyre
       # @param bytes [String] what has come
       # @param time_ns [Integer]
       # @return [String, nil] what is wrong
-      def feed(bytes, time_ns)
-        @lines.feed(bytes, time_ns).tap { deliver(time_ns) }
-      end
+      def feed(bytes, time_ns) = @lines.feed(bytes, time_ns).tap { deliver(time_ns) }
 
       # What has come is all.
       #
       # @return [String, nil] what is wrong
-      def finish(time_ns)
-        @lines.finish(time_ns).tap { deliver(time_ns) }
-      end
+      def finish(time_ns) = @lines.finish(time_ns).tap { deliver(time_ns) }
 
       private
 

@@ -82,9 +82,7 @@ module Gyre
       end
 
       # @param peer [#resume] waits no more
-      def forget(peer)
-        @parked.delete(peer)
-      end
+      def forget(peer) = @parked.delete(peer)
 
       # @return [Integer] how many wait
       def parked = @parked.size

@@ -95,9 +95,7 @@ module Gyre
       end
 
       # The server goes on after {#rest}.
-      def resume
-        @lanes.each(&:resume)
-      end
+      def resume = @lanes.each(&:resume)
 
       # @yield when an output has written, in a task of its own
       def on_written(&block)
@@ -105,14 +103,10 @@ module Gyre
       end
 
       # @return [Integer] bytes that wait for outputs which stand still
-      def stuck_bytes
-        @lanes.sum(&:stuck_bytes)
-      end
+      def stuck_bytes = @lanes.sum(&:stuck_bytes)
 
       # @return [Array<String>] the outputs that cannot write what they have at present, and why
-      def troubles
-        @lanes.filter_map(&:trouble)
-      end
+      def troubles = @lanes.filter_map(&:trouble)
 
       # Ends {#run}, without a flush.
       def stop
@@ -123,9 +117,7 @@ module Gyre
 
       # @return [Integer] bytes that were taken from sinks and are not written; those in the sinks
       #   are the ingest's
-      def bytes
-        @lanes.sum(&:bytes)
-      end
+      def bytes = @lanes.sum(&:bytes)
 
       # @return [Float] age of the oldest bytes that are not written, in seconds; 0.0 when there are
       #   none

@@ -114,9 +114,7 @@ module Gyre
       def incomplete = @state == :serving ? @work.incomplete : 0
 
       # Ends it, for its incomplete message takes memory that others need.
-      def drop_incomplete
-        act { refuse("messages that have not ended take too much memory") }
-      end
+      def drop_incomplete = act { refuse("messages that have not ended take too much memory") }
 
       # Reads what has come, before the server ends. Returns whether there may be more.
       def drain
@@ -226,7 +224,7 @@ module Gyre
       def secure
         return unless @transport.handshake_available == true
 
-        name = @transport.peer_subject
+        name = @transport.peer_subject if @transport.tls?
         @peer = "#{@peer} (#{name})".freeze if name
         @kind ? serve(feed(nil)) : @state = :handshake
       end

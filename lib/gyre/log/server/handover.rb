@@ -31,9 +31,7 @@ module Gyre
       class << self
         # @return [Boolean] whether this process takes another server's place: it is a daemon
         #   already, and its pidfile is right
-        def pending?
-          ENV.fetch(VARIABLE, "").split.last == Process.pid.to_s
-        end
+        def pending? = ENV.fetch(VARIABLE, "").split.last == Process.pid.to_s
 
         # @return [Handover]
         def receive

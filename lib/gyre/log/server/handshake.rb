@@ -64,13 +64,9 @@ module Gyre
 
       # Digests of both are compared, in constant time, so that neither the key's bytes nor its
       # length can be found out by trying.
-      def allowed?(key)
-        OpenSSL.fixed_length_secure_compare(@digest, digest(key))
-      end
+      def allowed?(key) = OpenSSL.fixed_length_secure_compare(@digest, digest(key))
 
-      def digest(key)
-        OpenSSL::Digest::SHA256.digest(key)
-      end
+      def digest(key) = OpenSSL::Digest::SHA256.digest(key)
 
       def request(frame)
         match = VERSIONED.match(frame[:severity]) or return make(:analogger, frame)

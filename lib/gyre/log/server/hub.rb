@@ -71,9 +71,7 @@ module Gyre
         end
       end
 
-      def stop
-        @loop.stop
-      end
+      def stop = @loop.stop
 
       # --- for connections and acceptors ---
 
@@ -193,9 +191,7 @@ module Gyre
       #
       # @param seconds [Float]
       # @param acceptor [#resume]
-      def resume_later(seconds, acceptor)
-        @resting.push([@now_s + seconds, acceptor])
-      end
+      def resume_later(seconds, acceptor) = @resting.push([@now_s + seconds, acceptor])
 
       # Lets all connections send that have something to send.
       def send_due

@@ -43,9 +43,7 @@ module Gyre
 
         private
 
-        def addresses(given)
-          (given.is_a?(Array) ? given : [given]).uniq
-        end
+        def addresses(given) = (given.is_a?(Array) ? given : [given]).uniq
       end
 
       # @param kind [Symbol, nil]
@@ -68,9 +66,7 @@ module Gyre
 
       # @return [Array<Gyre::Listener>]
       # @raise [SystemCallError, SocketError] the message names the address
-      def bind
-        @endpoint.bind
-      end
+      def bind = @endpoint.bind
 
       # @param socket [Socket] connected
       # @return [Transport] before its handshake

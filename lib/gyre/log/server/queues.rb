@@ -28,28 +28,20 @@ module Gyre
       # What it brought just now was for sinks that are full.
       #
       # @param peer [Connection]
-      def park(peer)
-        wait(peer, @routing.sinks.select(&:hit?))
-      end
+      def park(peer) = wait(peer, @routing.sinks.select(&:hit?))
 
       # It is about to bring messages of this service.
       #
       # @param peer [Connection]
       # @param service [String]
-      def check(peer, service)
-        wait(peer, @routing.sinks_of(service).select(&:blocked?))
-      end
+      def check(peer, service) = wait(peer, @routing.sinks_of(service).select(&:blocked?))
 
       # @param peer [Connection]
-      def forget(peer)
-        @parked.delete(peer)
-      end
+      def forget(peer) = @parked.delete(peer)
 
       # @param sink [Ingest::Sink]
       # @return [Integer] how many wait for it
-      def parked(sink)
-        @parked.count { |_, sinks| sinks.include?(sink) }
-      end
+      def parked(sink) = @parked.count { |_, sinks| sinks.include?(sink) }
 
       # The key :room has come.
       def release

@@ -23,9 +23,7 @@ module Gyre
       end
 
       # @return [Hash{Integer => Float}] seconds => messages a second, up to the latest sample
-      def to_h
-        SPANS_S.to_h { |span| [span, rate(span)] }
-      end
+      def to_h = SPANS_S.to_h { |span| [span, rate(span)] }
 
       private
 

@@ -101,9 +101,7 @@ module Gyre
       end
 
       # Gives up what is being looked up.
-      def stop
-        @lookups.values.filter_map(&:task).each(&:stop).each(&:wait)
-      end
+      def stop = @lookups.values.filter_map(&:task).each(&:stop).each(&:wait)
 
       # @yieldparam session [Session]
       def each(&block) = @sessions.each_value(&block)
@@ -142,9 +140,7 @@ module Gyre
         session.intake.learn(@stored.call(client_id, nil)) || session if session&.refused? && session.pending?
       end
 
-      def fresh(client_id, service)
-        Session.new(@open.call(client_id, @stored.call(client_id, service)))
-      end
+      def fresh(client_id, service) = Session.new(@open.call(client_id, @stored.call(client_id, service)))
 
       def keep(session, connection)
         session.connection = connection unless connection.closed?

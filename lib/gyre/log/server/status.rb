@@ -41,13 +41,9 @@ module Gyre
         { messages: ingest.messages, filtered: ingest.filtered, rates: @hub.rates }
       end
 
-      def memory
-        { bytes: @hub.bytes, paused: @hub.paused?, pauses: @hub.backpressure.count }
-      end
+      def memory = { bytes: @hub.bytes, paused: @hub.paused?, pauses: @hub.backpressure.count }
 
-      def clients
-        @hub.connections.keys.first(CONNECTIONS_LISTED).map(&:to_h)
-      end
+      def clients = @hub.connections.keys.first(CONNECTIONS_LISTED).map(&:to_h)
 
       # Names are bytes; JSON is UTF-8.
       def services

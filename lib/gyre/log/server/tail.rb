@@ -49,9 +49,7 @@ module Gyre
       def incomplete = 0
 
       # @return [Hash{Symbol => Object}] what a fresh process needs to continue
-      def to_h
-        { rest: due.to_s }
-      end
+      def to_h = { rest: due.to_s }
     end
   end
 end

@@ -56,9 +56,7 @@ module Gyre
         # @param ticket [Integer]
         # @param deadline [Float, nil]
         # @return [Boolean] whether it is done, or nothing waits for an output that stands still
-        def await(ticket, deadline)
-          wait_until(deadline) { @synced >= ticket || idle? }
-        end
+        def await(ticket, deadline) = wait_until(deadline) { @synced >= ticket || idle? }
 
         # Has the output reopened after what the passes until now were to write.
         # @return [Integer] a ticket for {#await_reopened}
@@ -74,9 +72,7 @@ module Gyre
         # @param deadline [Float]
         # @return [Boolean] whether it is done: what was written before is durable, and nothing goes
         #   to the former file any more
-        def await_reopened(ticket, deadline)
-          wait_until(deadline) { @reopened >= ticket } && !@kept
-        end
+        def await_reopened(ticket, deadline) = wait_until(deadline) { @reopened >= ticket } && !@kept
 
         # See Output.
         def rest(timeout_s) = @output.rest(timeout_s)
@@ -110,14 +106,10 @@ module Gyre
         end
 
         # @return [Float]
-        def unsynced_s(now)
-          [unwritten_s(now), @unsynced_since ? now - @unsynced_since : 0.0].max
-        end
+        def unsynced_s(now) = [unwritten_s(now), @unsynced_since ? now - @unsynced_since : 0.0].max
 
         # @return [Integer] bytes that wait while the output stands still
-        def stuck_bytes
-          @output.trouble || @sink.full? ? @bytes + @sink.bytesize : 0
-        end
+        def stuck_bytes = @output.trouble || @sink.full? ? @bytes + @sink.bytesize : 0
 
         # @return [String, nil] why it cannot write what it has
         def trouble
@@ -165,9 +157,7 @@ module Gyre
         end
 
         # Nothing waits, but the output is not ready.
-        def idle?
-          @output.trouble && @bytes.zero? && @sink.bytesize.zero? && @unsynced_since.nil?
-        end
+        def idle? = @output.trouble && @bytes.zero? && @sink.bytesize.zero? && @unsynced_since.nil?
 
         def reopen
           @reopen_after = nil
@@ -187,9 +177,7 @@ module Gyre
           true
         end
 
-        def due?(position)
-          position && position <= @put
-        end
+        def due?(position) = position && position <= @put
       end
     end
   end
