@@ -77,7 +77,7 @@ module Gyre
       # Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread; when the fiber is not parked, its next
       # block returns at once.
       def unblock(blocker, fiber)
-        @fibers.unblock(fiber, blocker) unless @closed
+        @fibers.inbox.unblock(fiber, blocker) unless @closed
       end
 
       # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other ready fiber run first.
@@ -98,7 +98,7 @@ module Gyre
       # Has a fiber raise an exception at its present wait, or at its next one (Fiber::Scheduler#fiber_interrupt). From any thread.
       # @param exception [Exception, nil] nil ends the fiber, as Fiber#kill does
       def fiber_interrupt(fiber, exception)
-        @fibers.interrupt(fiber, exception) unless @closed
+        @fibers.inbox.interrupt(fiber, exception) unless @closed
       end
 
       # Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which Timeout.timeout
@@ -112,7 +112,7 @@ module Gyre
 
         require "timeout" unless exception.first || defined?(::Timeout::Error)
         exception = [::Timeout::Error, *(exception[1..] || "execution expired")] unless exception.first
-        expiry = Expiry.new(@fibers, Fiber.current, exception)
+        expiry = Expiry.new(@fibers.inbox, Fiber.current, exception)
         timer = @loop.timers.after(duration, expiry)
         begin
           run_until_expiry(expiry) { yield duration }
@@ -266,7 +266,7 @@ module Gyre
         Loop::Select::NAME
       end
 
-      # What print_hierarchy, the watchdog and the search for deadlocks ask (see portable/sight.rb); and scheduler/pacing.rb.
+      # What print_hierarchy, the watchdog and the search for deadlocks ask; and scheduler/pacing.rb.
       # @api private
       def_delegators :@fibers, :stats, :list_waits, :waiting_in, :working?, :ask, :pulse, :suspicious=, :pace
 

@@ -66,8 +66,11 @@ module Gyre
     # For a scheduler's fibers: the next one is drawn from those that are ready.
     # @api private
     module Drawn
-      # @return [Random]
-      attr_writer :random
+      # @param random [Random]
+      def random=(random)
+        @random = random
+        @sweep.delay_s = 0 # no time has to pass before it looks
+      end
 
       private
 
@@ -79,11 +82,6 @@ module Gyre
         @ready.select! { |other| other.state == :ready }
         @ready.unshift(@ready.delete_at(@random.rand(@ready.size)))
         @ready.first
-      end
-
-      # No time has to pass before it looks.
-      def sweep_delay_s
-        0
       end
     end
   end

@@ -7,7 +7,7 @@ require "support/on_portable"
 class PortableDriveTest < Minitest::Test
   include GyreTest::OnPortable
 
-  Drive = Gyre::Scheduler::Portable::Drive
+  Drive = Gyre::Scheduler::Portable::Fibers::Drive
 
   def test_a_drive_is_done_when_its_condition_says_so
     asked = []

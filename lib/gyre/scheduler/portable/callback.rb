@@ -61,8 +61,8 @@ module Gyre
         attr_reader :error
 
         # @param exception [Array] as for Kernel#raise
-        def initialize(fibers, fiber, exception)
-          @fibers = fibers
+        def initialize(inbox, fiber, exception)
+          @inbox = inbox
           @fiber = fiber
           @exception = exception
         end
@@ -74,7 +74,7 @@ module Gyre
 
           Thread.handle_interrupt(Object => :never) do
             @error ||= make_error
-            @fibers.interrupt(@fiber, @error) unless @withdrawn
+            @inbox.interrupt(@fiber, @error) unless @withdrawn
             @told = true
           end
         end

@@ -6,10 +6,10 @@
 # Fibers move by transfer only; resume and yield belong to the program. An exception from outside (Interrupt, Thread#raise)
 # can come up wherever Ruby checks for interrupts: at the return of a method, at a jump. So what must not come apart
 # (taking a fiber off the queue and entering it) stands in a row without either.
-require_relative "drive"
 require_relative "inbox"
 require_relative "pool"
-require_relative "sight"
+require_relative "question"
+require_relative "sweep"
 require_relative "waiter"
 
 module Gyre
@@ -17,21 +17,44 @@ module Gyre
     module Portable
       # Which fiber runs, which is next, which wait.
       class Fibers
-        include Sight
-
         # How many fibers run between two questions to the kernel.
         BUDGET = 256
         # How long calls that succeed at once may go on until others run, and how many pass between two looks at the clock.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
-        # In place of an exception: the fiber ends.
-        KILL = Object.new.freeze
+
+        # The fiber that drives the loop until its condition is true, the strand below it, and whether it is a parked fiber that
+        # drives because no other one does. Overdue: it began because the budget was spent, and the kernel is asked before its own
+        # fiber goes on. Of several the newest one is at work.
+        Drive = Struct.new(:fiber, :base, :parked, :condition, :overdue) do
+          def done?
+            condition.call(self)
+          end
+
+          # Called on another fiber: what the condition raises there, the driver itself shall find.
+          def fulfilled?
+            done?
+          rescue StandardError
+            true
+          end
+        end
+
+        # @return [Thread] the one whose fibers these are
+        attr_reader :thread
+        # @return [Hash{Waiter => true}]
+        attr_reader :parked
+        # @return [Inbox]
+        attr_reader :inbox
 
         # @param scheduler [Portable] reports errors
         # @param loop [Gyre::Loop::Portable]
         def initialize(scheduler, loop)
           @scheduler = scheduler
           @loop = loop
+          @sweep = Sweep.new(loop) do
+            scheduler.refuse_deadlock(@loop.idle?) if may_be_stuck? && @ready.empty? && @inbox.empty?
+            @switches
+          end
           @transfer = Fiber.instance_method(:transfer) # not that of PooledFiber, which is for the program
           @unwaited = 0
           forget
@@ -105,13 +128,6 @@ module Gyre
           (@unwaited % CLOCK_INTERVAL).zero? && @loop.since_poll_s > SLICE_S
         end
 
-        # Wakes a fiber parked in block, or has its next block return at once. From any thread.
-        def unblock(fiber, blocker)
-          return unblocked(fiber, blocker) if here?
-
-          @inbox.push(:unblocked, fiber, blocker)
-        end
-
         # ConditionVariable#wait begins in this fiber: from now on it is known whether a signal may have reached it.
         # @param mutex [Thread::Mutex] which the signal will be for
         def expect_signal(mutex)
@@ -125,33 +141,6 @@ module Gyre
         def signalled?
           strand = Strand.of(Fiber.current)
           strand.signalled.tap { strand.mutex = strand.signalled = nil }
-        end
-
-        # Has a fiber raise an exception at its present wait, or at its next one. From any thread.
-        # @param error [Exception, nil] nil ends the fiber
-        # @raise [TypeError] for anything else
-        def interrupt(fiber, error)
-          raise TypeError, "fiber expected, not #{fiber.class}" unless fiber.is_a?(Fiber)
-          raise TypeError, "exception expected, not #{error.class}" unless error.nil? || error.is_a?(Exception)
-
-          error ||= KILL
-          return interrupted(fiber, error) if here?
-
-          @inbox.push(:interrupted, fiber, error)
-        end
-
-        # Has a waiter raise. What it has been given by an unblock goes to another one that waits for the same; when there is
-        # none, it keeps it and goes on.
-        # @param target [Strand] of the fiber that it is meant for
-        # @return [Boolean] false when it is too late for this wait
-        def raise_at(waiter, error, target = waiter.strand)
-          return false if waiter.error || waiter.first || !(waiter.state == :parked || waiter.state == :ready)
-          return false if waiter.binding && !hand_on(waiter.blocker)
-
-          waiter.error = error
-          waiter.target = target
-          wake(waiter, nil)
-          true
         end
 
         # Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait; then the caller goes on.
@@ -214,9 +203,11 @@ module Gyre
           @parked = {}.compare_by_identity
           @pool ? @pool.forget((@base || Strand.known(Fiber.current))&.fiber) : @pool = Pool.new(self, @scheduler)
           @drives = []
-          @inbox = Inbox.new(@loop)
+          @inbox = Inbox.new(self, @loop)
           @entering = @failure = nil
-          forget_sight
+          @question = nil
+          @switches = 0
+          @sweep.forget
           @budget = BUDGET
           @base = nil
           @thread = Loop::Portable.thread
@@ -252,8 +243,73 @@ module Gyre
         # Asks all that wait to end: they get a Stop at their waits.
         # @return [Boolean] false when there are none
         def stop_all
-          @parked.keys.each { |waiter| raise_at(waiter, Stop.new("the scheduler closes")) }
+          @parked.keys.each { |waiter| @inbox.raise_at(waiter, Stop.new("the scheduler closes")) }
           !@parked.empty?
+        end
+
+        # @return [Boolean] whether the caller is in the thread whose fibers these are
+        def here?
+          Loop::Portable.thread.equal?(@thread)
+        end
+
+        # Gyre::Scheduler's parts call these to show what the fibers do; scheduler_sight.c is their twin in C.
+
+        # The fibers that wait or are ready. From any thread.
+        # @param classes [Array<Class>, nil] only those that wait for an object of one of these
+        # @return [Array<Array>] the values of a Gyre::Inspection::Wait each
+        def list_waits(classes)
+          waiters = @parked.keys
+          waiters.select! { |waiter| classes.any? { |wanted| waiter.blocker.is_a?(wanted) } } if classes
+          waiters.map(&:describe)
+        end
+
+        # The fiber that waits here in the name of this one: itself, or one that it resumes.
+        # @param fiber [Fiber]
+        # @return [Fiber, nil] nil when there is none
+        def waiting_in(fiber)
+          waiter = Strand.known(fiber)&.waiter
+          waiter.fiber if waiter&.waiting?
+        end
+
+        # @param fiber [Fiber] a pooled one
+        # @return [Boolean] whether it has a job
+        def working?(fiber)
+          @pool.working?(fiber)
+        end
+
+        # A number that changes whenever the loop gets on. From any thread.
+        # @return [Integer, nil] nil while the loop sleeps
+        def pulse
+          @switches + @loop.turns unless @loop.waiting?
+        end
+
+        # Whether to look for deadlocks also while timers and descriptors may still wake a fiber.
+        attr_writer :suspicious
+
+        # Runs the block in a fiber that waits, which goes on waiting: for what a fiber alone can tell (Mutex#owned?). The
+        # block must not wait. On the scheduler's own thread only.
+        # @param fiber [Fiber]
+        # @return [Object, nil] the block's value; nil when the fiber cannot be entered
+        def ask(fiber, &block)
+          return yield if fiber.equal?(Fiber.current)
+          return unless fiber.equal?(@drives.last&.fiber) || @parked.each_key.any? { |waiter| waiter.fiber.equal?(fiber) }
+
+          @question = question = Question.new(Fiber.current, block)
+          @transfer.bind_call(fiber)
+          question.value
+        rescue FiberError
+          nil # it resumes another one
+        ensure
+          @question = nil
+        end
+
+        # What the loop has done and holds.
+        # @return [Hash{Symbol => Integer, Float}] turns, waits (turns that slept), wakeups (from outside), events, tasks
+        #   (fibers at work), idle_fibers, parked, ready, timers, descriptors (watched ones); lag_p50_s, lag_p90_s,
+        #   lag_p99_s, lag_max_s: how long what is ready had to wait for the loop at most, in seconds
+        def stats
+          { **@loop.stats, tasks: @pool.busy_count, idle_fibers: @pool.idle_count, parked: @parked.size, ready: @ready.size,
+                           timers: @loop.timers.size - (@sweep.armed? ? 1 : 0) }
         end
 
         private
@@ -282,6 +338,25 @@ module Gyre
           end
         end
 
+        # Whether nothing within this loop will wake a fiber.
+        def may_be_stuck?
+          !@parked.empty? && (@suspicious || @loop.idle?)
+        end
+
+        # Gives control to a fiber; returns when the present one has it again, and has answered what it was asked.
+        def enter_other(fiber)
+          @transfer.bind_call(fiber)
+          answer while @question
+        end
+
+        # In the fiber that is asked.
+        def answer
+          question = @question
+          @question = nil
+          question.answer
+          @transfer.bind_call(question.asker)
+        end
+
         # Whether so many have run that it is time to ask the kernel, which no driver does.
         def overdue?
           @drives.empty? && !@budget.positive?
@@ -304,7 +379,7 @@ module Gyre
 
         def turn(drive)
           @drives.push(drive) if @drives.empty? # forgotten by a fork, whose fiber has ended
-          receive
+          @inbox.receive
           @budget = BUDGET
           while @budget.positive? && next_ready
             enter_next
@@ -313,9 +388,9 @@ module Gyre
           end
           return if drive.done? || resume_other(drive)
 
-          sweep_later if @ready.empty?
+          @sweep.later(@switches) if @ready.empty? && may_be_stuck?
           @loop.poll { @ready.empty? && @inbox.empty? }
-          receive
+          @inbox.receive
           @pool.trim
         end
 
@@ -324,7 +399,7 @@ module Gyre
 
           drive.overdue = false
           @loop.poll { false }
-          receive
+          @inbox.receive
         end
 
         # The former driver is entered again as soon as its condition is true.
@@ -344,83 +419,13 @@ module Gyre
 
         # One for the thread may come in the exception's own method: then that one is raised, and this one at the next wait.
         def raise_here(error, strand)
-          Fiber.current.kill if error.equal?(KILL)
+          Fiber.current.kill if error.equal?(Inbox::KILL)
           raise error
         rescue Exception => raised # rubocop:disable Lint/RescueException -- raised again
           strand.defer(error) unless raised.instance_of?(error.class)
           raise
         end
 
-        def here?
-          Loop::Portable.thread.equal?(@thread)
-        end
-
-        # Takes what other threads sent.
-        def receive
-          @inbox.each { |message, fiber, what| message == :unblocked ? unblocked(fiber, what) : interrupted(fiber, what) }
-        end
-
-        # What another thread has given to a fiber may come too late: the fiber was stopped meanwhile, or its time was over. So if
-        # it does not wait for this, another one that does is woken, too; that is harmless, for it looks again.
-        def unblocked(fiber, blocker)
-          strand = Strand.of(fiber)
-          waiter = strand.block_of(fiber)
-          waiter = nil unless waiter && (waiter.state == :parked || waiter.state == :ready)
-          signal = signal?(strand, blocker)
-          return give(waiter) if waiter&.ends_by?(blocker, signal)
-
-          strand.keep_early(blocker, signal)
-          hand_on(blocker)
-        end
-
-        # What ends a sleep besides :sleep. ConditionVariable#wait is a sleep, and its signal is an unblock for its mutex. So is the
-        # wait of IO#close for the threads that use the IO, which unblock it for the thread of the fiber that closes (Ruby 3.4).
-        def signal?(strand, blocker)
-          return @thread.equal?(blocker) unless strand.mutex.equal?(blocker)
-
-          strand.signalled = true
-        end
-
-        # An unblock wins over the end of the time, and over an exception that has not been raised yet, unless another fiber can have
-        # what it gives.
-        def give(waiter)
-          return hand_on(waiter.blocker) if waiter.binding # in the place of another one, and it is still on its blocker's list
-
-          if waiter.error
-            return if hand_on(waiter.blocker)
-
-            waiter.target.defer(waiter.error)
-            waiter.error = nil
-          end
-          waiter.binding = true
-          waiter.state == :parked ? wake(waiter, true) : waiter.value = true
-        end
-
-        # Wakes another fiber in the place of one that cannot take what it was given. Pushes and pops wait for
-        # the same queue, so of these all are woken.
-        # @return [Boolean] whether there is one
-        def hand_on(blocker)
-          return false if nil.equal?(blocker) || :sleep.equal?(blocker)
-
-          handed = false
-          waits = { blocker => true }.compare_by_identity # no method of a blocker is called: it may be one of Ruby's hidden objects
-          @parked.each_key do |waiter|
-            next unless waiter.blocks && waiter.state == :parked && waits.key?(waiter.blocker)
-
-            handed = waiter.binding = true
-            wake(waiter, true)
-            break unless waiter.in_queue?
-          end
-          handed
-        end
-
-        def interrupted(fiber, error)
-          return unless fiber.alive?
-
-          strand = Strand.of(fiber)
-          waiter = strand.waiter
-          strand.defer(error) unless waiter && raise_at(waiter, error, strand)
-        end
       end
     end
   end

@@ -128,7 +128,7 @@ module Gyre
           !:sleep.equal?(@blocker) || :sleep.equal?(blocker) || signal
         end
 
-        # @return [Array] the values of a Gyre::Scheduler::Wait
+        # @return [Array] the values of a Gyre::Inspection::Wait
         def describe
           fd, events = @watch ? [@watch.fd, @watch.interest] : [nil, 0]
           left = @timer.at - Loop::Timers.now if @timer&.pending?
@@ -148,7 +148,7 @@ module Gyre
 
         # The watch's call: the descriptor is closed.
         def failed(error)
-          @fibers.raise_at(self, error)
+          @fibers.inbox.raise_at(self, error)
         end
       end
     end
