@@ -21,7 +21,47 @@ def gyre_echo(listening)
   end
 end
 
+# The same without fibers: a keyed loop, and calls that never wait.
+def gyre_loop_echo(address, port, context)
+  listener = TCPServer.new(address, port)
+  listener.listen(4096)
+  loop = Gyre::Loop.new
+  loop.watch_io(listener, listener)
+  loop.each do |key|
+    key == listener ? accept_all(loop, listener, context) : echo(loop, key)
+  end
+end
+
+def accept_all(loop, listener, context)
+  while (socket = listener.accept_nonblock(exception: false)) != :wait_readable
+    socket.setsockopt(:TCP, :NODELAY, true)
+    transport = Gyre::Transport.new(socket, "a client")
+    transport.begin_tls(context) if context
+    loop.watch_io(transport, socket)
+  end
+end
+
+def echo(loop, transport)
+  while (bytes = transport.read_available).is_a?(String)
+    transport.queue(bytes)
+    transport.flush_available
+    return unless transport.pending? || bytes.bytesize >= 16_384
+  end
+  transport.flush_available if bytes
+rescue SystemCallError, Gyre::TLS::Error
+  bytes = nil
+ensure
+  if bytes.nil?
+    loop.unwatch(transport)
+    transport.abandon
+  end
+end
+
 case subject
+when "gyre-loop-plain", "gyre-loop-tls"
+  require "gyre"
+  require "gyre/net"
+  gyre_loop_echo(address, port, certificate && Gyre::TLS.server(certificate: certificate, key: key))
 when "gyre-plain"
   require "gyre"
   require "gyre/net"

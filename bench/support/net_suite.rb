@@ -11,9 +11,11 @@ module Bench
   class NetSuite < Suite
     # subject => [kind of load, what the report calls it]
     SUBJECTS = {
-      "gyre-plain" => ["plain", "Gyre"],
+      "gyre-plain" => ["plain", "Gyre, a task for each connection"],
+      "gyre-loop-plain" => ["plain", "Gyre, on a keyed loop"],
       "c-plain" => ["plain", "C, epoll"],
-      "gyre-tls" => ["tls", "Gyre"],
+      "gyre-tls" => ["tls", "Gyre, a task for each connection"],
+      "gyre-loop-tls" => ["tls", "Gyre, on a keyed loop"],
       "c-tls" => ["tls", "C, epoll and libssl"],
       "gyre-udp" => ["udp", "Gyre"],
       "async-udp" => ["udp", "Async"],
@@ -119,10 +121,10 @@ module Bench
     end
 
     SCENARIOS = [
-      Echo.new("plain", "Echo of 64 bytes, 64 connections", %w[gyre-plain c-plain], clients: 64, bytes: 64),
-      Echo.new("tls", "Echo of 64 bytes over TLS 1.3, 64 connections", %w[gyre-tls c-tls], clients: 64, bytes: 64),
+      Echo.new("plain", "Echo of 64 bytes, 64 connections", %w[gyre-plain gyre-loop-plain c-plain], clients: 64, bytes: 64),
+      Echo.new("tls", "Echo of 64 bytes over TLS 1.3, 64 connections", %w[gyre-tls gyre-loop-tls c-tls], clients: 64, bytes: 64),
       Echo.new("udp", "Echo of 64 bytes over UDP, 64 clients", %w[gyre-udp async-udp eventmachine-udp], clients: 64, bytes: 64),
-      Idle.new("idle-tls", "TLS", %w[gyre-tls c-tls])
+      Idle.new("idle-tls", "TLS", %w[gyre-loop-tls c-tls])
     ].freeze
 
     def name = "net"
@@ -131,21 +133,23 @@ module Bench
     def scenarios = SCENARIOS
     def subject_option = "subjects"
     def labels = SUBJECTS.transform_values(&:last)
-    def defaults = { rounds: 3, seconds: 3 }
+    def defaults = { rounds: 3, seconds: 2 }
     def programs(_subjects) = %w[taskset cc]
     def versions(_subjects) = { "gyre" => Machine.gyre }.merge(Setup.gem_versions.slice("async", "io-event", "eventmachine"))
 
     def about(settings)
       ["#{settings[:rounds]} rounds of #{settings[:seconds]} s, servers taking turns, a fresh process each time; " \
        "cells are medians (lowest–highest round).",
-       "Gyre's echoes are made by a block in Ruby, with a task for each connection."]
+       "Gyre's echoes are made by Ruby code."]
     end
 
     def targets
       [
-        ratio("plain echo: CPU time against epoll in C", :at_most, 1.1, "plain", :cpu_us, "gyre-plain", "c-plain"),
-        ratio("echo over TLS: CPU time against libssl and epoll in C", :at_most, 1.3, "tls", :cpu_us, "gyre-tls", "c-tls"),
-        ratio("idle TLS connection, resident, against libssl's", :at_most, 1.15, "idle-tls", :rss_kb_each, "gyre-tls", "c-tls"),
+        *%w[gyre gyre-loop].product([["plain", 1.1, "plain echo: CPU time against epoll in C"],
+                                     ["tls", 1.3, "echo over TLS: CPU time against libssl and epoll in C"]]).map do |one, (kind, limit, text)|
+          ratio("#{text}, #{labels["#{one}-#{kind}"].delete_prefix('Gyre, ')}", :at_most, limit, kind, :cpu_us, "#{one}-#{kind}", "c-#{kind}")
+        end,
+        ratio("idle TLS connection, resident, against libssl's", :at_most, 1.15, "idle-tls", :rss_kb_each, "gyre-loop-tls", "c-tls"),
         Target.new(text: "echo over UDP: CPU time against the better of Async and EventMachine", direction: :at_most, limit: 0.5, unit: " ×",
                    decimals: 2, measure: lambda { |results|
                      %w[async-udp eventmachine-udp].filter_map { |other| results.ratio("udp", :cpu_us, "gyre-udp", other) }.max
