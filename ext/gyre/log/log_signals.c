@@ -1,5 +1,5 @@
 /*
- * Gyre::Log::HeldSignals: INT and TERM while a log server puts another program in its own place (lib/gyre/log/server/handover.rb). Ruby's handlers
+ * Gyre::Log::HeldSignals: INT and TERM while a log server puts another program in its own place (lib/gyre/cli/log/handover.rb). Ruby's handlers
  * only remember a signal until the main thread looks, and exec forgets it. So from hold to exec a signal is noted in a file that the fresh
  * program reads. (Blocking them across exec is of no use: Ruby unblocks all signals before it runs a program.)
  */

@@ -12,7 +12,6 @@ require "gyre"
 require "gyre/net/endpoint"
 require "gyre/log/server/committer"
 require "gyre/log/server/datagram_receiver"
-require "gyre/log/server/handover"
 require "gyre/log/server/hub"
 require "gyre/log/ingest"
 require "gyre/log/server/input"
@@ -66,14 +65,17 @@ module Gyre
       # @param restart [#call, nil] called for USR2, in a task, with the names of the inputs that a
       #   fresh program would inherit: checks it, and returns what Process.exec takes to start it
       #   (an Array), or a String: why it must not be started
+      # @param handover [#listeners, #connections, #close_others, #signalled?, #exec, nil] takes over
+      #   what a server before this one has left in this process, and leaves this one's to the fresh
+      #   program (Gyre::CLI::Log::Handover); nil: neither, and no restart
       # @raise [ArgumentError] names the wrong setting
       # @raise [ExtensionRequired] without the C extension
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,
                      sync_interval: 60, inputs: [], tls: nil, limits: {}, raw: false, origin: nil, signals: true, report: $stderr,
-                     restart: nil)
+                     restart: nil, handover: nil)
         Loop.require_native("the log server")
         @limits = limits.is_a?(Limits) ? limits : Limits.new(**limits)
-        @report, @restart, @signals = report, restart, signals
+        @report, @restart, @handover, @signals = report, restart, handover, signals
         @inputs = Input.all(bind, inputs, tls)
         @ingest = Ingest.new(services_limit: @limits.services_limit)
         @routing = Routing.new(@ingest, logs: logs, default_log: default_log, levels: levels, raw: raw, origin: origin,
@@ -86,7 +88,6 @@ module Gyre
         @hub = Hub.new(self, key)
         @acceptors = []
         @reopen_tasks = []
-        @handover = Handover.receive
       end
 
       # Opens the sockets. From here on clients can connect; they are served when the server runs.
@@ -98,11 +99,11 @@ module Gyre
         return self unless @acceptors.empty?
 
         @inputs.each do |input|
-          (@handover.listeners(input) || input.bind).each do |listener|
+          (@handover&.listeners(input) || input.bind).each do |listener|
             @acceptors.push((listener.datagram? ? DatagramReceiver : Acceptor).new(@hub, listener, input))
           end
         end
-        @handover.close_others
+        @handover&.close_others
         self
       rescue SystemCallError, SocketError
         close
@@ -183,9 +184,9 @@ module Gyre
         @task = task
         committing = task.async("committer") { commit }
         SIGNALS.each_key { |name| @hub.loop.watch_signal(name, name) } if @signals
-        stop if @handover.signalled?
+        stop if @handover&.signalled?
         @acceptors.each(&:open)
-        @handover.connections(@hub, @inputs)
+        @handover&.connections(@hub, @inputs)
         yield self if block_given?
         @hub.run { |event| handle(event) }
         raise @failure if @failure
@@ -267,14 +268,15 @@ module Gyre
         troubles = @committer.troubles
         return report("not restarted: not everything could be written: #{troubles.join("; ")}") if troubles.any?
 
-        command = @restart ? @restart.call(@acceptors.map { |acceptor| acceptor.input.to_s }.uniq) : "the command that started this server is unknown"
+        command = "the command that started this server is unknown"
+        command = @restart.call(@acceptors.map { |acceptor| acceptor.input.to_s }.uniq) if @restart && @handover
         return report("not restarted: #{command}") unless command.is_a?(Array)
 
         @hub.backpressure.hold do
           next report("not restarted: not everything could be written") unless write_all
 
           @committer.rest(stop_timeout_s)
-          Handover.exec(@acceptors, @hub.connections.keys, command)
+          @handover.exec(@acceptors, @hub.connections.keys, command)
         end
       rescue StandardError => error
         report("not restarted: #{error.message}")

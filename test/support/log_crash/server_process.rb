@@ -4,6 +4,7 @@
 # settings. Used by GyreTest::LogCrash::World. It decides about no kill itself but those of its mines.
 
 require "json"
+require "gyre/cli/log/handover"
 
 module GyreTest
   module LogCrash
@@ -25,7 +26,7 @@ module GyreTest
         report = File.open(File.join(folder, "server.err"), "a").tap { |file| file.sync = true }
         server = Gyre::Log::Server.new(bind: settings.fetch("bind"), report: report, interval: settings.fetch("interval"), sync_interval: 1,
                                        logs: logs(settings), default_log: default_log(settings),
-                                       restart: ->(_inputs) { fresh_program(settings) })
+                                       restart: ->(_inputs) { fresh_program(settings) }, handover: Gyre::CLI::Log::Handover.receive)
         server.run { ready&.write("!") } ? 0 : 1
       end
 

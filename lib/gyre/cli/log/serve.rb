@@ -138,13 +138,14 @@ module Gyre
         end
 
         def serve(configuration)
-          require "gyre/log/server" # takes longer to load than a mistake to report
+          require "gyre/cli/log/handover" # takes longer to load than a mistake to report
+          require "gyre/log/server"
           CLI.require_native("the log server")
           pidfile = configuration.pidfile && Pidfile.new(configuration.pidfile)
           pidfile&.check
           CLI.raise_descriptor_limit
           trap("XFSZ", "IGNORE") # a limit on the size of files (ulimit -f) is then an error like a full disk, not the end
-          return run(configuration, pidfile) if !configuration.daemonize? || Gyre::Log::Handover.pending?
+          return run(configuration, pidfile) if !configuration.daemonize? || Handover.pending?
 
           Daemon.new(@out, quiet: !pidfile.nil?).start do |daemon|
             run(configuration, pidfile) { daemon.ready(streams(configuration)) }
@@ -168,7 +169,8 @@ module Gyre
         end
 
         def listen(configuration)
-          listening_errors { Gyre::Log::Server.new(**configuration.settings, report: @err, restart: Restart.new).listen }
+          server = { report: @err, restart: Restart.new, handover: Handover.receive }
+          listening_errors { Gyre::Log::Server.new(**configuration.settings, **server).listen }
         end
 
         # Without serving: the process that is to be replaced still does.
