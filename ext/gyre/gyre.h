@@ -15,7 +15,7 @@ struct gyre_watch;
 /* Opens a loop on the backend of this name (String, Symbol); nil takes the first that opens. Raises when none does. */
 void gyre_loop_open_on(struct gyre_loop *loop, VALUE name);
 
-/* loop_close.c: from now on what waits on the loop for an IO is told when Ruby closes or reopens that; until gyre_loop_close. */
+/* loop_close.c: from now on what waits on the loop for an IO is woken when Ruby closes or reopens that; until gyre_loop_close. */
 void gyre_loop_enlist(struct gyre_loop *loop);
 /* Asked for each watch of such an IO's number, on every loop and from any thread: whether the watch is of the listener's kind.
  * Then what waits for this very IO has been woken. */

@@ -1,7 +1,7 @@
 /*
  * Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector, on which Async runs its own fibers
  * and timers (lib/gyre/async.rb gives it to Async). It moves fibers only by transfer, between the loop's fiber, which
- * calls `select`, and those that wait. It knows nothing of Gyre::Scheduler.
+ * calls `select`, and those that wait. It does not use Gyre::Scheduler.
  *
  * What becomes ready is first put into a list and entered after the poll: a fiber may raise out of `select`, and the
  * others' reports must not be lost by that, for a change is reported once.

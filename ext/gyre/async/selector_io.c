@@ -1,6 +1,6 @@
 /*
  * What Gyre::Async::Selector offers for descriptors and processes: io_wait, io_read, io_write, process_wait. The system call is
- * tried first, without changing the descriptor's mode, and the kernel is told of it once (loop.c): that is what makes it
+ * tried first, without changing the descriptor's mode, and it is registered once (loop.c): that is what makes it
  * faster than io-event's own.
  */
 #include "feature.h"
@@ -203,7 +203,7 @@ static VALUE selector_process_wait(VALUE self, VALUE fiber, VALUE pid, VALUE fla
 #endif
   if (wait.fd < 0) return rb_funcall(self, id_wait_in_thread, 2, pid, flags);
   rb_update_max_fd(wait.fd);
-  gyre_loop_forget(&selector->loop, wait.fd); /* a new number, whatever was known of it */
+  gyre_loop_forget(&selector->loop, wait.fd); /* a new number, whatever was kept of it */
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 

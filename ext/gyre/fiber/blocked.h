@@ -5,18 +5,16 @@
 #ifndef GYRE_BLOCKED_H
 #define GYRE_BLOCKED_H
 
-#include "loop/list.h"
-
 #include <stddef.h>
 #include <stdint.h>
 
 struct gyre_blocked_node {
-  struct gyre_list link;
+  struct gyre_blocked_node *next; /* in its bucket */
   uintptr_t fiber;
 };
 
 struct gyre_blocked_table {
-  struct gyre_list *buckets;
+  struct gyre_blocked_node **buckets;
   unsigned bits; /* there are 2^bits buckets */
   size_t count;
 };
@@ -28,7 +26,9 @@ void gyre_blocked_free(struct gyre_blocked_table *table);
 /* Forgets all; their memory may be gone. */
 void gyre_blocked_clear(struct gyre_blocked_table *table);
 
+/* The nodes stand on stacks far apart, so adding touches none but the new one. */
 void gyre_blocked_add(struct gyre_blocked_table *table, struct gyre_blocked_node *node, uintptr_t fiber);
+/* Harmless when it is not there any more. */
 void gyre_blocked_remove(struct gyre_blocked_table *table, struct gyre_blocked_node *node);
 
 /* The newest of the fiber, or NULL. */

@@ -1,6 +1,6 @@
 /*
 * Which fiber drives the loop, and its turns: raise what is due, run what is ready, ask the kernel, deliver.
- * Several may want to drive (run inside run_until, a parked fiber while no other drives): the newest does.
+ * Several may be driving (run inside run_until, a parked fiber while no other drives): the newest does.
  */
 #include "fiber/fibers.h"
 
@@ -52,7 +52,7 @@ static bool is_overtaken(struct gyre_scheduler *scheduler, const struct gyre_dri
   return driving && driving->parked.state == GYRE_PARKED;
 }
 
-/* A driver that was overtaken goes on when what it drives for has come true. That may be told by the program's block, in which
+/* A driver that was overtaken goes on when what it drives for has come true. That may be decided by the program's block, in which
  * drivers may begin and end: so the chain is walked again after each. */
 static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   struct gyre_driving *driving;

@@ -232,7 +232,7 @@ void gyre_yield(struct gyre_scheduler *scheduler) {
   rb_ensure(park_body, (VALUE)&yielding, park_ensure, (VALUE)&yielding);
 }
 
-void gyre_give_way(struct gyre_scheduler *scheduler) {
+void gyre_yield_if_due(struct gyre_scheduler *scheduler) {
   if (!gyre_slice_is_over(scheduler)) return;
   scheduler->budget = 0;
   gyre_yield(scheduler);
@@ -261,7 +261,7 @@ void gyre_fibers_free(struct gyre_scheduler *scheduler) {
   gyre_interrupts_free(scheduler);
 }
 
-/* In a forked child only the fiber that forked goes on: forget all others. */
+/* In a forked child only the fiber that forked goes on: all others are dropped. */
 void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->parked);
   gyre_list_init(&scheduler->ready);

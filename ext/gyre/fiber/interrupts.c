@@ -246,8 +246,8 @@ static VALUE raise_body(VALUE argument) {
   return rb_fiber_raise(pair[0], 1, &pair[1]);
 }
 
-/* Whether it resumes another fiber. Ruby tells that by the error of a transfer, which never comes to pass: the fiber has yielded
- * or resumes another one; one that has left by a transfer of its own, and would be entered, is told by where it stands. */
+/* Whether it resumes another fiber. The error of a transfer, which never takes place, shows that: the fiber has yielded
+ * or resumes another one; one that has left by a transfer of its own, and would be entered, is recognized by where it stands. */
 static bool is_resuming(VALUE fiber) {
   VALUE place = rb_funcall(fiber, id_backtrace, 2, INT2FIX(0), INT2FIX(1));
   VALUE line = RB_TYPE_P(place, T_ARRAY) ? rb_ary_entry(place, 0) : Qnil;
@@ -262,7 +262,7 @@ static bool is_resuming(VALUE fiber) {
   return strstr(StringValueCStr(message), "resuming") != NULL;
 }
 
-/* The fiber waits neither itself nor by the one that we have entered for it. When it resumes one that waits, or one that does so
+/* The fiber waits neither itself nor by the one that was entered for it. When it resumes one that waits, or one that does so
  * itself, Ruby finds that one (from 3.3 on). When it has yielded, the exception waits for its next wait: entering it would
  * be an end that the program does not expect, and what it raises would come out here. */
 static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {

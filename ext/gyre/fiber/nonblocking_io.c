@@ -1,8 +1,8 @@
 /*
  * Reads and writes that never wait (see nonblocking_io.h).
  *
- * On Linux RWF_NOWAIT makes a single call non-blocking, so that nothing has to be known or changed
- * about the descriptor. What does not support it (terminals; pipes on older kernels) is asked by poll(2)
+ * On Linux RWF_NOWAIT makes a single call non-blocking, so that the descriptor's mode is neither asked for nor
+ * changed. What does not support it (terminals; pipes on older kernels) is asked by poll(2)
  * first, for its mode belongs to other processes as well.
  */
 #include "feature.h"

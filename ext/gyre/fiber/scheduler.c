@@ -12,7 +12,7 @@
 #include <ruby/thread.h>
 
 VALUE gyre_cScheduler;
-static VALUE blocking, non_blocking;
+static VALUE blocking;
 static ID id_call, id_storage;
 static VALUE fiber_class;
 
@@ -137,7 +137,7 @@ static VALUE inherited_storage(struct gyre_scheduler *scheduler) {
  * @overload fiber(**options, &block)
  *   Runs the block in a fiber of its own, at once up to its first wait (Fiber::Scheduler#fiber, which Fiber.schedule calls).
  *   The fiber ends with the block.
- *   @param options [Hash] as for Fiber.new; non-blocking unless it says otherwise
+ *   @param options [Hash] as for Fiber.new; non-blocking by default
  *   @return [Fiber]
  *   @raise [ThreadError] in another thread than the scheduler's
  */
@@ -145,9 +145,7 @@ static VALUE scheduler_fiber(int argc, VALUE *argv, VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_opened(self);
   VALUE options = Qnil, block = rb_block_proc();
   rb_scan_args(argc, argv, "0:", &options);
-  if (NIL_P(options)) {
-    options = non_blocking;
-  } else if (NIL_P(rb_hash_lookup2(options, blocking, Qnil))) {
+  if (!NIL_P(options) && NIL_P(rb_hash_lookup2(options, blocking, Qnil))) {
     options = rb_hash_dup(options);
     rb_hash_aset(options, blocking, Qfalse);
   }
@@ -258,9 +256,9 @@ static VALUE scheduler_wakeup(VALUE self) {
 
 static struct gyre_client *client_of(struct gyre_list *node) { return GYRE_CONTAINER(node, struct gyre_client, node); }
 
-/* Tells each client. One that is told may run Ruby code, in which any of them leave and others come: so the list is walked again
- * after each, and those that come are not told. */
-static void tell_clients(struct gyre_scheduler *scheduler, void (*tell)(struct gyre_client *)) {
+/* Notifies each client. One of them may run Ruby code, in which any of them leave and others come: so the list is walked again
+ * after each, and those that come are left out. */
+static void notify_clients(struct gyre_scheduler *scheduler, void (*notify)(struct gyre_client *)) {
   struct gyre_list *clients = &scheduler->clients;
   for (struct gyre_list *node = clients->next; node != clients; node = node->next) client_of(node)->due = true;
   for (struct gyre_list *node = clients->next; node != clients;) {
@@ -268,16 +266,16 @@ static void tell_clients(struct gyre_scheduler *scheduler, void (*tell)(struct g
     node = node->next;
     if (!client->due) continue;
     client->due = false;
-    tell(client);
+    notify(client);
     node = clients->next;
   }
 }
 
-static void tell_closing(struct gyre_client *client) { client->closing(client); }
+static void notify_closing(struct gyre_client *client) { client->closing(client); }
 
-static void tell_forked(struct gyre_client *client) { client->forked(client); }
+static void notify_forked(struct gyre_client *client) { client->forked(client); }
 
-static void tell_moved(struct gyre_client *client) {
+static void notify_moved(struct gyre_client *client) {
   if (client->moved) client->moved(client);
 }
 
@@ -289,7 +287,7 @@ static VALUE close_body(VALUE self) {
 
 static VALUE close_loop(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  tell_clients(scheduler, tell_closing);
+  notify_clients(scheduler, notify_closing);
   scheduler->closed = true;
   gyre_timers_cancel_all(&scheduler->loop.timers);
   gyre_workers_close(scheduler);
@@ -346,7 +344,7 @@ static VALUE scheduler_process_fork(VALUE self) {
     rb_syserr_fail(-error, "open the event loop after fork");
   }
   gyre_loop_enlist(&scheduler->loop);
-  tell_clients(scheduler, tell_forked);
+  notify_clients(scheduler, notify_forked);
   return Qnil;
 }
 
@@ -360,16 +358,13 @@ static VALUE scheduler_process_move(VALUE self) {
   if (scheduler->closed) return Qnil;
   int error = gyre_loop_move(&scheduler->loop);
   if (error < 0) rb_syserr_fail(-error, "open the event loop of the daemon");
-  tell_clients(scheduler, tell_moved);
+  notify_clients(scheduler, notify_moved);
   return Qnil;
 }
 
 void gyre_init_scheduler(void) {
   id_call = rb_intern("call");
   blocking = ID2SYM(rb_intern("blocking"));
-  non_blocking = rb_hash_new();
-  rb_hash_aset(non_blocking, blocking, Qfalse);
-  rb_gc_register_mark_object(rb_obj_freeze(non_blocking));
   id_storage = rb_intern("storage");
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);

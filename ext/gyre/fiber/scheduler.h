@@ -28,20 +28,20 @@ struct gyre_parked {
   struct gyre_list node;         /* in scheduler->parked or scheduler->ready */
   struct gyre_list foreign_node; /* in scheduler->foreign, if it is foreign */
   VALUE fiber;
-  VALUE entered;              /* the fiber that we entered last when it parked: itself, or the one that resumes it */
+  VALUE entered;              /* the fiber that was entered last when it parked: itself, or the one that resumes it */
   struct gyre_worker *worker; /* of that fiber, if it is pooled */
   struct gyre_parked *outer;  /* an outer wait of the same worker: a signal's handler may wait in the middle of one */
   struct gyre_interrupt *interrupt; /* raised here as soon as the fiber goes on */
   bool foreign;                     /* its fiber is not one of the pool's */
   bool first;                       /* ready before all others: it has started another, and goes on */
-  VALUE blocker;                    /* what it waits for, to be told; Qundef when it is not in a struct gyre_wait */
+  VALUE blocker;                    /* what it waits for, for display; Qundef when it is not in a struct gyre_wait */
   enum gyre_parked_state state;
 };
 
 /* A pooled fiber and what it does at the moment. */
 struct gyre_worker {
-  struct gyre_list node;          /* in scheduler->busy or scheduler->idle */
-  struct gyre_blocked_node known; /* in scheduler->workers */
+  struct gyre_list node;               /* in scheduler->busy or scheduler->idle */
+  struct gyre_blocked_node table_node; /* in scheduler->workers */
   VALUE fiber;
   struct gyre_parked *parked;        /* the wait of its fiber, or of a fiber that it resumes; NULL while it runs */
   VALUE (*function)(VALUE argument); /* NULL while idle */
@@ -105,7 +105,7 @@ struct gyre_scheduler {
   struct gyre_driving *driving;      /* the newest */
   size_t overtaken_count;            /* of the parked ones */
   VALUE driver;                      /* its fiber, or nil */
-  VALUE entered;                     /* the fiber that we entered last, or nil; never dereferenced */
+  VALUE entered;                     /* the fiber that was entered last, or nil; never dereferenced */
   struct gyre_worker *worker;        /* its worker, if it is pooled */
   struct gyre_question *question;    /* for the fiber that is entered next */
   uint64_t random;                   /* the state of what draws the next ready fiber; 0: they go in their order */
@@ -137,7 +137,7 @@ struct gyre_post {
 /* A part in C that lives on a scheduler and holds Ruby objects. */
 struct gyre_client {
   struct gyre_list node;
-  bool due; /* it has not been told yet of what happens */
+  bool due; /* it has not been notified yet */
   void (*mark)(struct gyre_client *client);
   void (*closing)(struct gyre_client *client); /* the loop is about to close */
   void (*forked)(struct gyre_client *client);  /* the loop was reopened in a child process */
@@ -222,7 +222,7 @@ static inline bool gyre_slice_is_over(const struct gyre_scheduler *scheduler) {
 }
 
 /* Yields if the slice is over, and has the kernel asked: before what can go on without ever waiting, for it may raise. */
-void gyre_give_way(struct gyre_scheduler *scheduler);
+void gyre_yield_if_due(struct gyre_scheduler *scheduler);
 
 /* Of calls too short to look at the clock for each, such as a read: whether it is the turn of this one. */
 static inline bool gyre_clock_is_due(struct gyre_scheduler *scheduler) {
@@ -232,7 +232,7 @@ static inline bool gyre_clock_is_due(struct gyre_scheduler *scheduler) {
 /* Runs function(argument) in a pooled fiber, at once up to its first wait. The caller goes on after
  * that. `storage` is the fiber storage that it begins with: a Hash or nil. Returns the fiber. */
 VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage);
-/* The same in a fiber of its own, which ends with the job and is never used again. `options` are those of Fiber.new. */
+/* The same in a fiber of its own, which ends with the job and is never used again. `options` are those of Fiber.new, or nil. */
 VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE options);
 
 /* Has the loop raise an exception in a fiber, from any thread; nil ends the fiber (Fiber#kill). NULL: its job is over. */
@@ -291,7 +291,7 @@ struct gyre_wait {
   bool (*is_broken)(struct gyre_wait *wait);
 };
 
-/* `blocker` is what is waited for: nothing is done with it, but people want to know. */
+/* `blocker` is what is waited for: only shown. */
 void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait, VALUE blocker);
 /* Raises NoMemoryError; then the wait has ended. */
 void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns);
@@ -323,7 +323,7 @@ void gyre_init_scheduler_read(void);
 void gyre_init_wait(void);
 void gyre_init_scheduler_process(void);
 void gyre_init_scheduler_select(void);
-void gyre_init_scheduler_sight(void);
+void gyre_init_scheduler_inspection(void);
 /* The Hash of Gyre::Loop#stats; the scheduler is NULL for a loop without fibers. */
 VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *scheduler);
 /* scheduler_timeout.c: the timeouts that are left learn that the scheduler is gone. */

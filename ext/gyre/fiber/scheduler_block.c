@@ -148,7 +148,7 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
 /* --- for condition variables --- */
 
 /*
- * ConditionVariable#wait begins in this fiber: from now on it is known whether a signal may have reached it.
+ * ConditionVariable#wait begins in this fiber: from now on it is recorded whether a signal may have reached it.
  *
  * @param mutex [Thread::Mutex] which the signal will be for; here any counts
  * @return [nil]

@@ -23,7 +23,7 @@
  */
 static VALUE scheduler_pace(VALUE self) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
-  if (!scheduler->closed && gyre_clock_is_due(scheduler)) gyre_give_way(scheduler);
+  if (!scheduler->closed && gyre_clock_is_due(scheduler)) gyre_yield_if_due(scheduler);
   return Qnil;
 }
 
@@ -33,12 +33,12 @@ static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) 
   if (ready == 0) {
     gyre_yield(scheduler);
   } else if (gyre_clock_is_due(scheduler)) {
-    gyre_give_way(scheduler);
+    gyre_yield_if_due(scheduler);
   }
   return ready;
 }
 
-/* Waits for as long as `timeout` says, or, without one, the IO's own (IO#timeout, Ruby 3.2 and later), whose end raises
+/* Waits for as long as `timeout`, or, without one, the IO's own (IO#timeout, Ruby 3.2 and later), whose end raises
  * IO::TimeoutError. What is ready, 0 after the timeout, or -errno. */
 static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int fd, unsigned events, VALUE timeout) {
   VALUE own_timeout = Qnil;
@@ -257,7 +257,7 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
 }
 
 /* What kind of descriptor it is. Nothing is kept of its mode: IO#nonblock=, IO#reopen and every process that shares it change
- * that. The kind may be wrong too, after a reopen: it is forgotten when a wait has told nothing. */
+ * that. The kind may be wrong too, after a reopen: it is dropped when a wait was in vain. */
 static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held) {
   static const enum gyre_io_kind kinds[] = {
       [SOCKET] = GYRE_IO_SOCKET, [STREAM_SOCKET] = GYRE_IO_SOCKET, [PIPE] = GYRE_IO_PIPE, [REGULAR] = GYRE_IO_REGULAR};
@@ -295,12 +295,13 @@ static bool is_override(VALUE frame) {
 }
 
 /* Whether the hook may wait: for `least`, or because Ruby's own blocking methods called it (gets, readpartial, read). They
- * wait when they are told "would block", so the wait may as well be here, without a second pair of hooks.
+ * wait when the answer is "would block", so the wait may as well be here, without a second pair of hooks.
  * IO#read_nonblock must not wait; it is written in Ruby, as are direct calls of the hook. */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
   if (transfer->writes || transfer->positioned) return false;
-  VALUE frames[8]; /* the hook, a subclass's overrides of it, their caller; Ruby 3.1 does not count C frames when it leaves out some */
+  VALUE frames
+      [8]; /* the hook, a subclass's overrides of it, their caller; Ruby 3.1 does not count C frames when it leaves out some */
   int lines[8];
   int count = rb_profile_frames(0, 8, frames, lines), caller = 1;
   while (caller < count && is_override(frames[caller])) caller++;
@@ -316,7 +317,7 @@ static ssize_t transfer_run(struct transfer *transfer) {
     size_t length = transfer->most - moved;
     ssize_t count = -EAGAIN;
     struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
-    /* What is known to be drained is not asked in vain, unless it has just been waited for. */
+    /* What is drained is not asked in vain, unless it has just been waited for. */
     if (waited || !held || !gyre_loop_is_drained(&transfer->scheduler->loop, held, interest) || !may_wait(transfer)) {
       if (!transfer->positioned) transfer->kind = transfer_kind(transfer, held);
       count = transfer_step(transfer, transfer->offset + moved, length);
@@ -347,7 +348,7 @@ static VALUE transfer_hook(VALUE self, int argc, const VALUE *argv, bool writes,
   transfer_arguments(&transfer, argc - 2, argv + 2, transfer_open(&transfer));
   if (positioned && transfer.from < 0) return INT2FIX(-EINVAL); /* pread(2); -1 means something else further down */
   if (gyre_clock_is_due(transfer.scheduler) && gyre_slice_is_over(transfer.scheduler) && may_wait(&transfer)) {
-    gyre_give_way(transfer.scheduler);
+    gyre_yield_if_due(transfer.scheduler);
     if (transfer_open(&transfer) < transfer.offset + transfer.most) return INT2FIX(-EFAULT);
   }
   VALUE result = transfer_result(transfer_run(&transfer));

@@ -81,7 +81,7 @@ static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
 #endif
   if (wait.fd < 0) return rb_funcall(self, id_wait_in_thread, 2, pid, flags);
   rb_update_max_fd(wait.fd);
-  gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* a new number, whatever was known of it */
+  gyre_loop_forget(&wait.scheduler->loop, wait.fd); /* a new number, whatever was kept of it */
   wait.scheduler->loop.outside++;
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }

@@ -85,7 +85,7 @@ static VALUE select_body(VALUE argument) {
       while (NIL_P(selecting->arrays[kind]) || of_kind >= RARRAY_LEN(selecting->arrays[kind])) kind++, of_kind = 0;
       struct selected_watch *selected_watch = &selecting->watches[i];
       if (kind == 2 && selecting->descriptors[i].revents & (POLLERR | POLLHUP)) {
-        /* Out-of-band data are over, for which select(2) has no word; the kernel would tell of the end again and again. */
+        /* Out-of-band data are over, which select(2) does not report; the kernel would report the end again and again. */
         gyre_loop_unwatch(&wait->scheduler->loop, &selected_watch->watch);
         continue;
       }
@@ -95,7 +95,7 @@ static VALUE select_body(VALUE argument) {
       if (error < 0 && error != -EPERM) rb_syserr_fail(-error, "select");
     }
     gyre_wait_again(wait);
-    /* A timer that fires when something else has made the fiber ready says nothing. */
+    /* A timer that fires when something else has made the fiber ready leaves no mark. */
     if (selecting->limited && !gyre_timer_armed(&wait->timer)) wait->timed_out = true;
   }
   return result;

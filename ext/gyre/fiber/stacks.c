@@ -3,7 +3,7 @@
  * (MADV_FREE), and counts neither. The pool of fibers (workers.c) calls this for fibers that have had nothing to do for a while.
  * What lies below a suspended fiber's stack pointer is in no use, so it can go.
  *
- * Ruby does not say where a stack ends. The kernel does: a guard page stands below each, so that a stack is a mapping of its own
+ * Ruby does not show where a stack ends. The kernel does: a guard page stands below each, so that a stack is a mapping of its own
  * in /proc/self/maps (proc(5)). Where that file is not there, nothing happens.
  */
 #include "feature.h"

@@ -148,9 +148,9 @@ int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation 
   return 0;
 }
 
-/* Closes that Ruby makes in C are told by nothing (see loop_close.c), and the kernel just drops the watch. So
+/* Closes that Ruby makes in C are not reported (see loop_close.c), and the kernel just drops the watch. So
  * after the fibers have run, and at most once in SWEEP_NS, what they wait for is asked for by poll(2),
- * which knows closed ones. An idle loop sweeps once and then sleeps undisturbed. It also finds out then whether fibers
+ * which finds closed ones. An idle loop sweeps once and then sleeps undisturbed. It also finds out then whether fibers
  * wait for each other, when nothing else could wake any. */
 #define SWEEP_NS INT64_C(100000000)
 #define SWEEP_BATCH 256

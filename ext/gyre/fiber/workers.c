@@ -60,7 +60,7 @@ void gyre_workers_init(struct gyre_scheduler *scheduler) {
 
 struct gyre_worker *gyre_worker_of(struct gyre_scheduler *scheduler, VALUE fiber) {
   struct gyre_blocked_node *node = gyre_blocked_find(&scheduler->workers, fiber);
-  return node ? GYRE_CONTAINER(node, struct gyre_worker, known) : NULL;
+  return node ? GYRE_CONTAINER(node, struct gyre_worker, table_node) : NULL;
 }
 
 bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber) {
@@ -74,7 +74,7 @@ bool gyre_fiber_is_pooled(struct gyre_scheduler *scheduler) {
 
 static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *worker) {
   gyre_list_remove(&worker->node);
-  gyre_blocked_remove(&scheduler->workers, &worker->known);
+  gyre_blocked_remove(&scheduler->workers, &worker->table_node);
   if (scheduler->worker == worker) {
     scheduler->worker = NULL;
     scheduler->entered = Qnil;
@@ -288,14 +288,16 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
 static struct gyre_worker *new_worker(struct gyre_scheduler *scheduler, VALUE options, bool once) {
   if (NIL_P(scheduler->worker_block)) scheduler->worker_block = rb_proc_new(worker_main, scheduler->self);
   VALUE class = once ? fiber_class : rb_const_get(gyre_cScheduler, id_pooled_fiber);
-  VALUE fiber = rb_funcall_with_block_kw(class, id_new, 1, &options, scheduler->worker_block, RB_PASS_KEYWORDS);
+  VALUE fiber = NIL_P(options)
+                    ? rb_funcall_with_block(class, id_new, 0, NULL, scheduler->worker_block)
+                    : rb_funcall_with_block_kw(class, id_new, 1, &options, scheduler->worker_block, RB_PASS_KEYWORDS);
   struct gyre_worker *worker = calloc(1, sizeof(*worker));
   if (!worker) rb_memerror();
   gyre_list_init(&worker->node);
   worker->fiber = fiber;
   worker->once = once;
   worker->storage = Qnil;
-  gyre_blocked_add(&scheduler->workers, &worker->known, fiber);
+  gyre_blocked_add(&scheduler->workers, &worker->table_node, fiber);
   scheduler->starting = worker;
   return worker;
 }
@@ -448,7 +450,7 @@ void gyre_workers_forked(struct gyre_scheduler *scheduler) {
     struct gyre_worker *worker = GYRE_CONTAINER(node, struct gyre_worker, node);
     if (worker == scheduler->worker) continue;
     gyre_list_remove(node);
-    gyre_blocked_remove(&scheduler->workers, &worker->known);
+    gyre_blocked_remove(&scheduler->workers, &worker->table_node);
     gyre_list_append(&scheduler->left_behind, node);
     scheduler->busy_count--;
   }

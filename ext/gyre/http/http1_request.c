@@ -239,7 +239,7 @@ static struct gyre_http_exchange *reading(VALUE self) {
 static VALUE read_body(VALUE self, size_t most) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   if (!exchange) cut_off(self);
-  gyre_give_way(exchange->connection->acceptor->scheduler); /* a client may send as fast as the app reads */
+  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a client may send as fast as the app reads */
   if (!(exchange = reading(self))) return Qnil;
   if (exchange->expects_continue && !exchange->head_sent) {
     gyre_http1_write_interim(exchange, 100, Qnil);
@@ -357,7 +357,7 @@ static VALUE exchange_next_request(VALUE self) {
     return Qnil;
   }
 
-  gyre_give_way(connection->acceptor->scheduler); /* the next one may be there, and so on */
+  gyre_yield_if_due(connection->acceptor->scheduler); /* the next one may be there, and so on */
   exchange = gyre_http_exchange_open(self);
   return exchange ? begin_next(exchange->connection) : Qnil;
 }

@@ -44,7 +44,7 @@ static VALUE output_wait_body(VALUE argument) {
   const struct gyre_http1_acceptor *acceptor = exchange->connection->acceptor;
   exchange->writing = true;
   if (wait->gives_way) {
-    gyre_give_way(acceptor->scheduler);
+    gyre_yield_if_due(acceptor->scheduler);
   } else {
     const struct gyre_transport *transport = &exchange->connection->transport;
     gyre_loop_drained(&acceptor->scheduler->loop, transport->fd, transport->write.wants);
@@ -330,7 +330,7 @@ static VALUE exchange_write_body(VALUE self, VALUE string) {
   if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "write_body", 1, &string);
   struct gyre_http_exchange *exchange = writable(self);
   Check_Type(string, T_STRING);
-  gyre_give_way(exchange->connection->acceptor->scheduler); /* a client may take it as fast as the app writes */
+  gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a client may take it as fast as the app writes */
   exchange = writable(self);
   size_t length = (size_t)RSTRING_LEN(string);
   if (length == 0 || exchange->framing == GYRE_HTTP1_NO_BODY) return SIZET2NUM(length);

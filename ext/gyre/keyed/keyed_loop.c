@@ -192,7 +192,7 @@ void gyre_keyed_unsettle(struct gyre_keyed *keyed) {
 
 /* --- the queue --- */
 
-/* Takes the first event off the queue. Its key, or Qundef when its helper says that there is nothing to tell. */
+/* Takes the first event off the queue. Its key, or Qundef when its helper has nothing to report. */
 static VALUE take(struct gyre_keyed *keyed) {
   struct gyre_keyed_event event = keyed->events[keyed->first];
   keyed->first = (keyed->first + 1) & (keyed->capacity - 1);

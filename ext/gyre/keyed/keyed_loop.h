@@ -22,9 +22,9 @@
 struct gyre_keyed_watch {
   struct gyre_list node; /* in the list of its state */
   struct gyre_keyed *keyed;
-  struct gyre_watch watch; /* its fd is -1 while the loop does not watch for us */
+  struct gyre_watch watch; /* its fd is -1 while the loop does not watch it */
   struct gyre_timer timer;
-  VALUE key, io, helper; /* helper: asked when the event is taken, told when the watch ends; nil for most */
+  VALUE key, io, helper; /* helper: asked when the event is taken, notified when the watch ends; nil for most */
   int fd;                /* -1: a timer, or a key that a helper holds */
   unsigned interest;
   int64_t interval_ns; /* of a timer that comes again, else 0 */

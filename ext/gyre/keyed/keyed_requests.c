@@ -1,5 +1,5 @@
 /*
- * The methods by which a program tells a keyed loop what to watch: they take the arguments apart, by position as Ever has them
+ * The methods by which a program adds watches to a keyed loop: they take the arguments apart, by position as Ever has them
  * and by keyword. What a watch is and does stands in keyed_watch.c.
  */
 #include "feature.h"
@@ -79,7 +79,7 @@ static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
  * For watch_process, watch_file and watch_signal: a key whose events a helper makes, or filters.
  *
  * @param helper [#io, #interval, #event, #cancel] io: what to watch, or nil; interval: seconds between events, or nil; event:
- *   called when one is taken, true if it is to be told; cancel: called when the watch is over
+ *   called when one is taken, true if it is to be delivered; cancel: called when the watch is over
  * @return [self]
  */
 static VALUE keyed_watch_helper(VALUE self, VALUE key, VALUE helper, VALUE oneshot) {

@@ -338,7 +338,7 @@ static struct gyre_keyed_watch *begin(struct gyre_keyed *keyed, VALUE key, VALUE
 }
 
 /* Watches of ours for an io that had this number and was closed: what happens now is not theirs. */
-static void tell_apart(struct gyre_keyed *keyed, int fd, VALUE io) {
+static void end_closed_watches(struct gyre_keyed *keyed, int fd, VALUE io) {
   if (fd >= keyed->loop->descriptor_capacity) return;
   struct gyre_watch *watch = keyed->loop->descriptors[fd].first;
   while (watch) {
@@ -365,7 +365,7 @@ void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, 
     move(watch, GYRE_KEYED_ACTIVE, &keyed->active);
     return;
   }
-  tell_apart(keyed, fd, io);
+  end_closed_watches(keyed, fd, io);
   watch = begin(keyed, key, helper, watch);
   watch->io = io;
   watch->fd = fd;

@@ -17,17 +17,17 @@
 #include <stdint.h>
 
 /* What can be waited for: the values of IO::READABLE, IO::PRIORITY and IO::WRITABLE. An error or a
- * complete hang-up counts as both readable and writable, for the next call is what tells which. */
+ * complete hang-up counts as both readable and writable, for only the next call shows which. */
 #define GYRE_READABLE 1u
 #define GYRE_PRIORITY 2u
 #define GYRE_WRITABLE 4u
 
 /* Only reported, never asked for: one side of the descriptor has ended, and calls on that side answer at once from
  * now on (what is left to read, the end of the file, an error). Each comes with GYRE_READABLE or GYRE_WRITABLE, at
- * most once, so a reader that takes less than everything has to remember it. The peer's half-close ends the
+ * most once, so a reader that takes less than everything has to keep it. The peer's half-close ends the
  * read side alone: what waits for room to write goes on waiting. A reset or a complete hang-up ends both.
  *
- * GYRE_READ_ENDED is also asked for beside the others: the end is known, and the watch is for the rest. A backend whose
+ * GYRE_READ_ENDED is also asked for beside the others: the end was reported, and the watch is for the rest. A backend whose
  * watches would end with a report of it keeps this one standing until `unwatch`. */
 #define GYRE_READ_ENDED 8u
 #define GYRE_WRITE_ENDED 256u
@@ -50,7 +50,7 @@
 struct gyre_operation;
 
 /* Something happened to a descriptor. The generation is the one given to the latest `watch`: a
- * report that was under way for an older use of the same number is told apart by it. */
+ * report that was under way for an older use of the same number differs in it. */
 struct gyre_event {
   int fd; /* or GYRE_OPERATION_ENDED */
   union {
@@ -63,7 +63,7 @@ struct gyre_event {
 };
 #define GYRE_OPERATION_ENDED (-1)
 
-/* Work that the kernel does for us, where the backend can ask it to. The operation and its bytes belong to the backend
+/* Work that the kernel does by itself, where the backend can ask it to. The operation and its bytes belong to the backend
  * from `submit` until its end is reported, also when it was cancelled. */
 enum gyre_operation_kind {
   GYRE_OPERATION_READ,  /* length bytes of fd at the offset, -1: where the file stands */
@@ -114,10 +114,10 @@ struct gyre_backend_operations {
 
   /* Reports `fd` when it is or becomes ready for `interest`. `previous` is the generation of an earlier watch of
    * this number that may still stand and that this one replaces, 0 when there is none. 0 or -errno; -EPERM: cannot
-   * be waited for, always ready. One that tells the kernel later reports such a descriptor as ready for everything. */
+   * be waited for, always ready. One that registers it later reports such a descriptor as ready for everything. */
   int (*watch)(void *state, int fd, uint32_t generation, unsigned interest, uint32_t previous);
 
-  /* Ends the watch of this generation. Harmless when there is none. The kernel may be told of both with the next wait. */
+  /* Ends the watch of this generation. Harmless when there is none. Both may reach the kernel with the next wait. */
   void (*unwatch)(void *state, int fd, uint32_t generation);
 
   /* Fills `events`; returns how many, 0 after the time or a wake-up, or -errno. A negative timeout
@@ -132,9 +132,9 @@ struct gyre_backend_operations {
   /* Asks for its end, which is reported in any case. */
   void (*cancel)(void *state, struct gyre_operation *operation);
 
-  /* For people, both optional. What it found on this machine, such as flags and features; valid as long as the state. */
+  /* For messages, both optional. What it found on this machine, such as flags and features; valid as long as the state. */
   const char *(*describe)(const void *state);
-  /* What an error (errno) of `open` means here, where the errno alone says too little; NULL where it does not. */
+  /* What an error (errno) of `open` means here, where the errno alone is not clear; NULL where it does not. */
   const char *(*refusal)(int error);
 };
 

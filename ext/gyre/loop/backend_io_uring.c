@@ -41,8 +41,8 @@
 #define FEATURES                                                                                                       \
   (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_RW_CUR_POS | IORING_FEAT_POLL_32BITS | IORING_FEAT_RSRC_TAGS)
 
-/* Set-up flags, tried from above until the kernel knows them all. SINGLE_ISSUER and DEFER_TASKRUN leave the work of a
- * completion until we enter: nothing interrupts Ruby. */
+/* Set-up flags, tried from above until the kernel supports them all. SINGLE_ISSUER and DEFER_TASKRUN leave the work of a
+ * completion until the ring is entered: nothing interrupts Ruby. */
 static const struct flags {
   unsigned bits;
   const char *names;
@@ -198,7 +198,7 @@ static int flush(struct uring_state *state) {
   return 0;
 }
 
-/* The kernel would say of a file that it is ready; we say, as epoll does, that it cannot be waited for. 0 or -errno. */
+/* The kernel would report a file as ready; here it cannot be waited for, as with epoll. 0 or -errno. */
 static int can_be_watched(int fd) {
   struct stat status;
   if (fstat(fd, &status) < 0) return -errno;
@@ -295,7 +295,7 @@ static bool translate(struct uring_state *state, const struct io_uring_cqe *comp
   uint64_t mark = completion->user_data;
   bool more = completion->flags & IORING_CQE_F_MORE;
   if (mark & 1) {
-    /* Cancelled by us; but where threads change, also by the end of the thread that asked. */
+    /* Cancelled by the backend; but where threads change, also by the end of the thread that asked. */
     if (completion->res == -ECANCELED && state->bound) return false;
     event->fd = (int)((uint32_t)mark >> 1);
     event->generation = (uint32_t)(mark >> 32);
@@ -323,7 +323,7 @@ static int harvest(struct uring_state *state, struct gyre_event *events, int cap
   return filled;
 }
 
-/* Whether there is something to hand over, or the kernel has something for us. */
+/* Whether there is something to hand over, or the kernel has completions. */
 static bool is_due(struct uring_state *state) {
   if (!state->enabled || !state->wakeup_armed || io_uring_sq_ready(&state->ring) > 0) return true;
   return __atomic_load_n(state->ring.sq.kflags, __ATOMIC_RELAXED) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW);
@@ -350,7 +350,7 @@ static int uring_backend_wait(void *opaque, struct gyre_event *events, int capac
   if (timeout_ns != 0 && io_uring_cq_ready(&state->ring) > 0) return harvest(state, events, capacity);
   if (timeout_ns != 0 || is_due(state)) {
     int error = enter(state, timeout_ns);
-    /* Not an error: time over, a signal, and a kernel that is short of memory or of room until we have taken some. */
+    /* Not an error: time over, a signal, and a kernel that is short of memory or of room until some were taken. */
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY) return noticed(error);
   }
   return harvest(state, events, capacity);

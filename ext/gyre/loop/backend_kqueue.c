@@ -33,7 +33,7 @@
 #define USER_WAKEUP 0
 #endif
 
-/* libkqueue does not hear of a close. */
+/* libkqueue does not notice a close. */
 #ifdef LIBKQUEUE
 #define REMEMBERS_CLOSED 1
 #else
@@ -174,7 +174,7 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
   }
   int error = count ? apply(state->fd, changes, count) : 0;
   if (error < 0) kqueue_backend_unwatch(state, fd, generation); /* one direction may be there */
-  /* A device of which kqueue knows nothing, as epoll's EPERM. */
+  /* A device that kqueue does not support, as epoll's EPERM. */
   return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP ? -EPERM : error;
 }
 

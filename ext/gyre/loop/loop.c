@@ -51,16 +51,16 @@ void gyre_loop_ask_again(struct gyre_loop *loop, struct gyre_watch *watch) {
 }
 
 /* What is watched is asked for again before the next wait. */
-static void tell_later(struct gyre_loop *loop, struct gyre_descriptor *descriptor) {
+static void register_later(struct gyre_loop *loop, struct gyre_descriptor *descriptor) {
   for (struct gyre_watch *watch = descriptor->first; watch; watch = watch->next) gyre_loop_ask_again(loop, watch);
 }
 
-/* A new backend is told everything. */
-static void tell_all_later(struct gyre_loop *loop) {
+/* A new backend gets every registration. */
+static void register_all_later(struct gyre_loop *loop) {
   for (int fd = 0; fd < loop->descriptor_capacity; fd++) {
     struct gyre_descriptor *state = &loop->descriptors[fd];
     state->registered = state->drained = state->ended = state->unread = 0;
-    tell_later(loop, state);
+    register_later(loop, state);
   }
 }
 
@@ -71,7 +71,7 @@ static int replace(struct gyre_loop *loop) {
   if (error < 0) return error;
   close_backend(loop);
   loop->backend_state = fresh;
-  tell_all_later(loop);
+  register_all_later(loop);
   return 0;
 }
 
@@ -80,7 +80,7 @@ static int renew(struct gyre_loop *loop) {
   if (replace(loop) == 0) return 0;
   close_backend(loop);
   int error = loop->backend->open(&loop->backend_state);
-  if (error == 0) tell_all_later(loop);
+  if (error == 0) register_all_later(loop);
   return error;
 }
 
@@ -99,7 +99,7 @@ void gyre_loop_close(struct gyre_loop *loop) {
   gyre_timers_free(&loop->timers);
   free(loop->descriptors);
   loop->descriptors = NULL;
-  loop->to_tell = NULL;
+  loop->to_call = NULL;
   loop->descriptor_capacity = 0;
 }
 
@@ -125,7 +125,7 @@ int gyre_loop_move(struct gyre_loop *loop) {
   loop->backend->close(loop->backend_state);
   loop->backend_state = NULL;
   int error = loop->backend->open(&loop->backend_state);
-  if (error == 0) tell_all_later(loop);
+  if (error == 0) register_all_later(loop);
   return error;
 }
 
@@ -148,12 +148,12 @@ static struct gyre_descriptor *descriptor(struct gyre_loop *loop, int fd) {
   return &descriptors[fd];
 }
 
-/* What a watch is to be told of. */
+/* What a watch is to be called for. */
 static unsigned wanted_by(const struct gyre_descriptor *descriptor, const struct gyre_watch *watch) {
   return watch->interest & GYRE_STANDING ? watch->interest & ~(unsigned)descriptor->unread : watch->interest;
 }
 
-/* What the watches of a descriptor want, all together. */
+/* The same for all watches of a descriptor. */
 static unsigned wanted(const struct gyre_descriptor *descriptor) {
   unsigned interest = 0;
   for (const struct gyre_watch *watch = descriptor->first; watch; watch = watch->next)
@@ -161,9 +161,9 @@ static unsigned wanted(const struct gyre_descriptor *descriptor) {
   return interest;
 }
 
-/* Tells the backend; every call has a new generation, so that what was under way for the old one is dropped. What was
- * once asked for stays, for asking again costs a system call; but not where it would be reported for ever. */
-static int tell(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
+/* Registers it with the backend; every call has a new generation, so that what was under way for the old one is dropped. What was
+ * once asked for stays, because asking again costs a system call; but not where it would be reported for ever. */
+static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
   interest |= wanted(descriptor);
   if (!(interest & ANYTHING) && descriptor->unread) return 0; /* a standing watch alone, which has to read first */
@@ -199,7 +199,7 @@ static unsigned standing(const struct gyre_descriptor *descriptor) {
 int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest) {
   gyre_list_init(&watch->unverified);
   watch->fd = -1;
-  watch->told = 0;
+  watch->call_with = 0;
   if (fd < 0 || !loop->backend_state) return -EBADF;
   struct gyre_descriptor *state = descriptor(loop, fd);
   if (!state) return -ENOMEM;
@@ -210,7 +210,7 @@ int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, un
     if (gyre_list_empty(&loop->unverified)) loop->unverified_ns = loop->now_ns;
     gyre_list_append(&loop->unverified, &watch->unverified);
   } else {
-    int error = tell(loop, state, fd, interest);
+    int error = register_interest(loop, state, fd, interest);
     if (error < 0) return error;
   }
 
@@ -227,16 +227,16 @@ int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, un
   return 0;
 }
 
-static void tell_no_more(struct gyre_loop *loop, struct gyre_watch *watch) {
-  struct gyre_watch **place = &loop->to_tell;
-  while (*place && *place != watch) place = &(*place)->next_to_tell;
-  if (*place) *place = watch->next_to_tell;
-  watch->told = 0;
+static void cancel_call(struct gyre_loop *loop, struct gyre_watch *watch) {
+  struct gyre_watch **place = &loop->to_call;
+  while (*place && *place != watch) place = &(*place)->next_to_call;
+  if (*place) *place = watch->next_to_call;
+  watch->call_with = 0;
 }
 
 void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch) {
   if (watch->fd < 0) return;
-  if (watch->told) tell_no_more(loop, watch);
+  if (watch->call_with) cancel_call(loop, watch);
   if (watch->next) watch->next->previous = watch->previous;
   if (watch->previous) {
     watch->previous->next = watch->next;
@@ -260,7 +260,7 @@ void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest) {
   state->drained |= (uint8_t)interest;
   if (!(state->unread & interest)) return;
   state->unread &= (uint8_t)(~interest & ANYTHING);
-  tell_later(loop, state);
+  register_later(loop, state);
 }
 
 struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t holder) {
@@ -281,39 +281,39 @@ void gyre_loop_forget(struct gyre_loop *loop, int fd) {
 }
 
 /* A called function may end watches, ask for more events, or raise: then the next call goes on with the list. */
-static void tell_those_left(struct gyre_loop *loop) {
-  while (loop->to_tell) {
-    struct gyre_watch *watch = loop->to_tell;
-    unsigned ready = watch->told;
-    loop->to_tell = watch->next_to_tell;
-    watch->told = 0;
+static void call_rest(struct gyre_loop *loop) {
+  while (loop->to_call) {
+    struct gyre_watch *watch = loop->to_call;
+    unsigned ready = watch->call_with;
+    loop->to_call = watch->next_to_call;
+    watch->call_with = 0;
     watch->ready(loop, watch, ready);
   }
 }
 
 /* Calls those that wait for something of it. Whether there were any. */
-static bool tell_watches(struct gyre_loop *loop, int fd, unsigned ready) {
-  struct gyre_watch *first = loop->descriptors[fd].first, **last = &loop->to_tell;
-  if (!first->next && !loop->to_tell) {
+static bool call_watches(struct gyre_loop *loop, int fd, unsigned ready) {
+  struct gyre_watch *first = loop->descriptors[fd].first, **last = &loop->to_call;
+  if (!first->next && !loop->to_call) {
     if (!(first->interest & ready)) return false;
     first->ready(loop, first, ready);
     return true;
   }
-  while (*last) last = &(*last)->next_to_tell;
+  while (*last) last = &(*last)->next_to_call;
   bool any = false;
   for (struct gyre_watch *watch = first; watch; watch = watch->next) {
     if (!(watch->interest & ready)) continue;
     any = true;
-    if (!watch->told) *last = watch, last = &watch->next_to_tell, *last = NULL;
-    watch->told |= (uint16_t)ready;
+    if (!watch->call_with) *last = watch, last = &watch->next_to_call, *last = NULL;
+    watch->call_with |= (uint16_t)ready;
   }
-  tell_those_left(loop);
+  call_rest(loop);
   return any;
 }
 
 void gyre_loop_abandon(struct gyre_loop *loop, int fd) {
   if (fd < 0 || fd >= loop->descriptor_capacity) return;
-  if (loop->descriptors[fd].first) (void)tell_watches(loop, fd, ANYTHING);
+  if (loop->descriptors[fd].first) (void)call_watches(loop, fd, ANYTHING);
   gyre_loop_forget(loop, fd);
 }
 
@@ -329,15 +329,15 @@ void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
   if (held) gyre_loop_hand_over(loop);
 }
 
-/* What trusted an earlier registration is told to the kernel now; one that cannot be watched any
- * more (closed behind our back) is called, so that the next call on it shows the error. Whether any was. */
+/* What trusted an earlier registration is registered now; one that cannot be watched any
+ * more (closed without the loop's knowledge) is called, so that the next call on it shows the error. Whether any was. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
   while (!gyre_list_empty(&loop->unverified)) {
     struct gyre_watch *watch = GYRE_CONTAINER(loop->unverified.next, struct gyre_watch, unverified);
     gyre_list_remove(&watch->unverified);
     struct gyre_descriptor *state = &loop->descriptors[watch->fd];
-    if (tell(loop, state, watch->fd, wanted_by(state, watch)) < 0) {
+    if (register_interest(loop, state, watch->fd, wanted_by(state, watch)) < 0) {
       watch->ready(loop, watch, watch->interest & ANYTHING);
       called = true;
     }
@@ -350,7 +350,7 @@ static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
   if (fd >= loop->descriptor_capacity) return; /* closed or forked by the function that was called */
   struct gyre_descriptor *state = &loop->descriptors[fd];
   if (state->registered & GYRE_LEVEL && ready & ANYTHING & state->registered & ~wanted(state))
-    state->first ? tell(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
+    state->first ? register_interest(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
 }
 
 /* A report for a watch that is over. Once that is a matter of time; again it is a number that was closed while a child process or a
@@ -366,7 +366,7 @@ static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *eve
 }
 
 static void deliver(struct gyre_loop *loop) {
-  tell_those_left(loop);
+  call_rest(loop);
   while (loop->event_next < loop->event_count) {
     struct gyre_event *event = &loop->events[loop->event_next++];
     if (event->fd == GYRE_OPERATION_ENDED) {
@@ -395,9 +395,10 @@ static void deliver(struct gyre_loop *loop) {
     }
     /* Where the watch has ended with its report, what is still watched is asked for again before the next wait. */
     bool again = state->registered & GYRE_READ_ENDED && state->registered & GYRE_LEVEL && ready & wanted(state);
-    if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE))) tell_later(loop, state);
+    if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE)))
+      register_later(loop, state);
     /* A watch for urgent data alone, too, is to see that all is over. */
-    if (!tell_watches(loop, fd, ready) && ready & GYRE_WRITE_ENDED) (void)tell_watches(loop, fd, ANYTHING);
+    if (!call_watches(loop, fd, ready) && ready & GYRE_WRITE_ENDED) (void)call_watches(loop, fd, ANYTHING);
     ask_for_less(loop, fd, ready);
   }
 }

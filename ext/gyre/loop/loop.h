@@ -1,6 +1,6 @@
 /*
  * The loop: which descriptor has which watches, which timers run, and one question to the backend
- * a turn. All bookkeeping is here, once, whatever the backend. It knows nothing of fibers: what is
+ * a turn. All bookkeeping is here, once, whatever the backend. It does not deal with fibers: what is
  * watched or timed brings a function that is called on the loop's thread when the time has come.
  */
 #ifndef GYRE_LOOP_H
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GYRE_LOOP_EVENTS 256         /* asked from the kernel at once */
+#define GYRE_LOOP_EVENTS 256 /* asked from the kernel at once */
 
 struct gyre_loop;
 
@@ -24,19 +24,19 @@ struct gyre_loop;
 struct gyre_watch {
   struct gyre_watch *next, *previous; /* of the same descriptor */
   struct gyre_list unverified;
-  struct gyre_watch *next_to_tell; /* in loop->to_tell */
+  struct gyre_watch *next_to_call; /* in loop->to_call */
   int fd;                          /* -1 when not watching */
   uint16_t interest;
-  uint16_t told; /* with what it is going to be called; 0 when it is not in loop->to_tell */
+  uint16_t call_with; /* what it is going to be called with; 0 when it is not in loop->to_call */
   void (*ready)(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
 };
 
 struct gyre_descriptor {
   struct gyre_watch *first;
-  uint32_t generation; /* never 0 once told */
-  uint8_t registered;  /* what the kernel was last told to report */
+  uint32_t generation; /* never 0 once registered */
+  uint8_t registered;  /* what the kernel was last asked to report */
   uint8_t drained;     /* a call answered "would block" or moved less than it could, and nothing was reported since */
-  /* GYRE_READABLE, GYRE_WRITABLE: that side has ended, which is not reported again; calls tell at once */
+  /* GYRE_READABLE, GYRE_WRITABLE: that side has ended, which is not reported again; calls answer at once */
   uint8_t ended : 4;
   /* Reported to a standing watch whose registration ended with that: asked for again once it is drained. */
   uint8_t unread : 4;
@@ -73,7 +73,7 @@ struct gyre_loop {
   int event_next, event_count, error;
   struct gyre_event stale; /* a report for a watch that was over, and the turn in which it came */
   uint64_t stale_turn;
-  struct gyre_watch *to_tell; /* where several watch one descriptor: those that are still to be told of what happened */
+  struct gyre_watch *to_call; /* where several watch one descriptor: those that are still to be called */
 
   struct gyre_list open_node; /* in loop_close.c's list */
   unsigned forks;             /* the same */
@@ -82,7 +82,7 @@ struct gyre_loop {
   /* Asked before each sleep, if set; false: this poll does not sleep. Then interrupts end a sleep without being raised
    * by it, and one that is under way already keeps it from beginning. */
   bool (*sleeping)(struct gyre_loop *loop);
-  int woken;    /* atomic: the next wait is not to begin */
+  int woken; /* atomic: the next wait is not to begin */
   struct gyre_loop_statistics statistics;
   struct gyre_lag lag; /* from one question to the backend to the next, without the sleep */
 };
@@ -103,7 +103,7 @@ int gyre_loop_reopen(struct gyre_loop *loop);
 int gyre_loop_move(struct gyre_loop *loop);
 
 /* Begins a watch; 0 or -errno (-EPERM: the descriptor is always ready, as a regular file is). Without GYRE_LEVEL in
- * `interest` it is told of changes only, and may now and then be told without one. */
+ * `interest` it is called for changes only, and may now and then be called without one. */
 int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest);
 
 /* The kernel is asked about it before the next wait: what has its number may have changed. */
@@ -115,10 +115,10 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch);
 /* A call on `fd` just answered "would block": the next readiness will be reported as a change. */
 void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest);
 
-/* Nothing is known of it any more: it has another holder. */
+/* What was kept of it is dropped: it has another holder. */
 struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t holder);
 
-/* What is known of a descriptor that `holder` uses, of which nothing but the address is looked at: an IO that has the
+/* What is kept of a descriptor that `holder` uses, of which only the address is compared: an IO that has the
  * same number is another one. NULL when there is no memory. Until the next call of the loop. */
 static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int fd, uintptr_t holder) {
   if (fd >= 0 && fd < loop->descriptor_capacity && loop->descriptors[fd].holder == holder)
@@ -126,13 +126,13 @@ static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int
   return gyre_loop_hold(loop, fd, holder);
 }
 
-/* Whether a call would say "would block", as far as is known: a watch begun now will tell when that changes. Mistaken
+/* Whether a call would answer "would block", by what was seen last: a watch begun now reports when that changes. Wrong
  * where the number was closed, opened and drained by the same holder meanwhile, or where a stream ended a read early (at an
  * urgent mark, at passed descriptors); then the watch corrects it before the loop sleeps, a busy one after some milliseconds. */
 static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const struct gyre_descriptor *held,
                                         unsigned interest) {
   if ((held->drained & interest) != interest) return false;
-  /* Where a watch ends with its report, one that begins is told of the present state. */
+  /* Where a watch ends with its report, one that begins reports the present state. */
   return (held->registered & interest) == interest || !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
 }
 
@@ -142,7 +142,7 @@ static inline void gyre_descriptor_drained(struct gyre_descriptor *held, unsigne
   held->drained |= (uint8_t)(interest & ~held->ended);
 }
 
-/* `fd` is about to be closed by us: its registration ends with it. */
+/* `fd` is about to be closed by the caller: its registration ends with it. */
 void gyre_loop_forget(struct gyre_loop *loop, int fd);
 
 /* The same for one that the caller watches no longer, unless another watch remains. */
@@ -156,14 +156,14 @@ void gyre_loop_abandon(struct gyre_loop *loop, int fd);
 /* The same, and the kernel has let go of it when this returns, on a backend that holds open what it watches. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd);
 
-/* The kernel is told at once of watches that have begun and ended, where a backend would tell it with the next wait. */
+/* Watches that have begun and ended reach the kernel at once, where a backend would hand them over with the next wait. */
 void gyre_loop_hand_over(struct gyre_loop *loop);
 
 /* A new operation with room for `length` bytes in `bytes`; NULL without memory. Free it by the next one. */
 struct gyre_operation *gyre_operation_new(enum gyre_operation_kind kind, size_t length);
 void gyre_operation_free(struct gyre_operation *operation);
 
-/* Hands an operation to the kernel; 0 or -errno. -ENOSYS: the backend does not know it, do it another way. It is
+/* Hands an operation to the kernel; 0 or -errno. -ENOSYS: the backend does not support it, do it another way. It is
  * the loop's until it is completed. */
 int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation);
 
@@ -178,8 +178,8 @@ void gyre_operation_complete(struct gyre_operation *operation);
  * done again. */
 void gyre_loop_end_operations(struct gyre_loop *loop);
 
-/* Asks the backend once, at first without waiting; gives the GVL up only to wait. Then tells the
- * watches what happened and fires the timers. Raises what a signal or another thread raises here. */
+/* Asks the backend once, at first without waiting; gives the GVL up only to wait. Then calls the
+ * watches and fires the timers. Raises what a signal or another thread raises here. */
 void gyre_loop_poll(struct gyre_loop *loop, bool wait);
 
 /* The time that the loop's timers go by. */

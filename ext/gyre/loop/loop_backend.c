@@ -1,6 +1,6 @@
 /*
  * Opens a loop on the backend that is asked for, or on the first one that opens, and keeps the reasons of those that did not.
- * Called where loops are made; Gyre::Native.backends, probe and refusals tell Ruby (lib/gyre/loop/backends.rb).
+ * Called where loops are made; Gyre::Native.backends, probe and refusals pass it to Ruby (lib/gyre/loop/backends.rb).
  */
 #include "feature.h"
 
@@ -30,7 +30,7 @@ static VALUE reason(const struct gyre_backend_choice *choice, int error) {
   return hint ? rb_str_catf(text, ": %s", hint) : text;
 }
 
-static const struct gyre_backend_choice *known(VALUE name) {
+static const struct gyre_backend_choice *named(VALUE name) {
   const struct gyre_backend_choice *choice = find(StringValueCStr(name));
   if (choice) return choice;
   VALUE names = rb_str_new(NULL, 0);
@@ -40,7 +40,7 @@ static const struct gyre_backend_choice *known(VALUE name) {
 }
 
 static void open_named(struct gyre_loop *loop, VALUE name) {
-  const struct gyre_backend_choice *choice = known(name);
+  const struct gyre_backend_choice *choice = named(name);
   if (!choice->operations) rb_raise(rb_eRuntimeError, "backend %s is not built: %s", choice->name, choice->missing);
   int error = gyre_loop_open(loop, choice->operations);
   if (error == 0) return;
@@ -84,11 +84,11 @@ static VALUE native_backends(VALUE self) {
  * Tries a backend by opening it.
  *
  * @param name [String]
- * @return [Array] true and what it says of itself (String or nil); or false and the reason
- * @raise [ArgumentError] for a name that Gyre does not know
+ * @return [Array] true and its description (String or nil); or false and the reason
+ * @raise [ArgumentError] for an unknown name
  */
 static VALUE native_probe(VALUE self, VALUE name) {
-  const struct gyre_backend_choice *choice = known(name);
+  const struct gyre_backend_choice *choice = named(name);
   if (!choice->operations) return rb_assoc_new(Qfalse, rb_sprintf("not built: %s", choice->missing));
 
   void *state = NULL;

@@ -1,7 +1,7 @@
 /*
- * IO#close and IO#reopen while something waits for the IO, on Rubies that tell schedulers nothing of it (before 4.0, which has the
+ * IO#close and IO#reopen while something waits for the IO, on Rubies that do not report it to schedulers (before 4.0, which has the
  * hook io_close). The kernel drops the watch, or goes on watching what the number stood for; and the number may be
- * given out again at once. So the first loop puts a step around both methods: what waits for the IO is told, on
+ * given out again at once. So the first loop puts a step around both methods: what waits for the IO is woken, on
  * whatever loop and in whatever thread, and a backend that holds open what it watches lets go of it. Closes in C
  * (IO#close_write of a pipe) are found by the sweeps of wait.c, selector.c and keyed_watch.c.
  */
@@ -60,7 +60,7 @@ static VALUE call_super(VALUE argument) {
 }
 
 /* A watch that goes on is for what has the number now: the kernel is asked about it before the loop sleeps again. */
-static void tell_watches(struct gyre_loop *loop, int fd, VALUE io) {
+static void notify_watches(struct gyre_loop *loop, int fd, VALUE io) {
   bool any = false;
   for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {
     next = watch->next;
@@ -73,7 +73,7 @@ static void tell_watches(struct gyre_loop *loop, int fd, VALUE io) {
   if (any && loop->waiting) gyre_loop_wake(loop);
 }
 
-static VALUE tell(VALUE argument) {
+static VALUE notify(VALUE argument) {
   struct closing *closing = (struct closing *)argument;
   struct gyre_loop *here = gyre_loop_here();
   if (here && !(here->backend->capabilities & GYRE_BACKEND_EDGE)) gyre_loop_let_go(here, closing->fd);
@@ -82,7 +82,7 @@ static VALUE tell(VALUE argument) {
     struct gyre_loop *loop = GYRE_CONTAINER(node, struct gyre_loop, open_node);
     if (loop->forks != gyre_forks || closing->fd >= loop->descriptor_capacity) continue;
     if (loop->descriptors[closing->fd].holder == (uintptr_t)closing->io) loop->descriptors[closing->fd].holder = 0;
-    tell_watches(loop, closing->fd, closing->io);
+    notify_watches(loop, closing->fd, closing->io);
   }
   return Qnil;
 }
@@ -91,7 +91,7 @@ static VALUE with_step(VALUE self, int argc, const VALUE *argv) {
   struct gyre_list *all = loops();
   if (!all || gyre_list_empty(all) || gyre_io_is_closed(self)) return rb_call_super(argc, argv);
   struct closing closing = {self, rb_io_descriptor(self), argc, argv};
-  return rb_ensure(call_super, (VALUE)&closing, tell, (VALUE)&closing);
+  return rb_ensure(call_super, (VALUE)&closing, notify, (VALUE)&closing);
 }
 
 static VALUE io_close(VALUE self) { return with_step(self, 0, NULL); }

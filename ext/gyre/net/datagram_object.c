@@ -204,7 +204,7 @@ static VALUE object_receive(VALUE self, VALUE timeout) {
   int64_t until_ns = limit_ns < 0 ? -1 : gyre_socket_now() + limit_ns;
   struct gyre_scheduler *scheduler = gyre_socket_scheduler();
   if (scheduler && gyre_clock_is_due(scheduler)) {
-    gyre_give_way(scheduler);
+    gyre_yield_if_due(scheduler);
     object = get(self);
   }
   while (object->count == 0) {

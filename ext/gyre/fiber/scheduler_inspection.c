@@ -133,7 +133,7 @@ static VALUE ask_body(VALUE fiber) { return rb_fiber_transfer(fiber, 0, NULL); }
 
 /*
  * @overload ask(fiber, &block)
- *   Runs the block in a fiber that waits, which goes on waiting: for what a fiber alone can tell (Mutex#owned?). The
+ *   Runs the block in a fiber that waits, which goes on waiting: for what only that fiber can find out (Mutex#owned?). The
  *   block must not wait. On the scheduler's own thread only.
  *   @param fiber [Fiber]
  *   @return [Object, nil] the block's value; nil when the fiber cannot be entered
@@ -150,7 +150,7 @@ static VALUE scheduler_ask(VALUE self, VALUE fiber) {
   scheduler->question = before;
   if (state) {
     if (!rb_obj_is_kind_of(rb_errinfo(), rb_eStandardError)) rb_jump_tag(state);
-    rb_set_errinfo(Qnil); /* a FiberError: it resumes another one, say */
+    rb_set_errinfo(Qnil); /* a FiberError: such as: it resumes another one */
     return Qnil;
   }
   if (RTEST(rb_obj_is_kind_of(question.error, rb_eException))) rb_exc_raise(question.error);
@@ -161,7 +161,7 @@ static VALUE scheduler_ask(VALUE self, VALUE fiber) {
   return question.answer;
 }
 
-void gyre_init_scheduler_sight(void) {
+void gyre_init_scheduler_inspection(void) {
   waiting = ID2SYM(rb_intern("waiting"));
   ready = ID2SYM(rb_intern("ready"));
   VALUE class = gyre_cScheduler;
