@@ -252,7 +252,7 @@ module Gyre
           Loop::Portable.thread.equal?(@thread)
         end
 
-        # Gyre::Scheduler's parts call these to show what the fibers do; scheduler_sight.c is their twin in C.
+        # Gyre::Scheduler's parts call these to show what the fibers do; scheduler_inspection.c is their twin in C.
 
         # The fibers that wait or are ready. From any thread.
         # @param classes [Array<Class>, nil] only those that wait for an object of one of these
