@@ -4,11 +4,6 @@
 # extension; the parser in Ruby (test/oracle/http) is loaded by tests and fuzzers only, which compare the two.
 
 require "gyre"
-require "gyre/http/exchange"
-require "gyre/http/errors"
-require "gyre/http/h1/hijacked_socket"
-require "gyre/http/h1/hijacked_transport"
-require "gyre/http/limits"
 require "gyre/http/server"
 
 module Gyre

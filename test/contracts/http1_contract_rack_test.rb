@@ -123,6 +123,14 @@ cases = proc do
     end
   end
 
+  define_method(:test_an_array_of_more_parts_than_one_call_sends_comes_whole) do
+    parts = Array.new(200) { |number| number.to_s * 1000 }
+    serve(->(_env) { [200, plain.dup, parts] }) do |served|
+      client = connect(served)
+      2.times { assert_equal parts.join, client.get.body }
+    end
+  end
+
   define_method(:test_the_head_of_a_streamed_response_does_not_wait_for_its_body) do
     go = Thread::Queue.new
     serve(->(_env) { [200, {}, Enumerator.new { |parts| parts << go.pop }] }) do |served|

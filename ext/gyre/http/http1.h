@@ -207,8 +207,6 @@ VALUE gyre_http1_connection_address(struct gyre_http1_connection *connection);
 ssize_t gyre_http1_connection_fill(struct gyre_http1_connection *connection);
 /* The same into lent memory, where *bytes points to then: valid until the thread is given away. */
 ssize_t gyre_http1_connection_receive(struct gyre_http1_connection *connection, const char **bytes);
-/* Whether bytes of a request wait that the loop has not read. An error or the peer's end is no input. */
-bool gyre_http1_connection_input_waits(const struct gyre_http1_connection *connection);
 /* Parses the transport's input: a head that is complete, or refused (request->status). False: more is needed. */
 bool gyre_http1_connection_parse(struct gyre_http1_connection *connection, struct gyre_http1_request *request);
 

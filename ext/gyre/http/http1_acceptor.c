@@ -290,7 +290,7 @@ static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_id
     /* A request that has arrived gets its response: its client cannot know whether it may send it again. The first one of a new
      * connection may still be on its way. */
     if (only_idle) {
-      if (connection->exchange || !connection->is_idle || gyre_http1_connection_input_waits(connection)) continue;
+      if (connection->exchange || !connection->is_idle || gyre_transport_input_waits(&connection->transport)) continue;
       if (connection->state <= GYRE_HTTP1_FIRST_BYTE) {
         gyre_http1_connection_deadline(connection, GYRE_HTTP1_NEW_NS);
         continue;

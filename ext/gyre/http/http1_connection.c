@@ -270,10 +270,6 @@ void gyre_http1_connection_deadline(struct gyre_http1_connection *connection, in
   (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
 }
 
-bool gyre_http1_connection_input_waits(const struct gyre_http1_connection *connection) {
-  return gyre_transport_input_waits(&connection->transport);
-}
-
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_http1_connection *connection = GYRE_CONTAINER(timer, struct gyre_http1_connection, timer);
   struct gyre_loop *loop = context;
@@ -284,7 +280,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
   }
   /* What is there has come in time, reported or not: a loop that was held learns of much at once, and of a part only. */
   if (connection->deadline_ns != LOOKED && connection->state != GYRE_HTTP1_LINGERING &&
-      gyre_http1_connection_input_waits(connection)) {
+      gyre_transport_input_waits(&connection->transport)) {
     connection->deadline_ns = LOOKED;
     (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns);
     on_ready(loop, &connection->watch, GYRE_READABLE);

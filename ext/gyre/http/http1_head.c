@@ -45,8 +45,8 @@ void gyre_http1_buffer_free(struct gyre_http1_buffer *buffer) {
   memset(buffer, 0, sizeof(*buffer));
 }
 
-/* IANA, HTTP Status Code Registry; the same as lib/gyre/http/reason.rb. */
-const char *gyre_http1_reason(int status) {
+/* IANA, HTTP Status Code Registry. A status without a phrase is sent with an empty one (RFC 9112, section 4). */
+static const char *phrase(int status) {
   switch (status) {
   case 100: return "Continue";
   case 101: return "Switching Protocols";
@@ -119,7 +119,7 @@ void gyre_http1_head_status(struct gyre_http1_buffer *buffer, int status) {
     gyre_http1_buffer_append(buffer, ok, sizeof(ok) - 1);
     return;
   }
-  const char *reason = gyre_http1_reason(status);
+  const char *reason = phrase(status);
   gyre_http1_buffer_append(buffer, ok, 9);
   gyre_http1_buffer_number(buffer, (uint64_t)status);
   gyre_http1_buffer_append(buffer, " ", 1);

@@ -41,6 +41,4 @@ bool gyre_http1_valid_value(const char *value, size_t length);
 /* Whether two names are the same but for case; `lower` is in lower case. */
 bool gyre_http1_same_name(const char *name, size_t length, const char *lower, size_t lower_length);
 
-const char *gyre_http1_reason(int status);
-
 #endif

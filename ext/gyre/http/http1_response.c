@@ -127,16 +127,19 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
   struct gyre_http1_buffer *output = &exchange->connection->acceptor->output;
   struct iovec vectors[VECTORS];
   int filled = 0;
-  size_t room = PIECE_BYTES;
+  size_t room = PIECE_BYTES, total = output->length;
   if (output->length) vectors[filled++] = (struct iovec){output->bytes, output->length};
-  for (long i = 0; i < count && filled < VECTORS && room > 0; i++) {
-    size_t length = (size_t)RSTRING_LEN(strings[i]);
+  long taken = 0;
+  for (; taken < count && filled < VECTORS && room > 0; taken++) {
+    size_t length = (size_t)RSTRING_LEN(strings[taken]);
+    total += length;
     if (length > room) length = room;
     room -= length;
-    vectors[filled++] = (struct iovec){RSTRING_PTR(strings[i]), length};
+    vectors[filled++] = (struct iovec){RSTRING_PTR(strings[taken]), length};
   }
   if (!filled) return;
   size_t sent = send_some(exchange, vectors, filled);
+  if (taken == count && sent == total && gyre_transport_unsent(&exchange->connection->transport) == 0) return;
 
   if (sent < output->length) {
     send_string(self, rb_str_new(output->bytes + sent, (long)(output->length - sent)), 0);

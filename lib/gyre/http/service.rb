@@ -6,7 +6,6 @@
 
 require "gyre/errors"
 require "gyre/http/errors"
-require "gyre/http/reason"
 require "gyre/http/response"
 require "gyre/http/streams"
 
@@ -144,7 +143,7 @@ module Gyre
           return if gone
         end
         report(env, error, "the app")
-        refuse(exchange, env, 500, REASONS[500]) unless gone
+        refuse(exchange, env, 500, "Internal Server Error") unless gone
       end
 
       # A response that has begun cannot be taken back: the client has to see that it was cut.
