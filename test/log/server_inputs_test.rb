@@ -170,6 +170,45 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     end
   end
 
+  # They lie in libssl when the handshake ends, and the kernel reports nothing any more.
+  def test_messages_in_the_packet_that_ends_the_handshake_are_read
+    skip "TCP_CORK is Linux's" unless defined?(Socket::TCP_CORK)
+    with_certificates do |tls, certificates|
+      GyreTest::LogServer.open(tls: tls, limits: { authentication_timeout_s: nil }) do |server|
+        certificate, key = certificates.issue("client")
+        client = OpenSSL::SSL::SSLSocket.new(socket = server.connect,
+                                             GyreTest::OpenSSLPeer.client(ca: tls[:ca], certificate: certificate, key: key))
+        client.hostname = "localhost"
+        client.sync_close = true
+        assert_equal :wait_readable, client.connect_nonblock(exception: false)
+        socket.setsockopt(:TCP, Socket::TCP_CORK, 1)
+        socket.wait_readable while client.connect_nonblock(exception: false) == :wait_readable
+        client.write(Gyre::Log::Wire.frame("web", "authentication", "") + Gyre::Log::Wire.frame("web", "info", "hello"))
+        socket.setsockopt(:TCP, Socket::TCP_CORK, 0)
+        eventually { server.lines == ["web|info|hello"] }
+        client.close
+      end
+    end
+  end
+
+  # As many clients end. Messages have their length, so none is cut off unseen.
+  def test_a_client_that_ends_without_close_notify_is_no_fault
+    with_certificates do |tls, certificates|
+      certificate, key = certificates.issue("client")
+      GyreTest::LogServer.open(tls: tls) do |server|
+        %w[first second].each do |text|
+          client = secure(server, ca: tls[:ca], certificate: certificate, key: key)
+          client.write(Gyre::Log::Wire.frame("web", "authentication", "") + Gyre::Log::Wire.frame("web", "info", text))
+          assert_equal "accepted\n", client.gets
+          client.to_io.close
+          eventually { server.server.status[:connections].zero? }
+        end
+        eventually { server.lines.include?("web|info|second") }
+        assert_equal ["web|info|first", "web|info|second"], server.lines
+      end
+    end
+  end
+
   def test_others_are_not_served_and_do_no_harm
     with_certificates do |tls, certificates|
       GyreTest::LogServer.open(tls: tls, limits: { authentication_timeout_s: 0.5 }) do |server|

@@ -22,9 +22,9 @@ module Gyre
   module Log
     # A state machine over a transport.
     class Connection
-      # How much one event may read. A read from TLS gives one record, of at most 16 KB.
+      # How much one event may read. A read from TLS gives about 64 KB.
       READ_BYTES = 262_144
-      TLS_READS = 16
+      TLS_READS = 4
       # What may go wrong in reading bytes of a peer.
       FAULTS = [StandardError, NoMemoryError, SystemStackError].freeze
 
