@@ -288,6 +288,27 @@ class TLSTest < Minitest::Test
     slow.close
   end
 
+  def test_a_handshake_is_over_only_when_its_last_bytes_are_sent
+    (near, far), (server_far, server_near) = UNIXSocket.pair, UNIXSocket.pair
+    client, server = begin_pair(client_context(ca: @ca), server_context, sockets: [near, server_near])
+    assert_equal :wait_readable, client.handshake_available
+    server_far.write(far.readpartial(10_000))
+    assert_equal :wait_readable, server.handshake_available
+    junk = 0
+    while (written = near.write_nonblock("junk", exception: false)).is_a?(Integer)
+      junk += written
+    end
+    far.write(server_far.readpartial(10_000))
+    assert_equal :wait_writable, client.handshake_available
+    assert_equal({ read: false, write: true }, client.wants)
+    far.read(junk)
+    assert_equal true, client.handshake_available
+    server_far.write(far.readpartial(10_000))
+    assert_equal true, server.handshake_available
+  ensure
+    [far, server_far].each(&:close)
+  end
+
   # --- records ---
 
   def test_the_first_bytes_of_a_burst_go_in_a_small_record

@@ -214,6 +214,19 @@ module TransportWaitCases
     end
   end
 
+  def test_a_reader_that_came_later_takes_nothing_from_one_that_waits
+    with_pair do |client, server|
+      first = job { server.read(10) }
+      parked(first)
+      client.write("12345")
+      eventually { server.unread == "12345" }
+      second = job { server.read_partial }
+      parked(second)
+      client.write("67890rest")
+      assert_equal %w[1234567890 rest], [value(first), value(second)]
+    end
+  end
+
   def test_several_writers_do_not_mix_their_bytes
     with_pair(tiny_sockets) do |client, server|
       writers = %w[a b c].map { |letter| job { 3.times { client.write(letter * 50_000, "\n") } } }
