@@ -104,7 +104,7 @@ module Bench
 
     # Analogger's configuration, with its usual interval of a second unless the name says another. Ours adds a port for syslog.
     def configuration(port)
-      log = { "service" => SERVICE, "logfile" => @file, "cull" => false }
+      log = { "service" => SERVICE, "logfile" => @file, "cull" => false, "levels" => %w[debug info warn error fatal] }
       settings = { "host" => "127.0.0.1", "port" => port, "interval" => @name[/[\d.]+\z/]&.to_f || 1, "logs" => [log] }
       if @name.start_with?("gyre")
         @syslog_port = Server.free_port
