@@ -63,9 +63,7 @@ module Gyre
 
       # @param text [String] a heading in the help
       # @return [void]
-      def separator(text)
-        @parser.separator(text)
-      end
+      def separator(text) = @parser.separator(text)
 
       # @param what [Symbol] what the command is to do instead of its work
       # @return [void]
@@ -88,9 +86,7 @@ module Gyre
       end
 
       # @return [String]
-      def help
-        @parser.help
-      end
+      def help = @parser.help
 
       private
 

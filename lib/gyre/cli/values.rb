@@ -19,9 +19,7 @@ module Gyre
       end
 
       # @return [String]
-      def text(value)
-        value.is_a?(String) && !value.empty? ? value : expect("text", value)
-      end
+      def text(value) = value.is_a?(String) && !value.empty? ? value : expect("text", value)
 
       # @return [Boolean]
       def flag(value)
@@ -56,9 +54,7 @@ module Gyre
       end
 
       # @return [String, Integer] an address, as {Gyre::Endpoint.parse} reads it
-      def address(value)
-        Endpoint.parse(value) && value
-      end
+      def address(value) = Endpoint.parse(value) && value
 
       # @param value [Object]
       # @return [String] it, for a message: passwords in addresses are left out, long texts are truncated

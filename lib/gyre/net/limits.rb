@@ -36,14 +36,10 @@ module Gyre
       end
 
       # @return [String] its name in flags and configurations: a time without its unit
-      def word
-        name.to_s.delete_suffix("_s")
-      end
+      def word = name.to_s.delete_suffix("_s")
 
       # @return [String] its name as a flag
-      def flag
-        "--#{word.tr("_", "-")}"
-      end
+      def flag = "--#{word.tr("_", "-")}"
 
       private
 
@@ -62,9 +58,7 @@ module Gyre
         end
       end
 
-      def seconds?(value)
-        value.is_a?(Numeric) && value.real? && value.positive?
-      end
+      def seconds?(value) = value.is_a?(Numeric) && value.real? && value.positive?
 
       def expected
         unit == :seconds ? "a positive number of seconds, or nil for no limit" : "an Integer of at least #{minimum}"
@@ -103,9 +97,7 @@ module Gyre
 
     # @param overrides [Hash{Symbol => Numeric, nil}]
     # @return [Limits] a copy with some values replaced
-    def with(**overrides)
-      self.class.new(**to_h, **overrides)
-    end
+    def with(**overrides) = self.class.new(**to_h, **overrides)
 
     # @return [Hash{Symbol => Numeric, nil}] all names and values
     def to_h
@@ -114,8 +106,6 @@ module Gyre
 
     private
 
-    def table
-      self.class::TABLE
-    end
+    def table = self.class::TABLE
   end
 end

@@ -22,9 +22,7 @@ module Gyre
         ].join("\n")
       end
 
-      def self.yjit?
-        defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?
-      end
+      def self.yjit? = defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?
       private_class_method :yjit?
     end
   end

@@ -73,9 +73,7 @@ module Gyre
 
       private
 
-      def set(name, value)
-        @settings[name] = check(name) { Settings.check(name, value) }
-      end
+      def set(name, value) = @settings[name] = check(name) { Settings.check(name, value) }
 
       def check(name)
         yield

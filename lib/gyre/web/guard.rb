@@ -4,6 +4,7 @@
 # with each signal; a thread sends the loop a message, and cancels what the loop's thread computes if the message is not taken. A loop
 # that runs is never touched.
 
+require "gyre/clock"
 require "gyre/errors"
 
 module Gyre
@@ -26,9 +27,7 @@ module Gyre
       # From the loop: a message has been taken out of the pipe.
       #
       # @return [void]
-      def received
-        @received += 1
-      end
+      def received = @received += 1
 
       # Checks later whether the loop takes messages. May be called in a signal handler.
       #
@@ -43,9 +42,7 @@ module Gyre
       # Ends all watches.
       #
       # @return [void]
-      def close
-        @threads.each(&:kill).each(&:join)
-      end
+      def close = @threads.each(&:kill).each(&:join)
 
       private
 
@@ -60,14 +57,10 @@ module Gyre
 
       def answered?
         before = @received
-        deadline = now + @answer_s
+        deadline = Clock.now + @answer_s
         @control.post(:hello)
-        sleep(0.01) while @received == before && now < deadline
+        sleep(0.01) while @received == before && Clock.now < deadline
         @received != before
-      end
-
-      def now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

@@ -76,9 +76,7 @@ module Gyre
         # @param bytes [Integer] of body sent
         # @param _seconds [Float] from the head's arrival to the last byte sent
         # @return [String]
-        def line(env, status, bytes, _seconds)
-          "#{fields(env, status, bytes)}\n"
-        end
+        def line(env, status, bytes, _seconds) = "#{fields(env, status, bytes)}\n"
 
         private
 
@@ -136,9 +134,7 @@ module Gyre
         private
 
         # JSON is UTF-8; bytes that are not become U+FFFD.
-        def text(value)
-          value&.to_s&.dup&.force_encoding(Encoding::UTF_8)&.scrub
-        end
+        def text(value) = value&.to_s&.dup&.force_encoding(Encoding::UTF_8)&.scrub
       end
     end
   end

@@ -87,14 +87,10 @@ module Gyre
       end
 
       # @return [Array<Gyre::Endpoint>] what it listens on, with the ports that the kernel chose
-      def endpoints
-        @listeners.map(&:endpoint)
-      end
+      def endpoints = @listeners.map(&:endpoint)
 
       # @return [Array<String>] the same as one types it
-      def urls
-        @listeners.map(&:url)
-      end
+      def urls = @listeners.map(&:url)
 
       # Serves until it is stopped. Inside Gyre.run other tasks go on meanwhile.
       #
@@ -139,9 +135,7 @@ module Gyre
       #
       # @param now [Boolean] cancel them at once
       # @return [void]
-      def stop(now: false)
-        @control.post(now ? :stop_now : :stop)
-      end
+      def stop(now: false) = @control.post(now ? :stop_now : :stop)
 
       # After {#start}: waits for the end.
       #
@@ -162,9 +156,7 @@ module Gyre
       end
 
       # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; all 0 before it runs
-      def stats
-        @http ? @http.stats : HTTP::Server::NOT_STARTED
-      end
+      def stats = @http ? @http.stats : HTTP::Server::NOT_STARTED
 
       private
 
@@ -183,14 +175,14 @@ module Gyre
       def cancel_fibers(task)
         scheduler = Fiber.scheduler
         first = true
-        deadline = now + UNWIND_S
+        deadline = Clock.now + UNWIND_S
         loop do
           others = scheduler.waits.map(&:fiber) - [Fiber.current, task.fiber]
           return if others.empty?
 
           others.each { |fiber| scheduler.fiber_interrupt(fiber, Gyre::Stop.new("the server has stopped")) } if first
           first = false
-          return give_up("#{others.size} cancelled fibers of the app go on") if now > deadline
+          return give_up("#{others.size} cancelled fibers of the app go on") if Clock.now > deadline
 
           sleep(0.01)
         end
@@ -257,10 +249,6 @@ module Gyre
         message
       end
 
-      def now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      end
-
       def explain_hang_up
         @log.info("HUP: nothing is opened or loaded again, for logs go to standard output and standard error. TERM ends the server")
       end
@@ -313,9 +301,7 @@ module Gyre
         close_listeners
       end
 
-      def close_listeners
-        @listeners.each(&:close)
-      end
+      def close_listeners = @listeners.each(&:close)
     end
   end
 end

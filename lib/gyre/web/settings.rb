@@ -42,9 +42,7 @@ module Gyre
       module_function
 
       # @return [Array<Symbol>] every name, limits without their unit
-      def names
-        TABLE.map(&:name) + HTTP::Limits::TABLE.map { |row| row.word.to_sym }
-      end
+      def names = TABLE.map(&:name) + HTTP::Limits::TABLE.map { |row| row.word.to_sym }
 
       # @param name [Symbol] of a row of TABLE
       # @param value [Object] a value, or its text on a command line
@@ -92,9 +90,7 @@ module Gyre
       #
       # @param environment [String]
       # @return [String]
-      def default_log_format(environment)
-        environment == "development" ? "common" : "none"
-      end
+      def default_log_format(environment) = environment == "development" ? "common" : "none"
 
       def tcp(host, port)
         host = "[#{host}]" if host.to_s.count(":") > 1 && !host.start_with?("[")

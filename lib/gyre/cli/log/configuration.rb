@@ -157,14 +157,10 @@ module Gyre
         end
 
         # @return [Boolean]
-        def daemonize?
-          values.fetch(:daemonize, false)
-        end
+        def daemonize? = values.fetch(:daemonize, false)
 
         # @return [String, nil]
-        def pidfile
-          values[:pidfile]
-        end
+        def pidfile = values[:pidfile]
 
         # @return [Hash{Symbol => Object}] keyword arguments for Gyre::Log::Server.new
         def settings
@@ -178,9 +174,7 @@ module Gyre
         end
 
         # @return [String] without secrets
-        def inspect
-          "#<#{self.class} #{@path} #{addresses.join(" ")}>"
-        end
+        def inspect = "#<#{self.class} #{@path} #{addresses.join(" ")}>"
 
         private
 

@@ -17,9 +17,7 @@ module Gyre
         #
         # @param out [IO]
         # @return [Paint]
-        def self.for(out)
-          new(out.tty? && ENV["NO_COLOR"].to_s.empty? && ENV["TERM"] != "dumb")
-        end
+        def self.for(out) = new(out.tty? && ENV["NO_COLOR"].to_s.empty? && ENV["TERM"] != "dumb")
 
         # @param colours [Boolean]
         def initialize(colours)
@@ -27,9 +25,7 @@ module Gyre
         end
 
         # @return [Boolean]
-        def colours?
-          @colours
-        end
+        def colours? = @colours
 
         # @param text [String]
         # @param colour [Symbol, nil] of CODES
@@ -40,9 +36,7 @@ module Gyre
 
         # @param severity [String]
         # @return [Symbol, nil]
-        def severity(severity)
-          SEVERITIES[severity]
-        end
+        def severity(severity) = SEVERITIES[severity]
 
         # @param text [String] UTF-8
         # @return [String] the same with its control characters shown

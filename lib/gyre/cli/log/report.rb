@@ -23,9 +23,7 @@ module Gyre
         end
 
         # @return [Array<String>]
-        def lines
-          [heading, *figures, *outputs, *clients, *services]
-        end
+        def lines = [heading, *figures, *outputs, *clients, *services]
 
         private
 
@@ -81,9 +79,7 @@ module Gyre
           size > ROWS ? ["  and #{size - ROWS} more"] : []
         end
 
-        def pair(name, text)
-          format("  %-12s %s", name, text)
-        end
+        def pair(name, text) = format("  %-12s %s", name, text)
 
         # Texts to the left, numbers to the right; the first column is truncated when the screen is narrow.
         def table(heads, rows, texts: 1)
@@ -103,17 +99,11 @@ module Gyre
         end
 
         # The end of a path is more useful than its beginning.
-        def fit(text, width)
-          text.size > width ? "…#{text[-(width - 1)..]}" : text
-        end
+        def fit(text, width) = text.size > width ? "…#{text[-(width - 1)..]}" : text
 
-        def count(number)
-          number.to_i.to_s.gsub(/(?<=\d)(?=(?:\d{3})+\z)/, ",")
-        end
+        def count(number) = number.to_i.to_s.gsub(/(?<=\d)(?=(?:\d{3})+\z)/, ",")
 
-        def short(rate)
-          rate >= 100 ? count(rate.round) : rate.round(1).to_s
-        end
+        def short(rate) = rate >= 100 ? count(rate.round) : rate.round(1).to_s
 
         def bytes(number)
           number = number.to_f
@@ -121,13 +111,9 @@ module Gyre
           unit == "B" || number >= 100 ? "#{number.round} #{unit}" : "#{number.round(1)} #{unit}"
         end
 
-        def milliseconds(seconds)
-          seconds ? "#{(seconds * 1000).round(1)} ms" : "-"
-        end
+        def milliseconds(seconds) = seconds ? "#{(seconds * 1000).round(1)} ms" : "-"
 
-        def seconds(value)
-          value.to_f.zero? ? "-" : "#{value.round(value < 10 ? 1 : 0)} s"
-        end
+        def seconds(value) = value.to_f.zero? ? "-" : "#{value.round(value < 10 ? 1 : 0)} s"
 
         def span(seconds)
           seconds = seconds.to_i

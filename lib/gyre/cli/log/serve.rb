@@ -120,9 +120,7 @@ module Gyre
           flags.on(*words) { |value| @values[key] = checked(key, value) if value }
         end
 
-        def checked(key, value)
-          Configuration.check(key, value, places: true)
-        end
+        def checked(key, value) = Configuration.check(key, value, places: true)
 
         # @return [Configuration]
         def configure
@@ -197,9 +195,7 @@ module Gyre
         end
 
         # Standard output may be a log.
-        def report(message)
-          @err.puts("gyre log: #{message}")
-        end
+        def report(message) = @err.puts("gyre log: #{message}")
 
         # @return [Array<IO>] standard streams that are logs
         def streams(configuration)

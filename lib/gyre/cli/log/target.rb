@@ -60,9 +60,7 @@ module Gyre
 
         # @return [Gyre::Log::Viewer]
         # @raise [UsageError, StartError]
-        def viewer
-          Gyre::Log::Viewer.new(endpoint, key: key, tls: tls)
-        end
+        def viewer = Gyre::Log::Viewer.new(endpoint, key: key, tls: tls)
 
         # @return [TLS::Context, nil]
         # @raise [StartError]

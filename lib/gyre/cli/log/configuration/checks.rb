@@ -85,14 +85,10 @@ module Gyre
           end
 
           # @return [Array<String>] also such as take datagrams
-          def sources(node)
-            addresses(node, transports: %i[tcp unix udp unixgram])
-          end
+          def sources(node) = addresses(node, transports: %i[tcp unix udp unixgram])
 
           # @return [Array, Hash] as it is
-          def options(node)
-            node.map? ? node.plain.transform_keys(&:to_sym) : Array(node.plain)
-          end
+          def options(node) = node.map? ? node.plain.transform_keys(&:to_sym) : Array(node.plain)
 
           # In octal, with or without quotes. YAML reads 0640 as octal by itself, and 640 not.
           # @return [Integer]

@@ -13,19 +13,13 @@ module Gyre
         # makes of the text). `line` counts from 1; `text` is the scalar as written; `key_line` is where its key stands.
         Node = Struct.new(:kind, :value, :line, :text, :key_line) do
           # @return [Boolean]
-          def map?
-            kind == :map
-          end
+          def map? = kind == :map
 
           # @return [Boolean]
-          def list?
-            kind == :list
-          end
+          def list? = kind == :list
 
           # @return [Boolean] an empty value, or a `null`
-          def nothing?
-            kind == :scalar && value.nil?
-          end
+          def nothing? = kind == :scalar && value.nil?
 
           # @return [Object] the value without nodes
           def plain
@@ -133,9 +127,7 @@ module Gyre
             yaml.value
           end
 
-          def foreign?(tag)
-            tag && tag != "!" && !tag.start_with?("tag:yaml.org,2002:")
-          end
+          def foreign?(tag) = tag && tag != "!" && !tag.start_with?("tag:yaml.org,2002:")
 
           def aliased(yaml)
             made = @anchors[yaml.anchor]

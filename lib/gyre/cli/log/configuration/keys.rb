@@ -23,9 +23,7 @@ module Gyre
           end
 
           # @return [Array<String>]
-          def names
-            keys.map(&:name)
-          end
+          def names = keys.map(&:name)
         end
 
         # The tables.

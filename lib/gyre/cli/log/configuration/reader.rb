@@ -38,9 +38,7 @@ module Gyre
           end
 
           # @return [Boolean]
-          def places?
-            @places
-          end
+          def places? = @places
 
           # @param node [Node] the whole document
           # @return [Hash{Symbol => Object}] its values, by the names of Keys; what is empty is left out
@@ -155,9 +153,7 @@ module Gyre
             wrong(node.key_line || node.line, path(place, name.empty? ? "(no name)" : name), "there is no such key; #{hint}")
           end
 
-          def path(place, name)
-            place ? "#{place}.#{name}" : name
-          end
+          def path(place, name) = place ? "#{place}.#{name}" : name
         end
       end
     end

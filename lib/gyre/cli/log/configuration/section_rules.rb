@@ -53,22 +53,14 @@ module Gyre
 
           private
 
-          def given?(name)
-            @nodes.key?(name) && !@nodes[name].nothing?
-          end
+          def given?(name) = @nodes.key?(name) && !@nodes[name].nothing?
 
           # @param name [String, nil] the key; nil: the section
-          def wrong(name, text)
-            @reader.wrong(line(name), path(name), text)
-          end
+          def wrong(name, text) = @reader.wrong(line(name), path(name), text)
 
-          def notice(name, text)
-            @reader.notice(line(name), path(name), text)
-          end
+          def notice(name, text) = @reader.notice(line(name), path(name), text)
 
-          def line(name)
-            (name && @nodes[name]&.key_line) || @node.key_line || @node.line
-          end
+          def line(name) = (name && @nodes[name]&.key_line) || @node.key_line || @node.line
 
           def path(name)
             [@place, name].compact.join(".").then { |path| path unless path.empty? }
@@ -92,13 +84,9 @@ module Gyre
 
           # --- the top ---
 
-          def logs
-            @values.fetch(:logs, []).select { |log| log[:services] }
-          end
+          def logs = @values.fetch(:logs, []).select { |log| log[:services] }
 
-          def inputs
-            @values.fetch(:inputs, [])
-          end
+          def inputs = @values.fetch(:inputs, [])
 
           def input_tls
             return if given?("tls") || inputs.none? { |input| input[:tls] }
