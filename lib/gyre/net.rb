@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre.connect and Gyre.listen: byte streams to peers, plain or TLS, for any program and any thread. `require "gyre/net"`.
+# Gyre.connect and Gyre.listen: byte streams to peers, plain or TLS, for any program and any thread.
+# `require "gyre/net"`.
 require "socket"
 require "gyre/net/endpoint"
 require "gyre/errors"
@@ -24,12 +25,14 @@ module Gyre
     #     puts peer.gets
     #   end
     # @param address [String, Endpoint] tcp://host:port or unix:///path
-    # @param tls [Boolean, Gyre::TLS::Context, nil] true verifies the peer's name by the system's authorities
+    # @param tls [Boolean, Gyre::TLS::Context, nil] true verifies the peer's name by the system's
+    #   authorities
     # @param timeout_s [Numeric, nil] for all of it: the name, its addresses, the TLS handshake
     # @yieldparam transport [Transport] closed behind the block
     # @return [Transport, Object] what the block returns, if there is one
     # @raise [ArgumentError] for what is no address
-    # @raise [SystemCallError] names each address that was tried; Errno::ETIMEDOUT: none answered in time
+    # @raise [SystemCallError] names each address that was tried; Errno::ETIMEDOUT: none answered in
+    #   time
     # @raise [SocketError] the name has no address
     # @raise [TimeoutError, TLS::Error] of the handshake
     def connect(address, tls: nil, timeout_s: 10)

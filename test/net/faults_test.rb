@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# One short conversation over transports, plain and TLS, and everything that can happen to it on its way: cut after each byte of
-# each direction, in pieces of one byte, against full sockets. Whatever happens: what was accepted is delivered in order or an error
-# that names the peer is raised, nothing hangs, nothing leaks.
+# One short conversation over transports, plain and TLS, and everything that can happen to it on its
+# way: cut after each byte of each direction, in pieces of one byte, against full sockets. Whatever
+# happens: what was accepted is delivered in order or an error that names the peer is raised,
+# nothing hangs, nothing leaks.
 
 require "test_helper"
 require "support/transports"
@@ -87,7 +88,7 @@ class FaultsTest < Minitest::Test
   def fibers? = @fibers
 
   # The calls that wait, with a limit of time.
-  def test_what_waits_learns_of_a_cut_too
+  def test_calls_that_wait_end_with_a_cut_too
     cuts = [0, 5, RESPONSE.bytesize].map { |after| [false, after] } + (0..1000).step(199).map { |after| [true, after] }
     cuts.product([false, true], GyreTest::FaultProxy::FAULTS).each do |(secure, after), fibers, fault|
       wait_for_cut(secure, fibers, after, fault)
@@ -157,7 +158,8 @@ class FaultsTest < Minitest::Test
     end
   end
 
-  # Over TCP the kernel may have something under way still; a pair of Unix sockets has none. A reset always comes.
+  # Over TCP the kernel may have something under way still; a pair of Unix sockets has none. A reset
+  # always comes.
   def under_way?(proxy)
     proxy.sockets.first.is_a?(TCPSocket) && sleep(0.0005)
   end

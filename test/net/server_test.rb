@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre.connect and Gyre.listen together: plain and over TLS, over TCP and Unix sockets, in tasks and in plain threads.
+# Gyre.connect and Gyre.listen together: plain and over TLS, over TCP and Unix sockets, in tasks and
+# in plain threads.
 
 require "test_helper"
 require "support/transports"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# TLS of transports: settings, whom each side takes, what is agreed on, endings. The other side is ours, or Ruby's openssl where a
-# second implementation has to agree.
+# TLS of transports: settings, which peers each side accepts, what is agreed on, endings. The other
+# side is ours, or Ruby's openssl where a second implementation has to agree.
 
 require "test_helper"
 require "support/transports"
@@ -17,7 +17,7 @@ class TLSTest < Minitest::Test
 
   def secure? = true
 
-  # --- whom a client takes ---
+  # --- what a client accepts ---
 
   def test_a_client_that_trusts_the_authority_gets_through
     client, server = connect(client_context(ca: @ca), server_context)
@@ -58,7 +58,7 @@ class TLSTest < Minitest::Test
     assert connect(client_context(verify: false), server_context, name: "elsewhere.invalid")
   end
 
-  def test_the_server_learns_that_it_was_refused
+  def test_a_server_that_was_refused_gets_the_alert
     client, server = begin_pair(client_context(ca: certificates.authority("stranger")), server_context)
     assert_raises(Gyre::TLS::Error) { shake([client, server]) }
     error = assert_raises(Gyre::TLS::Error) { 3.times { server.handshake_available } }
@@ -74,7 +74,7 @@ class TLSTest < Minitest::Test
     assert connect(client_context(ca: hashed_folder), server_context)
   end
 
-  # --- whom a server takes ---
+  # --- what a server accepts ---
 
   def test_a_server_with_authorities_wants_a_certificate_of_theirs
     strict = server_context(ca: @ca)
@@ -235,7 +235,7 @@ class TLSTest < Minitest::Test
     end
   end
 
-  def test_openssl_hears_the_end
+  def test_openssl_gets_the_end
     with_openssl_client(GyreTest::OpenSSLPeer.client(ca: @ca)) do |transport, socket|
       shake_openssl(transport) { socket.connect_nonblock(exception: false) == socket }
       transport.write("bye")
@@ -390,7 +390,7 @@ class TLSTest < Minitest::Test
     assert_equal "Gyre::TLS::Context\n", ruby("-rgyre/net/tls", "-e", "puts Gyre::TLS.client(verify: false).class").out
   end
 
-  def test_without_libssl_one_line_tells_what_to_install
+  def test_without_libssl_one_line_names_what_to_install
     output = ruby("-rgyre/net", "-e", <<~RUBY)
       Gyre::TLS::Context.undef_method(:build)
       begin

@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
-# A proxy between two transports of a test, in the test's own thread: it passes bytes on in pieces of a given size, and after so many
-# bytes of one direction something goes wrong. A test calls `turn` between the steps of both sides, so each run has one order.
+# A proxy between two transports of a test, in the test's own thread: it passes bytes on in pieces
+# of a given size, and after so many bytes of one direction something goes wrong. A test calls
+# `turn` between the steps of both sides, so each run has one order.
 require "socket"
 
 module GyreTest
   # Two pairs of sockets and what happens between them.
   class FaultProxy
-    # fin: that direction ends; close: both do, in order; reset: both do, by RST; stall: nothing comes any more in that direction.
+    # fin: that direction ends; close: both do, in order; reset: both do, by RST; stall: nothing
+    # comes any more in that direction.
     FAULTS = %i[fin close reset stall].freeze
 
     # One direction.

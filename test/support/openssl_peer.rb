@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Contexts of Ruby's openssl, for tests in which the peer has another implementation of TLS than ours.
+# Contexts of Ruby's openssl, for tests in which the peer has another implementation of TLS than
+# ours.
 require "openssl"
 
 module GyreTest

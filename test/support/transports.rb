@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Pairs of connected transports for tests, plain and over TLS, and certificates that are made once for a test process.
+# Pairs of connected transports for tests, plain and over TLS, and certificates that are made once
+# for a test process.
 require "socket"
 require "tmpdir"
 require "fileutils"
@@ -27,7 +28,8 @@ module GyreTest
         (@identities ||= {})[name] ||= certificates.issue(name)
       end
 
-      # @return [Array(Gyre::TLS::Context, Gyre::TLS::Context)] of a client and of a server that it trusts
+      # @return [Array(Gyre::TLS::Context, Gyre::TLS::Context)] of a client and of a server that it
+      #   trusts
       def contexts
         @contexts ||= begin
           certificate, key = identity("server")
@@ -43,7 +45,8 @@ module GyreTest
       super
     end
 
-    # @return [Array(Gyre::Transport, Gyre::Transport)] a client's and a server's end, after the handshake; closed with the test
+    # @return [Array(Gyre::Transport, Gyre::Transport)] a client's and a server's end, after the
+    #   handshake; closed with the test
     def transport_pair(sockets = UNIXSocket.pair, contexts: (Transports.contexts if secure?))
       pair = sockets.zip(%w[server client]).map { |socket, peer| keep(Gyre::Transport.new(socket, peer)) }
       return pair unless contexts

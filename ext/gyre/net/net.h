@@ -15,8 +15,8 @@ void gyre_init_net_tls(void);
 void gyre_init_net_tls_facts(void);
 void gyre_init_net_datagram(void);
 
-/* A Gyre::Transport in the place of one that a protocol has had: it takes over all but the number of the descriptor, which the
- * caller forgets. Raises; then nothing is taken. */
+/* A Gyre::Transport in the place of one that a protocol has had: it takes over all but the
+ * number of the descriptor, which the caller forgets. Raises; then nothing is taken. */
 VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer);
 
 /* Of a Gyre::Transport. */

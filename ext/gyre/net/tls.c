@@ -1,7 +1,8 @@
 /*
- * TLS by libssl (see tls.h). Each transport has a BIO of its own: it gives libssl what was received, and takes what is to be sent
- * into a queue, so that one recv and one send serve many records (measured against SSL_set_fd: 20 % less CPU, two system calls
- * fewer a request). Buffers of libssl's own are released while nothing is in them.
+ * TLS by libssl (see tls.h). Each transport has a BIO of its own: it gives libssl what was
+ * received, and takes what is to be sent into a queue, so that one recv and one send serve many
+ * records (measured against SSL_set_fd: 20 % less CPU, two system calls fewer a request). Buffers
+ * of libssl's own are released while nothing is in them.
  */
 #include "feature.h"
 
@@ -163,7 +164,8 @@ static bool make_bio_method(void) {
   return true;
 }
 
-/* What does not fit into the caller's memory stays here until the next call; the lent buffer serves other transports meanwhile. */
+/* What does not fit into the caller's memory stays here until the next call; the lent buffer
+ * serves other transports meanwhile. */
 static void keep_lent(struct tls *tls) {
   if (gyre_bytes_append(&tls->received, tls->lent, tls->lent_length) < 0) tls->error = -ENOMEM;
   tls->lent = NULL;
@@ -256,7 +258,8 @@ static void forget_session(struct tls *tls) {
   if (session) session_free(session);
 }
 
-/* Called by libssl within a call of ours, also after the handshake (TLS 1.3); 1: the reference is ours. */
+/* Called by libssl within a call of ours, also after the handshake (TLS 1.3); 1: the reference
+ * is ours. */
 static int new_session(SSL *ssl, SSL_SESSION *given) {
   struct tls *tls = BIO_get_data(SSL_get_rbio(ssl));
   if (!tls->name[0] || !SSL_SESSION_is_resumable(given)) return 0;
@@ -345,8 +348,9 @@ static int tls_flush(struct gyre_transport *transport) {
   return error;
 }
 
-/* The first bytes of a burst go in a small record: a record is of use only when all of it has come, and a large one takes a round
- * trip more than the peer's first window. Idle time ends a burst. */
+/* The first bytes of a burst go in a small record: a record is of use only when all of it has
+ * come, and a large one takes a round trip more than the peer's first window. Idle time ends a
+ * burst. */
 static size_t record_bytes(struct tls *tls) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -368,7 +372,8 @@ static ssize_t encrypt(struct tls *tls, const void *bytes, size_t length) {
   return (ssize_t)count;
 }
 
-/* Up to `length` of what lies `offset` bytes into the pieces: a part of one, or several together in lent memory. */
+/* Up to `length` of what lies `offset` bytes into the pieces: a part of one, or several together
+ * in lent memory. */
 static const char *gather(const struct iovec *pieces, int count, size_t offset, size_t *length) {
   while (count && offset >= pieces->iov_len) {
     offset -= pieces->iov_len;
@@ -450,7 +455,8 @@ static int tls_end(struct gyre_transport *transport) {
 static void tls_release(struct gyre_transport *transport) {
   struct tls *tls = transport->state;
   if (!tls) return;
-  /* libssl drops the session of a connection that was not ended in order, though it is none the worse for that. */
+  /* libssl drops the session of a connection that was not ended in order, though it is none the
+   * worse for that. */
   if (!tls->reason) SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
   SSL_free(tls->ssl);
   gyre_bytes_free(&tls->received);
@@ -540,7 +546,7 @@ static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_settings *settin
   return true;
 }
 
-/* The first of the server's protocols that the client knows, too. */
+/* The first of the server's protocols that the client offers, too. */
 static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_length,
                            const unsigned char *offered, unsigned offered_length, void *argument) {
   struct gyre_tls_context *context = argument;
@@ -686,7 +692,8 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   transport->state = tls;
   transport->operations = &gyre_transport_tls;
   transport->handshaken = false;
-  /* What came before TLS began (STARTTLS, a proxy's header) and was not taken is the handshake's beginning. */
+  /* What came before TLS began (STARTTLS, a proxy's header) and was not taken is the handshake's
+   * beginning. */
   tls->received = transport->input;
   transport->input = NULL;
   return 0;

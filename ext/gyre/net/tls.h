@@ -11,7 +11,8 @@
 
 enum gyre_tls_verify { GYRE_TLS_VERIFY_NONE, GYRE_TLS_VERIFY_OPTIONAL, GYRE_TLS_VERIFY_REQUIRED };
 
-/* What a context is made of. Texts are PEM unless said otherwise; NULL: not given. Each is used during the call only. */
+/* What a context is made of. Texts are PEM unless noted; NULL: not given. Each is used during
+ * the call only. */
 struct gyre_tls_settings {
   bool server;
   const char *certificate;                 /* and behind it those between it and the root */
@@ -25,20 +26,23 @@ struct gyre_tls_settings {
 
 struct gyre_tls_context; /* counted: each transport over it holds it */
 
-/* NULL: `error` says why, as text. */
+/* NULL: `error` has the reason, as text. */
 struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_settings *settings, char *error);
 void gyre_tls_context_release(struct gyre_tls_context *context);
-/* Another identity, for clients that ask for this name (SNI, RFC 6066), or one below it where it begins with "*.". 0 or -ENOMEM. */
+/* Another identity, for clients that ask for this name (SNI, RFC 6066), or one below it where it
+ * begins with "*.". 0 or -ENOMEM. */
 int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *name, struct gyre_tls_context *identity);
 
-/* Puts TLS under a transport over a plain socket; the handshake is next. `name` is the peer's for a client: sent (unless it is an
- * address), and checked where the context verifies. 0 or -errno. */
+/* Puts TLS under a transport over a plain socket; the handshake is next. `name` is the peer's
+ * for a client: sent (unless it is an address), and checked where the context verifies. 0 or
+ * -errno. */
 int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name);
 
 /* The transport is a copy of the one that TLS was put under, which is not used any more. */
 void gyre_tls_moved(struct gyre_transport *transport);
 
-/* Of a transport over TLS, after -EPROTO or GYRE_TRUNCATED: why, and what failed; both are constant texts. NULL: nothing is known. */
+/* Of a transport over TLS, after -EPROTO or GYRE_TRUNCATED: why, and what failed; both are
+ * constant texts. NULL: nothing is known. */
 const char *gyre_tls_error(const struct gyre_transport *transport, const char **failed);
 const char *gyre_tls_version(const struct gyre_transport *transport);
 const char *gyre_tls_cipher(const struct gyre_transport *transport);
@@ -48,7 +52,8 @@ bool gyre_tls_resumed(const struct gyre_transport *transport);
 /* The peer's certificate as DER, for gyre_tls_free; the length, 0 without one. */
 int gyre_tls_peer_certificate(const struct gyre_transport *transport, unsigned char **der);
 void gyre_tls_free(unsigned char *der);
-/* The name in the peer's certificate, as RFC 2253 in UTF-8, not terminated; its length, 0 without one. */
+/* The name in the peer's certificate, as RFC 2253 in UTF-8, not terminated; its length, 0
+ * without one. */
 int gyre_tls_peer_subject(const struct gyre_transport *transport, char *text, size_t size);
 
 extern const struct gyre_transport_operations gyre_transport_tls;

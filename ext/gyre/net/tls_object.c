@@ -33,7 +33,8 @@ static const char *text(VALUE pair, long index) {
   return NIL_P(string) ? NULL : StringValueCStr(string);
 }
 
-/* @api private `identity`: certificate and key; `names`: their files; `authorities`: file and folder. */
+/* @api private `identity`: certificate and key; `names`: their files; `authorities`: file and
+ *   folder. */
 static VALUE context_build(VALUE self, VALUE server, VALUE identity, VALUE names, VALUE authorities, VALUE verify,
                            VALUE alpn) {
   char error[GYRE_TLS_ERROR_BYTES];

@@ -1,5 +1,6 @@
 /*
- * Transports (see transport.h): buffers and the state of each side, and the operations of plain sockets.
+ * Transports (see transport.h): buffers and the state of each side, and the operations of plain
+ * sockets.
  */
 #include "feature.h"
 
@@ -26,7 +27,8 @@ char *gyre_bytes_reserve(struct gyre_bytes **place, size_t room) {
   size_t held = gyre_bytes_held(bytes);
   if (room > GYRE_BYTES_LIMIT - held) return NULL;
   if (bytes && bytes->length + room <= bytes->capacity) return bytes->bytes + bytes->length;
-  /* Moved to the front only when half is free there, so that many small takings do not move the same bytes often. */
+  /* Moved to the front only when half is free there, so that many small takings do not move the
+   * same bytes often. */
   if (bytes && held + room <= bytes->capacity && bytes->offset >= bytes->capacity / 2) {
     memmove(bytes->bytes, bytes->bytes + bytes->offset, held);
   } else {
@@ -173,7 +175,8 @@ bool gyre_transport_input_waits(const struct gyre_transport *transport) {
 
 /* --- writing --- */
 
-/* 0 when bytes may go straight to the operations: the handshake is over, and nothing waits before them. */
+/* 0 when bytes may go straight to the operations: the handshake is over, and nothing waits
+ * before them. */
 static int clear_way(struct gyre_transport *transport) {
   if (transport->write.state == GYRE_SIDE_FAILED) return transport->write.error;
   if (transport->write.state != GYRE_SIDE_OPEN) return -EPIPE;
@@ -265,8 +268,8 @@ static ssize_t plain_sendv(struct gyre_transport *transport, const struct iovec 
   return result(&transport->write, GYRE_WRITABLE, sent);
 }
 
-/* What sendfile cannot take is read and sent in pieces. It needs a socket that does not block, and raises SIGPIPE, which Ruby
- * ignores. */
+/* What sendfile cannot take is read and sent in pieces. It needs a socket that does not block,
+ * and raises SIGPIPE, which Ruby ignores. */
 static ssize_t plain_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
 #ifdef GYRE_HAVE_SENDFILE
   off_t from = (off_t)offset;

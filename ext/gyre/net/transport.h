@@ -1,12 +1,15 @@
 /*
- * A transport: a connected stream socket with its buffers, plain or TLS. Protocols and Gyre::Transport stand on it; nothing
- * above net/ calls recv, send or sendfile. It is a state machine: each call moves what it can, never waits, and leaves in
- * `wants` what to wait for. No ruby.h.
+ * A transport: a connected stream socket with its buffers, plain or TLS. Protocols and
+ * Gyre::Transport stand on it; nothing above net/ calls recv, send or sendfile. It is a state
+ * machine: each call moves what it can, never waits, and leaves in `wants` what to wait for. No
+ * ruby.h.
  *
  * The two sides end apart: a peer that sends no more may still read.
  *
- *   read:  OPEN --end of stream--> ENDED       write:  OPEN --gyre_transport_end--> ENDING --all was sent--> ENDED
- *             \---error---------> FAILED                  \---error--> FAILED <---error---/
+ *   read:   OPEN --end of stream--> ENDED
+ *             \---error---------> FAILED
+ *   write:  OPEN --gyre_transport_end--> ENDING --all was sent--> ENDED
+ *             \---error--> FAILED <---error---/
  */
 #ifndef GYRE_NET_TRANSPORT_H
 #define GYRE_NET_TRANSPORT_H
@@ -19,7 +22,8 @@
 
 struct gyre_transport;
 
-/* Bytes from `offset` up to `length`. Allocated with the first byte, freed with the last one; NULL while there are none. */
+/* Bytes from `offset` up to `length`. Allocated with the first byte, freed with the last one;
+ * NULL while there are none. */
 struct gyre_bytes {
   uint32_t offset, length, capacity;
   char bytes[];
@@ -48,7 +52,7 @@ struct gyre_transport_operations {
   /* Sends bytes of a file; 0: it has none there. */
   ssize_t (*sendfile)(struct gyre_transport *transport, int file, int64_t offset, size_t length);
   int (*flush)(struct gyre_transport *transport); /* sends what the layer itself holds; NULL: it holds nothing */
-  int (*end)(struct gyre_transport *transport);   /* tells the peer that no more will come */
+  int (*end)(struct gyre_transport *transport);   /* announces the end to the peer */
   size_t (*held)(const struct gyre_transport *transport); /* bytes that `flush` would send; NULL: none */
   bool (*pending)(
       const struct gyre_transport *transport);       /* bytes that the kernel does not report lie here; NULL: none */
@@ -70,15 +74,19 @@ extern const struct gyre_transport_operations gyre_transport_plain;
 
 void gyre_transport_init(struct gyre_transport *transport, int fd, const struct gyre_transport_operations *operations);
 void gyre_transport_free(struct gyre_transport *transport); /* not the descriptor */
-/* Closes the descriptor. What was sent still arrives, and with TLS the end, if the socket takes it at once; after a reset, nothing. */
+/* Closes the descriptor. What was sent still arrives, and with TLS the end, if the socket takes
+ * it at once; after a reset, nothing. */
 void gyre_transport_close(struct gyre_transport *transport, bool reset);
 
-/* 0, -EAGAIN (see read.wants), or -errno: then both sides have failed. The other calls make the handshake where it is due. */
+/* 0, -EAGAIN (see read.wants), or -errno: then both sides have failed. The other calls make the
+ * handshake where it is due. */
 int gyre_transport_handshake(struct gyre_transport *transport);
 
-/* Receives once into the caller's memory; what the input holds comes before. Bytes, 0 at the end, -EAGAIN or -errno. */
+/* Receives once into the caller's memory; what the input holds comes before. Bytes, 0 at the
+ * end, -EAGAIN or -errno. */
 ssize_t gyre_transport_receive(struct gyre_transport *transport, void *bytes, size_t length);
-/* Whether so many bytes instead of `length` have emptied the socket: what comes next is reported. With TLS only -EAGAIN shows that. */
+/* Whether so many bytes instead of `length` have emptied the socket: what comes next is
+ * reported. With TLS only -EAGAIN shows that. */
 static inline bool gyre_transport_emptied(const struct gyre_transport *transport, size_t received, size_t length) {
   return received < length && !transport->operations->pending;
 }
@@ -90,7 +98,8 @@ int gyre_transport_keep(struct gyre_transport *transport, const void *bytes, siz
 void gyre_transport_consume(struct gyre_transport *transport, size_t length);
 /* Whether bytes lie here that the kernel does not report. */
 bool gyre_transport_pending(const struct gyre_transport *transport);
-/* Whether bytes have come that were not received: with TLS, of any record. An error or the peer's end is no input. */
+/* Whether bytes have come that were not received: with TLS, of any record. An error or the
+ * peer's end is no input. */
 bool gyre_transport_input_waits(const struct gyre_transport *transport);
 
 static inline uint32_t gyre_bytes_held(const struct gyre_bytes *bytes) {
@@ -108,17 +117,20 @@ static inline size_t gyre_transport_unsent(const struct gyre_transport *transpor
   return held + gyre_bytes_held(transport->output);
 }
 
-/* Queues a copy. 0 or -errno: -EPIPE after the end, -ENOMEM, -ENOBUFS past GYRE_BYTES_LIMIT, or what the write side failed with. */
+/* Queues a copy. 0 or -errno: -EPIPE after the end, -ENOMEM, -ENOBUFS past GYRE_BYTES_LIMIT, or
+ * what the write side failed with. */
 int gyre_transport_write(struct gyre_transport *transport, const void *bytes, size_t length);
-/* Sends the pieces behind what is queued, without a copy: how many of their bytes were taken (fewer: the socket is full), -EAGAIN
- * or -errno. With TLS, what
- * was taken may be held here still: gyre_transport_unsent counts it, and gyre_transport_flush sends it. */
+/* Sends the pieces behind what is queued, without a copy: how many of their bytes were taken
+ * (fewer: the socket is full), -EAGAIN or -errno. With TLS, what was taken may be held here
+ * still: gyre_transport_unsent counts it, and gyre_transport_flush sends it. */
 ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count);
-/* The same for bytes of a file, of which fewer may be taken at any time; 0: the file ends before `offset`. */
+/* The same for bytes of a file, of which fewer may be taken at any time; 0: the file ends before
+ * `offset`. */
 ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length);
-/* Sends what is queued, and the end behind it if that was asked for. 0: nothing is left; -EAGAIN (see write.wants), -errno. */
+/* Sends what is queued, and the end behind it if that was asked for. 0: nothing is left; -EAGAIN
+ * (see write.wants), -errno. */
 int gyre_transport_flush(struct gyre_transport *transport);
-/* No more will be written: the peer learns it behind what is queued. As gyre_transport_flush. */
+/* Ends the stream behind what is queued: no more can be written. As gyre_transport_flush. */
 int gyre_transport_end(struct gyre_transport *transport);
 
 /* Of struct gyre_bytes. */
@@ -128,7 +140,8 @@ int gyre_bytes_append(struct gyre_bytes **bytes, const void *more, size_t length
 void gyre_bytes_consume(struct gyre_bytes **bytes, size_t length);
 void gyre_bytes_free(struct gyre_bytes **bytes);
 
-/* Memory of the present thread, valid until the next call into net/ that may use the same half. NULL without memory. */
+/* Memory of the present thread, valid until the next call into net/ that may use the same half.
+ * NULL without memory. */
 #define GYRE_LENT_BYTES (64 * 1024)
 char *gyre_lent_received(void); /* what the socket gave */
 char *gyre_lent_plain(void);    /* what a protocol gets or gives */

@@ -1,6 +1,7 @@
 /*
- * Gyre::Transport: a transport as fibers and threads use it. A method that cannot go on waits by the scheduler of its own thread,
- * or blocks that thread only; what it moves, it moves under the GVL, so any thread may call any method.
+ * Gyre::Transport: a transport as fibers and threads use it. A method that cannot go on waits by
+ * the scheduler of its own thread, or blocks that thread only; what it moves, it moves under the
+ * GVL, so any thread may call any method.
  */
 #include "fiber/ruby_io.h"
 #include "fiber/scheduler.h"
@@ -124,7 +125,8 @@ static void fail(struct object *object, int error, const char *what) {
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class(class)));
 }
 
-/* Until the descriptor is ready for what the side wants. Another thread may have closed it meanwhile: then `get` raises. */
+/* Until the descriptor is ready for what the side wants. Another thread may have closed it
+ * meanwhile: then `get` raises. */
 static struct object *wait_for(VALUE self, struct object *object, const struct gyre_side *side, VALUE timeout,
                                const char *what) {
   unsigned wants = side->wants;
@@ -145,7 +147,8 @@ static VALUE wait_symbol(const struct gyre_side *side) {
   return ID2SYM(rb_intern(side->wants == GYRE_WRITABLE ? "wait_writable" : "wait_readable"));
 }
 
-/* One reader and one writer of a transport wait for the descriptor; others wait for their turn, for what comes may be theirs too. */
+/* One reader and one writer of a transport wait for the descriptor; others wait for their turn,
+ * for what comes may be theirs too. */
 static VALUE in_turn(VALUE self, VALUE *turn, VALUE (*call)(VALUE), void *argument) {
   if (NIL_P(*turn)) RB_OBJ_WRITE(self, turn, rb_mutex_new());
   return rb_mutex_synchronize(*turn, call, (VALUE)argument);
@@ -268,11 +271,13 @@ static VALUE object_read_partial(int argc, VALUE *argv, VALUE self) {
 }
 
 /*
- * What is there, without waiting: for protocols that are state machines on a {Gyre::Loop}. Makes the TLS handshake where it is due.
+ * What is there, without waiting: for protocols that are state machines on a {Gyre::Loop}. Makes
+ * the TLS handshake where it is due.
  *
  * @param limit [Integer] bytes at most
  * @param buffer [String, nil] is filled and returned; its memory is used again
- * @return [String, Symbol, nil] binary; :wait_readable or :wait_writable when nothing is there yet; nil at the end
+ * @return [String, Symbol, nil] binary; :wait_readable or :wait_writable when nothing is there yet;
+ *   nil at the end
  * @raise [SystemCallError, TLS::Error] the connection has failed
  */
 static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
@@ -310,7 +315,8 @@ static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
   return string;
 }
 
-/* @return [Boolean] whether bytes can be read of which the kernel does not report (decrypted, or read ahead) */
+/* @return [Boolean] whether bytes can be read of which the kernel does not report (decrypted, or
+ *   read ahead) */
 static VALUE object_pending_p(VALUE self) { return gyre_transport_pending(&get(self)->transport) ? Qtrue : Qfalse; }
 
 /* @return [String] what was received and not read yet, binary; it stays to be read */
@@ -377,8 +383,8 @@ static VALUE flush_on(VALUE argument) {
   return Qnil;
 }
 
-/* Waits until what was written is sent, but for the last `rest` bytes. An exception leaves `writers` counted: not all of it may
- * ever be sent. */
+/* Waits until what was written is sent, but for the last `rest` bytes. An exception leaves
+ * `writers` counted: not all of it may ever be sent. */
 static void flush_but(VALUE self, struct object *object, int (*call)(struct gyre_transport *), uint32_t rest) {
   struct flushing flushing = {.self = self,
                               .call = call,
@@ -407,8 +413,9 @@ static size_t send_pieces(struct object *object, const VALUE *strings, int count
 }
 
 /*
- * Sends the bytes of what is given, as one: those of another fiber or thread come before or behind them. Returns when the kernel
- * has them. What an exception (a timeout, a stop) interrupts stays queued, and is sent with what is written next.
+ * Sends the bytes of what is given, as one: those of another fiber or thread come before or behind
+ * them. Returns when the kernel has them. What an exception (a timeout, a stop) interrupts stays
+ * queued, and is sent with what is written next.
  *
  * @param strings [Array<String>]
  * @return [Integer] bytes
@@ -438,9 +445,10 @@ static VALUE object_write(int argc, VALUE *argv, VALUE self) {
 }
 
 /*
- * Has a string sent behind what was written before. Within a Gyre scheduler it does not wait: what the tasks of a turn give leaves at its
- * end together, and an error is raised by the next call that writes or flushes. Only with more than 64 KB unsent it waits, until 16 KB
- * are. Elsewhere it is {#write}.
+ * Has a string sent behind what was written before. Within a Gyre scheduler it does not wait: what
+ * the tasks of a turn give leaves at its end together, and an error is raised by the next call that
+ * writes or flushes. Only with more than 64 KB unsent it waits, until 16 KB are. Elsewhere it is
+ * {#write}.
  *
  * @param string [String]
  * @return [self]
@@ -570,7 +578,8 @@ static VALUE object_finish_available(VALUE self) {
   return available(object, &object->transport.write, error, "send to");
 }
 
-/* @return [Integer] bytes that were written or queued and are not in the kernel; those that TLS has encrypted count as they are */
+/* @return [Integer] bytes that were written or queued and are not in the kernel; those that TLS
+ *   has encrypted count as they are */
 static VALUE object_unsent_bytes(VALUE self) { return SIZET2NUM(gyre_transport_unsent(&get(self)->transport)); }
 
 /* @return [String] what is queued and not sent, binary */
@@ -584,8 +593,8 @@ static VALUE object_unsent(VALUE self) {
  *
  * @example loop.watch_io(key, transport.to_io, **transport.wants)
  * @param read [Boolean] whether the protocol takes input at present
- * @return [Hash{Symbol => Boolean}, nil] read and write, as Gyre::Loop#watch_io takes them; one of three frozen Hashes. nil:
- *   nothing is to be waited for
+ * @return [Hash{Symbol => Boolean}, nil] read and write, as Gyre::Loop#watch_io takes them; one of
+ *   three frozen Hashes. nil: nothing is to be waited for
  */
 static VALUE object_wants(int argc, VALUE *argv, VALUE self) {
   VALUE options, read = Qundef;
@@ -628,8 +637,8 @@ static VALUE object_initialize(VALUE self, VALUE io, VALUE peer) {
 }
 
 /*
- * Closes the socket and sends nothing: neither what is queued nor, with TLS, an end. For a forked child's copy of its parent's
- * transport, and for a peer that is to notice that the stream was cut.
+ * Closes the socket and sends nothing: neither what is queued nor, with TLS, an end. For a forked
+ * child's copy of its parent's transport, and for a peer that is to notice that the stream was cut.
  *
  * @return [nil]
  */
@@ -643,7 +652,8 @@ static VALUE object_abandon(VALUE self) {
   return Qnil;
 }
 
-/* @api private Whether a write was interrupted, or waits: then not all may be sent before the end. */
+/* @api private Whether a write was interrupted, or waits: then not all may be sent before the
+ *   end. */
 static VALUE object_stuck_p(VALUE self) {
   return ((struct object *)rb_check_typeddata(self, &object_type))->writers ? Qtrue : Qfalse;
 }
@@ -671,7 +681,8 @@ static VALUE object_write_timeout(VALUE self) {
   return ((struct object *)rb_check_typeddata(self, &object_type))->write_timeout;
 }
 
-/* @param seconds [Numeric, nil] how long a write waits for the peer to take a byte; nil: without end */
+/* @param seconds [Numeric, nil] how long a write waits for the peer to take a byte; nil: without
+ *   end */
 static VALUE object_set_write_timeout(VALUE self, VALUE seconds) {
   struct object *object = rb_check_typeddata(self, &object_type);
   (void)gyre_duration_ns(seconds);
@@ -723,9 +734,11 @@ static VALUE object_handshake(VALUE self, VALUE timeout) {
 }
 
 /*
- * Goes on with the TLS handshake, as far as that goes at once. The calls that read and write do it, too.
+ * Goes on with the TLS handshake, as far as that goes at once. The calls that read and write do it,
+ * too.
  *
- * @return [true, Symbol] true when it is over, or there is none; else :wait_readable or :wait_writable
+ * @return [true, Symbol] true when it is over, or there is none; else :wait_readable or
+ *   :wait_writable
  * @raise [SystemCallError, TLS::Error] it has failed
  */
 static VALUE object_handshake_available(VALUE self) {

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Listening sockets that give transports: Gyre.listen. An error of one connection ends that connection only.
+# Listening sockets that give transports: Gyre.listen. An error of one connection ends that
+# connection only.
 require "gyre/run"
 
 module Gyre
@@ -23,9 +24,10 @@ module Gyre
         endpoints.first.port
       end
 
-      # Serves each connection in a task of its own until the server is closed or the present task stopped, and ends those tasks then.
-      # May stand anywhere, as {Gyre.run}. What a block raises ends its connection only, and is reported; a peer that fails in the TLS
-      # handshake is dropped.
+      # Serves each connection in a task of its own until the server is closed or the present task
+      # stopped, and ends those tasks then. May stand anywhere, as {Gyre.run}. What a block raises
+      # ends its connection only, and is reported; a peer that fails in the TLS handshake is
+      # dropped.
       #
       # @yieldparam transport [Transport] closed behind the block
       # @return [void]

@@ -1,31 +1,38 @@
 # frozen_string_literal: true
 
-# TLS as settings: certificates and keys (files or PEM), authorities, protocols, host names in; a context for transports out. Servers
-# and clients of every protocol take theirs here. What is wrong with a file is an ArgumentError that names it, before anything starts.
-# libssl does the work (ext/gyre/net/tls.c); nothing asks for a passphrase.
+# TLS as settings: certificates and keys (files or PEM), authorities, protocols, host names in; a
+# context for transports out. Servers and clients of every protocol take theirs here. What is wrong
+# with a file is an ArgumentError that names it, before anything starts. libssl does the work
+# (ext/gyre/net/tls.c); nothing asks for a passphrase.
 require "gyre/errors"
 require "gyre/native"
 
 module Gyre
-  # TLS 1.2 and 1.3. Ciphers and the like are left to libssl, which the system's administrator configures.
+  # TLS 1.2 and 1.3. Ciphers and the like are left to libssl, which the system's administrator
+  # configures.
   module TLS
     # The peer broke TLS, or its certificate is not good.
     class Error < Gyre::Error; end
 
-    # The peer's stream ended without TLS's end: it may have been cut (RFC 8446, section 6.1). A protocol whose messages have their
-    # length may take it for an end.
+    # The peer's stream ended without TLS's end: it may have been cut (RFC 8446, section 6.1). A
+    # protocol whose messages have their length may take it for an end.
     class Truncated < Error; end
 
     class << self
       # The context of a server.
       #
-      # @param certificate [String] PEM, or the path of a file: the server's certificate, behind it those up to the root
+      # @param certificate [String] PEM, or the path of a file: the server's certificate, behind it
+      #   those up to the root
       # @param key [String] PEM, or the path of a file, without a passphrase
-      # @param names [Hash{String => Context}] other identities by host name; "*.example.org" stands for one label (SNI, RFC 6066). Only
-      #   their certificates count; clients are verified as this context has it
-      # @param alpn [Array<String>] protocols, the preferred one first (RFC 7301); a client that offers others only is refused
-      # @param ca [String, nil] path of a PEM file or folder (as `openssl rehash` makes it) with the authorities of clients' certificates
-      # @param verify [Boolean, :optional] whether clients must show a certificate; :optional takes those without one, too
+      # @param names [Hash{String => Context}] other identities by host name; "*.example.org" stands
+      #   for one label (SNI, RFC 6066). Only their certificates count; clients are verified as this
+      #   context has it
+      # @param alpn [Array<String>] protocols, the preferred one first (RFC 7301); a client that
+      #   offers others only is refused
+      # @param ca [String, nil] path of a PEM file or folder (as `openssl rehash` makes it) with the
+      #   authorities of clients' certificates
+      # @param verify [Boolean, :optional] whether clients must show a certificate; :optional takes
+      #   those without one, too
       # @return [Context]
       # @raise [ArgumentError] names the file that is missing, unreadable or wrong
       # @raise [ExtensionRequired] where Gyre was built without libssl
@@ -37,14 +44,15 @@ module Gyre
         context
       end
 
-      # The context of a client. It keeps the newest session of each of its last 64 servers, and resumes it.
+      # The context of a client. It keeps the newest session of each of its last 64 servers, and
+      # resumes it.
       #
       # @param ca [String, nil] path of a PEM file or folder; nil: the system's authorities
       # @param certificate [String, nil] the client's own, PEM or path
       # @param key [String, nil] of the certificate, PEM or path
       # @param alpn [Array<String>] as for {server}
-      # @param verify [Boolean] whether the server's certificate must be good, and for the name that is connected to; false is for
-      #   tests only
+      # @param verify [Boolean] whether the server's certificate must be good, and for the name that
+      #   is connected to; false is for tests only
       # @return [Context]
       # @raise [ArgumentError] names the file that is missing, unreadable or wrong
       # @raise [ExtensionRequired] where Gyre was built without libssl
@@ -55,7 +63,8 @@ module Gyre
       end
     end
 
-    # What one side of connections needs. Made by {TLS.server} and {TLS.client}; may be used by many transports, and by all threads.
+    # What one side of connections needs. Made by {TLS.server} and {TLS.client}; may be used by many
+    # transports, and by all threads.
     class Context
       Native.available? # what allocates a context must be loaded before one is made
 

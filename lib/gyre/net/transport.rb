@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A connected socket with buffers, plain or TLS, for any program: with a scheduler its waits let other fibers run, without one they
-# block the present thread only. What moves bytes is in C (ext/gyre/net/); here are the methods over it. Gyre.connect and
-# Gyre.listen make transports.
+# A connected socket with buffers, plain or TLS, for any program: with a scheduler its waits let
+# other fibers run, without one they block the present thread only. What moves bytes is in C
+# (ext/gyre/net/); here are the methods over it. Gyre.connect and Gyre.listen make transports.
 module Gyre
   # A byte stream to a peer.
   class Transport
@@ -56,11 +56,12 @@ module Gyre
       self
     end
 
-    # Puts TLS under the stream, and makes the handshake. For a server, or after STARTTLS: {Gyre.connect} and {Gyre.listen} do it by
-    # themselves.
+    # Puts TLS under the stream, and makes the handshake. For a server, or after STARTTLS:
+    # {Gyre.connect} and {Gyre.listen} do it by themselves.
     #
     # @param context [TLS::Context]
-    # @param name [String, nil] the server's, for a client: sent (RFC 6066) and looked for in its certificate
+    # @param name [String, nil] the server's, for a client: sent (RFC 6066) and looked for in its
+    #   certificate
     # @param timeout_s [Numeric, nil] for the whole handshake
     # @return [self]
     # @raise [TLS::Error, TimeoutError, SystemCallError]
@@ -69,7 +70,8 @@ module Gyre
       handshake(timeout_s)
     end
 
-    # As {#start_tls}, without waiting: {#handshake_available} and the calls that read and write make the handshake.
+    # As {#start_tls}, without waiting: {#handshake_available} and the calls that read and write
+    # make the handshake.
     #
     # @param context [TLS::Context]
     # @param name [String, nil]
@@ -78,9 +80,9 @@ module Gyre
       start(context, name)
     end
 
-    # Sends what is queued, tells the peer that the stream is over, and closes the socket. A peer that takes nothing is waited for
-    # as long as write_timeout_s says, at most {CLOSE_TIMEOUT_S}; not at all when a write was interrupted before. May be called
-    # again.
+    # Sends what is queued, tells the peer that the stream is over, and closes the socket. A peer
+    # that takes nothing is waited for as long as write_timeout_s says, at most {CLOSE_TIMEOUT_S};
+    # not at all when a write was interrupted before. May be called again.
     #
     # @return [nil]
     def close
