@@ -131,6 +131,6 @@ class LogAnaloggerGemTest < Minitest::Test
       end
       exit!
     RUBY
-    assert_match(/does not know acknowledged logging; `acknowledged: false`/, run.out, run.err)
+    assert_match(/does not support acknowledged logging; use `acknowledged: false`/, run.out, run.err)
   end
 end

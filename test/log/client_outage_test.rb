@@ -370,7 +370,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
         server.reply = "error: the client id is another client's\n"
         server.start
         eventually { client.instance_variable_get(:@sender).client_id != before }
-        eventually { @reports.join.match?(/takes this client's id for another client's: what it has not acknowledged is sent under a fresh one/) }
+        eventually { @reports.join.match?(/treats this client's id as another client's: what it has not acknowledged is sent under a fresh one/) }
         assert_path_exists Dir["#{@spool}/*.#{client.instance_variable_get(:@sender).client_id}"].fetch(0)
         server.reply = nil
         log(client, 10...12)
@@ -459,7 +459,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
         end
       end
     end
-    assert_equal ['says "hello"', 'says "error: out of order"'], @reports.map { |text| text[/says .*/] }
+    assert_equal ['answered "hello"', 'answered "error: out of order"'], @reports.map { |text| text[/answered .*/] }
   end
 
   def test_a_server_that_only_says_what_it_said_before_is_tried_less_often

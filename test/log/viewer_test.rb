@@ -9,7 +9,7 @@ require "gyre/log/viewer"
 class LogViewerTest < Minitest::Test
   Log = Gyre::Log
 
-  # A server that takes a connection, reads its first frame, and says each of these.
+  # A server that takes a connection, reads its first frame, and answers with each of these.
   # @yield [Viewer, Thread::Queue] the queue has the frames that came
   def serving(*answers, key: nil)
     TCPServer.open("127.0.0.1", 0) do |listener|
@@ -59,9 +59,9 @@ class LogViewerTest < Minitest::Test
   def test_what_a_server_may_refuse
     serving("denied\n") { |viewer, _| assert_match(/does not accept the key/, assert_raises(Log::Denied) { viewer.status }.message) }
     serving("accepted\n") { |viewer, _| assert_match(/one of Analogger's/, assert_raises(Log::Incompatible) { viewer.status }.message) }
-    serving("error: no\n") { |viewer, _| assert_match(/says "error: no"/, assert_raises(Gyre::ProtocolError) { viewer.status }.message) }
+    serving("error: no\n") { |viewer, _| assert_match(/answered "error: no"/, assert_raises(Gyre::ProtocolError) { viewer.status }.message) }
     serving { |viewer, _| assert_match(/without an answer/, assert_raises(EOFError) { viewer.status }.message) }
-    serving("accepted 2\nsmoke\n") { |viewer, _| assert_match(/no status/, assert_raises(Gyre::ProtocolError) { viewer.status }.message) }
+    serving("accepted 2\nsmoke\n") { |viewer, _| assert_match(/not a status/, assert_raises(Gyre::ProtocolError) { viewer.status }.message) }
   end
 
   def test_a_server_that_says_nothing_is_not_waited_for_for_ever

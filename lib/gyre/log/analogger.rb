@@ -12,7 +12,7 @@ module Swiftcore
   class Analogger
     # A client that loses nothing: see docs/log.md for what is different.
     class Client < Gyre::Log::Client
-      # What the server says to a wrong key; `new`, `log` and `reconnect` raise it.
+      # The server refuses a wrong key; `new`, `log` and `reconnect` raise it.
       FailedToAuthenticate = Gyre::Log::Denied
 
       # What settings are until they are set: seconds, attempts, bytes on disk, seconds, bytes in memory.

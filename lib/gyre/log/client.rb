@@ -34,7 +34,7 @@ module Gyre
       # @param address [String, nil] instead of host and port: tcp://host:port or unix:///path
       # @param key [String, nil] what the server asks for
       # @param acknowledged [Boolean, :if_possible] false: the protocol of Analogger, for its servers; :if_possible: that one only where
-      #   the server knows no other, so that what it cannot carry is refused until the server has shown that it does
+      #   the server has no other; until that is known, what the old one cannot carry is refused
       # @param level [Integer, String, Symbol] as Logger's
       # @param progname [Object, nil] as Logger's, for a formatter
       # @param formatter [#call, nil] as Logger's; nil sends messages as they are
@@ -46,12 +46,12 @@ module Gyre
       # @option options [Integer] :memory_limit bytes in memory; 16 MiB
       # @option options [Symbol] :when_full :block (waits), :drop_oldest (counts them) or :raise (SpoolFull)
       # @option options [Numeric] :stall_timeout seconds without an answer after which a connection is given up; 10
-      # @option options [Numeric] :flush_timeout seconds that {#flush} waits if nothing else is said; 5. Rails calls it after each
+      # @option options [Numeric] :flush_timeout seconds that {#flush} waits by default; 5. Rails calls it after each
       #   request: 0 there
       # @option options [Numeric] :exit_timeout seconds that the process's end may be held up; 5
       # @option options [Range] :retry_interval seconds between attempts to connect: the first and the longest pause; 0.1..5.0
       # @option options [Numeric] :adoption_interval seconds between looks for spools of processes that have died; 60
-      # @option options [#call] :report told of trouble, as a String; writes to $stderr
+      # @option options [#call] :report is given errors, as Strings; by default they go to $stderr
       # @raise [ArgumentError]
       # @raise [ExtensionRequired] without the C extension
       def initialize(service = "default", host: nil, port: nil, address: nil, key: nil, acknowledged: true, level: DEBUG, progname: nil,
@@ -150,7 +150,7 @@ module Gyre
         true
       end
 
-      # What the quick way has not taken: another kind of object, no room, or something to be told first.
+      # What `Outbox#append` has not taken: another kind of object, no room, or a refusal to be raised.
       def append_slowly(severity, message)
         check(severity, message)
         ready
@@ -165,7 +165,7 @@ module Gyre
         @sender.wait do
           ready
           stored = @outbox.store(severity, message, false)
-          make_room if stored == false && @sender.full?
+          evict if stored == false && @sender.full?
           stored != false
         end
         stored
@@ -173,8 +173,8 @@ module Gyre
         @outbox.store(severity, message, true)
       end
 
-      # What is asked of the sender, or told to the caller, when neither the server nor the disk takes anything.
-      def make_room
+      # The policy for when neither the server nor the disk takes anything.
+      def evict
         raise SpoolFull, full_message if @settings.when_full == :raise
 
         @sender.drop if @settings.when_full == :drop_oldest

@@ -45,7 +45,7 @@ module Gyre
           JSON.parse(line.force_encoding(Encoding::UTF_8))
         end
       rescue JSON::ParserError
-        raise ProtocolError, "#{self} answered what is no status"
+        raise ProtocolError, "#{self} answered what is not a status"
       end
 
       # Has the server write and sync all that it has and reopen its files. Returns when that is done: the former files, renamed, may
@@ -58,7 +58,7 @@ module Gyre
       def reopen(within_s: 60)
         open("", "reopen", within_s) do |transport|
           line = read_line(transport) || raise(EOFError, "#{self} closed the connection without an answer")
-          raise ProtocolError, "#{self} says #{line.inspect}" unless line == "reopened"
+          raise ProtocolError, "#{self} answered #{line.inspect}" unless line == "reopened"
         end
       end
 
@@ -124,7 +124,7 @@ module Gyre
         when "accepted" then raise Incompatible, "#{self} is one of Analogger's: it can be logged to, but not looked at"
         when "denied" then raise Denied, "#{self} does not accept the key"
         when nil then raise EOFError, "#{self} closed the connection without an answer"
-        else raise ProtocolError, "#{self} says #{answer.inspect}"
+        else raise ProtocolError, "#{self} answered #{answer.inspect}"
         end
       end
     end

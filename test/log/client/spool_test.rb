@@ -209,11 +209,11 @@ class LogSpoolTest < Minitest::Test
   def test_making_room_drops_whole_records_and_counts_them
     spool = spool(limit: 1000)
     (1..9).each { |number| spool.append(record(number, "x" * 71)) }
-    assert_equal 2, spool.make_room(200)
+    assert_equal 2, spool.evict(200)
     assert spool.append(record(10, "x" * 71) + record(11, "x" * 60))
-    assert_equal 0, spool.make_room(10)
+    assert_equal 0, spool.evict(10)
     assert_equal (3..11).to_a, read_all(spool).first
-    assert_equal 9, spool.make_room(1000)
+    assert_equal 9, spool.evict(1000)
     assert spool.empty?
     crash(spool)
   end

@@ -24,7 +24,7 @@ module Gyre
       # @return [Numeric] seconds
       attr_reader :connect_timeout
 
-      # @param address [String, Integer, Gyre::Endpoint, nil] tcp://host:port, unix:///path, host:port, a port; nil: host and port say it
+      # @param address [String, Integer, Gyre::Endpoint, nil] tcp://host:port, unix:///path, host:port, a port; nil: host and port
       # @param host [String, nil]
       # @param port [Integer, nil]
       # @param tls [Boolean, Hash, TLS::Context, nil] true: the system's authorities; a Hash: what {TLS.client} takes

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # All that a log client has and its server has not acknowledged, in order: first what is in the spool, then batches in memory,
-# then the outbox. Belongs to one Gyre::Log::Sender and its thread; it knows no socket and no clock, and never waits.
+# then the outbox. Belongs to one Gyre::Log::Sender and its thread; it uses no socket and no clock, and never waits.
 #
 #   spool (read, unread) ≺ memory ≺ outbox        flying: batches of the spool or of memory that this connection has been given
 #
@@ -20,7 +20,7 @@ module Gyre
 
       # @return [Integer] the last number that the server acknowledged
       attr_reader :acknowledged
-      # @return [Integer] records that were given up
+      # @return [Integer] records that were dropped
       attr_reader :dropped
       # @return [Integer] records that went into a spool
       attr_reader :spooled
@@ -31,7 +31,7 @@ module Gyre
       # @param window [Integer] bytes in flight
       # @param memory [Integer] bytes in memory
       # @param spool [Spool, nil] one to begin with
-      # @param acknowledged [Integer] the last number that needs no care any more
+      # @param acknowledged [Integer] the last number that is done
       # @param drop [Boolean] whether old records make room for new ones
       # @yieldreturn [Spool, nil] a new spool, asked for when one is needed
       def initialize(outbox, window:, memory:, drop: false, spool: nil, acknowledged: 0, &make_spool)
@@ -41,7 +41,7 @@ module Gyre
         @drop = drop
         @make_spool = make_spool
         @spool = spool
-        @adopted = !spool.nil? # its dead owner may have sent more than what is in it, and the server knows
+        @adopted = !spool.nil? # its process may have sent more than what is in it
         @memory = []
         @flying = []
         @flying_bytes = 0
@@ -61,7 +61,7 @@ module Gyre
           @flying_bytes += batch.bytes.bytesize
           return batch if batch.last > @acknowledged
 
-          acknowledge(@acknowledged) # the server said so before it was asked
+          acknowledge(@acknowledged) # the server had it already
         end
       end
 
@@ -124,7 +124,7 @@ module Gyre
         store(drop: false)
       end
 
-      # Gives up the oldest records, a handful at once, if that is the policy: for when there is no spool, or its disk is full.
+      # Drops the oldest records, a handful at once, if that is the policy: for when there is no spool, or its disk is full.
       def drop_oldest
         return unless @drop
 
@@ -135,7 +135,7 @@ module Gyre
         @dropped += forget(@memory.shift || taken)
       end
 
-      # Gives up everything in memory.
+      # Drops everything in memory.
       # @return [Integer] how many records
       def abandon
         count = 0
@@ -236,7 +236,7 @@ module Gyre
 
         until batch.bytes.empty?
           bytes = Spool.cut(batch.bytes, @spool.limit / 4)
-          @dropped += @spool.make_room(bytes) if drop
+          @dropped += @spool.evict(bytes) if drop
           return false unless @spool.append(bytes == batch.bytes.bytesize ? batch.bytes : batch.bytes.byteslice(0, bytes))
 
           before = batch.count

@@ -117,7 +117,7 @@ module Gyre
         wake
       end
 
-      # Gives up the oldest records, where nothing else makes room.
+      # Drops the oldest records, where nothing else makes room.
       def drop
         @drop = true
         wake

@@ -92,9 +92,9 @@ module Gyre
         while (bytes = @transport.read_available).is_a?(String)
           @lines << bytes
           while (line = @lines.slice!(/\A[^\n]*\n/n))
-            number = line[/\Aack (\d+)\n\z/n, 1]&.to_i or raise ProtocolError, "#{@address} says #{line.chomp.inspect}"
+            number = line[/\Aack (\d+)\n\z/n, 1]&.to_i or raise ProtocolError, "#{@address} answered #{line.chomp.inspect}"
           end
-          raise ProtocolError, "#{@address} sends what is no reply" if @lines.bytesize > LINE_BYTES_LIMIT
+          raise ProtocolError, "#{@address} sent what is not a reply" if @lines.bytesize > LINE_BYTES_LIMIT
         end
         bytes ? number : raise(EOFError, "#{@address} closed the connection")
       rescue TLS::Truncated
@@ -119,17 +119,17 @@ module Gyre
 
       def check(reply, identity, old)
         case reply
-        when "accepted 2" then raise ProtocolError, "#{@address} answers what was not asked" unless identity
+        when "accepted 2" then raise ProtocolError, "#{@address} answered what was not asked" unless identity
         when "accepted" then raise Incompatible, old_server unless old
         when "denied" then raise Denied, "#{@address} refuses the key of service #{@address.service.inspect}"
         when nil then raise EOFError, "#{@address} closed the connection without an answer"
-        when TAKEN then raise IdentityTaken, "#{@address} takes this client's id for another client's"
-        else raise ProtocolError, "#{@address} says #{reply.inspect}"
+        when TAKEN then raise IdentityTaken, "#{@address} treats this client's id as another client's"
+        else raise ProtocolError, "#{@address} answered #{reply.inspect}"
         end
       end
 
       def old_server
-        "#{@address} does not know acknowledged logging; `acknowledged: false` logs to it over the old protocol"
+        "#{@address} does not support acknowledged logging; use `acknowledged: false` for the old protocol"
       end
     end
   end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a log client was told: limits, times, policies, and where its spools are. Made by Gyre::Log::Client, checked here, read by its
+# A log client's settings: limits, times, policies, and where its spools are. Made by Gyre::Log::Client, checked here, read by its
 # sender. Immutable.
 
 require "gyre/log/client/spool"
@@ -20,11 +20,11 @@ module Gyre
       MEMORY_LEAST = 8192
       WHEN_FULL = %i[block drop_oldest raise].freeze
       # Different texts about spools that are refused or damaged.
-      TOLD_LIMIT = 100
-      private_constant :MEMORY_LEAST, :WHEN_FULL, :TOLD_LIMIT
+      REPORTS_LIMIT = 100
+      private_constant :MEMORY_LEAST, :WHEN_FULL, :REPORTS_LIMIT
 
-      # What the client says on its own, which is nothing but trouble.
-      TELL = ->(text) { $stderr.write("gyre log: #{text.chomp}\n") }
+      # Default reporter; receives errors only.
+      REPORT = ->(text) { $stderr.write("gyre log: #{text.chomp}\n") }
 
       # @return [Address]
       attr_reader :address
@@ -55,7 +55,7 @@ module Gyre
 
       # @raise [ArgumentError]
       def initialize(address, acknowledged:, spool: true, spool_limit: SPOOL_LIMIT, memory_limit: MEMORY_LIMIT, when_full: :block,
-                     stall_timeout: 10, flush_timeout: 5, exit_timeout: 5, retry_interval: (0.1..5.0), adoption_interval: 60, report: TELL)
+                     stall_timeout: 10, flush_timeout: 5, exit_timeout: 5, retry_interval: (0.1..5.0), adoption_interval: 60, report: REPORT)
         raise ArgumentError, "when_full is one of #{WHEN_FULL.map(&:inspect).join(", ")}" unless WHEN_FULL.include?(when_full)
         unless [true, false, :if_possible].include?(acknowledged)
           raise ArgumentError, "acknowledged is true, false or :if_possible, not #{acknowledged.inspect}"
@@ -76,9 +76,9 @@ module Gyre
         @report = lambda do |text|
           report.call(text)
         rescue StandardError
-          nil # standard error is closed (a pipe without a reader, say), and records are not to suffer from that
+          nil # standard error is closed (a pipe without a reader, for example); records must not suffer from that
         end
-        @told = Set.new
+        @reported = Set.new
         check_spool
         @record_limit = [RECORD_LIMIT, memory_limit, (spool_limit if @spool)].compact.min
       end
@@ -90,7 +90,7 @@ module Gyre
         Spool.create(@spool, spool_name, identity.client_id, secret: identity.secret, **spool_options)
       end
 
-      # @param identity [Identity] whose spool was left to whichever process comes next
+      # @param identity [Identity] of the spool that was left to the next process
       # @return [Spool, nil] nil where another one has it, or there is none
       def retake_spool(identity)
         Spool.retake(@spool, spool_name, identity.client_id, **spool_options) if @spool
@@ -123,9 +123,9 @@ module Gyre
         @spool = nil
       end
 
-      # A spool that is refused is met again each time that spools are looked for.
+      # A spool that is refused is found again each time that spools are looked for.
       def report_once(text)
-        @report.call(text) if @told.size < TOLD_LIMIT && @told.add?(text)
+        @report.call(text) if @reported.size < REPORTS_LIMIT && @reported.add?(text)
       end
     end
   end

@@ -9,7 +9,7 @@
 #   oldest segment: [ acknowledged | given to the connection | unread ] … newest segment: [ unread ] ← append
 #
 # Only what is acknowledged moves a segment's position, and a segment that is done is deleted; so what a crash leaves behind is what
-# was not acknowledged, or a little more, which the server knows by its numbers.
+# was not acknowledged, or a little more, which the server recognises by its numbers.
 
 require "gyre/log/wire/identity"
 require "gyre/log/client/spool/folders"
@@ -25,7 +25,7 @@ module Gyre
       SEGMENT_BYTES = ((1 << 16)..(1 << 26)).freeze
       private_constant :READ_BYTES, :SEGMENT_BYTES
 
-      # @return [Identity] whose records these are
+      # @return [Identity] the client's
       attr_reader :identity
       # @return [String]
       attr_reader :path
@@ -37,7 +37,7 @@ module Gyre
       # @param segments [Array<Segment>] what is there
       # @param limit [Integer] bytes of records
       # @param record_limit [Integer] bytes of one record
-      # @param report [#call] told of damage, as a String
+      # @param report [#call] is given damage, as a String
       def initialize(path, client_id, lock, segments, limit:, record_limit:, secret: nil, report: nil)
         @path = path
         @identity = Identity.new(client_id, secret)
@@ -88,7 +88,7 @@ module Gyre
       #
       # @param bytes [Integer] how much is to be appended
       # @return [Integer] how many records were dropped
-      def make_room(bytes)
+      def evict(bytes)
         dropped = 0
         while (excess = bytesize + bytes - @limit).positive? && (segment = @segments.first)
           offset, count = records_within(segment, excess)

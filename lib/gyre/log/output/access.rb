@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Whose a log file is and which users may read it: what the configuration says (mode, owner), or else what its predecessor had before
+# Owner and mode of a log file: what the configuration has (mode, owner), or else what its predecessor had before
 # it was rotated. Made by Output.open, used by Output::File, Journal and Rotation::Packing, which make files. It reads and writes
 # no bytes.
 
@@ -118,7 +118,7 @@ module Gyre
           mode = @mode || (predecessor ? predecessor.mode & 0o7777 : 0o666 & ~::File.umask)
           uid, gid = @uid || predecessor&.uid, @gid || predecessor&.gid
           Access.give(io, uid, gid, mode)
-          demand(io)
+          require_owner(io)
         end
 
         def adjust(io)
@@ -127,8 +127,8 @@ module Gyre
           io.chmod(@mode) if @mode && stat.mode & 0o7777 != @mode
         end
 
-        # What the configuration says is no wish.
-        def demand(io)
+        # What the configuration has must be so.
+        def require_owner(io)
           io.chown(@uid, @gid) unless right?(io.stat)
         end
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What an output says of itself unless it knows better: it keeps no books, so what it has written is gone and counts as stored.
+# What every output answers by default: it keeps no books, so what it has written is gone and counts as stored.
 # Included by each class of Output, which has @name, @format and @retries. It writes nothing.
 
 module Gyre
@@ -29,7 +29,7 @@ module Gyre
           @format
         end
 
-        # @return [Hash] what its sink needs to know, for Ingest#sink
+        # @return [Hash] options of its sink, for Ingest#sink
         def sink_options
           { format: format }
         end

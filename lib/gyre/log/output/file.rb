@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# An output to a log file, with a journal beside it as soon as acknowledged records come (journal.rb says how a commit goes), and
+# An output to a log file, with a journal beside it as soon as acknowledged records come (journal.rb describes a commit), and
 # rotation by itself or by others (logrotate with HUP, or with copytruncate). Made by Output.open, used by one task of the
 # committer at a time. It appends only, and never holds up the loop for a sync.
 #
@@ -71,7 +71,7 @@ module Gyre
           sync if @commit
           raise IOError, "#{@path}: a commit was interrupted: close it and open it again" if @journal.open_batch
 
-          look_after_others
+          follow_changes
           sync if @end - @durable > UNSYNCED_BYTES_LIMIT
           @rotation&.pack_rest
           rotate if @rotation&.due?(@io.stat, data.bytesize, @clock.call)
@@ -149,7 +149,7 @@ module Gyre
           (tries += 1) < OPENINGS_LIMIT ? retry : raise
         end
 
-        # The lock is for servers that know the file by another name.
+        # The lock is for servers that open the file under another name.
         def open_locked
           io, fresh = @access.open(@path, (@io.stat if @io && !@io.closed?))
           io.sync = true
@@ -172,7 +172,7 @@ module Gyre
         end
 
         # What others did with the file since the last write.
-        def look_after_others
+        def follow_changes
           stat = @io.stat
           if replaced?
             reopen
@@ -259,7 +259,7 @@ module Gyre
           Writing.refresh_name(@path) if @nameless
         end
 
-        # Where the file changed under our hands, the bytes are not where the entry says: then only a snapshot tells it.
+        # Where others changed the file meanwhile, the bytes are not at the entry's offset: only a snapshot is right then.
         def finish_commit
           commit, @commit = @commit, nil
           @journal.settle(true)

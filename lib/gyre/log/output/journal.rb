@@ -5,9 +5,9 @@
 #
 #   1 entry: where the batch goes, its CRC, the clients' sequence numbers ── fsync of the journal
 #   2 the batch is written to the log file
-#   3 fsync of the log file                                     4 the clients hear "ack"
+#   3 fsync of the log file                                     4 "ack" goes to the clients
 #
-# So whenever the process or the machine dies, the last entry tells whether its batch is whole in the file (its sequence numbers
+# So whenever the process or the machine dies, the last entry shows whether its batch is whole in the file (its sequence numbers
 # count) or not (it is cut off, none of it was acknowledged, and the clients send it again). All entries before the last one
 # are of batches that are durable. The journal is compacted to one snapshot when it has grown, when the file is rotated or
 # opened again, and at each start: a new file is written and renamed over the old one, so that there is always a whole one.
@@ -73,7 +73,7 @@ module Gyre
         @clients[client_id]&.first || 0
       end
 
-      # Says whether the batch of the last entry is in the log file, durably.
+      # Decides whether the batch of the last entry counts.
       # @param durable [Boolean]
       def settle(durable)
         batch, @open_batch = @open_batch, nil

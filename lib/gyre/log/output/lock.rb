@@ -13,7 +13,7 @@ module Gyre
         RETRY_S = 0.05
 
         # @param name [String] the log file's, for messages
-        # @param retries [Retry] is told when there are no locks here
+        # @param retries [Retry] reports when there are no locks here
         # @param patience_s [Numeric] how long from now on another process may take to let go
         def initialize(name, retries, patience_s)
           @name = name

@@ -25,7 +25,7 @@ module Gyre
       # Afterwards the journal has no open batch, and the file ends with a newline.
       # @param path [String] the log file, which exists and can be read
       # @param journal [Journal]
-      # @param retries [Output::Retry] is told what was found
+      # @param retries [Output::Retry] reports what was found
       # @return [Symbol] :clean, :whole, :torn, :changed or :gone
       def run(path, journal, retries)
         if journal.torn_bytes.positive?

@@ -11,7 +11,7 @@
 #   EXEC
 #
 # So a batch, its clients' sequence numbers and its own number are in Redis together or not at all. When the connection broke
-# before the answer, the number tells on the next one whether the batch is there. Redis keeps what its own configuration
+# before the answer, the number shows on the next one whether the batch is there. Redis keeps what its own configuration
 # promises: `appendonly yes` and `appendfsync always` for acknowledgements that outlive its machine.
 #
 # What clients have stored is read once, at the beginning. Until then, and always where clients move between servers (`shared`), Redis is

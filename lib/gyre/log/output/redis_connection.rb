@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A connection to a Redis server, named by a URL: logs in, asks, reads replies. Used by Output::Redis; it comes back as
-# every ReconnectingSocket does. It knows no streams.
+# every ReconnectingSocket does. It has no part in streams.
 #
 #   redis://[user[:password]@]host[:port][/database]        redis+unix://[user[:password]@]/path[?db=database]
 

@@ -99,7 +99,7 @@ module Gyre
       SINCE_MONDAY_S = 3 * 86_400
       private_constant :NUMBERED, :TIMED, :SINCE_MONDAY_S
 
-      # Every file whose name is the log file's with something of ours behind it.
+      # Every file whose name is the log file's with a suffix of rotation behind it.
       def parts
         folder, name = ::File.split(@path)
         Dir.children(folder).grep(/\A#{Regexp.escape(name)}\.\d[\dT-]*(?:\.gz)?(?:\.part)?\z/)

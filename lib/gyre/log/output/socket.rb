@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # An output to another program over TCP or a Unix socket: plain lines. Made by Output.open. A batch is over when the other side's
-# kernel has taken all of it (Linux tells how much is still queued); when the connection breaks before, the whole batch is sent
+# kernel has taken all of it (Linux reports how much is still queued); when the connection breaks before, the whole batch is sent
 # again on the next one. So nothing is lost between batches, and lines of one batch may come twice. It cannot sync.
 
 require "gyre/log/output/defaults"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Batches on disk that an output has not taken yet, in order: a folder of its own with a lock and a row of segments. Output::Spilling
-# appends and drains; what a crash or a stop has left is there at the next start. It knows no output.
+# appends and drains; what a crash or a stop has left is there at the next start. It uses no output.
 #
 # What is drained goes out as this server's own, so the folder and its files must be this user's, and links are not followed (Spool::Trust).
 
@@ -123,7 +123,7 @@ module Gyre
         def shift
           segment = @segments.first
           before = segment.bytesize
-          perhaps("#{segment.path} may be written once more after a crash") { segment.shift }
+          best_effort("#{segment.path} may be written once more after a crash") { segment.shift }
           @bytes -= before - segment.bytesize
           tidy
         end
@@ -200,7 +200,7 @@ module Gyre
         def tidy
           while @segments.any? && @segments.first.drained? && (@segments.size > 1 || !@used)
             segment = @segments.shift
-            perhaps("#{segment.path} cannot be deleted") { segment.delete }
+            best_effort("#{segment.path} cannot be deleted") { segment.delete }
           end
           @unsynced = false if @segments.empty?
           @clients.clear if empty?
@@ -211,13 +211,13 @@ module Gyre
           segment = @segments.shift
           @bytes -= segment.bytesize
           segment.close
-          perhaps("#{segment.path} keeps its name") { ::File.rename(segment.path, "#{segment.path}.damaged") }
+          best_effort("#{segment.path} keeps its name") { ::File.rename(segment.path, "#{segment.path}.damaged") }
           @retries.report("a batch is damaged; the rest is kept in #{segment.path}.damaged")
           @unsynced = false if @segments.empty?
         end
 
         # What fails here holds up no line.
-        def perhaps(otherwise)
+        def best_effort(otherwise)
           yield
         rescue SystemCallError => error
           @retries.report("#{otherwise}: #{SystemCallError.new(nil, error.errno).message}")

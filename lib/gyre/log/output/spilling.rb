@@ -158,16 +158,16 @@ module Gyre
         def work
           @output.prepare
           loop do
-            obey if @reopen && @batch.nil?
+            reopen_output if @reopen && @batch.nil?
             @batch ||= drain unless @resting
-            @batch ? pass : @work.wait
+            @batch ? write_batch : @work.wait
           end
         rescue StandardError => error
           @failure = error
           @moved.signal
         end
 
-        def pass
+        def write_batch
           batch = @batch
           @output.write(batch.data, batch.clients)
           batch.taken = true
@@ -181,7 +181,7 @@ module Gyre
           Batch.new(data, clients, true, false) if data
         end
 
-        def obey
+        def reopen_output
           @reopen = false
           @output.reopen
         end

@@ -20,7 +20,7 @@ module Gyre
         PASSES = 100
         # No file system has larger blocks.
         BLOCK_BYTES = 65_536
-        # What devices, pipes and some file systems say that have no fsync.
+        # The errors of devices, pipes and file systems that have no fsync.
         UNSYNCABLE = [Errno::EINVAL, Errno::ENOTSUP, Errno::ENOSYS].freeze
 
         module_function
@@ -68,9 +68,9 @@ module Gyre
           passing&.stop
         end
 
-        # Makes what was written durable. For a thread, it blocks. An error is told once: the kernel takes the pages that it could not
+        # Makes what was written durable. For a thread, it blocks. An error is reported once: the kernel takes the pages that it could not
         # write for clean, and the next call succeeds. So after an error nothing counts that was not written again. IO#fdatasync
-        # must not be used: after an error Ruby tries fsync(2), and returns what that says.
+        # must not be used: after an error Ruby tries fsync(2), and returns that one's result.
         # @param io [IO]
         # @raise [SystemCallError]
         def sync(io)

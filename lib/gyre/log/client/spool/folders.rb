@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Where the spools of log clients are, and whose: makes a folder with its lock, finds those whose owners have ended. Gyre::Log::Spool
+# The folders of log clients' spools: makes one with its lock, finds those of processes that have ended. Gyre::Log::Spool
 # is extended with it. A process is alive as long as it holds the lock; nothing else is asked.
 #
 # What is sent from a spool counts as said by this program. So a folder must belong to this user and be writable by no other one,

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One file of a log client's spool: a header, then records as they go over the wire. Gyre::Log::Spool keeps a row of them. It knows
+# One file of a log client's spool: a header, then records as they go over the wire. Gyre::Log::Spool keeps a row of them. It finds
 # where its records begin and end, not what is in them.
 #
 #    0  8 bytes "GYRELOG1"       8  16 bytes first client id  24  u32 CRC-32 of these 24 bytes        (all big-endian)
@@ -50,7 +50,7 @@ module Gyre
             nil
           end
 
-          # @return [String] the part of the header that says whose it is
+          # @return [String] the part of the header with the client's id
           def head(client_id)
             head = MAGIC.b + [client_id].pack("H*")
             head << [Zlib.crc32(head)].pack("N")

@@ -12,8 +12,8 @@
 #                                       +--------+--------+-- - -
 #                                       | n times: id 16 bytes, seq u64
 #
-# A batch says: "`length` bytes with this CRC are about to be written at `offset` of the file dev/ino; with them, these clients
-# have everything up to seq stored." A snapshot says that without a condition. A file is entries one after the other, nothing
+# A batch means: "`length` bytes with this CRC are about to be written at `offset` of the file dev/ino; with them, these clients
+# have everything up to seq stored." A snapshot means that without a condition. A file is entries one after the other, nothing
 # else; the first one that is not whole ends it.
 require "zlib"
 

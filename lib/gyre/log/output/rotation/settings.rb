@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the configuration says about rotation, checked. Made by Rotation.from. It opens no file.
+# The configuration of rotation, checked. Made by Rotation.from. It opens no file.
 
 require "gyre/net/units"
 
@@ -23,7 +23,7 @@ module Gyre
           raise ArgumentError, "#{key}: #{unknown.join(", ")} is unknown; it has #{self::READERS.keys.join(", ")}" if unknown.any?
 
           made = new(**settings.to_h { |name, value| [name, read(name, value, key)] })
-          made.size || made.every ? made : raise(ArgumentError, "#{key}: say size, every, or both")
+          made.size || made.every ? made : raise(ArgumentError, "#{key}: set size, every, or both")
         end
 
         def self.read(name, value, key)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One file of a spill: batches one after the other. Gyre::Log::Output::Spill keeps a row of them. It knows where batches begin and end,
+# One file of a spill: batches one after the other. Gyre::Log::Output::Spill keeps a row of them. It finds where batches begin and end,
 # and how far they are drained; it decides nothing. All numbers are big-endian.
 #
 #    0  11 bytes "GYRESPILL1\n"     11  u8 format     12  u64 position: all before it is drained     20  batches
