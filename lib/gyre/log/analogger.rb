@@ -64,19 +64,13 @@ module Swiftcore
       end
 
       # @return [Boolean] whether there is a connection that the server accepted
-      def authenticated?
-        @sender.state == :connected
-      end
+      def authenticated? = @sender.state == :connected
 
       # @return [Integer] messages that were logged
-      def total_count
-        @outbox.sequence
-      end
+      def total_count = @outbox.sequence
 
       # @return [String, nil] the folder of the spool
-      def tmplog
-        @originals[:tmplog] || @settings&.spool
-      end
+      def tmplog = @originals[:tmplog] || @settings&.spool
 
       private
 

@@ -22,9 +22,7 @@ module Gyre
 
       # @param sender [Sender]
       # @return [Proc] for when the client is no longer referenced: what it has is sent, then its thread ends
-      def self.finalizer(sender)
-        proc { sender.close(Float::INFINITY) }
-      end
+      def self.finalizer(sender) = proc { sender.close(Float::INFINITY) }
 
       # Begins to connect, and returns at once.
       #
@@ -104,9 +102,7 @@ module Gyre
       end
 
       # @return [Boolean]
-      def closed?
-        @sender.closing?
-      end
+      def closed? = @sender.closing?
 
       # Tries to connect now, if there is no connection.
       # @return [Boolean] as {#connect}
@@ -130,9 +126,7 @@ module Gyre
 
       # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged: (the last number), spooled:, dropped:,
       #   reconnects:, queue_bytes: (all that is not acknowledged), spool_bytes:
-      def stats
-        @sender.stats
-      end
+      def stats = @sender.stats
 
       # @return [String] without the key
       def inspect

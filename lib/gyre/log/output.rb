@@ -58,9 +58,7 @@ module Gyre
 
         # @param output [Output]
         # @return [Boolean] whether it is a file, which others may rename
-        def file?(output)
-          [File, Late].include?(output.class)
-        end
+        def file?(output) = [File, Late].include?(output.class)
 
         private
 

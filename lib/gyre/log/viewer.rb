@@ -80,9 +80,7 @@ module Gyre
       end
 
       # @return [String]
-      def to_s
-        "the log server at #{endpoint.to_s.delete_prefix("tcp://")}"
-      end
+      def to_s = "the log server at #{endpoint.to_s.delete_prefix("tcp://")}"
 
       # @return [String] without the key
       def inspect
@@ -102,9 +100,7 @@ module Gyre
       end
 
       # @return [String, nil] nil at the end
-      def read_line(transport)
-        reading { transport.read_until("\n", limit: LINE_BYTES_LIMIT) }
-      end
+      def read_line(transport) = reading { transport.read_until("\n", limit: LINE_BYTES_LIMIT) }
 
       def reading
         yield

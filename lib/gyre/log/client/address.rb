@@ -44,19 +44,13 @@ module Gyre
       end
 
       # @return [String, nil] nil for a Unix socket
-      def host
-        @endpoint.host
-      end
+      def host = @endpoint.host
 
       # @return [Integer, nil] nil for a Unix socket
-      def port
-        @endpoint.port
-      end
+      def port = @endpoint.port
 
       # @return [Array] what no other server's address has, for the names of spools
-      def parts
-        @endpoint.path ? ["unix", @endpoint.path] : [@endpoint.host, @endpoint.port]
-      end
+      def parts = @endpoint.path ? ["unix", @endpoint.path] : [@endpoint.host, @endpoint.port]
 
       # The frame that opens a connection.
       # @param identity [Identity, nil] nil for the old protocol
@@ -71,9 +65,7 @@ module Gyre
       end
 
       # @return [String]
-      def to_s
-        "the log server #{@endpoint.to_s.delete_prefix("tcp://")}"
-      end
+      def to_s = "the log server #{@endpoint.to_s.delete_prefix("tcp://")}"
 
       # @return [String] without the key
       def inspect

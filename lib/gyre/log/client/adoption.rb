@@ -35,9 +35,7 @@ module Gyre
       end
 
       # @return [Float] seconds until it is to be started again
-      def left
-        @next_at - Clock.now
-      end
+      def left = @next_at - Clock.now
 
       # @return [Boolean]
       def running?

@@ -147,29 +147,19 @@ module Gyre
       end
 
       # @return [Boolean] whether a spool is possible
-      def spools?
-        !@make_spool.nil?
-      end
+      def spools? = !@make_spool.nil?
 
       # @return [Boolean] whether something was given and not acknowledged
-      def flying?
-        @flying.any?
-      end
+      def flying? = @flying.any?
 
       # @return [Boolean] nothing at all is left
-      def empty?
-        @flying.empty? && @memory.empty? && @outbox.bytesize.zero? && @spool.nil?
-      end
+      def empty? = @flying.empty? && @memory.empty? && @outbox.bytesize.zero? && @spool.nil?
 
       # @return [Boolean] whether give would, if the window allowed it
-      def any?
-        @memory.any? || @outbox.bytesize.positive? || @spool&.unread?
-      end
+      def any? = @memory.any? || @outbox.bytesize.positive? || @spool&.unread?
 
       # @return [Integer] bytes that wait, in memory and in the spool
-      def bytesize
-        @outbox.bytesize + @outbox.held + spool_bytesize
-      end
+      def bytesize = @outbox.bytesize + @outbox.held + spool_bytesize
 
       # @return [Integer]
       def spool_bytesize

@@ -102,9 +102,7 @@ module Gyre
       end
 
       # @return [Float] seconds in which records may stay in memory; 0 or less when they are over
-      def grace_left
-        @failures.zero? ? @graceful_until - Clock.now : 0
-      end
+      def grace_left = @failures.zero? ? @graceful_until - Clock.now : 0
 
       # Ends the present attempt. One that nothing interrupts (a name that is looked up) ends by itself, later.
       def stop

@@ -31,9 +31,7 @@ module Gyre
         end
 
         # @param sender [Sender]
-        def remove(sender)
-          @senders.delete(sender)
-        end
+        def remove(sender) = @senders.delete(sender)
 
         # In a forked child.
         def forked

@@ -52,9 +52,7 @@ module Gyre
       end
 
       # @return [String] 32 hexadecimal digits
-      def client_id
-        @identity.client_id
-      end
+      def client_id = @identity.client_id
 
       # Starts the thread, unless it runs. After {#close} it does nothing.
       # @raise [ThreadError] in a signal handler
@@ -90,9 +88,7 @@ module Gyre
         wake
       end
 
-      def join
-        @thread&.join
-      end
+      def join = @thread&.join
 
       # After {#close}: as if it had not been called.
       def reopen
@@ -102,14 +98,10 @@ module Gyre
       end
 
       # @return [Boolean] whether it has a connection, or has failed to get one
-      def tried?
-        @state != :connecting
-      end
+      def tried? = @state != :connecting
 
       # @return [Boolean] whether it has ended and nothing was left
-      def done?
-        @done || false
-      end
+      def done? = @done || false
 
       # Tries to connect now.
       def reconnect
@@ -142,24 +134,16 @@ module Gyre
       end
 
       # @return [Boolean] whether records wait in memory for which there is no room, neither at the server nor on the disk
-      def full?
-        @full
-      end
+      def full? = @full
 
       # @return [Boolean] whether everything up to this number is acknowledged (with the old wire: written)
-      def acknowledged?(number)
-        @backlog.acknowledged >= number
-      end
+      def acknowledged?(number) = @backlog.acknowledged >= number
 
       # @return [Boolean] whether {#close} was called
-      def closing?
-        !@closing_at.nil?
-      end
+      def closing? = !@closing_at.nil?
 
       # @return [Boolean] whether its thread runs
-      def running?
-        @thread&.alive? || false
-      end
+      def running? = @thread&.alive? || false
 
       # @return [Hash{Symbol => Integer, Symbol}]
       def stats
@@ -268,9 +252,7 @@ module Gyre
       end
 
       # The thread may be killed in the block only.
-      def interruptible(&block)
-        Thread.handle_interrupt(Object => :immediate, &block)
-      end
+      def interruptible(&block) = Thread.handle_interrupt(Object => :immediate, &block)
 
       # Until the thread is woken, or a connection is ready.
       # @param left [Float, nil] seconds
@@ -372,9 +354,7 @@ module Gyre
       end
 
       # Whether records may stay in memory for a moment.
-      def graceful?
-        @dialer.grace_left.positive? && @outbox.bytesize < @settings.memory_limit / 2
-      end
+      def graceful? = @dialer.grace_left.positive? && @outbox.bytesize < @settings.memory_limit / 2
 
       def wait_away(stored)
         return if finished?

@@ -51,25 +51,17 @@ module Gyre
       end
 
       # @return [Boolean] whether the server acknowledges; otherwise it expects frames
-      def acknowledges?
-        @acknowledges
-      end
+      def acknowledges? = @acknowledges
 
       # @return [Socket] to wait for
-      def to_io
-        @transport.to_io
-      end
+      def to_io = @transport.to_io
 
       # @return [Hash{Symbol => Boolean}] read:, write:: what to wait for
-      def wants
-        @transport.wants || {}
-      end
+      def wants = @transport.wants || {}
 
       # Takes bytes to be sent by {#flush}.
       # @param bytes [String]
-      def queue(bytes)
-        @transport.queue(bytes)
-      end
+      def queue(bytes) = @transport.queue(bytes)
 
       # Sends what the socket takes.
       # @return [Integer] bytes that it has not taken
@@ -80,9 +72,7 @@ module Gyre
       end
 
       # @return [Integer] bytes that the socket has not taken
-      def unsent_bytes
-        @transport.unsent_bytes
-      end
+      def unsent_bytes = @transport.unsent_bytes
 
       # Reads what has come.
       # @return [Integer, nil] the last number that was acknowledged; nil: nothing new
@@ -111,9 +101,7 @@ module Gyre
       end
 
       # In a forked child: closes its copy of the parent's socket and sends the server nothing.
-      def abandon
-        @transport.abandon
-      end
+      def abandon = @transport.abandon
 
       private
 

@@ -100,15 +100,11 @@ module Gyre
 
       # Takes over what others left behind.
       # @yieldparam spool [Spool]
-      def each_orphan(&block)
-        Spool.each_orphan(@spool, spool_name, **spool_options, &block)
-      end
+      def each_orphan(&block) = Spool.each_orphan(@spool, spool_name, **spool_options, &block)
 
       private
 
-      def spool_name
-        Spool.name(address.service, *address.parts, acknowledged ? 2 : 1)
-      end
+      def spool_name = Spool.name(address.service, *address.parts, acknowledged ? 2 : 1)
 
       def spool_options
         # One that was left behind may hold longer records than this client takes.

@@ -52,9 +52,7 @@ module Gyre
       end
 
       # @return [String] 32 hexadecimal digits
-      def client_id
-        @identity.client_id
-      end
+      def client_id = @identity.client_id
 
       # Its records belong to another id from now on.
       #
@@ -111,9 +109,7 @@ module Gyre
       end
 
       # @return [Boolean] whether {#read} has more, damage aside
-      def unread?
-        @segments.any? { |segment| more?(segment) }
-      end
+      def unread? = @segments.any? { |segment| more?(segment) }
 
       # The next whole records.
       #
@@ -148,19 +144,13 @@ module Gyre
       end
 
       # @return [Array] the position so many bytes before another one in the same segment
-      def before(mark, bytes)
-        [mark.first, mark.last - bytes]
-      end
+      def before(mark, bytes) = [mark.first, mark.last - bytes]
 
       # @return [Integer] bytes of records that are not acknowledged
-      def bytesize
-        @segments.sum(&:bytesize)
-      end
+      def bytesize = @segments.sum(&:bytesize)
 
       # @return [Boolean]
-      def empty?
-        @segments.all? { |segment| segment.bytesize.zero? }
-      end
+      def empty? = @segments.all? { |segment| segment.bytesize.zero? }
 
       # The first records of some that fit into so many bytes; at least one.
       # @return [Integer] bytes

@@ -65,9 +65,7 @@ module Gyre
       end
 
       # @return [Boolean] whether nothing is to be written
-      def idle?
-        !@writing && !@backlog.any?
-      end
+      def idle? = !@writing && !@backlog.any?
 
       # @return [Float, nil] seconds until the server counts as stalled; nil while nothing is expected of it
       def left

@@ -54,9 +54,7 @@ module Gyre
           # Gives a file the owner, the group and the mode of another one; what cannot be given is not opened to others either.
           # @param io [::File]
           # @param stat [::File::Stat]
-          def like(io, stat)
-            give(io, stat.uid, stat.gid, stat.mode & 0o7777)
-          end
+          def like(io, stat) = give(io, stat.uid, stat.gid, stat.mode & 0o7777)
 
           # @return [Boolean] whether owner and group are these now
           def give(io, uid, gid, mode)
@@ -132,9 +130,7 @@ module Gyre
           io.chown(@uid, @gid) unless right?(io.stat)
         end
 
-        def right?(stat)
-          [nil, stat.uid].include?(@uid) && [nil, stat.gid].include?(@gid)
-        end
+        def right?(stat) = [nil, stat.uid].include?(@uid) && [nil, stat.gid].include?(@gid)
       end
     end
   end

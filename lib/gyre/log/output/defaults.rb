@@ -15,34 +15,22 @@ module Gyre
         def sync; end
 
         # @return [Integer] 0: no client is known
-        def stored_by(_client_id)
-          0
-        end
+        def stored_by(_client_id) = 0
 
         # @return [Boolean] clients never come here from other servers
-        def shared?
-          false
-        end
+        def shared? = false
 
         # @return [Symbol] :text or :json
-        def format
-          @format
-        end
+        def format = @format
 
         # @return [Hash] options of its sink, for Ingest#sink
-        def sink_options
-          { format: format }
-        end
+        def sink_options = { format: format }
 
         # @return [String, nil]
-        def trouble
-          @retries.trouble
-        end
+        def trouble = @retries.trouble
 
         # @return [Hash{Symbol => Object}] its part of the server's status
-        def status
-          { trouble: trouble, spilled: 0 }
-        end
+        def status = { trouble: trouble, spilled: 0 }
 
         # The server is about to end: batches that have counted as stored already need not be written now.
         def rest(_timeout_s); end
@@ -51,9 +39,7 @@ module Gyre
         def resume; end
 
         # @return [String]
-        def to_s
-          @name
-        end
+        def to_s = @name
       end
     end
   end

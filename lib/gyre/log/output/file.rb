@@ -119,20 +119,14 @@ module Gyre
         end
 
         # @return [Hash{String=>Integer}]
-        def stored
-          @journal.stored
-        end
+        def stored = @journal.stored
 
         # @param client_id [String]
         # @return [Integer] the client's last sequence number that is stored; 0 for an unknown one
-        def stored_by(client_id)
-          @journal.stored_by(client_id)
-        end
+        def stored_by(client_id) = @journal.stored_by(client_id)
 
         # @return [String]
-        def to_s
-          @path
-        end
+        def to_s = @path
 
         private
 
@@ -189,9 +183,7 @@ module Gyre
 
         # Another file has the name now (logrotate's create): what is written from here on must not go to the old one, which is
         # compressed and removed in a moment, whether HUP has come or not. While nothing has the name, HUP is waited for.
-        def replaced?
-          !same? && ::File.exist?(@path)
-        end
+        def replaced? = !same? && ::File.exist?(@path)
 
         def append(data)
           @start = @io.size
@@ -200,9 +192,7 @@ module Gyre
           @end = @io.size
         end
 
-        def put(data)
-          Writing.put(@io, data, @retries) { reopen_instead }
-        end
+        def put(data) = Writing.put(@io, data, @retries) { reopen_instead }
 
         def reopen_instead
           throw :again, false if @reopen_soon
@@ -290,9 +280,7 @@ module Gyre
           @io = io
         end
 
-        def seconds
-          @clock.call.to_i
-        end
+        def seconds = @clock.call.to_i
       end
     end
   end

@@ -58,20 +58,14 @@ module Gyre
       end
 
       # @return [Boolean] whether acknowledged records have ever come
-      def used?
-        @used
-      end
+      def used? = @used
 
       # @return [Hash{String=>Integer}] each client's last sequence number that is stored
-      def stored
-        @clients.transform_values(&:first)
-      end
+      def stored = @clients.transform_values(&:first)
 
       # @param client_id [String]
       # @return [Integer] 0 for an unknown one
-      def stored_by(client_id)
-        @clients[client_id]&.first || 0
-      end
+      def stored_by(client_id) = @clients[client_id]&.first || 0
 
       # Decides whether the batch of the last entry counts.
       # @param durable [Boolean]
@@ -93,9 +87,7 @@ module Gyre
       end
 
       # @return [Boolean] whether {#compact} is worth it
-      def large?
-        @bytesize > COMPACT_BYTES && @bytesize > 4 * @snapshot_bytes
-      end
+      def large? = @bytesize > COMPACT_BYTES && @bytesize > 4 * @snapshot_bytes
 
       # Puts a snapshot in its place. Only when no batch is open.
       # @param time [Integer] seconds since 1970
@@ -133,9 +125,7 @@ module Gyre
         raise if ::File.exist?(@path)
       end
 
-      def named?(io)
-        ::File.identical?(io, @path)
-      end
+      def named?(io) = ::File.identical?(io, @path)
 
       def read
         bytes = @io.read

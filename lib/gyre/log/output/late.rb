@@ -37,25 +37,15 @@ module Gyre
           @file ||= @retries.until_success("open it", SystemCallError, ArgumentError) { @open.call }
         end
 
-        def write(data, clients = nil)
-          prepare.write(data, clients)
-        end
+        def write(data, clients = nil) = prepare.write(data, clients)
 
-        def sync
-          @file&.sync
-        end
+        def sync = @file&.sync
 
-        def reopen
-          @file&.reopen
-        end
+        def reopen = @file&.reopen
 
-        def reopen_soon
-          @file&.reopen_soon
-        end
+        def reopen_soon = @file&.reopen_soon
 
-        def close
-          @file&.close
-        end
+        def close = @file&.close
 
         # @param client_id [String]
         # @return [Integer]
@@ -67,9 +57,7 @@ module Gyre
         end
 
         # @return [String, nil]
-        def trouble
-          @file ? @file.trouble : @retries.trouble
-        end
+        def trouble = @file ? @file.trouble : @retries.trouble
       end
     end
   end

@@ -62,9 +62,7 @@ module Gyre
         beside || path
       end
 
-      def same?(stat, batch)
-        stat.dev == batch.dev && stat.ino == batch.ino
-      end
+      def same?(stat, batch) = stat.dev == batch.dev && stat.ino == batch.ino
 
       def judge(file, batch, same:)
         ::File.open(file, "rb") do |io|

@@ -93,9 +93,7 @@ module Gyre
         end
 
         # New connections from now on.
-        def reopen
-          close
-        end
+        def reopen = close
 
         def close
           @silence = nil
@@ -119,14 +117,10 @@ module Gyre
         end
 
         # @return [Boolean] clients may come here from other servers: what is known of one is right for one session only
-        def shared?
-          @stored.nil?
-        end
+        def shared? = @stored.nil?
 
         # @return [Hash]
-        def sink_options
-          { format: @format, key: @key }
-        end
+        def sink_options = { format: @format, key: @key }
 
         private
 

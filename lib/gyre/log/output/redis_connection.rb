@@ -20,9 +20,7 @@ module Gyre
         REPLY_TIMEOUT_S = 30
 
         # @return [String] the URL without user and password
-        def self.shown(url)
-          url.sub(%r{://.*@}, "://")
-        end
+        def self.shown(url) = url.sub(%r{://.*@}, "://")
 
         # @param url [String]
         # @param retries [Retry]
@@ -37,20 +35,14 @@ module Gyre
         # @param doing [String] for messages
         # @param requests [Array<Array>] commands
         # @return [Array] replies; a Failure among them makes a new try
-        def ask(doing, *requests)
-          use(doing) { |session| session.call(*requests) }
-        end
+        def ask(doing, *requests) = use(doing) { |session| session.call(*requests) }
 
         # The same once only.
         # @raise [Unavailable]
-        def try(doing, *requests)
-          @socket.try(doing, Refused, Resp::Malformed) { call(*requests) }
-        end
+        def try(doing, *requests) = @socket.try(doing, Refused, Resp::Malformed) { call(*requests) }
 
         # Runs the block with what can `call`, `write` and `read`; again when the connection breaks or Refused is raised.
-        def use(doing)
-          @socket.use(doing, Refused, Resp::Malformed) { yield self }
-        end
+        def use(doing) = @socket.use(doing, Refused, Resp::Malformed) { yield self }
 
         # Within {#use}.
         # @return [Array] a reply to each
@@ -61,9 +53,7 @@ module Gyre
         end
 
         # Within {#use}.
-        def write(bytes)
-          @socket.write(bytes)
-        end
+        def write(bytes) = @socket.write(bytes)
 
         # Within {#use}.
         # @return the next reply
@@ -73,9 +63,7 @@ module Gyre
           @replies.read
         end
 
-        def close
-          @socket.close
-        end
+        def close = @socket.close
 
         private
 
@@ -92,9 +80,7 @@ module Gyre
           end
         end
 
-        def checked(reply)
-          reply.is_a?(Resp::Failure) ? raise(Refused, reply.message) : reply
-        end
+        def checked(reply) = reply.is_a?(Resp::Failure) ? raise(Refused, reply.message) : reply
 
         def more(transport)
           transport.read_partial(65_536) or raise EOFError, "the connection was closed"

@@ -111,9 +111,7 @@ module Gyre
           Endpoint.new(:tcp, host: host.empty? ? "127.0.0.1" : host, port: port)
         end
 
-        def decode(text)
-          text.gsub(/%(\h\h)/) { Regexp.last_match(1).hex.chr }
-        end
+        def decode(text) = text.gsub(/%(\h\h)/) { Regexp.last_match(1).hex.chr }
         private_class_method :at_path, :at_port, :decode
       end
     end

@@ -69,9 +69,7 @@ module Gyre
         end
 
         # @param message [String] about the output, apart from any failure
-        def report(message)
-          @report&.call("#{@name}: #{message}")
-        end
+        def report(message) = @report&.call("#{@name}: #{message}")
 
         # It is going to be tried again; the same failure is reported once.
         # @param doing [String]

@@ -81,9 +81,7 @@ module Gyre
       end
 
       # At start: removes what a packing that was killed has left.
-      def clean
-        parts.grep(/\.part\z/) { |path| remove(path) }
-      end
+      def clean = parts.grep(/\.part\z/) { |path| remove(path) }
 
       # @return [Array<String>] the older parts, the newest first
       def older
@@ -107,9 +105,7 @@ module Gyre
       end
 
       # @return [Hash{Integer=>Array<String>}] number => its files, plain and packed
-      def numbered
-        parts.grep(NUMBERED).group_by { |path| path[NUMBERED, 1].to_i }
-      end
+      def numbered = parts.grep(NUMBERED).group_by { |path| path[NUMBERED, 1].to_i }
 
       # Moves up as many as it takes to get number 1 free; a gap that a crash has left ends that.
       def free_number
@@ -161,35 +157,21 @@ module Gyre
         @packing = false
       end
 
-      def pack(path)
-        Offload.call { Packing.pack(path) }
-      end
+      def pack(path) = Offload.call { Packing.pack(path) }
 
-      def too_large?(stat, bytes)
-        @settings.size ? stat.size + bytes > @settings.size : false
-      end
+      def too_large?(stat, bytes) = @settings.size ? stat.size + bytes > @settings.size : false
 
       # The file's last line is of another period. Periods begin with the clock here, weeks on Monday.
-      def too_old?(stat, time)
-        @settings.every ? period(stat.mtime) != period(time) : false
-      end
+      def too_old?(stat, time) = @settings.every ? period(stat.mtime) != period(time) : false
 
-      def period(time)
-        ((time.to_i + time.utc_offset + SINCE_MONDAY_S) / @settings.every).floor
-      end
+      def period(time) = ((time.to_i + time.utc_offset + SINCE_MONDAY_S) / @settings.every).floor
 
-      def postponed?
-        @postponed_until && Clock.now < @postponed_until
-      end
+      def postponed? = @postponed_until && Clock.now < @postponed_until
 
-      def report(message)
-        @report&.call("#{@path}: #{message}")
-      end
+      def report(message) = @report&.call("#{@path}: #{message}")
 
       # These two are all that it does to the folder.
-      def rename(from, to)
-        ::File.rename(from, to)
-      end
+      def rename(from, to) = ::File.rename(from, to)
 
       def remove(path)
         ::File.unlink(path)

@@ -42,13 +42,9 @@ module Gyre
         end
 
         # A new connection from the next batch on.
-        def reopen
-          @socket.close
-        end
+        def reopen = @socket.close
 
-        def close
-          @socket.close
-        end
+        def close = @socket.close
 
         private
 

@@ -52,25 +52,17 @@ module Gyre
         end
 
         # @return [Boolean]
-        def empty?
-          @bytes.zero?
-        end
+        def empty? = @bytes.zero?
 
         # @return [String, nil] why it cannot be written to
-        def trouble
-          @retries.trouble && "#{@folder}: #{@retries.trouble}"
-        end
+        def trouble = @retries.trouble && "#{@folder}: #{@retries.trouble}"
 
         # @return [Boolean] whether so many bytes may come
-        def room?(bytes)
-          @bytes + bytes <= @limit
-        end
+        def room?(bytes) = @bytes + bytes <= @limit
 
         # @param client_id [String]
         # @return [Integer] the last sequence number of the client's that is in it; 0 for none
-        def stored_by(client_id)
-          @clients.fetch(client_id, 0)
-        end
+        def stored_by(client_id) = @clients.fetch(client_id, 0)
 
         # Adds a batch; waits while the disk is full.
         #
@@ -128,9 +120,7 @@ module Gyre
           tidy
         end
 
-        def close
-          [*@segments, @lock].compact.each(&:close)
-        end
+        def close = [*@segments, @lock].compact.each(&:close)
 
         private
 

@@ -102,17 +102,11 @@ module Gyre
           @spill.stored_by(client_id)
         end
 
-        def shared?
-          @output.shared?
-        end
+        def shared? = @output.shared?
 
-        def format
-          @output.format
-        end
+        def format = @output.format
 
-        def sink_options
-          @output.sink_options
-        end
+        def sink_options = @output.sink_options
 
         # @return [String, nil] why batches wait in memory
         def trouble
@@ -122,13 +116,9 @@ module Gyre
         end
 
         # @return [Hash{Symbol => Object}] the trouble of the output, also while batches do not wait for it
-        def status
-          { trouble: trouble || @output.trouble, spilled: @spill.bytes }
-        end
+        def status = { trouble: trouble || @output.trouble, spilled: @spill.bytes }
 
-        def to_s
-          @output.to_s
-        end
+        def to_s = @output.to_s
 
         private
 
@@ -186,9 +176,7 @@ module Gyre
           @output.reopen
         end
 
-        def idle?
-          @batch.nil? && @spill.empty?
-        end
+        def idle? = @batch.nil? && @spill.empty?
 
         # The caller's bytes get others when it has returned, so the writer has its own.
         def hand_over(data, clients)

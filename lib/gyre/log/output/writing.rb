@@ -82,9 +82,7 @@ module Gyre
         # Makes a file's name durable: a new one's, a renamed one's. For a thread, it blocks.
         # @param path [String]
         # @raise [SystemCallError]
-        def sync_folder(path)
-          ::File.open(::File.dirname(path)) { |folder| sync(folder) }
-        end
+        def sync_folder(path) = ::File.open(::File.dirname(path)) { |folder| sync(folder) }
 
         # Reads from a file that is open for writing only, whatever its name is by now.
         # @param io [IO]

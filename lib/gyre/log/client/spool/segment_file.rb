@@ -33,9 +33,7 @@ module Gyre
         end
 
         # @return [Integer] bytes that are still to be sent
-        def bytesize
-          @size - @position
-        end
+        def bytesize = @size - @position
 
         # @return [String] what is there, up to so many bytes
         def read(offset, bytes)
@@ -49,9 +47,7 @@ module Gyre
           @file.truncate(offset)
         end
 
-        def close
-          @file.close
-        end
+        def close = @file.close
 
         def delete
           close

@@ -34,9 +34,7 @@ module Gyre
         # @param path [String] a spool's own folder
         # @raise [Refused]
         # @raise [SystemCallError]
-        def entry(path)
-          check(path, File.lstat(path), :directory?)
-        end
+        def entry(path) = check(path, File.lstat(path), :directory?)
 
         # @param path [String] a file in a spool
         # @return [File] open for reading and writing

@@ -92,9 +92,7 @@ module Gyre
           end
 
           # @return [Boolean] whether all is drained
-          def drained?
-            @position >= @size
-          end
+          def drained? = @position >= @size
 
           # Adds a batch. It counts when all of it is written.
           #
@@ -133,14 +131,10 @@ module Gyre
 
           # For a thread, it blocks.
           # @raise [SystemCallError]
-          def sync
-            Writing.sync(@file)
-          end
+          def sync = Writing.sync(@file)
 
           # @return [String] all behind an offset
-          def tail(from)
-            read(from, @size - from)
-          end
+          def tail(from) = read(from, @size - from)
 
           # Writes once more what stands behind an offset, to other blocks: a sync has failed.
           # @raise [SystemCallError]
