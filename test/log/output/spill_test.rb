@@ -111,6 +111,19 @@ class LogOutputSpillTest < Minitest::Test
     assert_equal %w[one two], [take(spill).first, take(spill).first]
   end
 
+  def test_older_segments_are_read_while_the_newest_one_is_synced
+    spill = open_spill
+    5.times { |number| spill.append(number.to_s * 1_000_000, nil) { false } }
+    spill.append("newest", nil) { false }
+    firsts = []
+    file = spill.instance_variable_get(:@segments).last.instance_variable_get(:@file)
+    file.define_singleton_method(:fsync) { (firsts << spill.first) && super() }
+    spill.sync
+    assert_equal [2, 1], [segments.size, firsts.size]
+    assert_equal "0" * 1_000_000, firsts[0]&.first
+    assert_empty @said
+  end
+
   def test_it_is_for_its_user_alone
     former = File.umask(0)
     open_spill.append("one", nil) { false }

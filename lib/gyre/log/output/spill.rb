@@ -104,7 +104,9 @@ module Gyre
         # @return [Array(String, Hash{String => Integer}), nil] the first batch; nil: there is none
         def first
           until empty?
-            batch = @reading.until_success("read") { @segments.first.first } unless @doubtful
+            return if @doubtful && @segments.size == 1 # it is being synced, and may have to be written once more
+
+            batch = @reading.until_success("read") { @segments.first.first }
             return batch if batch || (@used && @segments.size == 1)
 
             put_aside
