@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Deadlines: a point in time for a block and for the tasks that are started in it. Gyre.with_deadline and
-# Task#with_timeout make one; each task knows the innermost one that it is under (Task::Context), and that one the next
+# Task#with_timeout make one; each task has the innermost one that it is under (Task::Context), and that one the next
 # outer one. The scheduler's timeout_after raises Task::Expired in the block; a deadline turns its own Expired, and no
 # other, into the error that the caller sees.
 
@@ -138,7 +138,7 @@ module Gyre
       @over
     end
 
-    # Whether it has passed, and its block does not tell the caller.
+    # Whether it has passed, and its block has not raised it to the caller.
     # @api private
     def unheard?
       @over && !@raised

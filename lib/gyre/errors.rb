@@ -27,7 +27,7 @@ module Gyre
   # The C extension is missing, ruled out or of no use here, and what was asked for exists only in it.
   class ExtensionRequired < Error; end
 
-  # The peer broke the protocol; says what to answer.
+  # The peer broke the protocol; has the status to answer with.
   class ProtocolError < Error
     # @return [Integer] the status or code that belongs in the answer, HTTP's 400 for example
     attr_reader :status

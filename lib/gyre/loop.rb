@@ -13,7 +13,7 @@ module Gyre
   # See docs/loop.md.
   class Loop
     # Makes a loop. In a thread that has a Gyre scheduler it works on the scheduler's loop, whatever backend is asked for.
-    # @param backend [String, Symbol, nil] one of {availables}; nil takes what GYRE_BACKEND says, or else the best one
+    # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or else the best one
     # @return [NativeKeyed, PortableKeyed]
     # @raise [ArgumentError] for an unknown backend
     # @raise [RuntimeError, SystemCallError] for one that is not built, or that the kernel refuses

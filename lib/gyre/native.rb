@@ -37,7 +37,7 @@ module Gyre
         false
       end
 
-      # A file that is there and does not load shall say so itself, so only the first one that exists is tried.
+      # A file that is there and does not load shall raise its own error, so only the first one that exists is tried.
       def existing_feature
         library = File.expand_path("..", __dir__)
         features.find { |feature| File.exist?(File.join(library, "#{feature}.#{RbConfig::CONFIG["DLEXT"]}")) } || features.last

@@ -13,7 +13,7 @@ module Gyre
       # Runs the block in a thread of the pool while the calling fiber waits. Without a scheduler, or in a blocking
       # fiber, it just runs.
       # @param abandon [Boolean, :seen] when an exception ends the wait: true ends the work too, false finishes the work first
-      #   (for work that uses memory of the caller), :seen ends it and sees it ended (for work that takes what others want)
+      #   (for work that uses memory of the caller), :seen ends it and sees it ended (for work that takes what others wait for)
       # @return the block's value
       # @raise what the block raises
       def call(abandon: true, &work)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Gyre.run, the door to structured tasks: takes or makes the thread's scheduler, runs a block as the root of a tree of
-# tasks, and leaves when all of them are over. Gyre::Run is one such call; its tasks know it. It does not run tasks
+# tasks, and leaves when all of them are over. Gyre::Run is one such call; its tasks refer to it. It does not run tasks
 # itself: the scheduler does.
 
 require "gyre/errors"
@@ -20,7 +20,7 @@ module Gyre
   #
   # @param name [String] the task's name
   # @param watchdog [Numeric, true, false, nil] for how many seconds the loop may be held before a Gyre::Watchdog reports
-  #   it; true takes the watchdog's own limit, nil what GYRE_WATCHDOG_MS says (milliseconds), if anything
+  #   it; true takes the watchdog's own limit, nil that of GYRE_WATCHDOG_MS (milliseconds), if it is set
   # @yieldparam task [Task]
   # @return [Object] the block's value; nil when its task was stopped
   # @raise [Exception] what the block raised

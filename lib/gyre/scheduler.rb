@@ -19,7 +19,7 @@ module Gyre
     include AsyncGuests
 
     # Makes a scheduler with a loop of its own, on the engine that has the backend.
-    # @param backend [String, Symbol, nil] one of {availables}; nil takes what GYRE_BACKEND says, or else the best one
+    # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or else the best one
     # @raise [ArgumentError] for an unknown backend
     # @raise [RuntimeError, SystemCallError] for one that is not built, or that the kernel refuses
     def initialize(backend = nil)

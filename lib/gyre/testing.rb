@@ -20,7 +20,7 @@ module Gyre
 
       def report(...)
         super
-        Testing.tell(@seed)
+        Testing.print_seed(@seed)
       end
     end
 
@@ -43,14 +43,14 @@ module Gyre
         rescue SystemExit, SignalException
           raise
         rescue Exception => error # rubocop:disable Lint/RescueException -- assertions, too; raised again
-          tell(seed) unless defined?(Minitest::Skip) && error.is_a?(Minitest::Skip)
+          print_seed(seed) unless defined?(Minitest::Skip) && error.is_a?(Minitest::Skip)
           raise
         end
       end
 
       # @param seed [Integer]
       # @api private
-      def tell(seed)
+      def print_seed(seed)
         $stderr.write("Gyre::Testing: seed #{seed} (GYRE_SEED=#{seed} repeats this order)\n")
       end
 

@@ -465,7 +465,7 @@ module GyreTest
 
       def wait(limit_s = nil, _hold = nil)
         @waiting[me = Object.new] = true
-        @condition.wait(limit_s)
+        @condition.wait(timeout: limit_s)
       ensure
         @waiting.delete(me)
         @called.delete(me)

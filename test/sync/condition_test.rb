@@ -22,7 +22,7 @@ GyreTest::Engines.test_case("ConditionTest") do
   def test_a_signal_without_a_waiter_is_lost
     condition = Gyre::Condition.new
     condition.signal(:early)
-    Gyre.run { assert_nil condition.wait(0.01) }
+    Gyre.run { assert_nil condition.wait(timeout: 0.01) }
   end
 
   def test_the_value_may_be_left_out
@@ -37,7 +37,7 @@ GyreTest::Engines.test_case("ConditionTest") do
   def test_a_wait_may_be_limited
     condition = Gyre::Condition.new
     Gyre.run do
-      took = duration_s { assert_nil condition.wait(0.02) }
+      took = duration_s { assert_nil condition.wait(timeout: 0.02) }
       assert_operator took, :>=, 0.019
       assert_empty condition
     end

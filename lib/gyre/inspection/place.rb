@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Where a program is: of a backtrace the line that its author knows. For print_hierarchy, the watchdog and the search for
+# Where a program is: the line of a backtrace that is the program's own. For print_hierarchy, the watchdog and the search for
 # deadlocks.
 
 require "rbconfig"

@@ -77,12 +77,12 @@ module Gyre
         "a queue to be filled"
       end
 
-      # What has a label says it (tasks); of other things the class is shown.
+      # The label of what has one (tasks), else the class.
       def other
         blocker.respond_to?(:label) ? blocker.label : blocker.class.name.to_s
       end
 
-      # ConditionVariable#wait sleeps, and tells no scheduler what for; but it goes through condition_wait.rb.
+      # ConditionVariable#wait sleeps, without a blocker of its own; but it goes through condition_wait.rb.
       def condition_variable?
         fiber.backtrace.take_while { |frame| Place.own?(frame) }.any? { |frame| frame.include?("/gyre/scheduler/condition_wait.rb:") }
       end

@@ -2,7 +2,7 @@
 
 # Gyre::Watchdog: reports what holds up the loop, while it does. A thread looks at the loop's pulse a few times within the
 # limit; if the loop has not got on, it prints where the loop's thread is. Gyre.run starts one when it is asked to, or when
-# GYRE_WATCHDOG_MS says so. What a hold is, is decided in watchdog/hold.rb.
+# GYRE_WATCHDOG_MS is set. What counts as a hold is decided in watchdog/hold.rb.
 
 require "gyre/scheduler"
 require "gyre/inspection/watchdog/cpu_time"
@@ -34,7 +34,7 @@ module Gyre
       end
 
       # For Gyre.run: watches while the block runs.
-      # @param limit_s [Numeric, true, false, nil] nil: what GYRE_WATCHDOG_MS says
+      # @param limit_s [Numeric, true, false, nil] nil: as GYRE_WATCHDOG_MS
       # @api private
       def guard(scheduler, limit_s)
         limit_s = limit_of_environment if limit_s.nil?
@@ -93,7 +93,7 @@ module Gyre
       return if @deadlock == text
 
       @deadlock = text
-      say("a deadlock: each of these waits for the next", text.lines(chomp: true))
+      report("a deadlock: each of these waits for the next", text.lines(chomp: true))
     end
 
     private
@@ -127,7 +127,7 @@ module Gyre
       event, held_s = @hold.look(pulse, now, @cpu_time.seconds, blocked: @watched.status != "run")
       case event
       when :held then held(held_s)
-      when :over then say(format("the loop of %s goes on after %.2f s", loop_name, held_s))
+      when :over then report(format("the loop of %s goes on after %.2f s", loop_name, held_s))
       end
     end
 
@@ -143,7 +143,7 @@ module Gyre
 
       own = Inspection::Place.without_own(frames)
       holder = work ? work.label : "a fiber"
-      say(format("%s has held the loop of %s for %.2f s, %s", holder, loop_name, held_s, @hold.kind), own.empty? ? frames : own)
+      report(format("%s has held the loop of %s for %.2f s, %s", holder, loop_name, held_s, @hold.kind), own.empty? ? frames : own)
     end
 
     def loop_name
@@ -151,7 +151,7 @@ module Gyre
     end
 
     # In one piece, so that other threads' lines do not come between.
-    def say(line, below = [])
+    def report(line, below = [])
       @out.puts ["gyre watchdog: #{line}", *below.map { |frame| "    #{frame.strip}" }].join("\n")
     end
   end

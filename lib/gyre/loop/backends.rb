@@ -55,7 +55,7 @@ module Gyre
 
         begin
           yield :native, name
-        rescue SystemCallError # the kernel refuses what the backends need; Native.refusals knows why
+        rescue SystemCallError # the kernel refuses what the backends need; Native.refusals has the reasons
           raise if name
 
           yield :portable, PORTABLE
@@ -110,7 +110,7 @@ module Gyre
                              "select; `rake compile` builds it"
       end
 
-      # @return [Array] whether it opens; what it says of itself, or why not
+      # @return [Array] whether it opens; its details, or why not
       def probe(name)
         name == PORTABLE ? [true, nil] : Native.probe(name)
       end

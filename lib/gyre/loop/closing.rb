@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# IO#close and IO#reopen while the portable engine sleeps in IO.select, on Rubies that tell schedulers nothing of it (before
+# IO#close and IO#reopen while the portable engine sleeps in IO.select, on Rubies whose schedulers are not informed (before
 # 4.0): select(2) does not notice that another thread closes what it waits for. So the first Loop::Portable puts a step
 # around both methods, which wakes the loops that watch the IO's number; they find out by themselves. CRuby only. Its twin is
 # ext/gyre/loop/loop_close.c.

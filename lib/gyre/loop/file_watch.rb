@@ -38,7 +38,7 @@ module Gyre
         end
       end
 
-      # @return [Boolean] whether it was changed; of an event that was queued before {#cancel} there is nothing to tell
+      # @return [Boolean] whether it was changed; of an event that was queued before {#cancel} nothing is delivered
       def event
         return false if @cancelled
 

@@ -56,7 +56,7 @@ module Gyre
       end
 
       # The event was taken off the queue.
-      # @return [Boolean] whether it is to be told
+      # @return [Boolean] whether it is to be delivered
       def taken
         @queued = false
         @helper.nil? || @helper.event

@@ -151,7 +151,7 @@ module Gyre
         nil
       end
 
-      # What the loop has done and holds, as Scheduler#stats says it. On a scheduler's loop the figures are that one's.
+      # What the loop has done and holds, as Scheduler#stats. On a scheduler's loop the figures are that one's.
       # @return [Hash{Symbol => Integer, Float}]
       # @raise [RuntimeError] when the loop is closed
       def stats
@@ -173,7 +173,7 @@ module Gyre
       # --- for KeyedWatch, in the loop's callbacks ---
 
       # Queues an event. From any thread.
-      # @param watch [KeyedWatch, nil] told when it is taken
+      # @param watch [KeyedWatch, nil] notified when it is taken
       def push(key, watch = nil)
         @events.push([key, watch])
         wake
@@ -193,7 +193,7 @@ module Gyre
         wake
       end
 
-      # What take returns when a helper says that there is nothing to tell.
+      # What take returns when a helper has nothing to deliver.
       NOTHING = Object.new.freeze
       private_constant :NOTHING
 
@@ -340,7 +340,7 @@ module Gyre
         end
       end
 
-      # select(2) tells that an io was closed, but not if its number was given out again.
+      # select(2) reports that an io was closed, but not if its number was given out again.
       def sweep
         return if @swept || (@sweep_at && Timers.now < @sweep_at)
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The backend without C: asks the kernel by IO.select. Gyre::Loop::Portable calls it and keeps account of what waits for
-# which descriptor; the contract is that of the backends in C, see ext/gyre/loop/backend.h. It knows no fibers and never
+# which descriptor; the contract is that of the backends in C, see ext/gyre/loop/backend.h. It handles no fibers and never
 # calls back.
 require_relative "wakeup_pipe"
 

@@ -5,7 +5,7 @@ require_relative "traps"
 
 module Gyre
   class Loop
-    # A signal and the loop and key that want it.
+    # A signal, and the loop and key that it is delivered to.
     class SignalWatch
       # @return [nil] there is nothing to watch
       attr_reader :io, :interval

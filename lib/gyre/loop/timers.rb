@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The portable loop's timers: what is to be called when. Gyre::Loop::Portable asks how long it may sleep and has the
-# due ones fired; knows nothing of fibers. Times are seconds of the monotonic clock.
+# due ones fired; fibers play no part here. Times are seconds of the monotonic clock.
 
 module Gyre
   class Loop

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A pipe by which one thread ends another one's wait: for what waits in IO.select. Knows nothing of either.
+# A pipe by which one thread ends another one's wait: for what waits in IO.select.
 
 module Gyre
   class Loop

@@ -148,7 +148,7 @@ module Gyre
 
       # Parks the current fiber until the descriptor is ready (Fiber::Scheduler#io_wait).
       # @param events [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
-      # @param timeout [Numeric, nil] seconds; nil: what the IO's own timeout says
+      # @param timeout [Numeric, nil] seconds; nil: the IO's own timeout
       # @return [Integer, false] what is ready; false when the time is over
       # @raise [IOError, Errno::EBADF] when it is closed meanwhile
       # @raise [IO::TimeoutError] when its own timeout is over
@@ -261,7 +261,7 @@ module Gyre
         @closed
       end
 
-      # @return [String] the name that GYRE_BACKEND knows
+      # @return [String] the name for GYRE_BACKEND
       def backend
         Loop::Select::NAME
       end

@@ -2,7 +2,7 @@
 
 # A bounded channel between tasks and threads. Each message is handed straight to a waiting receiver, if there is one,
 # so a send and a receive, also in a Gyre.select, either happen or do not. Waiters are kept here as cases of a
-# Gyre::Selection; this file knows when a message can move, and never waits itself.
+# Gyre::Selection; this file decides when a message can move, and never waits itself.
 
 require "gyre/sync/selection"
 require "gyre/sync/spin_lock"

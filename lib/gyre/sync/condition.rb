@@ -15,7 +15,7 @@ module Gyre
     # Waits for the next signal.
     # @param timeout [Numeric, nil] seconds
     # @return [Object, nil] the signal's value; nil when the time is over
-    def wait(timeout = nil)
+    def wait(timeout: nil)
       waiter = Waiter.new(self)
       @waiting[waiter] = true
       waiter.park(timeout)

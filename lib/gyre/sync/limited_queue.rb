@@ -62,7 +62,7 @@ module Gyre
     private
 
     def push_now(item)
-      raise ClosedQueueError, "queue closed" if closed? # a full one would rather say that it is full
+      raise ClosedQueueError, "queue closed" if closed? # a full one would raise that it is full
       return false if full?
 
       @items.push(item, true)

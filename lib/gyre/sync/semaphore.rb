@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # So many at once and no more: connections to one host, queries at one database, files open. First come, first served: a
-# release hands its place to the longest waiter. Knows tasks only to start them (`async`), and remembers the holders of
+# release hands its place to the longest waiter. Handles tasks only to start them (`async`), and remembers the holders of
 # its places only for the search for deadlocks. A block's holder is its fiber, since only that one gives the place back;
 # without a block it is the fiber that took it, unless any other one has ever given a place back.
 

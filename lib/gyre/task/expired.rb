@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# How the end of a deadline travels: as an exception of its own that knows which deadline it belongs to, and only that
+# How the end of a deadline travels: as an exception of its own that refers to its deadline, and only that
 # one turns it into the exception that the caller sees. So an outer timeout passes through a `rescue Gyre::TimeoutError`
 # around an inner one. Made by the scheduler when the time is over; only Gyre::Deadline rescues it.
 

@@ -54,7 +54,7 @@ module Gyre
         @scheduler.outside(-1)
       end
 
-      # In front of everything that tells the time.
+      # In front of everything that returns the time.
       module Time
         def now
           simulation = Simulation.current

@@ -32,7 +32,7 @@ module Gyre
 
       private
 
-      # The main thread has the process's number; Ruby 3.1 tells that of the parent's after a fork.
+      # The main thread has the process's number; Ruby 3.1 gives the parent's after a fork.
       def thread_number(thread)
         return Process.pid if thread == Thread.main
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Decides from looks at a loop whether it is held. Gyre::Watchdog looks and reports; this knows no thread and no
+# Decides from looks at a loop whether it is held. Gyre::Watchdog looks and reports; this sees no thread and no
 # clock.
 
 module Gyre
@@ -23,14 +23,14 @@ module Gyre
         @pulse = nil
       end
 
-      # @param pulse [Integer, nil] of the loop (see Scheduler::Sight#pulse); nil while it sleeps
+      # @param pulse [Integer, nil] of the loop (see Scheduler#pulse); nil while it sleeps
       # @param now [Float] seconds
       # @param cpu_s [Float, nil] processor time of the loop's thread, in seconds; nil where it is unknown
       # @param blocked [Boolean] whether the thread waits in a system call, or for another thread
       # @return [Array(Symbol, Float), nil] what to report and for how long the loop was held: :held when the limit is
       #   reached, and again each time that it has doubled; :over after that
       def look(pulse, now, cpu_s, blocked:)
-        return begin_anew(pulse, now, cpu_s) if pulse.nil? || pulse != @pulse
+        return restart(pulse, now, cpu_s) if pulse.nil? || pulse != @pulse
 
         held_s = now - @since
         return if held_s < @due_s
@@ -46,7 +46,7 @@ module Gyre
 
       private
 
-      def begin_anew(pulse, now, cpu_s)
+      def restart(pulse, now, cpu_s)
         over = [:over, now - @since] if @reported
         @pulse = pulse
         @since = now

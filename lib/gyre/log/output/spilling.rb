@@ -80,7 +80,7 @@ module Gyre
         def rest(timeout_s)
           @resting = true
           deadline = Clock.now + [timeout_s, REST_S].min
-          @moved.wait(deadline - Clock.now) while @batch && @output.trouble.nil? && Clock.now < deadline
+          @moved.wait(timeout: deadline - Clock.now) while @batch && @output.trouble.nil? && Clock.now < deadline
         end
 
         # Drains again.
@@ -187,7 +187,7 @@ module Gyre
 
         def taken_in_time?(batch)
           deadline = Clock.now + @still_s
-          @moved.wait(deadline - Clock.now) until batch.taken || @failure || Clock.now >= deadline
+          @moved.wait(timeout: deadline - Clock.now) until batch.taken || @failure || Clock.now >= deadline
           batch.taken
         end
 

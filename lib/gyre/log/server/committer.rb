@@ -154,7 +154,7 @@ module Gyre
             @commit_at = again_at
             write_at = now + @interval
           end
-          @wake.wait([[write_at, @commit_at, sync_at].compact.min - Clock.now, 0].max)
+          @wake.wait(timeout: [[write_at, @commit_at, sync_at].compact.min - Clock.now, 0].max)
         end
       end
 

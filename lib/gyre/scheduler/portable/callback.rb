@@ -70,12 +70,12 @@ module Gyre
         # The timer's call. It comes again when an exception for the thread came at its end, and when the exception's constructor
         # waits: then the loop goes on, and the block may end meanwhile.
         def call
-          return if @told || @making
+          return if @sent || @making
 
           Thread.handle_interrupt(Object => :never) do
             @error ||= make_error
             @inbox.interrupt(@fiber, @error) unless @withdrawn
-            @told = true
+            @sent = true
           end
         end
 

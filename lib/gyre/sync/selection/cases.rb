@@ -155,7 +155,7 @@ module Gyre
         @error = @fiber = nil
       end
 
-      # Also when there are bytes in the IO's own buffer, of which the kernel knows nothing.
+      # Also when there are bytes in the IO's own buffer, which the kernel does not see.
       def try
         lists = @events == IO::READABLE ? [[@io], nil] : [nil, [@io]]
         !Loop::Select.blocking { IO.select(*lists, nil, 0) }.nil?

@@ -172,7 +172,7 @@ module Gyre
             left = deadline && (deadline - Clock.now)
             return false if left && left <= 0
 
-            @finished.wait(left)
+            @finished.wait(timeout: left)
           end
           true
         end
