@@ -76,6 +76,7 @@ void gyre_init_net_tls(void) {
 
 #else
 
+NORETURN(struct gyre_tls_context *gyre_tls_context_get(VALUE self));
 struct gyre_tls_context *gyre_tls_context_get(VALUE self) {
   rb_raise(rb_eArgError, "%+" PRIsVALUE " is no TLS context", self); /* there can be none */
 }
