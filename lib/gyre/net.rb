@@ -45,7 +45,7 @@ module Gyre
 
       begin
         yield transport
-      rescue Exception
+      rescue Exception # rubocop:disable Lint/RescueException -- raised again
         transport.abandon
         raise
       ensure
