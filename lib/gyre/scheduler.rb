@@ -3,6 +3,7 @@
 # Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop, and what both engines' schedulers have in common. Made by
 # Gyre.run, by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or by a program of its own, which may make a subclass. The hooks
 # of the native engine are methods of this class (ext/gyre/fiber); on the portable one Gyre::Scheduler::Portable takes their place.
+require "forwardable"
 require_relative "errors"
 require_relative "loop"
 require_relative "clock"
@@ -16,7 +17,7 @@ require_relative "scheduler/pooled_fiber"
 module Gyre
   # What a thread's fibers wait on.
   class Scheduler
-    include AsyncGuests
+    extend Forwardable
 
     # Makes a scheduler with a loop of its own, on the engine that has the backend.
     # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or else the best one
@@ -100,6 +101,10 @@ module Gyre
       end
     end
 
+    # For tasks of the gem Async on this scheduler.
+    # @api private
+    def_delegators :async_guests, :add_child, :async, :resume, :transfer, :push, :with_timeout, :load
+
     # @return [String]
     def inspect
       "#<#{self.class} #{closed? ? "closed" : backend}>"
@@ -147,6 +152,12 @@ module Gyre
       return Process::Status.wait(pid, flags) unless (flags & Process::WNOHANG).zero?
 
       Offload.call(abandon: :seen) { Process::Status.wait(pid, flags) } # else it might still take the status from the next one
+    end
+
+    private
+
+    def async_guests
+      @async_guests ||= AsyncGuests.new(self)
     end
   end
 end

@@ -2,13 +2,13 @@
 
 # Tasks of the gem Async on a Gyre::Scheduler. `Async { }`, `Sync { }` and what is built on Async (async-http, io-endpoint) take the
 # thread's scheduler for one of Async's: for the parent of the first task, and for the means to enter, suspend and interrupt fibers.
-# Here it has what they ask for. Part of Gyre::Scheduler; requires nothing of Async, and nothing of Gyre calls it.
+# Here is what they ask for, which a Gyre::Scheduler passes on; requires nothing of Async, and nothing else of Gyre calls it.
 
 module Gyre
   class Scheduler
-    # What Async's tasks ask of the scheduler.
+    # What Async's tasks ask of one scheduler.
     # @api private
-    module AsyncGuests
+    class AsyncGuests
       # Of a `with_timeout`: its time is set once.
       Timeout = Struct.new(:time) do
         def now
@@ -39,6 +39,19 @@ module Gyre
           fiber_interrupt(fiber, exception_for(exception, options))
           self.yield unless Fiber.current.blocking? # Async counts on it to have been raised
         end
+
+        private
+
+        def exception_for(arguments, options)
+          Kernel.raise(*arguments, **options)
+        rescue Exception => error # rubocop:disable Lint/RescueException -- it is the one
+          error
+        end
+      end
+
+      # @param scheduler [Scheduler]
+      def initialize(scheduler)
+        @scheduler = scheduler
       end
 
       # A task of Async's has no parent but the scheduler.
@@ -59,22 +72,22 @@ module Gyre
       def resume(fiber, *arguments)
         return resume_new(fiber, arguments) if fiber.backtrace.empty?
 
-        unblock(:async, fiber)
-        self.yield
+        @scheduler.unblock(:async, fiber)
+        @scheduler.yield
       end
 
       # Suspends the current fiber until {#resume} or {#push}.
       def transfer
-        block(:async, nil)
+        @scheduler.block(:async, nil)
       end
 
       # Enters a fiber soon, or calls `transfer` of something else.
       # @param one [Fiber, #alive?, #transfer]
       def push(one)
-        return unblock(:async, one) if one.is_a?(Fiber)
+        return @scheduler.unblock(:async, one) if one.is_a?(Fiber)
 
-        spawn do
-          self.yield
+        @scheduler.spawn do
+          @scheduler.yield
           one.transfer if one.alive?
         end
       end
@@ -83,7 +96,7 @@ module Gyre
       # @yieldparam timeout [Timeout]
       def with_timeout(duration, exception = ::Async::TimeoutError, message = "execution expired", &block)
         timeout = Timeout.new(Clock.now + duration)
-        timeout_after(duration, exception, message) { block.arity.zero? ? yield : yield(timeout) }
+        @scheduler.timeout_after(duration, exception, message) { block.arity.zero? ? yield : yield(timeout) }
       end
 
       # @return [Float] how busy the loop is, which Async::Idler asks
@@ -98,7 +111,7 @@ module Gyre
         guest = fiber.async_task if fiber.respond_to?(:async_task)
         transient = guest&.transient? || false
         host = host_for(transient)
-        return spawn { fiber.resume(*arguments) } unless host
+        return @scheduler.spawn { fiber.resume(*arguments) } unless host
 
         host.async(guest&.annotation, transient: transient) do |task|
           fiber.instance_variable_set(:@gyre_host, task)
@@ -112,7 +125,7 @@ module Gyre
         host = (Task.current? || Fiber.current.instance_variable_get(:@gyre_host)) if defined?(Task)
         if transient
           host = host.parent while host&.parent
-          host ||= runs.last&.root
+          host ||= @scheduler.runs.last&.root
         end
         host unless host&.finished?
       end
@@ -120,19 +133,13 @@ module Gyre
       # The parent of all.
       def async_root
         @async_root ||= begin
-          scheduler = extend(Host)
+          scheduler = @scheduler.extend(Host)
           ::Async::Node.new.tap do |root|
             %i[async resume transfer push with_timeout load block unblock io_wait kernel_sleep yield closed?].each do |name|
               root.define_singleton_method(name) { |*arguments, **options, &block| scheduler.public_send(name, *arguments, **options, &block) }
             end
           end
         end
-      end
-
-      def exception_for(arguments, options)
-        Kernel.raise(*arguments, **options)
-      rescue Exception => error # rubocop:disable Lint/RescueException -- it is the one
-        error
       end
     end
   end
