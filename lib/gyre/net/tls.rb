@@ -5,7 +5,6 @@
 # with a file is an ArgumentError that names it, before anything starts. libssl does the work
 # (ext/gyre/net/tls.c); nothing asks for a passphrase.
 require "gyre/errors"
-require "gyre/native"
 
 module Gyre
   # TLS 1.2 and 1.3. Ciphers and the like are left to libssl, which the system's administrator
@@ -66,11 +65,17 @@ module Gyre
     # What one side of connections needs. Made by {TLS.server} and {TLS.client}; may be used by many
     # transports, and by all threads.
     class Context
-      Native.available? # what allocates a context must be loaded before one is made
-
       VERIFY = { false => 0, :optional => 1, true => 2 }.freeze
       PEM = "-----BEGIN"
       private_constant :VERIFY, :PEM
+
+      # The extension allocates a context, so it is loaded before, and not earlier: the portable engine does without.
+      # @api private
+      def self.new(*)
+        require "gyre/native" unless defined?(Native) # a Ractor had better require nothing
+        Native.available?
+        super
+      end
 
       # @api private
       def initialize(server, certificate, key, authorities, verify, alpn)
