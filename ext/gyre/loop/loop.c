@@ -505,7 +505,10 @@ static bool take_events(struct gyre_loop *loop, bool wait) {
   }
   sleep_until_woken(loop, now_ns);
   loop->now_ns = gyre_loop_now(loop);
-  if (loop->now_ns - now_ns < SOON_NS) loop->in_vain = 0;
+  bool at_once = loop->now_ns - now_ns < SOON_NS;
+  if (at_once) loop->in_vain = 0;
+  /* Without a question before, what was reported at once may have happened long ago. */
+  loop->unseen_ns = asked || !at_once ? loop->now_ns : loop->polled_ns;
   /* Nothing was reported of what trusts an earlier registration. */
   if (loop->event_count == 0 && verification_is_due(loop, loop->now_ns)) (void)verify(loop);
   return true;
@@ -525,8 +528,8 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   if (!slept) {
     loop->now_ns = gyre_loop_now(loop);
     gyre_lag_add(&loop->lag, loop->now_ns - loop->polled_ns);
+    loop->unseen_ns = loop->polled_ns;
   }
-  loop->unseen_ns = slept ? loop->now_ns : loop->polled_ns;
   loop->polled_ns = loop->now_ns;
   deliver(loop);
   gyre_timers_fire(&loop->timers, loop->now_ns, loop);
