@@ -5,11 +5,7 @@
 require "socket"
 require "gyre/net/endpoint"
 require "gyre/errors"
-require "gyre/native"
-unless Gyre::Native.available?
-  raise LoadError, "gyre/net needs Gyre's C extension: #{Gyre::Native.load_error&.message || "it is ruled out here"}; install " \
-                   "a C compiler and make (Debian: build-essential ruby-dev) and reinstall the gem"
-end
+require "gyre/loop"
 require "gyre/net/tls"
 require "gyre/net/transport"
 require "gyre/net/datagram"
@@ -35,7 +31,9 @@ module Gyre
     #   time
     # @raise [SocketError] the name has no address
     # @raise [TimeoutError, TLS::Error] of the handshake
+    # @raise [ExtensionRequired] without the C extension
     def connect(address, tls: nil, timeout_s: 10)
+      Loop.require_native("Gyre.connect")
       endpoint = Endpoint.parse(address)
       start_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       transport = Transport.new(endpoint.connect(timeout_s), endpoint.to_s)
@@ -60,7 +58,9 @@ module Gyre
     # @param handshake_timeout_s [Numeric] for TLS
     # @return [Net::Server]
     # @raise [ArgumentError, SystemCallError]
+    # @raise [ExtensionRequired] without the C extension
     def listen(address, tls: nil, handshake_timeout_s: 10)
+      Loop.require_native("Gyre.listen")
       Net::Server.new(Endpoint.parse(address), tls, handshake_timeout_s)
     end
   end

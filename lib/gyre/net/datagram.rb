@@ -4,6 +4,7 @@
 # the present thread only. What moves packets is in C (ext/gyre/net/datagram*); here are addresses and the methods over it.
 # Gyre.datagram makes them.
 require "socket"
+require "gyre/loop"
 require "gyre/net/endpoint"
 
 module Gyre
@@ -26,7 +27,9 @@ module Gyre
   # @return [Datagram, Object] what the block returns, if there is one
   # @raise [ArgumentError] for what is no address, or none at all
   # @raise [SystemCallError, SocketError] the address cannot be had
+  # @raise [ExtensionRequired] without the C extension
   def self.datagram(address = nil, connect: nil, bytes_limit: Datagram::BYTES_LIMIT)
+    Loop.require_native("Gyre.datagram")
     raise ArgumentError, "an address is missing: give one to receive at, or connect: one" unless address || connect
 
     socket = address ? Datagram.bind(address, bytes_limit) : Datagram.unbound(connect, bytes_limit)

@@ -5,6 +5,7 @@
 # with a file is an ArgumentError that names it, before anything starts. libssl does the work
 # (ext/gyre/net/tls.c); nothing asks for a passphrase.
 require "gyre/errors"
+require "gyre/loop"
 
 module Gyre
   # TLS 1.2 and 1.3. Ciphers and the like are left to libssl, which the system's administrator
@@ -72,14 +73,13 @@ module Gyre
       # The extension allocates a context, so it is loaded before, and not earlier: the portable engine does without.
       # @api private
       def self.new(*)
-        require "gyre/native" unless defined?(Native) # a Ractor had better require nothing
-        Native.available?
+        Loop.require_native("TLS")
         super
       end
 
       # @api private
       def initialize(server, certificate, key, authorities, verify, alpn)
-        unless Native.available? && self.class.private_method_defined?(:build)
+        unless self.class.private_method_defined?(:build)
           raise ExtensionRequired, "TLS needs OpenSSL 3, which was missing when Gyre was built: install it (Debian: libssl-dev) and " \
                                    "reinstall the gem"
         end

@@ -67,7 +67,6 @@ module Gyre
         def tls
           return unless @tls || configuration.values[:tls]
 
-          require "gyre/net"
           TLS.client(**(@tls || {}))
         rescue ArgumentError => error
           raise StartError, error.message

@@ -4,7 +4,7 @@
 # further inputs for syslog and lines of JSON. Made from settings by the server. It binds, and
 # accepts nothing.
 
-require "gyre/net/endpoint"
+require "gyre/net"
 
 module Gyre
   module Log
@@ -32,7 +32,6 @@ module Gyre
         # @return [Array<Input>]
         # @raise [ArgumentError]
         def all(bind, inputs, tls)
-          require "gyre/net" # here, for without the extension it cannot be loaded
           main = addresses(bind).map { |address| new(nil, address, tls: tls) }
           main + inputs.flat_map do |input|
             kind = input.fetch(:type).to_sym
