@@ -137,6 +137,17 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
     end
   end
 
+  define_method(:test_a_forked_child_ends_no_connection_of_its_parent) do
+    app = lambda do |env|
+      Process.wait(fork { sleep(0.001) && exit!(0) }) if env["PATH_INFO"] == "/fork"
+      [200, {}, ["hello"]]
+    end
+    serve(app) do |served|
+      clients = Array.new(2) { connect(served) }
+      %w[/ /fork /].each { |path| clients.reverse_each { |client| assert_equal "hello", client.get("GET #{path} HTTP/1.1").body } }
+    end
+  end
+
   define_method(:test_the_context_of_a_server_is_kept) do
     serve(hello) do |served|
       GC.start

@@ -156,6 +156,23 @@ GyreTest::Engines.test_case("LateSendTest", backends: GyreTest::Engines::NATIVE)
     far.close
   end
 
+  # Many, in fibers of their own: what a stack refers to is not moved.
+  def test_the_collector_may_move_a_transport_between_two_turns
+    pairs = Array.new(50) { UNIXSocket.pair(:SEQPACKET) }
+    transports = []
+    Gyre.run do |task|
+      pairs.each { |near, _| task.async { transports << (Gyre::Transport.new(near, "the peer") << "a") } }
+      sleep 0.001
+      move_objects
+      task.async { transports.each { |transport| transport << "b" } }
+      GC.start
+      sleep 0.001
+      pairs.each { |_, far| assert_equal %w[a b], [sent(far), sent(far)] }
+    end
+  ensure
+    pairs.flatten.each(&:close)
+  end
+
   def test_a_forked_child_leaves_it_to_the_parent
     Gyre.run do
       pair do |transport, far|

@@ -235,6 +235,19 @@ class TLSTest < Minitest::Test
     end
   end
 
+  # Both come with one call of recv: the failure must not look like an end in order.
+  def test_a_failure_behind_bytes_comes_with_the_next_read
+    with_openssl_client(OpenSSL::SSL::SSLContext.new) do |transport, client|
+      shake_openssl(transport) { client.connect_nonblock(exception: false) == client }
+      client.write("half of it")
+      transport.to_io.write_nonblock("\x17\x03\x03\x00\x20#{"x" * 32}") # is no record: the peer refuses it
+      assert_raises(OpenSSL::SSL::SSLError) { nil while client.read_nonblock(100) }
+      assert_equal "half of it", transport.read_available
+      assert_predicate transport, :pending?
+      2.times { assert_match(/bad record mac/, assert_raises(Gyre::TLS::Error) { transport.read_available }.message) }
+    end
+  end
+
   def test_openssl_gets_the_end
     with_openssl_client(GyreTest::OpenSSLPeer.client(ca: @ca)) do |transport, socket|
       shake_openssl(transport) { socket.connect_nonblock(exception: false) == socket }

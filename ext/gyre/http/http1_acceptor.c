@@ -135,7 +135,9 @@ static void forked(struct gyre_client *client) {
     connection->watch.fd = -1;
     connection->timer.place = 0;
     if (connection->exchange) connection->exchange->reader = NULL;
-    gyre_http1_connection_close(connection, false);
+    gyre_http1_connection_detach(connection);
+    gyre_transport_abandon(&connection->transport);
+    connection->state = GYRE_HTTP1_CLOSED;
     gyre_http1_connection_free(connection);
   }
 }

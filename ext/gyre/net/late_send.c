@@ -47,10 +47,9 @@ static void forked(struct gyre_client *client) {
   gyre_late_send_stop(late);
 }
 
-void gyre_late_send_init(struct gyre_late_send *late, struct gyre_transport *transport, VALUE owner, VALUE io) {
+void gyre_late_send_init(struct gyre_late_send *late, struct gyre_transport *transport, VALUE io) {
   *late = (struct gyre_late_send){
       .transport = transport,
-      .owner = owner,
       .io = io,
       .client = {.mark = mark, .closing = closing, .forked = forked},
       .watch = {.fd = -1, .ready = ready_to_send},
@@ -59,8 +58,9 @@ void gyre_late_send_init(struct gyre_late_send *late, struct gyre_transport *tra
   gyre_deferred_init(&late->deferred, at_the_end);
 }
 
-void gyre_late_send_begin(struct gyre_late_send *late, struct gyre_scheduler *scheduler) {
+void gyre_late_send_begin(struct gyre_late_send *late, VALUE owner, struct gyre_scheduler *scheduler) {
   if (late->scheduler) return;
+  late->owner = owner;
   late->scheduler = scheduler;
   gyre_list_append(&scheduler->clients, &late->client.node);
   gyre_loop_defer(&scheduler->loop, &late->deferred);

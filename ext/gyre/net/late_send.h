@@ -10,16 +10,17 @@
 
 struct gyre_late_send {
   struct gyre_transport *transport;
-  VALUE owner, io;                  /* of the transport; marked by the scheduler until all is sent */
+  VALUE io;                         /* of the transport, whose owner marks it */
   struct gyre_scheduler *scheduler; /* NULL: nothing is to be sent */
+  VALUE owner; /* marked by the scheduler until all is sent; after that the collector may move it */
   struct gyre_client client;
   struct gyre_deferred deferred;
   struct gyre_watch watch; /* fd -1: it waits for the end of the turn */
 };
 
-void gyre_late_send_init(struct gyre_late_send *late, struct gyre_transport *transport, VALUE owner, VALUE io);
+void gyre_late_send_init(struct gyre_late_send *late, struct gyre_transport *transport, VALUE io);
 /* At the end of this turn. Nothing happens where it waits already. */
-void gyre_late_send_begin(struct gyre_late_send *late, struct gyre_scheduler *scheduler);
+void gyre_late_send_begin(struct gyre_late_send *late, VALUE owner, struct gyre_scheduler *scheduler);
 /* Nothing is sent any more; before the socket closes, and before the memory is freed. */
 void gyre_late_send_stop(struct gyre_late_send *late);
 

@@ -65,6 +65,7 @@ struct tls {
   uint32_t burst_bytes;   /* encrypted since the transport was idle, as far as that matters */
   uint32_t replied_bytes; /* queued by reading, since the queue was empty */
   int error;              /* -errno of the socket */
+  int failure;            /* behind bytes that were given, for the next receive: libssl repeats it as an end */
   bool drained, ended;    /* the socket has nothing more at the moment; it has ended */
   const char *failed;     /* what libssl was doing, and why that failed: constant texts */
   const char *reason;
@@ -311,6 +312,9 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
     transport->read.wants = GYRE_WRITABLE; /* a peer that asks for new keys without end has to read */
     return -EAGAIN;
   }
+  int failure = tls->failure;
+  tls->failure = 0;
+  if (failure) return failure;
   size_t moved = 0, held = gyre_bytes_held(tls->queued);
   ERR_clear_error();
   tls->drained = false;
@@ -322,12 +326,12 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
     moved += count;
     if (!tls->lent_length && !tls->received && !SSL_pending(tls->ssl)) break; /* the rest comes with the next call */
   }
-  /* An error behind bytes comes with the next call, too: libssl and the socket repeat it. */
-  int error = result == 1 || moved ? 0 : outcome(tls, result, &transport->read);
+  int error = result == 1 ? 0 : outcome(tls, result, &transport->read);
   ERR_clear_error();
   keep_lent(tls);
   tls->replied_bytes += (uint32_t)(gyre_bytes_held(tls->queued) - held); /* to key updates, for example */
   int sent = send_queued(tls);
+  if (moved && error != -EAGAIN) tls->failure = error;
   if (moved) return (ssize_t)moved;
   if (error == -EAGAIN && transport->read.wants == GYRE_READABLE && sent < 0 && sent != -EAGAIN) return sent;
   return error;
@@ -335,7 +339,7 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
 
 static bool tls_pending(const struct gyre_transport *transport) {
   const struct tls *tls = transport->state;
-  return tls->received || SSL_has_pending(tls->ssl);
+  return tls->received || tls->failure || SSL_has_pending(tls->ssl);
 }
 
 static size_t tls_held(const struct gyre_transport *transport) {

@@ -110,6 +110,10 @@ void gyre_transport_close(struct gyre_transport *transport, bool reset) {
   } else if (transport->operations->release) {
     (void)gyre_transport_end(transport); /* a plain socket ends with its descriptor */
   }
+  gyre_transport_abandon(transport);
+}
+
+void gyre_transport_abandon(struct gyre_transport *transport) {
   close(transport->fd);
   transport->fd = -1;
 }

@@ -77,6 +77,8 @@ void gyre_transport_free(struct gyre_transport *transport); /* not the descripto
 /* Closes the descriptor. What was sent still arrives, and with TLS the end, if the socket takes
  * it at once; after a reset, nothing. */
 void gyre_transport_close(struct gyre_transport *transport, bool reset);
+/* Closes the descriptor and sends nothing: for a forked child, whose parent goes on with the socket. */
+void gyre_transport_abandon(struct gyre_transport *transport);
 
 /* 0, -EAGAIN (see read.wants), or -errno: then both sides have failed. The other calls make the
  * handshake where it is due. */

@@ -467,9 +467,9 @@ static VALUE object_append(VALUE self, VALUE string) {
   if (error < 0) fail(object, error, "send to");
   if (!object->late) {
     object->late = ALLOC(struct gyre_late_send);
-    gyre_late_send_init(object->late, &object->transport, self, object->io);
+    gyre_late_send_init(object->late, &object->transport, object->io);
   }
-  gyre_late_send_begin(object->late, scheduler);
+  gyre_late_send_begin(object->late, self, scheduler);
   if (gyre_bytes_held(object->transport.output) > HIGH_WATER) flush_but(self, object, gyre_transport_flush, LOW_WATER);
   return self;
 }
