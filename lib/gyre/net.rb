@@ -26,7 +26,7 @@ module Gyre
     # @param timeout_s [Numeric, nil] for all of it: the name, its addresses, the TLS handshake
     # @yieldparam transport [Transport] closed behind the block
     # @return [Transport, Object] what the block returns, if there is one
-    # @raise [ArgumentError] for what is no address
+    # @raise [ArgumentError] for what is no address, or no context of a client
     # @raise [SystemCallError] names each address that was tried; Errno::ETIMEDOUT: none answered in
     #   time
     # @raise [SocketError] the name has no address
@@ -35,9 +35,10 @@ module Gyre
     def connect(address, tls: nil, timeout_s: 10)
       Loop.require_native("Gyre.connect")
       endpoint = Endpoint.parse(address)
+      tls = TLS.context(tls == true ? TLS.client : tls, server: false)
       start_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       transport = Transport.new(endpoint.connect(timeout_s), endpoint.to_s)
-      timeout_s &&= [timeout_s - (Process.clock_gettime(Process::CLOCK_MONOTONIC) - start_s), 0].max
+      timeout_s &&= [timeout_s - (Process.clock_gettime(Process::CLOCK_MONOTONIC) - start_s), 0].max.ceil(2)
       Net.secured(transport, tls, endpoint.host, timeout_s)
       return transport unless block_given?
 
@@ -57,11 +58,12 @@ module Gyre
     # @param tls [Gyre::TLS::Context, nil] of a server
     # @param handshake_timeout_s [Numeric] for TLS
     # @return [Net::Server]
-    # @raise [ArgumentError, SystemCallError]
+    # @raise [ArgumentError] for what is no address, or no context of a server
+    # @raise [SystemCallError]
     # @raise [ExtensionRequired] without the C extension
     def listen(address, tls: nil, handshake_timeout_s: 10)
       Loop.require_native("Gyre.listen")
-      Net::Server.new(Endpoint.parse(address), tls, handshake_timeout_s)
+      Net::Server.new(Endpoint.parse(address), TLS.context(tls, server: true), handshake_timeout_s)
     end
   end
 
@@ -69,7 +71,7 @@ module Gyre
   module Net
     class << self
       def secured(transport, tls, name, timeout_s)
-        transport.start_tls(tls == true ? TLS.client : tls, name: name, timeout_s: timeout_s) if tls
+        transport.start_tls(tls, name: name, timeout_s: timeout_s) if tls
         secured = transport
       ensure # also when the thread is killed
         transport.abandon unless secured

@@ -28,6 +28,13 @@ class HTTP1ServerTest < Minitest::Test
     assert_equal 5, @server.limits.header_count_limit
   end
 
+  def test_a_tls_context_of_a_client_is_refused_when_it_is_made
+    [Gyre::TLS.client, true, { @listener => Gyre::TLS.client }].each do |tls|
+      error = assert_raises(ArgumentError) { Gyre::HTTP::Server.new(->(_env) {}, listeners: [@listener], tls: tls) }
+      assert_includes error.message, "a context of Gyre::TLS.server"
+    end
+  end
+
   def test_it_does_not_start_without_a_scheduler_of_ours
     assert_match(/native engine, and here is none/, assert_raises(RuntimeError) { @server.start }.message)
     Thread.new do

@@ -55,6 +55,27 @@ class NetServerTest < Minitest::Test
     assert_empty reports
   end
 
+  def test_a_context_of_the_wrong_side_is_refused_before_anything_starts
+    client, server = GyreTest::Transports.contexts
+    [true, {}, client].each do |tls|
+      error = assert_raises(ArgumentError) { Gyre.listen("tcp://127.0.0.1:0", tls: tls) }
+      assert_includes error.message, "tls: here it must be a context of Gyre::TLS.server, got "
+    end
+    [{}, server].each do |tls|
+      error = assert_raises(ArgumentError) { Gyre.connect("tcp://127.0.0.1:1", tls: tls) }
+      assert_includes error.message, "tls: here it must be a context of Gyre::TLS.client, got "
+    end
+  end
+
+  def test_a_handshake_that_takes_too_long_is_reported_with_its_limit
+    TCPServer.open("127.0.0.1", 0) do |silent|
+      error = assert_raises(Gyre::TimeoutError) do
+        Gyre.connect("tcp://127.0.0.1:#{silent.local_address.ip_port}", tls: true, timeout_s: 0.05)
+      end
+      assert_match(/: not over after 0\.0[1-5] s\z/, error.message)
+    end
+  end
+
   def test_a_server_that_is_not_trusted_is_refused_by_name
     serving("tcp://127.0.0.1:0", tls: GyreTest::Transports.contexts.last) do |server|
       address = server.endpoints.first.to_s

@@ -177,6 +177,22 @@ class TLSTest < Minitest::Test
     refute connect(*contexts, name: "127.0.0.1").any?(&:tls_resumed?), "a session is of its name"
   end
 
+  def test_two_servers_of_one_name_each_keep_their_session
+    client = client_context(ca: @ca)
+    servers = { "tcp://localhost:1" => server_context, "tcp://localhost:2" => server_context }
+    resumed = Array.new(2) do
+      servers.map do |address, context|
+        near, far = UNIXSocket.pair.zip([address, "client"]).map { |socket, peer| keep(Gyre::Transport.new(socket, peer)) }
+        near.begin_tls(client, name: "localhost")
+        far.begin_tls(context)
+        [near, far].each(&:handshake_available) until [near, far].all? { |transport| transport.handshake_available == true }
+        exchange(near, far)
+        near.tls_resumed?
+      end
+    end
+    assert_equal [[false, false], [true, true]], resumed
+  end
+
   def test_a_session_of_a_verified_client_is_resumed_as_well
     certificate, key = GyreTest::Transports.identity("client")
     contexts = [client_context(ca: @ca, certificate: certificate, key: key), server_context(ca: @ca)]

@@ -168,7 +168,7 @@ void gyre_acceptor_forget(struct gyre_acceptor *acceptor) {
 int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd) {
   gyre_transport_init(transport, fd, &gyre_transport_plain);
 #ifdef GYRE_HAVE_LIBSSL
-  if (listener->tls) return gyre_tls_start(transport, listener->tls, NULL);
+  if (listener->tls) return gyre_tls_start(transport, listener->tls, NULL, NULL);
 #endif
   return 0;
 }

@@ -35,11 +35,11 @@ struct name {
   char text[];
 };
 
-/* What a server gave a client to resume by: the newest of each name. */
+/* What a server gave a client to resume by: the newest of each server. */
 struct session {
   struct session *next;
   SSL_SESSION *ssl;
-  char name[];
+  char server[];
 };
 
 struct gyre_tls_context {
@@ -69,7 +69,7 @@ struct tls {
   bool drained, ended;    /* the socket has nothing more at the moment; it has ended */
   const char *failed;     /* what libssl was doing, and why that failed: constant texts */
   const char *reason;
-  char name[]; /* the peer's, for a client; else "" */
+  char server[]; /* for a client with a name for its peer: that name and the peer's address; else "" */
 };
 
 static BIO_METHOD *bio_method;
@@ -231,9 +231,9 @@ static void session_free(struct session *session) {
 }
 
 /* Out of the list; NULL: there is none. */
-static struct session *take_session(struct gyre_tls_context *context, const char *name) {
+static struct session *take_session(struct gyre_tls_context *context, const char *server) {
   for (struct session **link = &context->sessions, *session; (session = *link); link = &session->next) {
-    if (strcmp(session->name, name)) continue;
+    if (strcmp(session->server, server)) continue;
     *link = session->next;
     return session;
   }
@@ -255,7 +255,7 @@ static void keep_session(struct gyre_tls_context *context, struct session *sessi
 }
 
 static void forget_session(struct tls *tls) {
-  struct session *session = tls->context->server ? NULL : take_session(tls->context, tls->name);
+  struct session *session = tls->context->server ? NULL : take_session(tls->context, tls->server);
   if (session) session_free(session);
 }
 
@@ -263,10 +263,10 @@ static void forget_session(struct tls *tls) {
  * is ours. */
 static int new_session(SSL *ssl, SSL_SESSION *given) {
   struct tls *tls = BIO_get_data(SSL_get_rbio(ssl));
-  if (!tls->name[0] || !SSL_SESSION_is_resumable(given)) return 0;
-  struct session *session = malloc(sizeof(*session) + strlen(tls->name) + 1);
+  if (!tls->server[0] || !SSL_SESSION_is_resumable(given)) return 0;
+  struct session *session = malloc(sizeof(*session) + strlen(tls->server) + 1);
   if (!session) return 0;
-  strcpy(session->name, tls->name);
+  strcpy(session->server, tls->server);
   session->ssl = given;
   forget_session(tls);
   keep_session(tls->context, session);
@@ -274,7 +274,7 @@ static int new_session(SSL *ssl, SSL_SESSION *given) {
 }
 
 static void offer_session(struct tls *tls) {
-  struct session *session = take_session(tls->context, tls->name);
+  struct session *session = take_session(tls->context, tls->server);
   if (!session) return;
   SSL_set_session(tls->ssl, session->ssl);
   keep_session(tls->context, session);
@@ -672,12 +672,14 @@ static bool expect_name(SSL *ssl, const char *name, bool verify) {
   return !verify || SSL_set1_host(ssl, name) == 1;
 }
 
-int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name) {
+int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name,
+                   const char *address) {
   if (!name || context->server) name = "";
-  struct tls *tls = calloc(1, sizeof(*tls) + strlen(name) + 1);
+  size_t server_length = name[0] ? strlen(name) + 1 + strlen(address) : 0;
+  struct tls *tls = calloc(1, sizeof(*tls) + server_length + 1);
   BIO *bio = NULL;
   if (!tls) return -ENOMEM;
-  strcpy(tls->name, name);
+  if (name[0]) snprintf(tls->server, server_length + 1, "%s %s", name, address);
   ERR_clear_error();
   if (!(tls->ssl = SSL_new(context->ssl)) || !(bio = BIO_new(bio_method))) goto fail;
   BIO_set_data(bio, tls);

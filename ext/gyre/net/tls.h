@@ -7,7 +7,7 @@
 #include "net/transport.h"
 
 #define GYRE_TLS_ERROR_BYTES 1024
-#define GYRE_TLS_SESSIONS 64 /* that a client's context keeps, one of each name */
+#define GYRE_TLS_SESSIONS 64 /* that a client's context keeps, one of each server */
 
 enum gyre_tls_verify { GYRE_TLS_VERIFY_NONE, GYRE_TLS_VERIFY_OPTIONAL, GYRE_TLS_VERIFY_REQUIRED };
 
@@ -34,9 +34,11 @@ void gyre_tls_context_release(struct gyre_tls_context *context);
 int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *name, struct gyre_tls_context *identity);
 
 /* Puts TLS under a transport over a plain socket; the handshake is next. `name` is the peer's
- * for a client: sent (unless it is an address), and checked where the context verifies. 0 or
- * -errno. */
-int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name);
+ * for a client: sent (unless it is an address), and checked where the context verifies; with
+ * `address`, any text that tells servers of one name apart, it is what sessions are kept by. Of a
+ * server both are NULL. 0 or -errno. */
+int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name,
+                   const char *address);
 
 /* The transport is a copy of the one that TLS was put under, which is not used any more. */
 void gyre_tls_moved(struct gyre_transport *transport);

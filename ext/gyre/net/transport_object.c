@@ -125,18 +125,18 @@ static void fail(struct object *object, int error, const char *what) {
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class(class)));
 }
 
-/* Until the descriptor is ready for what the side wants. Another thread may have closed it
- * meanwhile: then `get` raises. */
+/* Until the descriptor is ready for what the side wants. Another thread may have closed it meanwhile:
+ * then `get` raises. Where `timeout` is the rest of a limit for several waits, that is `whole`. */
 static struct object *wait_for(VALUE self, struct object *object, const struct gyre_side *side, VALUE timeout,
-                               const char *what) {
+                               VALUE whole, const char *what) {
   unsigned wants = side->wants;
   if (object->transport.operations->held && object->transport.operations->held(&object->transport))
     wants |= GYRE_WRITABLE;
   bool ready = gyre_socket_wait(object->io, object->transport.fd, wants, gyre_duration_ns(timeout));
   object = get(self);
   if (!ready) {
-    VALUE message = rb_enc_sprintf(rb_utf8_encoding(), "%s %" PRIsVALUE ": nothing for %" PRIsVALUE " s", what,
-                                   object->peer, timeout);
+    VALUE message = rb_enc_sprintf(rb_utf8_encoding(), "%s %" PRIsVALUE ": %s %" PRIsVALUE " s", what, object->peer,
+                                   NIL_P(whole) ? "nothing for" : "not over after", NIL_P(whole) ? timeout : whole);
     rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class("Gyre::TimeoutError")));
   }
   return object;
@@ -243,7 +243,7 @@ static VALUE read_on(VALUE argument) {
     if (count > 0) continue;
     if (count != -EAGAIN) fail(object, (int)count, "receive from");
     if (!reading->waits) return Qundef;
-    object = wait_for(reading->self, object, &transport->read, object->read_timeout, "receive from");
+    object = wait_for(reading->self, object, &transport->read, object->read_timeout, Qnil, "receive from");
   }
 }
 
@@ -377,7 +377,7 @@ static VALUE flush_on(VALUE argument) {
     bool held = gyre_transport_unsent(transport) > gyre_bytes_held(transport->output);
     if (transport->sent_bytes >= flushing->position && !held) break;
     if (!flushing->waits) return Qundef;
-    object = wait_for(flushing->self, object, &transport->write, object->write_timeout, "send to");
+    object = wait_for(flushing->self, object, &transport->write, object->write_timeout, Qnil, "send to");
   }
   if (error < 0 && error != -EAGAIN) fail(object, error, "send to");
   return Qnil;
@@ -508,7 +508,7 @@ static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE lengt
       moved += (uint64_t)count;
     } else if (count == -EAGAIN) {
       object->writers++;
-      object = wait_for(self, object, &object->transport.write, object->write_timeout, "send to");
+      object = wait_for(self, object, &object->transport.write, object->write_timeout, Qnil, "send to");
       object->writers--;
     } else {
       fail(object, (int)count, "send to");
@@ -703,7 +703,7 @@ static VALUE object_begin_tls(VALUE self, VALUE context, VALUE name) {
   const char *text = NIL_P(name) ? NULL : StringValueCStr(name);
   struct object *object = get(self);
   if (object->transport.operations != &gyre_transport_plain) rb_raise(rb_eRuntimeError, "TLS has begun already");
-  int error = gyre_tls_start(&object->transport, gyre_tls_context_get(context), text);
+  int error = gyre_tls_start(&object->transport, gyre_tls_context_get(context), text, StringValueCStr(object->peer));
   if (error < 0) rb_memerror();
   RB_OBJ_WRITE(self, &object->context, context);
   RB_GC_GUARD(name);
@@ -726,7 +726,7 @@ static VALUE object_handshake(VALUE self, VALUE timeout) {
   while ((error = gyre_transport_handshake(&object->transport)) == -EAGAIN) {
     int64_t left_ns = end_ns - now_ns();
     VALUE left = duration_ns < 0 ? Qnil : DBL2NUM(left_ns > 0 ? (double)left_ns / 1e9 : 0.0);
-    object = wait_for(self, object, &object->transport.read, left, "TLS handshake with");
+    object = wait_for(self, object, &object->transport.read, left, timeout, "TLS handshake with");
   }
   object->writers--;
   if (error < 0) fail(object, error, "TLS handshake with");

@@ -37,6 +37,7 @@ require "gyre/http/h1/hijacked_transport"
 require "gyre/http/limits"
 require "gyre/http/rack2"
 require "gyre/http/service"
+require "gyre/net/tls"
 
 module Gyre
   module HTTP
@@ -75,6 +76,7 @@ module Gyre
       # @param env [Hash{String => Object}] more entries of each request's env
       # @param tls [TLS::Context, Hash{#to_io => TLS::Context}, nil] of all listeners, or of those named (RFC 2818); their requests
       #   have rack.url_scheme "https" and HTTPS "on"
+      # @raise [ArgumentError] tls has no context of a server
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
                      tls: nil)
@@ -84,7 +86,7 @@ module Gyre
         @service = Service.new(Rack2.around(app), log: log, access_log: access_log, streams: @streams)
         listeners = Array(listeners)
         @sockets = listeners.map(&:to_io)
-        @contexts = listeners.map { |listener| tls.is_a?(Hash) ? tls[listener] : tls }
+        @contexts = listeners.map { |listener| TLS.context(tls.is_a?(Hash) ? tls[listener] : tls, server: true) }
         @limits = limits
         @template = Env.template(scheme: scheme, errors: errors, extra: env)
         @acceptor = nil

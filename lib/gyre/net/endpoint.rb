@@ -66,7 +66,7 @@ module Gyre
         when %r{\A(?:tcp|http)://(.*)\z}i then parse_ip(text, Regexp.last_match(1).delete_suffix("/"), port, :tcp)
         when %r{\Audp://(.*)\z}i then parse_ip(text, Regexp.last_match(1).delete_suffix("/"), port, :udp)
         when %r{\A(?:ssl|https|tls)://}i
-          raise ArgumentError, "#{text}: TLS is no part of an address here; listen on tcp://, and let a proxy or the server's own settings end it"
+          raise ArgumentError, "#{text}: TLS is no part of an address here: write tcp://, and set TLS beside the address, or let a proxy end it"
         when %r{\A[a-z][a-z0-9+.-]*://}i, "", /\s/ then nil
         else parse_ip(text, text, port, :tcp)
         end

@@ -61,6 +61,18 @@ module Gyre
 
         Context.new(false, certificate, key, ca, verify, alpn)
       end
+
+      # @api private
+      # @param given [Object] what a caller was given as tls:
+      # @param server [Boolean] the side that it is for
+      # @return [Context, nil]
+      # @raise [ArgumentError] for anything else
+      def context(given, server:)
+        return unless given
+        return given if given.is_a?(Context) && given.server? == server
+
+        raise ArgumentError, "tls: here it must be a context of Gyre::TLS.#{server ? "server" : "client"}, got #{given.inspect}"
+      end
     end
 
     # What one side of connections needs. Made by {TLS.server} and {TLS.client}; may be used by many
@@ -90,7 +102,14 @@ module Gyre
         folder = authorities && File.directory?(authorities)
         read("ca", authorities) if authorities && !folder # names the file, where libssl does not
         build(server, identity, names, folder ? [nil, authorities] : [authorities, nil], mode, protocols(alpn))
+        @server = server
       end
+
+      # @return [Boolean] whether it is of {TLS.server}
+      def server? = @server
+
+      # @return [String]
+      def inspect = "#<#{self.class} of a #{@server ? "server" : "client"}>"
 
       private
 
