@@ -48,7 +48,7 @@ class Rack2ServingTest < Minitest::Test
   def test_the_rackup_of_rack_2_finds_gyre
     serve2("-e", "load Gem.bin_path('rack', 'rackup')", "--", "-s", "gyre", "-o", "127.0.0.1", "-p", "0", "-O", "keep_alive_timout=5") do |program|
       assert_match(/\ARack 2\.2\./, post(program, "/", "").body)
-      program.expect(/the option keep_alive_timout is not known, and does nothing; did you mean keep_alive_timeout\?/, :err)
+      program.expect(/the option keep_alive_timout is unknown, and does nothing; did you mean keep_alive_timeout\?/, :err)
       program.signal(:INT)
       assert_equal 0, program.status.exitstatus
     end

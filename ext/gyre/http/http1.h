@@ -165,7 +165,7 @@ struct gyre_http1_acceptor {
 
   struct gyre_list connections;
   struct gyre_list active, spare; /* of exchanges; spare ones are kept for the next requests */
-  uint32_t spare_count;
+  int spare_count;
   uint32_t idle, lingering_refused;
   int64_t head_bytes;      /* held by heads that have come in part */
   uint64_t handshake_turn; /* of the loop, in which so many steps of handshakes were made: */
