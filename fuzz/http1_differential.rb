@@ -2,7 +2,7 @@
 
 # The differential fuzzer of the HTTP/1 parsers: cases changed at random, given to the C parser and to its Ruby twin;
 # verdict, the byte at which it stood, status, reason and every value must be equal. Called by rake fuzz:http1:
-#   ruby -Ilib fuzz/http1_differential.rb SECONDS SEED
+#   ruby -Ilib -Itest fuzz/http1_differential.rb SECONDS SEED
 # It ends with status 1 at the first difference and shows the input.
 
 require_relative "../test/http/cases"

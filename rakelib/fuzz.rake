@@ -64,7 +64,7 @@ end
 namespace :fuzz do
   desc "Fuzz the HTTP/1 parsers: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
   task :http1 do
-    $LOAD_PATH.unshift("lib")
+    $LOAD_PATH.unshift("lib", "test")
     require_relative "../test/http/cases"
     inputs = File.join("tmp", "fuzz", "http1", "inputs")
     mkdir_p inputs, verbose: false
@@ -77,12 +77,12 @@ namespace :fuzz do
     half = [GyreFuzz.seconds / 2, 1].max
     sources = %w[http1_parser http1_fields http1_target http1_chunked].map { |name| "ext/gyre/http/#{name}.c" }
     GyreFuzz.run("http1_parser_fuzz", ["test/c/http1_exercise.c", *sources], inputs, half)
-    sh(RbConfig.ruby, "-Ilib", "fuzz/http1_differential.rb", half.to_s, GyreFuzz.seed.to_s)
+    sh(RbConfig.ruby, "-Ilib", "-Itest", "fuzz/http1_differential.rb", half.to_s, GyreFuzz.seed.to_s)
   end
 
   desc "Fuzz the log's ingest: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
   task log: :compile do
-    $LOAD_PATH.unshift("lib")
+    $LOAD_PATH.unshift("lib", "test")
     require_relative "../test/log/cases"
     inputs = File.join("tmp", "fuzz", "log", "inputs")
     mkdir_p inputs, verbose: false
@@ -95,6 +95,6 @@ namespace :fuzz do
     half = [GyreFuzz.seconds / 2, 1].max
     sources = GyreTest::PlainC::PROGRAMS.fetch("log_ingest_test")
     GyreFuzz.run("log_ingest_fuzz", sources, inputs, half)
-    sh({ "TZ" => "UTC" }, RbConfig.ruby, "-Ilib", "fuzz/log_differential.rb", half.to_s, GyreFuzz.seed.to_s)
+    sh({ "TZ" => "UTC" }, RbConfig.ruby, "-Ilib", "-Itest", "fuzz/log_differential.rb", half.to_s, GyreFuzz.seed.to_s)
   end
 end
