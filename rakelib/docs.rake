@@ -10,7 +10,10 @@ task :docs do
     IO.popen(command, unsetenv_others: true, chdir: GyreBuild.root, err: %i[child out], **options, &:read)
   end
   bundle["install", "--quiet"] unless bundle["check"].include?("satisfied")
-  printed = bundle["exec", "yard", "doc", "--no-cache", "--no-save", "--list-undoc"]
+  printed = bundle["exec", "yard", "doc", "--no-cache", "--no-save"]
   puts printed
-  abort "docs: something public is undocumented" unless printed.match?(/^ *100\.00% documented/)
+  next if printed.match?(/^ *100\.00% documented/)
+
+  puts bundle["exec", "yard", "stats", "--no-cache", "--no-save", "--list-undoc"]
+  abort "docs: something public is undocumented"
 end

@@ -67,9 +67,10 @@ module Gyre
     end
   end
 
-  # @api private
+  # What {Gyre.connect} and {Gyre.listen} are made of.
   module Net
     class << self
+      # @api private
       def secured(transport, tls, name, timeout_s)
         transport.start_tls(tls, name: name, timeout_s: timeout_s) if tls
         secured = transport

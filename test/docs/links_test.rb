@@ -30,6 +30,13 @@ class DocsLinksTest < Minitest::Test
     assert_empty files.reject { |file| File.file?(File.join(ROOT, file)) }
   end
 
+  def test_yard_reads_each_file_with_a_method_of_transports_and_what_gives_them
+    methods = Dir["ext/gyre/net/*.c", base: ROOT].select { |file| File.read(File.join(ROOT, file)).include?("rb_define_method(transport_class") }
+    given = methods + %w[lib/gyre/net.rb lib/gyre/net/server.rb lib/gyre/net/transport.rb]
+    assert_operator methods.size, :>, 1
+    assert_empty given - File.readlines(File.join(ROOT, ".yardopts"), chomp: true)
+  end
+
   private
 
   # Prose only: brackets in code are no links.

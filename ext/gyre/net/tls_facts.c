@@ -12,13 +12,13 @@ static const struct gyre_transport *get_tls(VALUE self) {
   return transport->operations == &gyre_transport_tls && transport->state ? transport : NULL;
 }
 
-/* @return [String, nil] "TLSv1.3" */
+/* @return [String, nil] the version of TLS that is spoken, as "TLSv1.3"; nil without TLS */
 static VALUE tls_version(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   return transport ? rb_str_new_cstr(gyre_tls_version(transport)) : Qnil;
 }
 
-/* @return [String, nil] */
+/* @return [String, nil] the cipher, as libssl names it; nil without TLS */
 static VALUE tls_cipher(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   return transport ? rb_str_new_cstr(gyre_tls_cipher(transport)) : Qnil;
@@ -38,7 +38,7 @@ static VALUE tls_resumed_p(VALUE self) {
   return transport && gyre_tls_resumed(transport) ? Qtrue : Qfalse;
 }
 
-/* @return [String, nil] DER */
+/* @return [String, nil] the peer's certificate as DER; nil when it showed none */
 static VALUE peer_certificate(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   unsigned char *der = NULL;

@@ -330,7 +330,7 @@ static VALUE object_unread(VALUE self) {
  *
  * @param length [Integer, nil] bytes
  * @return [String, nil] binary; nil at the end, "" for a length of 0 or without one
- * @raise as {#read_partial}
+ * @raise [TimeoutError, SystemCallError, TLS::Error] as {#read_partial}
  */
 static VALUE object_read(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 1);
@@ -452,7 +452,7 @@ static VALUE object_write(int argc, VALUE *argv, VALUE self) {
  *
  * @param string [String]
  * @return [self]
- * @raise as {#write}
+ * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
  */
 static VALUE object_append(VALUE self, VALUE string) {
   struct gyre_scheduler *scheduler = gyre_socket_scheduler();
@@ -478,7 +478,7 @@ static VALUE object_append(VALUE self, VALUE string) {
  * Waits until all that was written is sent.
  *
  * @return [self]
- * @raise as {#write}
+ * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
  */
 static VALUE object_flush(VALUE self) {
   flush(self, get(self), gyre_transport_flush);
@@ -492,7 +492,7 @@ static VALUE object_flush(VALUE self) {
  * @param offset [Integer] bytes
  * @param length [Integer] bytes
  * @return [Integer] bytes; fewer only when the file ends before
- * @raise as {#write}
+ * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
  */
 static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE length) {
   int64_t from = NUM2LL(offset);
@@ -523,7 +523,7 @@ static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE lengt
  * Tells the peer that no more will come, behind what is queued. It can still be read from.
  *
  * @return [nil]
- * @raise as {#write}
+ * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
  */
 static VALUE object_close_write(VALUE self) {
   flush(self, get(self), gyre_transport_end);
@@ -570,7 +570,7 @@ static VALUE object_flush_available(VALUE self) {
  * {#close_write} without waiting: call it, or {#flush_available}, again until it returns true.
  *
  * @return [true, Symbol] as {#flush_available}
- * @raise as {#flush_available}
+ * @raise [SystemCallError, TLS::Error] as {#flush_available}
  */
 static VALUE object_finish_available(VALUE self) {
   struct object *object = get(self);

@@ -48,15 +48,15 @@ module Gyre
       # @param bind [String, Integer, Gyre::Endpoint, Array] the main port, for Analogger's clients
       #   and ours
       # @param key [String, nil] that clients must send
-      # @param logs [Array<Hash>] see {Routing}
-      # @param default_log [String, Hash] see {Routing}
+      # @param logs [Array<Hash>] as in the configuration (docs/log.md)
+      # @param default_log [String, Hash] a path, or as one of logs
       # @param levels [Array<String>, nil] severities that are written; nil: all
       # @param interval [Numeric] seconds between writes
       # @param sync_interval [Numeric, nil] seconds between syncs, for what no acknowledged client
       #   waits for
-      # @param inputs [Array<Hash>] see {Input.all}
+      # @param inputs [Array<Hash>] as in the configuration (docs/log.md)
       # @param tls [Hash, nil] certificate:, key:, ca:, verify: of the main port
-      # @param limits [Hash, Limits] by the names in {Limits::TABLE}
+      # @param limits [Hash, Limits] by the names in docs/log.md
       # @param raw [Boolean] messages as they came, with line ends: lines can be forged
       # @param origin [Boolean, nil] whether lines have host and process of the client; nil: not in
       #   text

@@ -39,7 +39,7 @@ module Gyre
 
       # @param app [#call] a Rack app
       # @param bind [String, Integer, Gyre::Endpoint, Array] as {Gyre::Endpoint.parse} reads it, one or several
-      # @param limits [Hash, Gyre::HTTP::Limits] by the names in {Gyre::HTTP::Limits::TABLE}
+      # @param limits [Hash, Gyre::HTTP::Limits] by the names in docs/serve.md
       # @param log_format [String] the access log: none, common, combined, json
       # @param out [IO] where the access log goes
       # @param log [#info, #error] takes the server's notices and errors; by default errors only, to $stderr
