@@ -5,8 +5,8 @@
  *
  * The first byte of an input chooses what it is and under which limits; the rest are its bytes.
  */
-#include "http1_exercise.h"
 #include "http/http1_parser.h"
+#include "http1_exercise.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -10,9 +10,9 @@
 #include "check.h"
 #include "frames.h"
 #include "http/http1_chunked.h"
-#include "http1_exercise.h"
 #include "http/http1_parser.h"
 #include "http/http1_scan.h"
+#include "http1_exercise.h"
 
 #include <stdlib.h>
 #include <string.h>
