@@ -75,6 +75,24 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
     end
   end
 
+  # Their certificates leave in several parts, and more of them go on in one turn than it makes steps.
+  define_method(:test_many_handshakes_that_wait_for_full_sockets_go_on) do
+    identity = GyreTest::HTTPServing.identity
+    serve(hello, buffers: 4096, identity: { **identity, certificate: identity[:certificate] * 50 }) do |served|
+      sockets = Array.new(40) { served.plain_socket }
+      shaking = sockets.to_h { |socket| [socket, GyreTest::HTTPServing::TLSSocket.new(socket)] }
+      sockets.each { |socket| assert socket.wait_readable(GyreTest::HTTPServing::PATIENCE_S) }
+      hold(served) do
+        while (ready, = IO.select(sockets, nil, nil, 0.05))
+          ready.each { |socket| shaking[socket].shake }
+        end
+      end
+      clients = shaking.each_value.map { |tls| Thread.new { GyreTest::HTTPServing::Client.new(self, tls.connect) } }.map(&:value)
+      clients.each { |client| assert_equal "hello", client.get.body }
+      clients.each(&:close)
+    end
+  end
+
   define_method(:test_the_end_of_a_connection_is_told_from_a_cut) do
     serve(->(env) { [200, {}, env["PATH_INFO"] == "/cut" ? Enumerator.new { |body| body << "a" && raise("trouble") } : ["hello"]] }) do |served|
       client = connect(served)

@@ -50,6 +50,11 @@ module GyreTest
         @tls = OpenSSL::SSL::SSLSocket.new(socket, OpenSSL::SSL::SSLContext.new)
         @tls.sync_close = true
         @bytes = +""
+        shake
+      end
+
+      # The next step of the handshake, as far as bytes for it are there.
+      def shake
         @tls.connect_nonblock(exception: false)
       end
 
@@ -312,14 +317,15 @@ module GyreTest
     # @param unix [String, nil] a path to listen on
     # @param log_accesses [Boolean]
     # @param buffers [Integer, nil] bytes that the kernel holds of either direction; nil: as many as it likes
+    # @param identity [Hash] the server's over TLS: certificate and key
     # @param more [Array<TCPServer>] plain listeners, closed by the test
     # @yield [Served]
-    def serve(app = nil, limits: {}, unix: nil, log_accesses: false, backlog: 128, buffers: nil, more: [], **options)
+    def serve(app = nil, limits: {}, unix: nil, log_accesses: false, backlog: 128, buffers: nil, more: [], identity: nil, **options)
       listener = unix ? UNIXServer.new(unix) : TCPServer.new("127.0.0.1", 0)
       HTTPServing.limit_buffers(listener, buffers)
       listener.listen(backlog)
       served = Served.new(listener, unix, buffers, tls?)
-      options[:tls] = { listener => Gyre::TLS.server(**HTTPServing.identity) } if tls?
+      options[:tls] = { listener => Gyre::TLS.server(**(identity || HTTPServing.identity)) } if tls?
       started = Thread::Queue.new
       options[:access_log] = served if log_accesses
       thread = Thread.new do

@@ -99,6 +99,22 @@ module TransportCases
     assert_equal pieces.sum(&:bytesize), client.write(*pieces)
     assert_equal pieces.join, server.read_partial
   end
+
+  def test_calls_that_never_wait_let_others_run
+    { 50_000 => %i[gets], 100_000 => [:read_partial, 1], 500_000 => [:write, ""] }.each do |times, call|
+      Gyre.run do |task|
+        client, server = transport_pair
+        client.write("x\n" * 50_000)
+        ran = false
+        task.async do
+          task.yield
+          ran = true
+        end
+        times.times { ran || server.public_send(*call) }
+        assert ran, call.first
+      end
+    end
+  end
 end
 
 # What waits: in threads without a scheduler, and in tasks.

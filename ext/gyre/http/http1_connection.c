@@ -212,7 +212,7 @@ static void shake_hands(struct gyre_http1_connection *connection) {
   acceptor->handshake_turn = loop->statistics.turns;
   if (++acceptor->handshakes > HANDSHAKES_A_TURN) {
     if (connection->deadline_ns == LOOKED) gyre_http1_connection_deadline(connection, acceptor->limits.handshake_ns);
-    if (!watch(connection, GYRE_READABLE)) end(connection, true);
+    if (!watch(connection, connection->watch.interest & (GYRE_READABLE | GYRE_WRITABLE))) end(connection, true);
     return;
   }
   int error = gyre_transport_handshake(&connection->transport);

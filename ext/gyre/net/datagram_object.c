@@ -199,14 +199,10 @@ static int fill(VALUE self, struct object *object) {
  * @return [Packet, nil]
  */
 static VALUE object_receive(VALUE self, VALUE timeout) {
+  gyre_socket_give_way();
   struct object *object = get(self);
   int64_t limit_ns = gyre_duration_ns(timeout);
   int64_t until_ns = limit_ns < 0 ? -1 : gyre_socket_now() + limit_ns;
-  struct gyre_scheduler *scheduler = gyre_socket_scheduler();
-  if (scheduler && gyre_clock_is_due(scheduler)) {
-    gyre_yield_if_due(scheduler);
-    object = get(self);
-  }
   while (object->count == 0) {
     flush(object);
     int count = fill(self, object);

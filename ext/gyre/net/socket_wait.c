@@ -27,6 +27,11 @@ bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
   return result != 0;
 }
 
+void gyre_socket_give_way(void) {
+  struct gyre_scheduler *scheduler = gyre_socket_scheduler();
+  if (scheduler && gyre_clock_is_due(scheduler)) gyre_yield_if_due(scheduler);
+}
+
 bool gyre_socket_is_open(VALUE io, int fd) {
 #ifdef GYRE_HAVE_IO_CLOSED_P
   return !RTEST(rb_io_closed_p(io)) && rb_io_descriptor(io) == fd;

@@ -20,6 +20,9 @@ int64_t gyre_socket_now(void);
  * one waits for ever. False after the time. What an IO's close in another fiber or thread means is the caller's to find out. */
 bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns);
 
+/* Before a call that may go on for ever without a wait: lets others run that have waited for long. */
+void gyre_socket_give_way(void);
+
 /* Whether the IO is open and still has this descriptor. Raises nothing. */
 bool gyre_socket_is_open(VALUE io, int fd);
 

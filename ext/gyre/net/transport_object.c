@@ -248,6 +248,7 @@ static VALUE read_on(VALUE argument) {
 }
 
 static VALUE read_by(struct reading *reading) {
+  gyre_socket_give_way();
   struct object *object = get(reading->self);
   VALUE string = is_free(object->read_turn) ? read_on((VALUE)reading) : Qundef;
   if (string != Qundef) return string;
@@ -426,6 +427,7 @@ static VALUE object_write(int argc, VALUE *argv, VALUE self) {
   VALUE memory;
   VALUE *strings = ALLOCV_N(VALUE, memory, argc + 1);
   size_t bytes = 0;
+  gyre_socket_give_way();
   for (int i = 0; i < argc; i++) {
     strings[i] = rb_obj_as_string(argv[i]);
     bytes += (size_t)RSTRING_LEN(strings[i]);
