@@ -71,7 +71,8 @@ module Gyre
         return unless given
         return given if given.is_a?(Context) && given.server? == server
 
-        raise ArgumentError, "tls: here it must be a context of Gyre::TLS.#{server ? "server" : "client"}, got #{given.inspect}"
+        got = given.is_a?(Context) ? given.inspect : given.class # settings may hold a private key
+        raise ArgumentError, "tls: here it must be a context of Gyre::TLS.#{server ? "server" : "client"}, got #{got}"
       end
     end
 
