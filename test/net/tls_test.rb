@@ -251,6 +251,14 @@ class TLSTest < Minitest::Test
     end
   end
 
+  def test_the_beginning_of_a_record_is_nothing_to_be_read
+    client, server = connect(client_context(ca: @ca), server_context)
+    exchange(client, server)
+    server.to_io.write("\x17\x03\x03\x01")
+    assert_equal :wait_readable, client.read_available
+    refute_predicate client, :pending?
+  end
+
   # Both come with one call of recv: the failure must not look like an end in order.
   def test_a_failure_behind_bytes_comes_with_the_next_read
     with_openssl_client(OpenSSL::SSL::SSLContext.new) do |transport, client|

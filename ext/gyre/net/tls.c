@@ -337,9 +337,10 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
   return error;
 }
 
-static bool tls_pending(const struct gyre_transport *transport) {
+static bool tls_pending(const struct gyre_transport *transport, bool whole) {
   const struct tls *tls = transport->state;
-  return tls->received || tls->failure || SSL_has_pending(tls->ssl);
+  if (tls->received || tls->failure) return true;
+  return SSL_has_pending(tls->ssl) && (!tls->drained || !whole);
 }
 
 static size_t tls_held(const struct gyre_transport *transport) {

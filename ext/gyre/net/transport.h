@@ -54,8 +54,8 @@ struct gyre_transport_operations {
   int (*flush)(struct gyre_transport *transport); /* sends what the layer itself holds; NULL: it holds nothing */
   int (*end)(struct gyre_transport *transport);   /* announces the end to the peer */
   size_t (*held)(const struct gyre_transport *transport); /* bytes that `flush` would send; NULL: none */
-  bool (*pending)(
-      const struct gyre_transport *transport);       /* bytes that the kernel does not report lie here; NULL: none */
+  /* Bytes that the kernel does not report lie here; `whole`: not the beginning of a record only. NULL: none. */
+  bool (*pending)(const struct gyre_transport *transport, bool whole);
   void (*release)(struct gyre_transport *transport); /* frees transport->state; NULL: there is none */
 };
 
