@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What Gyre is measured against, each in the newest version that runs on this Ruby. bench/support/setup.rb copies this
-# file below tmp/bench and installs there; nothing of it is needed to use, build or test Gyre.
+# What Gyre is measured against, each in the newest version that runs on this Ruby.
+# bench/support/setup.rb copies this file below tmp/bench and installs there; nothing of it is
+# needed to use, build or test Gyre.
 
 gem "falcon"
 gem "iodine"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Five child processes that take one second each, in about one second: system, backticks, Process.wait, IO.popen.
+# Five child processes that take one second each, in about one second: system, backticks,
+# Process.wait, IO.popen.
 #
 #   ruby -Ilib examples/child_processes.rb
 

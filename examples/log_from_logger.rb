@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# From Ruby's Logger: the same calls, and the messages are in a file of another process when `flush` returns. Rails takes the client
-# the same way: config.logger = ActiveSupport::TaggedLogging.new(Gyre::Log::Client.new("shop")).
+# From Ruby's Logger: the same calls, and the messages are in a file of another process when `flush`
+# returns. Rails takes the client the same way: config.logger =
+# ActiveSupport::TaggedLogging.new(Gyre::Log::Client.new("shop")).
 #
 #   ruby -Ilib examples/log_from_logger.rb
 

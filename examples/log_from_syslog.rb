@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# From syslog: programs go on talking to a syslog socket, and their messages are beside all others. It uses util-linux's
-# `logger` where it is installed, and a plain UDP socket.
+# From syslog: programs go on talking to a syslog socket, and their messages are beside all others.
+# It uses util-linux's `logger` where it is installed, and a plain UDP socket.
 #
 #   ruby -Ilib examples/log_from_syslog.rb
 

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# Reads the log lines that one or more `gyre log` servers put into a Redis Stream, as one consumer of a group: each line goes
-# to one of the group's consumers, and is acknowledged when it is printed. What a consumer had read when it died is taken over
-# by another.
+# Reads the log lines that one or more `gyre log` servers put into a Redis Stream, as one consumer
+# of a group: each line goes to one of the group's consumers, and is acknowledged when it is
+# printed. What a consumer had read when it died is taken over by another.
 #
 #   ruby examples/log_redis_consumer.rb GROUP CONSUMER [STREAM]      REDIS=host:port or the path of a Unix socket
 #
-# Start several with the same GROUP to share the work; COUNT=n ends after n lines. Everything that it says to Redis is plain: any
-# Redis client does the same with xgroup, xautoclaim, xreadgroup and xack.
+# Start several with the same GROUP to share the work; COUNT=n ends after n lines. Everything that
+# it says to Redis is plain: any Redis client does the same with xgroup, xautoclaim, xreadgroup and
+# xack.
 
 require "gyre"
 require "socket"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A web server on Gyre::Loop in one thread: each wait is watched for once (one-shot), and what is to be done next is an event too.
-# Arguments: the port (0: a free one). Stop it with Ctrl-C. The other loop_http_server_*.rb do the same in other ways.
+# A web server on Gyre::Loop in one thread: each wait is watched for once (one-shot), and what is to
+# be done next is an event too. Arguments: the port (0: a free one). Stop it with Ctrl-C. The other
+# loop_http_server_*.rb do the same in other ways.
 
 require "gyre/loop"
 require "socket"

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# A web server on Gyre::Loop with persistent watches, as selectors with monitors have them: a connection is watched once for its life, and
-# only one whose client does not take the answer is watched for writing instead. The fastest of these servers.
-# Arguments: the port (0: a free one). Stop it with Ctrl-C.
+# A web server on Gyre::Loop with persistent watches, as selectors with monitors have them: a
+# connection is watched once for its life, and only one whose client does not take the answer is
+# watched for writing instead. The fastest of these servers. Arguments: the port (0: a free one).
+# Stop it with Ctrl-C.
 
 require "gyre/loop"
 require "socket"

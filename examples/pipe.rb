@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A reader and a writer on one pipe, in one thread: plain IO, no API of Gyre's but the scheduler. The reader waits for
-# the writer and the writer for its clock; meanwhile the other one runs.
+# A reader and a writer on one pipe, in one thread: plain IO, no API of Gyre's but the scheduler.
+# The reader waits for the writer and the writer for its clock; meanwhile the other one runs.
 #
 #   ruby -Ilib examples/pipe.rb
 

@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
-# An HTTP server in several Ractors, which compute at once in one process. Each has its own loop and listens on the same
-# port (SO_REUSEPORT): the kernel deals the connections out. Ctrl-C lets running requests finish and ends it.
+# An HTTP server in several Ractors, which compute at once in one process. Each has its own loop and
+# listens on the same port (SO_REUSEPORT): the kernel deals the connections out. Ctrl-C lets running
+# requests finish and ends it.
 #
 #   ruby -W:no-experimental -Ilib examples/ractor_server.rb [port] [how many Ractors]
 #
-# What a Ractor uses has to be shareable: constants that are frozen all through, classes and modules. So the app is a
-# module. Everything is required before the first Ractor starts.
+# What a Ractor uses has to be shareable: constants that are frozen all through, classes and
+# modules. So the app is a module. Everything is required before the first Ractor starts.
 
 require "gyre/http"
 require "etc"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The differential fuzzer of the HTTP/1 parsers: cases changed at random, given to the C parser and to its Ruby twin;
-# verdict, the byte at which it stood, status, reason and every value must be equal. Called by rake fuzz:http1:
+# The differential fuzzer of the HTTP/1 parsers: cases changed at random, given to the C parser and
+# to its Ruby twin; verdict, the byte at which it stood, status, reason and every value must be
+# equal. Called by rake fuzz:http1:
 #   ruby -Ilib -Itest fuzz/http1_differential.rb SECONDS SEED
 # It ends with status 1 at the first difference and shows the input.
 

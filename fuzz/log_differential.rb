@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The differential fuzzer of the log's ingest: cases changed at random, given to the C files without Ruby, to the native ingest and to
-# the oracle in Ruby; messages, verdict, counts and every byte in every sink must be equal. Called by rake fuzz:log:
+# The differential fuzzer of the log's ingest: cases changed at random, given to the C files without
+# Ruby, to the native ingest and to the oracle in Ruby; messages, verdict, counts and every byte in
+# every sink must be equal. Called by rake fuzz:log:
 #   ruby -Ilib -Itest fuzz/log_differential.rb SECONDS SEED
 # It ends with status 1 at the first difference and shows the input.
 

@@ -1,8 +1,10 @@
 /*
- * The fuzzer of the log's ingest: any bytes, in every way in which they may arrive (test/c/log_exercise.h), and what must hold for
- * the lines that come out. libFuzzer calls it where clang has it, else fuzz/mutate.c does. A finding aborts.
+ * The fuzzer of the log's ingest: any bytes, in every way in which they may arrive
+ * (test/c/log_exercise.h), and what must hold for the lines that come out. libFuzzer calls it where
+ * clang has it, else fuzz/mutate.c does. A finding aborts.
  *
- * The first byte of an input chooses what it is, how syslog is framed and a limit; the rest are its bytes.
+ * The first byte of an input chooses what it is, how syslog is framed and a limit; the rest are its
+ * bytes.
  */
 #include "log/log_crc32.h"
 #include "log/log_record.h"

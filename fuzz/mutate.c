@@ -1,8 +1,8 @@
 /*
- * A small stand-in for libFuzzer: changes inputs of a folder at random, again and again, and gives them
- * to LLVMFuzzerTestOneInput. Usage: PROGRAM FOLDER SECONDS SEED. It learns nothing from coverage. The
- * input under way is kept in FOLDER/../current, which outlives a crash; the same seed gives the same
- * inputs.
+ * A small stand-in for libFuzzer: changes inputs of a folder at random, again and again, and gives
+ * them to LLVMFuzzerTestOneInput. Usage: PROGRAM FOLDER SECONDS SEED. It learns nothing from
+ * coverage. The input under way is kept in FOLDER/../current, which outlives a crash; the same seed
+ * gives the same inputs.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Changes text of a protocol at random, for the fuzzers that are written in Ruby. The same Random gives the same changes.
+# Changes text of a protocol at random, for the fuzzers that are written in Ruby. The same Random
+# gives the same changes.
 
 # Makes inputs out of inputs.
 class Mutation

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The benchmarks of bench/: long runs that want the machine for themselves and write bench/results/*.md.
-# BENCHOPTS gives options to the command, e.g. BENCHOPTS="--quick --only hello-64".
+# The benchmarks of bench/: long runs that want the machine for themselves and write
+# bench/results/*.md. BENCHOPTS gives options to the command, e.g. BENCHOPTS="--quick --only
+# hello-64".
 
 namespace :bench do
   desc "Measure the HTTP server against nginx, Iodine, Falcon and Puma (BENCHOPTS)"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Slow checks of the C code: the sanitizers, valgrind, and the collector at its most eager. Each runs the part of the
-# suite in which C code does the work. The sanitizers' build lives in a copy of the checkout, so that it is never
-# loaded by mistake.
+# Slow checks of the C code: the sanitizers, valgrind, and the collector at its most eager. Each
+# runs the part of the suite in which C code does the work. The sanitizers' build lives in a copy of
+# the checkout, so that it is never loaded by mistake.
 require "fileutils"
 require "rbconfig"
 require_relative "../test/support/parts"
@@ -10,8 +10,9 @@ require_relative "../test/support/plain_c"
 
 # The copy of the checkout, and how its programs are started.
 module GyreCheck
-  # Not worth the sanitizers' time: tests of files, command lines, whole programs, the browser and JRuby; of Ruby code alone; of C
-  # programs that have sanitizers of their own; of logs what happens on the disk and in other processes.
+  # Not worth the sanitizers' time: tests of files, command lines, whole programs, the browser and
+  # JRuby; of Ruby code alone; of C programs that have sanitizers of their own; of logs what happens
+  # on the disk and in other processes.
   LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|http/|oracle/|conformance/|scheduler/portable/|async/(?!selector_test)|
                          cli/|log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
@@ -19,23 +20,27 @@ module GyreCheck
                          net/(?!(?:transport|tls|faults|datagram|late_send)_test))}x
   # Minitest's option that leaves the portable engine out, for it is Ruby.
   NATIVE = %w[--exclude /::Select#/].freeze
-  # Everything goes through C code here, and little depends on the clock: for tools that make it 20 times slower.
+  # Everything goes through C code here, and little depends on the clock: for tools that make it 20
+  # times slower.
   MOSTLY_C = %w[test/contracts/http1_contract_{messages,rack,env}_test.rb].freeze
   # Fibers that park, wake, time out and are interrupted, in a pool that uses them again.
   FIBERS = %w[test/stress/{hand_offs,interrupt_storm}_test.rb].freeze
   # Routes, sinks and sessions of the log, which refer to each other.
   LOG = %w[test/contracts/log_ingest_test.rb].freeze
-  # Minitest's option for tests under valgrind, which lets no other thread run while one waits in io_uring_enter.
+  # Minitest's option for tests under valgrind, which lets no other thread run while one waits in
+  # io_uring_enter.
   EPOLL = %w[--exclude /::(?:Select|IoUring|Poll)#/].freeze
   # The part of the scheduler's contract in which no time is measured.
   TIMELESS = %w[test/scheduler_test.rb -n /Scheduler(Descriptors|Interrupts)Test::Epoll/].freeze
-  # Fair: else a thread may wait for seconds. An error of memory that was never set is asked for in plain C only. No frame of
-  # Ruby's or ours has 64 KB, and the stacks of fibers lie further apart: a move by more changes stacks. Taken for a frame,
-  # such a move makes whatever lies between two stacks, blocks of the heap too, look like freed memory.
+  # Fair: else a thread may wait for seconds. An error of memory that was never set is asked for in
+  # plain C only. No frame of Ruby's or ours has 64 KB, and the stacks of fibers lie further apart:
+  # a move by more changes stacks. Taken for a frame, such a move makes whatever lies between two
+  # stacks, blocks of the heap too, look like freed memory.
   VALGRIND = %w[valgrind --fair-sched=yes --undef-value-errors=no --error-limit=no --num-callers=12
                 --max-stackframe=65536].freeze
-  # Ruby 3.4 loads and runs a parser written in Ruby to underline the place of an error in its message: half a minute of a
-  # processor for each such message with the collector at each allocation.
+  # Ruby 3.4 loads and runs a parser written in Ruby to underline the place of an error in its
+  # message: half a minute of a processor for each such message with the collector at each
+  # allocation.
   STRESSED = [RbConfig.ruby, "--disable=error_highlight"].freeze
   # For programs without Ruby, of which everything counts.
   VALGRIND_C = %w[valgrind -q --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
@@ -114,8 +119,9 @@ module GyreCheck
     system("valgrind", "--version", out: File::NULL, err: File::NULL) || abort("valgrind is not installed")
   end
 
-  # What valgrind found in blocks of memory, in our files. All else that it says is about fibers, which change stacks
-  # without its knowledge, and about Ruby's collector, which reads stacks as they are.
+  # What valgrind found in blocks of memory, in our files. All else that it says is about fibers,
+  # which change stacks without its knowledge, and about Ruby's collector, which reads stacks as
+  # they are.
   # @param log [String] valgrind's output, in paragraphs
   # @return [Array<String>]
   def memory_errors(log)

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Builds ext/gyre by hand, out of the tree: objects go to tmp/<platform>/<engine>-<version>/, the result to
-# lib/gyre/<engine>-<version>/, where lib/gyre/native.rb looks first. So each Ruby has its own and none disturbs
-# another. make decides what is out of date; the Makefile itself is remade when a source comes or goes.
+# Builds ext/gyre by hand, out of the tree: objects go to tmp/<platform>/<engine>-<version>/, the
+# result to lib/gyre/<engine>-<version>/, where lib/gyre/native.rb looks first. So each Ruby has its
+# own and none disturbs another. make decides what is out of date; the Makefile itself is remade
+# when a source comes or goes.
 require "rbconfig"
 require "fileutils"
 require "rake/clean"
@@ -19,8 +20,8 @@ module GyreBuild
     File.expand_path("..", __dir__)
   end
 
-  # Builds the extension of the checkout at `root`; returns the path of the shared object, or nil where extconf.rb
-  # found that it cannot be built here.
+  # Builds the extension of the checkout at `root`; returns the path of the shared object, or nil
+  # where extconf.rb found that it cannot be built here.
   def compile(root: self.root, environment: {})
     work = File.join(root, "tmp", RUBY_PLATFORM, ruby_key)
     environment = { "GYRE_KQUEUE" => ("1" if libkqueue?) }.merge(environment)
@@ -50,8 +51,9 @@ module GyreBuild
   # Where a compiler finds headers by itself.
   INCLUDED = %w[/usr/include /usr/local/include /opt/homebrew/include /usr/include/*-linux-*].freeze
 
-  # Runs extconf.rb when there is no Makefile, or when what it depends on is not what it was: the sources, and which of the
-  # headers that it asks for are there, for a library may have been installed since.
+  # Runs extconf.rb when there is no Makefile, or when what it depends on is not what it was: the
+  # sources, and which of the headers that it asks for are there, for a library may have been
+  # installed since.
   def configure(root, work, environment)
     sources = Dir[File.join(root, "ext/gyre/**/*.{c,h,rb}")].sort
     extconf = File.join(root, "ext/gyre/extconf.rb")
@@ -75,7 +77,8 @@ module GyreBuild
     File.read(File.join(work, "Makefile")).include?("gyre_ext")
   end
 
-  # Copies only what changed, beside the old one and then over it: a process that runs keeps the file it mapped.
+  # Copies only what changed, beside the old one and then over it: a process that runs keeps the
+  # file it mapped.
   def install(built, folder)
     target = File.join(folder, File.basename(built))
     return target if File.exist?(target) && FileUtils.identical?(built, target)
@@ -86,7 +89,8 @@ module GyreBuild
     target
   end
 
-  # Output goes to a log; it is shown when the command fails, and a compiler's warnings are shown always.
+  # Output goes to a log; it is shown when the command fails, and a compiler's warnings are shown
+  # always.
   def quietly(environment, folder, *command, log:)
     log = File.join(folder, log)
     done = system(environment, *command, chdir: folder, out: log, err: %i[child out])

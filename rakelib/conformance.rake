@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# CRuby's own tests of fibers and schedulers against Gyre::Scheduler, on each backend of this machine. They come from the
-# source of the Ruby that runs (test/conformance/source.rb); only their scheduler.rb is ours (test/conformance/scheduler.rb).
-# Each file runs in a process of its own; BACKEND=name and TEST=file choose some.
+# CRuby's own tests of fibers and schedulers against Gyre::Scheduler, on each backend of this
+# machine. They come from the source of the Ruby that runs (test/conformance/source.rb); only their
+# scheduler.rb is ours (test/conformance/scheduler.rb). Each file runs in a process of its own;
+# BACKEND=name and TEST=file choose some.
 require "rbconfig"
 require_relative "../test/conformance/exceptions"
 require_relative "../test/conformance/source"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The public classes and methods as HTML, by YARD after .yardopts, which names the files that belong to the interface.
+# The public classes and methods as HTML, by YARD after .yardopts, which names the files that belong
+# to the interface.
 
 desc "Write the public interface to tmp/yard; something public that is undocumented fails (YARD is installed the first time)"
 task :docs do

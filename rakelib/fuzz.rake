@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The fuzzers: fuzz:<parser>, each bounded by SECONDS (30) and repeatable by SEED. They build into tmp/fuzz, and need a C
-# compiler.
+# The fuzzers: fuzz:<parser>, each bounded by SECONDS (30) and repeatable by SEED. They build into
+# tmp/fuzz, and need a C compiler.
 
 # How a fuzzer in C is built and run.
 module GyreFuzz

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# How the code is written: RuboCop reads the Ruby files after .rubocop.yml, clang-format the C files after .clang-format.
-# Both only tell; nothing is rewritten here. test/tidy_test.rb has the checks of the project's own.
+# How the code is written: RuboCop reads the Ruby files after .rubocop.yml, clang-format the C files
+# after .clang-format. Both only tell; nothing is rewritten here. test/tidy_test.rb has the checks
+# of the project's own.
 
 # How the two are started.
 module GyreLint
@@ -19,7 +20,8 @@ module GyreLint
     bundle("exec", "rubocop", "--format", "quiet", "--cache-root", "tmp/rubocop")
   end
 
-  # @return [Boolean] whether it finds nothing; true as well where the right clang-format is missing, which it says
+  # @return [Boolean] whether it finds nothing; true as well where the right clang-format is
+  #   missing, which it says
   def c
     system("bin/setup", "--with", "clang-format", chdir: GyreBuild.root)
     version = clang_format_version

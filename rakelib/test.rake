@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The tests: every file in a process of its own, with warnings on. What the suite adds to Minitest is in test/support.
+# The tests: every file in a process of its own, with warnings on. What the suite adds to Minitest
+# is in test/support.
 require "rbconfig"
 require_relative "../test/support/parts"
 
@@ -17,7 +18,8 @@ module GyreSuite
   module_function
 
   # Runs test files (all of them when none is named) in a Ruby of their own.
-  # @param command [Array<String>] what stands before the arguments: this Ruby, perhaps under another program
+  # @param command [Array<String>] what stands before the arguments: this Ruby, perhaps under
+  #   another program
   # @return [Boolean, nil] whether all passed
   def run(*files, environment: {}, command: [RbConfig.ruby], root: GyreBuild.root)
     options = ENV["TESTOPTS"].to_s.split

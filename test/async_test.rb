@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The door `require "gyre/async"`: which selector Async gets, and what is said where it cannot be had.
+# The door `require "gyre/async"`: which selector Async gets, and what is said where it cannot be
+# had.
 
 require "test_helper"
 require "fileutils"

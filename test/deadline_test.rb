@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre.with_deadline and Gyre.deadline: what a deadline concerns, which one wins, and which one it was. What with_timeout
-# has in common with it is in test/task/expired_test.rb.
+# Gyre.with_deadline and Gyre.deadline: what a deadline concerns, which one wins, and which one it
+# was. What with_timeout has in common with it is in test/task/expired_test.rb.
 
 require "test_helper"
 require "support/engines"

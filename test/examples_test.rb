@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Runs the programs of examples/ on every engine, as people do: each proves by the order of its output that things went on at
-# once, or by taking less time than one after the other they would have slept. They sleep most of the time, so some run side
-# by side.
+# Runs the programs of examples/ on every engine, as people do: each proves by the order of its
+# output that things went on at once, or by taking less time than one after the other they would
+# have slept. They sleep most of the time, so some run side by side.
 
 require "test_helper"
 require "socket"

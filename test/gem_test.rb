@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The gem as a user gets it: built from the gemspec and installed into a folder of its own, once with a compiler and once
-# without. Slow (it compiles), so there are few cases.
+# The gem as a user gets it: built from the gemspec and installed into a folder of its own, once
+# with a compiler and once without. Slow (it compiles), so there are few cases.
 require "test_helper"
 require "fileutils"
 require "rubygems"
@@ -45,7 +45,8 @@ class GemTest < Minitest::Test
     end
   end
 
-  # RubyGems runs make whatever an extension says, so the gem cannot be installed; one line says what is missing.
+  # RubyGems runs make whatever an extension says, so the gem cannot be installed; one line says
+  # what is missing.
   def test_without_make_the_installation_says_what_to_install
     Dir.mktmpdir("gyre-path") do |path|
       %w[sh env].each { |name| FileUtils.ln_s(need_program(name), File.join(path, name)) }
@@ -65,7 +66,8 @@ class GemTest < Minitest::Test
     RbConfig::CONFIG["ruby_version"]
   end
 
-  # @return [Array<String>] what the installed gem says about itself, in a Ruby that knows no checkout
+  # @return [Array<String>] what the installed gem says about itself, in a Ruby that knows no
+  #   checkout
   def who_runs(environment)
     output = run_program(environment, RbConfig.ruby, "-w", "-e", WHO_RUNS, chdir: environment["GEM_HOME"])
     assert_empty output.err

@@ -1,14 +1,16 @@
 # frozen_string_literal: true
 
-# The portable engine on JRuby 10 (bin/jruby): the loop, and tasks and what they wait on over Gyre's own block and unblock. JRuby
-# hands no wait for a Thread::Queue, a Mutex or an IO to a scheduler. It starts slowly: one process runs all cases.
+# The portable engine on JRuby 10 (bin/jruby): the loop, and tasks and what they wait on over Gyre's
+# own block and unblock. JRuby hands no wait for a Thread::Queue, a Mutex or an IO to a scheduler.
+# It starts slowly: one process runs all cases.
 require "test_helper"
 
 class JRubyTest < Minitest::Test
   FILES = %w[test/loop_test.rb test/loop/select_test.rb test/loop/timers_test.rb test/loop/lag_test.rb test/jruby/choice.rb
              test/sync/semaphore_test.rb test/sync/condition_test.rb test/sync/promise_test.rb test/sync/barrier_test.rb
              test/task/children_test.rb test/task/context_test.rb test/task/timing_test.rb].freeze
-  # What waits for a Thread::Queue on a scheduler, and what starts a Ruby, which has no program of its own there.
+  # What waits for a Thread::Queue on a scheduler, and what starts a Ruby, which has no program of
+  # its own there.
   LEFT_OUT = "/LoopMixedTest|test_a_trap_handler_emits_signals_and_stops/"
   # bin/jruby: it cannot be had here.
   NOT_HERE = 69

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre.run: where it may be called, what it returns and raises, and that it leaves nothing behind however it is left.
+# Gyre.run: where it may be called, what it returns and raises, and that it leaves nothing behind
+# however it is left.
 
 require "test_helper"
 require "io/wait"
@@ -368,7 +369,8 @@ GyreTest::Engines.test_case("RunTest") do
   end
 
   # Runs a program, and sends it a signal for each line "ready".
-  # @return [Array(Array<String>, Process::Status, String)] its other lines, how it ended, and what it said of that
+  # @return [Array(Array<String>, Process::Status, String)] its other lines, how it ended, and what
+  #   it said of that
   def signalled(signal, code)
     code = "require %(gyre)\n$stdout.sync = true\n#{code}"
     with_subprocess(*ruby_command("-e", code, env: { "GYRE_BACKEND" => backend })) do |pid, out, err|

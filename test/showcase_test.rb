@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The showcase as a visitor meets it: asked over HTTP. Its log is in showcase/log_test.rb, its page in a browser in
-# showcase/page_test.rb.
+# The showcase as a visitor meets it: asked over HTTP. Its log is in showcase/log_test.rb, its page
+# in a browser in showcase/page_test.rb.
 
 require_relative "test_helper"
 require_relative "showcase/visit"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A task's life as its users see it: children, values, questions. What has files of its own under lib/gyre/task has
-# tests of its own under test/task.
+# A task's life as its users see it: children, values, questions. What has files of its own under
+# lib/gyre/task has tests of its own under test/task.
 
 require "test_helper"
 require "support/engines"

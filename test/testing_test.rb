@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Testing: time that jumps, orders that a seed repeats, and a real world that goes on beside them.
+# Gyre::Testing: time that jumps, orders that a seed repeats, and a real world that goes on beside
+# them.
 
 require "test_helper"
 require "support/engines"

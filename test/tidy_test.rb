@@ -1,14 +1,16 @@
 # frozen_string_literal: true
 
-# Checks what can be checked of DESIGN and STYLE by reading the files: the direction of the layers, headers, a test for
-# each file, lengths, leftover marks. Every table of exceptions is here, on top, each with its reason.
+# Checks what can be checked of DESIGN and STYLE by reading the files: the direction of the layers,
+# headers, a test for each file, lengths, leftover marks. Every table of exceptions is here, on top,
+# each with its reason.
 require "test_helper"
 require "support/c_calls"
 
 class TidyTest < Minitest::Test
   ROOT = File.expand_path("..", __dir__)
 
-  # Which layer a file belongs to: the first pattern that fits. A file may require its own layer and lower ones.
+  # Which layer a file belongs to: the first pattern that fits. A file may require its own layer and
+  # lower ones.
   LAYERS = [
     [1, "loop", %w[lib/gyre/version.rb lib/gyre/errors.rb lib/gyre/native.rb lib/gyre/loop.rb lib/gyre/loop/**]],
     [2, "concurrency", %w[lib/gyre/{scheduler,testing,offload,inspection,run,task,clock,deadline,signals}.rb
@@ -130,6 +132,16 @@ class TidyTest < Minitest::Test
     assert_empty long, "wrap them"
   end
 
+  # Drawings, tables and examples are indented further, and may be wider.
+  def test_prose_in_comments_has_at_most_100_columns
+    long = files("{lib,ext,test,bench,fuzz,examples,rakelib}/**/*.{rb,rake,c,h}").flat_map do |path|
+      read(path).each_line(chomp: true).with_index(1).filter_map do |line, number|
+        "#{path}:#{number}" if line.length > 100 && line.match?(%r{\A\s*(?:#|/?\*) \S})
+      end
+    end
+    assert_empty long, "wrap them"
+  end
+
   def test_no_paths_of_a_machine
     assert_empty lines_matching(MACHINE_PATHS, tracked_files)
   end
@@ -174,7 +186,8 @@ class TidyTest < Minitest::Test
     number
   end
 
-  # The project's files that a Ruby file requires, as paths; what is made at run time (the extension) is left out.
+  # The project's files that a Ruby file requires, as paths; what is made at run time (the
+  # extension) is left out.
   def required_files(path)
     read(path).scan(/^[^#\n]*?\b(require|require_relative|autoload)\b[ (](?:\s*:\w+,\s*)?["']([^"'#]+)["']/)
               .filter_map do |kind, name|
@@ -198,8 +211,9 @@ class TidyTest < Minitest::Test
     seen
   end
 
-  # lib/gyre/log/server/hub.rb is tested by test/log/server/hub_test.rb, or else with its folder: by what is in test/log/server/, by
-  # test/log/server_test.rb, or by tests of the next folder around it. Contracts stand in test/contracts/.
+  # lib/gyre/log/server/hub.rb is tested by test/log/server/hub_test.rb, or else with its folder: by
+  # what is in test/log/server/, by test/log/server_test.rb, or by tests of the next folder around
+  # it. Contracts stand in test/contracts/.
   def tests_of(path)
     name = path.delete_prefix("lib/gyre/").delete_prefix("lib/").delete_suffix(".rb")
     found = files("test/#{name}_test.rb", "test/contracts/#{name}_test.rb", "test/#{name}/*_test.rb")

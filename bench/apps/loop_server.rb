@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The servers of bench/loop: "Hello, world!" over keep-alive HTTP, each on one kind of event loop, all with the same reading,
-# parsing and writing, so that the loop is what differs. Gyre's and Ever's are one program. Arguments: a loop (gyre, ever, nio4r), a variant
-# (single, watches, workers-N, queues-N), a port.
+# The servers of bench/loop: "Hello, world!" over keep-alive HTTP, each on one kind of event loop,
+# all with the same reading, parsing and writing, so that the loop is what differs. Gyre's and
+# Ever's are one program. Arguments: a loop (gyre, ever, nio4r), a variant (single, watches,
+# workers-N, queues-N), a port.
 
 require "socket"
 
@@ -40,7 +41,8 @@ class Connection
   end
 end
 
-# As Ever's examples do it: handlers emit what is to be watched and closed. Commands come back as events.
+# As Ever's examples do it: handlers emit what is to be watched and closed. Commands come back as
+# events.
 class KeyedServer
   def initialize(loop, server, jobs)
     @loop = loop

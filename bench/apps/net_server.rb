@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The echo servers of bench/net that are written in Ruby. Arguments: SUBJECT PORT [CERTIFICATE KEY]. One for datagrams also listens
-# over TCP, so that it can be seen when it is ready.
+# The echo servers of bench/net that are written in Ruby. Arguments: SUBJECT PORT [CERTIFICATE KEY].
+# One for datagrams also listens over TCP, so that it can be seen when it is ready.
 
 require "socket"
 

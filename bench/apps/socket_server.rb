@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The raw HTTP server of bench/scheduler: plain accept, gets and write, a fiber for each connection, under the
-# scheduler named first on the command line. Arguments: SCHEDULER PORT. Never parses more than the blank line.
+# The raw HTTP server of bench/scheduler: plain accept, gets and write, a fiber for each connection,
+# under the scheduler named first on the command line. Arguments: SCHEDULER PORT. Never parses more
+# than the blank line.
 
 require "socket"
 require_relative "../support/schedulers"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Looks at what a server really answers before it is measured: twice on one connection, status, length and body.
-# A server that is wrong is not measured. Speaks HTTP/1.1 by hand, so that no client library hides anything.
+# Looks at what a server really answers before it is measured: twice on one connection, status,
+# length and body. A server that is wrong is not measured. Speaks HTTP/1.1 by hand, so that no
+# client library hides anything.
 
 require "socket"
 require_relative "setup"

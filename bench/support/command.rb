@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What the bench commands share: options, limits, an end that leaves nothing running, where a report is written.
+# What the bench commands share: options, limits, an end that leaves nothing running, where a report
+# is written.
 
 require "optparse"
 require_relative "machine"
@@ -14,7 +15,8 @@ module Bench
   module Command
     module_function
 
-    # One of bench/http, loop, log, net and scheduler. Its exit status is 1 where Gyre could not be measured.
+    # One of bench/http, loop, log, net and scheduler. Its exit status is 1 where Gyre could not be
+    # measured.
     # @param suite [Suite]
     # @return [void]
     def measure(suite)
@@ -117,7 +119,8 @@ module Bench
       Process.setrlimit(:NOFILE, [hard, 65_536].min, hard)
     end
 
-    # @return [Hash] facts for a report's head; says aloud when the machine is busy with other things
+    # @return [Hash] facts for a report's head; says aloud when the machine is busy with other
+    #   things
     def facts(**more)
       busy = Machine.load_average
       warn "bench: the machine is busy (load #{busy}): the figures will be void" if busy > 0.7

@@ -1,5 +1,6 @@
-/* Load client for bench/http: holds many keep-alive connections from one process and says when all have answered.
- * Started by Bench::Connections, compiled by Bench::Setup. One thread, epoll; never the bottleneck at 20,000 connections.
+/* Load client for bench/http: holds many keep-alive connections from one process and says when all
+ * have answered. Started by Bench::Connections, compiled by Bench::Setup. One thread, epoll; never
+ * the bottleneck at 20,000 connections.
  *
  *   connections PORT COUNT          then, a line each on standard input, one line of answer each:
  *   open PATH CONNECTING UNANSWERED connect all, GET PATH on each; at most so many at once that connect, that wait

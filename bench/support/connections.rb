@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Ruby's hand on the C load client (connections.c): thousands of keep-alive connections held open by one process.
+# Ruby's hand on the C load client (connections.c): thousands of keep-alive connections held open by
+# one process.
 
 require_relative "setup"
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Runs nghttp2's h2load over HTTP/1.1, as a second load generator that must agree with wrk about CPU time a request.
-# Answers with Wrk's Result, without the percentiles, which h2load does not print.
+# Runs nghttp2's h2load over HTTP/1.1, as a second load generator that must agree with wrk about CPU
+# time a request. Answers with Wrk's Result, without the percentiles, which h2load does not print.
 
 require_relative "setup"
 require_relative "wrk"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What bench/http measures: each scenario knows its servers, how to warm one up, how to take one sample of it, and the
-# columns of its table. Writes nothing; Bench::Run takes the samples.
+# What bench/http measures: each scenario knows its servers, how to warm one up, how to take one
+# sample of it, and the columns of its table. Writes nothing; Bench::Run takes the samples.
 
 require_relative "answers"
 require_relative "connections"
@@ -11,7 +11,8 @@ require_relative "suite"
 require_relative "wrk"
 
 module Bench
-  # A scenario of HTTP servers: each runs, warmed up, until all its rounds are over, or is started for each sample.
+  # A scenario of HTTP servers: each runs, warmed up, until all its rounds are over, or is started
+  # for each sample.
   class HttpScenario < Scenario
     def initialize(*, **)
       super
@@ -68,7 +69,8 @@ module Bench
     # @param servers [Array<String>] those that can take part
     # @param columns [Array<Column>] more than the usual ones
     # @param tool [#run] Wrk or H2load
-    # @param stretch [Integer] times the usual duration, where the last, cut-off requests would weigh too much
+    # @param stretch [Integer] times the usual duration, where the last, cut-off requests would
+    #   weigh too much
     def initialize(key, title, path:, connections:, headers: {}, servers: Servers::NAMES, columns: [], tool: Wrk,
                    stretch: 1)
       super(key, title, subjects: servers, columns: COLUMNS.dup.insert(2, *columns))
@@ -102,7 +104,8 @@ module Bench
     end
   end
 
-  # What an idle keep-alive connection costs in memory: growth of the server from none to COUNT, each having asked once.
+  # What an idle keep-alive connection costs in memory: growth of the server from none to COUNT,
+  # each having asked once.
   class IdleScenario < HttpScenario
     COUNT = 10_000
 

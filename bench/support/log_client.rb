@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# A process of bench/log: logs COUNT messages of SIZE bytes with one client, after a smaller pass to warm up, and prints what it
-# took as JSON. The messages are log_load.c's, so that it can verify them. Arguments: CLIENT PORT SIZE COUNT FOLDER. It says "ready" and
-# waits for a line on standard input before the measured pass.
+# A process of bench/log: logs COUNT messages of SIZE bytes with one client, after a smaller pass to
+# warm up, and prints what it took as JSON. The messages are log_load.c's, so that it can verify
+# them. Arguments: CLIENT PORT SIZE COUNT FOLDER. It says "ready" and waits for a line on standard
+# input before the measured pass.
 
 require "json"
 

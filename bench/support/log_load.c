@@ -1,11 +1,13 @@
-/* Load client for bench/log: sends numbered log messages from prebuilt buffers, follows the log file until the last is in it, and
- * checks what was written. Started by Bench::LogLoad, compiled by Bench::Setup. One thread, epoll. It answers in "name=value" words.
+/* Load client for bench/log: sends numbered log messages from prebuilt buffers, follows the log
+ * file until the last is in it, and checks what was written. Started by Bench::LogLoad, compiled by
+ * Bench::Setup. One thread, epoll. It answers in "name=value" words.
  *
  *   log_load flood PORT WIRE SIZE COUNT CONNECTIONS FILE    prints "ready", waits for a line on standard input, sends all at once
  *   log_load trickle PORT WIRE SIZE RATE CONNECTIONS FILE SECONDS    RATE messages a second on each connection; FILE says how late
  *   log_load verify FILE OFFSET SIZE COUNT CONNECTIONS      whether each of a flood's messages is in the file once, in order
  *
- * WIRE: analogger, records (Gyre's acknowledged one), syslog (<14>bench: TEXT), rfc5424, rfc5424-octet.
+ * WIRE: analogger, records (Gyre's acknowledged one), syslog (<14>bench: TEXT), rfc5424,
+ * rfc5424-octet.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -69,9 +71,11 @@ static void *allocate(size_t bytes) {
   return memory;
 }
 
-/* --- messages ------------------------------------------------------------------------------------------------------------------ */
+/* --- messages
+ * ------------------------------------------------------------------------------------------ */
 
-/* A message names its number in its first 10 bytes; what follows depends on it too (log_client.rb makes the same). */
+/* A message names its number in its first 10 bytes; what follows depends on it too (log_client.rb
+ * makes the same). */
 static void message(char *to, uint64_t number) {
   for (size_t i = 10; i < size; i++) to[i] = (char)('a' + (number + i) % 26);
   for (int i = 9; i >= 0; i--, number /= 10) to[i] = (char)('0' + number % 10);
@@ -115,7 +119,8 @@ static size_t analogger_frame(char *to, const char *severity, const char *text, 
   return length;
 }
 
-/* One message on the wire. @return its length; there is room for HEAD_LIMIT bytes more than the message's */
+/* One message on the wire. @return its length; there is room for HEAD_LIMIT bytes more than the
+ * message's */
 #define HEAD_LIMIT 128
 static size_t frame(char *to, const char *text, uint64_t sequence) {
   size_t head;
@@ -138,7 +143,8 @@ static size_t frame(char *to, const char *text, uint64_t sequence) {
   return head + size + 1;
 }
 
-/* --- connections --------------------------------------------------------------------------------------------------------------- */
+/* --- connections
+ * ------------------------------------------------------------------------------------------ */
 
 /* Old servers look at the last field only, ours at the severity's words too. */
 static void authenticate(int fd, int index) {
@@ -225,7 +231,8 @@ static void wait_for_events(int timeout_ms) {
   }
 }
 
-/* --- the file ------------------------------------------------------------------------------------------------------------------ */
+/* --- the file
+ * ------------------------------------------------------------------------------------------ */
 
 static const char *path;
 static int file = -1;
@@ -253,7 +260,8 @@ static void begin_at_the_end(void) {
   offset = stat(path, &status) == 0 ? status.st_size : 0;
 }
 
-/* --- flood --------------------------------------------------------------------------------------------------------------------- */
+/* --- flood
+ * ------------------------------------------------------------------------------------------ */
 
 static void build(size_t count) {
   char *text = allocate(size);
@@ -317,7 +325,8 @@ static int flood(int port, size_t count) {
   return written_s && acknowledged_s ? 0 : 1;
 }
 
-/* --- trickle ------------------------------------------------------------------------------------------------------------------- */
+/* --- trickle
+ * ------------------------------------------------------------------------------------------ */
 
 static int ascending(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -374,7 +383,8 @@ static int trickle(int port, double rate, double seconds) {
   return noted == sent && noted ? 0 : 1;
 }
 
-/* --- verify -------------------------------------------------------------------------------------------------------------------- */
+/* --- verify
+ * ------------------------------------------------------------------------------------------ */
 
 static int verify(size_t count) {
   size_t each = count / (size_t)count_of_connections, strange = 0, twice = 0, disordered = 0, seen_count = 0;

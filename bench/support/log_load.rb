@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Ruby's hand on the C load client for log servers (log_load.c), on the load generator's core: floods, trickles, and whether
-# everything is in the file. Knows nothing of servers; a run is bounded in time.
+# Ruby's hand on the C load client for log servers (log_load.c), on the load generator's core:
+# floods, trickles, and whether everything is in the file. Knows nothing of servers; a run is
+# bounded in time.
 
 require "timeout"
 require_relative "setup"
@@ -21,7 +22,8 @@ module Bench
     # @param connections [Integer]
     # @param file [String] that the server writes
     # @yield when all is ready to begin
-    # @return [Hash{Symbol => Float}] count, lines, and seconds from the beginning: sent_s, written_s, synced_s, acknowledged_s
+    # @return [Hash{Symbol => Float}] count, lines, and seconds from the beginning: sent_s,
+    #   written_s, synced_s, acknowledged_s
     # @raise [Problem] when not all arrived
     def flood(port:, wire:, size:, count:, connections:, file:, &ready)
       run(["flood", port, wire, size, count, connections, file], ready)
@@ -37,7 +39,8 @@ module Bench
     end
 
     # Whether each message of a flood is in the file, from offset on, exactly once and as it was.
-    # @return [Integer] how many are later than a message that was sent after them on the same connection
+    # @return [Integer] how many are later than a message that was sent after them on the same
+    #   connection
     # @raise [Problem] when one is missing, changed or there twice
     def verify(file:, offset:, size:, count:, connections:)
       found = run(["verify", file, offset, size, count, connections])

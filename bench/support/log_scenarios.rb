@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What bench/log measures: each scenario knows its subjects (a server, or a client of ours or Analogger's), how one sample of one is
-# taken, and the columns of its table. What a sample wrote is compared with what was sent, line by line, before it counts.
+# What bench/log measures: each scenario knows its subjects (a server, or a client of ours or
+# Analogger's), how one sample of one is taken, and the columns of its table. What a sample wrote is
+# compared with what was sent, line by line, before it counts.
 
 require "json"
 require "timeout"
@@ -15,8 +16,9 @@ module Bench
     def heading = "#{key}\n\n#{title}."
   end
 
-  # A server takes numbered messages as fast as it can: rate until the last line is in the file, and until fdatasync of the file has
-  # returned; CPU time and memory of the server. A subject that takes part on another wire has a name of its own.
+  # A server takes numbered messages as fast as it can: rate until the last line is in the file, and
+  # until fdatasync of the file has returned; CPU time and memory of the server. A subject that
+  # takes part on another wire has a name of its own.
   class FloodScenario < LogScenario
     COLUMNS = [Column.new("messages", :sent, 0), Column.new("in the file, messages/s", :written_per_s, 0),
                Column.new("with fdatasync, messages/s", :synced_per_s, 0), Column.new("server CPU, µs a message", :cpu_us, 2),
@@ -27,7 +29,8 @@ module Bench
     # @param title [String]
     # @param size [Integer] bytes of a message
     # @param connections [Integer]
-    # @param subjects [Hash{String => Array(String, String, Integer)}] name => [server, wire, messages]
+    # @param subjects [Hash{String => Array(String, String, Integer)}] name => [server, wire,
+    #   messages]
     # @param columns [Array<Column>] more than the usual ones
     def initialize(key, title, size:, connections:, subjects:, columns: [])
       super(key, title, subjects: subjects.keys, columns: COLUMNS + columns)
@@ -62,8 +65,8 @@ module Bench
     end
   end
 
-  # One client in a process of its own logs to our server: rate as the caller sees it, until flush has returned, until all is in the file;
-  # CPU time of the client's whole process.
+  # One client in a process of its own logs to our server: rate as the caller sees it, until flush
+  # has returned, until all is in the file; CPU time of the client's whole process.
   class ClientScenario < LogScenario
     COLUMNS = [Column.new("messages", :sent, 0), Column.new("logged, messages/s", :logged_per_s, 0),
                Column.new("flushed, messages/s", :flushed_per_s, 0), Column.new("in the file, messages/s", :written_per_s, 0),
@@ -121,7 +124,8 @@ module Bench
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 
-  # Many connections that say a little each: how late a line is in the file, whether the server grows.
+  # Many connections that say a little each: how late a line is in the file, whether the server
+  # grows.
   class TrickleScenario < LogScenario
     CONNECTIONS = 1000
     RATE = 10
@@ -162,7 +166,8 @@ module Bench
 
   # All scenarios, in the order in which they are run and reported.
   module LogScenarios
-    # How many messages, by their size, so that each takes some seconds: the last ones wait for a timer, a second at most.
+    # How many messages, by their size, so that each takes some seconds: the last ones wait for a
+    # timer, a second at most.
     GYRE = { 10 => 10_000_000, 100 => 5_000_000 }.freeze
     RSYSLOG = { 10 => 2_000_000, 100 => 2_000_000 }.freeze
     ANALOGGER = { 10 => 400_000, 100 => 400_000 }.freeze

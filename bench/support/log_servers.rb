@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The log servers that can be measured: how each is configured and started, in a folder of its own below tmp/bench that is
-# removed with all it wrote. Each writes every message into one file, with repeated ones kept. Used by bench/log.
+# The log servers that can be measured: how each is configured and started, in a folder of its own
+# below tmp/bench that is removed with all it wrote. Each writes every message into one file, with
+# repeated ones kept. Used by bench/log.
 
 require "yaml"
 require_relative "machine"
@@ -24,8 +25,8 @@ module Bench
       "rsyslog-sync" => "rsyslog, sync on"
     }.freeze
 
-    # rsyslog's default template writes time, host, tag and message. Tuned: one receiving thread, large batches, large writes,
-    # which keeps a connection's messages in order, too.
+    # rsyslog's default template writes time, host, tag and message. Tuned: one receiving thread,
+    # large batches, large writes, which keeps a connection's messages in order, too.
     RSYSLOG = {
       "rsyslog" => ["", "", ""],
       "rsyslog-tuned" => [%( threads="1"), %( queue.type="fixedArray" queue.size="250000" queue.dequeueBatchSize="4096"),
@@ -102,7 +103,8 @@ module Bench
       end
     end
 
-    # Analogger's configuration, with its usual interval of a second unless the name says another. Ours adds a port for syslog.
+    # Analogger's configuration, with its usual interval of a second unless the name says another.
+    # Ours adds a port for syslog.
     def configuration(port)
       log = { "service" => SERVICE, "logfile" => @file, "cull" => false, "levels" => %w[debug info warn error fatal] }
       settings = { "host" => "127.0.0.1", "port" => port, "interval" => @name[/[\d.]+\z/]&.to_f || 1, "logs" => [log] }

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# bench/log: which figures the log server and its client are to reach, and how its results file reads.
+# bench/log: which figures the log server and its client are to reach, and how its results file
+# reads.
 
 require_relative "log_scenarios"
 require_relative "suite"

@@ -24,7 +24,8 @@ module Bench
       "ever-queues" => [%w[ever queues-4], "Ever, 4 worker threads, separate queues"]
     }.freeze
 
-    # wrk with so many threads and connections, as in Ever's README; each round has a server that was just started.
+    # wrk with so many threads and connections, as in Ever's README; each round has a server that
+    # was just started.
     class Load < Scenario
       def initialize(threads, connections)
         super("t#{threads}-c#{connections}", "wrk -t#{threads} -c#{connections}", subjects: SERVERS.keys, columns: Wrk::COLUMNS)
@@ -60,7 +61,8 @@ module Bench
        'All read, parse and write by the same code. "One thread" is the same program on Gyre and on Ever.']
     end
 
-    # Ahead of the others' single-threaded servers in each column, with the same program and at best.
+    # Ahead of the others' single-threaded servers in each column, with the same program and at
+    # best.
     def targets
       SCENARIOS.map(&:key).product(%w[gyre gyre-watches], %w[ever nio4r]).map do |load, name, other|
         ratio("#{load}: #{labels[name]}: CPU time against #{other}'s", :at_most, 1, load, :cpu_us, name, other)

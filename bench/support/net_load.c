@@ -1,7 +1,8 @@
 /*
- * The load of bench/net: clients that send a message and wait for its echo, each as fast as it can. Started by
- * bench/support/net_suite.rb as net_load KIND PORT CLIENTS SECONDS BYTES with KIND plain, tls or udp, it prints
- * "echoes=N seconds=S lost=N"; with 0 SECONDS each client makes one echo, it prints "ready" and holds them until its input ends.
+ * The load of bench/net: clients that send a message and wait for its echo, each as fast as it can.
+ * Started by bench/support/net_suite.rb as net_load KIND PORT CLIENTS SECONDS BYTES with KIND
+ * plain, tls or udp, it prints "echoes=N seconds=S lost=N"; with 0 SECONDS each client makes one
+ * echo, it prints "ready" and holds them until its input ends.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -1,6 +1,7 @@
 /*
- * What bench/net compares Gyre's streams with: an echo server in C, straight on epoll, plain or with libssl, one thread, without buffers
- * of its own. Started by bench/support/net_suite.rb: net_reference plain PORT, or net_reference tls PORT CERTIFICATE KEY.
+ * What bench/net compares Gyre's streams with: an echo server in C, straight on epoll, plain or
+ * with libssl, one thread, without buffers of its own. Started by bench/support/net_suite.rb:
+ * net_reference plain PORT, or net_reference tls PORT CERTIFICATE KEY.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -37,7 +38,8 @@ static void end(struct connection *connection) {
   free(connection);
 }
 
-/* Everything that is there goes back. A write is not waited for: no client has more than one message under way. */
+/* Everything that is there goes back. A write is not waited for: no client has more than one
+ * message under way. */
 static void serve(struct connection *connection) {
   static char bytes[BYTES];
   if (connection->ssl && !connection->handshaken) {

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# bench/net: echoes over Gyre's transports against the same in C on epoll and libssl, what an idle TLS connection takes, and echoes of
-# datagrams from a Ruby block beside Async's and EventMachine's.
+# bench/net: echoes over Gyre's transports against the same in C on epoll and libssl, what an idle
+# TLS connection takes, and echoes of datagrams from a Ruby block beside Async's and EventMachine's.
 
 require_relative "../../test/support/certificates"
 require_relative "suite"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# nginx as bench/http runs it: one worker, no access log, the same answers as apps/config.ru. The configuration and
-# the two files it serves are written below tmp/bench; the system's own nginx is not touched.
+# nginx as bench/http runs it: one worker, no access log, the same answers as apps/config.ru. The
+# configuration and the two files it serves are written below tmp/bench; the system's own nginx is
+# not touched.
 
 require "fileutils"
 require_relative "setup"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# CPU time and memory of a process and all its descendants, from /proc. Used by the benchmarks for servers that may
-# fork (nginx, Falcon). Only reads.
+# CPU time and memory of a process and all its descendants, from /proc. Used by the benchmarks for
+# servers that may fork (nginx, Falcon). Only reads.
 
 module Bench
   # A process tree named by its root.
@@ -24,7 +24,8 @@ module Bench
       found.each { |pid| found.concat(children[pid]) }
     end
 
-    # @return [Float] seconds of user and system time of the tree so far, without those of children that were reaped
+    # @return [Float] seconds of user and system time of the tree so far, without those of children
+    #   that were reaped
     def cpu_s
       pids.sum { |pid| (fields = stat(pid)) ? fields[11].to_i + fields[12].to_i : 0 } / TICKS_PER_SECOND
     end
@@ -46,7 +47,8 @@ module Bench
 
     private
 
-    # Fields of /proc/PID/stat after the program's name, which may hold spaces: [state, ppid, ..., utime, stime, ...]
+    # Fields of /proc/PID/stat after the program's name, which may hold spaces: [state, ppid, ...,
+    # utime, stime, ...]
     def stat(pid)
       text = read("/proc/#{pid}/stat")
       text.empty? ? nil : text[(text.rindex(")") + 2)..].split

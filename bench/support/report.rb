@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Writes what a bench command measured as Markdown: machine and versions, a table for each scenario, problems, targets. Text from
-# bench/notes/NAME.md is put at the end.
+# Writes what a bench command measured as Markdown: machine and versions, a table for each scenario,
+# problems, targets. Text from bench/notes/NAME.md is put at the end.
 
 require_relative "markdown"
 require_relative "target"

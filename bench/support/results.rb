@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The samples of one run and the arithmetic on them: medians, spreads, ratios between two subjects measured in the
-# same rounds. Used by the reports; kept as JSON below tmp/bench, so that a report can be written again.
+# The samples of one run and the arithmetic on them: medians, spreads, ratios between two subjects
+# measured in the same rounds. Used by the reports; kept as JSON below tmp/bench, so that a report
+# can be written again.
 
 require "json"
 
@@ -64,8 +65,8 @@ module Bench
       Results.median(values(scenario, subject, metric))
     end
 
-    # Median over the rounds of one subject's value divided by another's in the same round, so that a slow phase of the
-    # machine, which lasts longer than a round, counts for both.
+    # Median over the rounds of one subject's value divided by another's in the same round, so that
+    # a slow phase of the machine, which lasts longer than a round, counts for both.
     # @return [Float, nil]
     def ratio(scenario, metric, subject, other)
       pairs = values(scenario, subject, metric).zip(values(scenario, other, metric))

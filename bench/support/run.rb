@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Takes the samples of a bench command: in each round all subjects of a scenario have their turn, and the order rotates. Prints progress;
-# writes nothing.
+# Takes the samples of a bench command: in each round all subjects of a scenario have their turn,
+# and the order rotates. Prints progress; writes nothing.
 
 require_relative "markdown"
 require_relative "results"
@@ -12,7 +12,8 @@ module Bench
   class Run
     # @param scenarios [Array<Scenario>]
     # @param subjects [Array<String>] those that take part, where the scenario has them
-    # @param settings [Hash{Symbol => Numeric}] rounds, and what else the scenarios read: seconds, scale
+    # @param settings [Hash{Symbol => Numeric}] rounds, and what else the scenarios read: seconds,
+    #   scale
     def initialize(scenarios, subjects, settings)
       @scenarios = scenarios
       @subjects = subjects
@@ -39,7 +40,8 @@ module Bench
       scenario.finish
     end
 
-    # One sample of one subject. What goes wrong is noted, and that subject is left out of this scenario's other rounds.
+    # One sample of one subject. What goes wrong is noted, and that subject is left out of this
+    # scenario's other rounds.
     def sample(scenario, name)
       return if @results.problem?(scenario.key, name)
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A process of bench/scheduler: runs one micro-benchmark under one scheduler, a smaller pass to warm up and then the
-# measured one, and prints operations, CPU and wall time as JSON. Arguments: SCHEDULER BENCHMARK [COUNT].
+# A process of bench/scheduler: runs one micro-benchmark under one scheduler, a smaller pass to warm
+# up and then the measured one, and prints operations, CPU and wall time as JSON. Arguments:
+# SCHEDULER BENCHMARK [COUNT].
 
 require "json"
 require_relative "scheduler_work"

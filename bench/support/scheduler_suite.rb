@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# bench/scheduler: the micro-benchmarks, each in a fresh process for each scheduler, and the raw socket server under wrk.
+# bench/scheduler: the micro-benchmarks, each in a fresh process for each scheduler, and the raw
+# socket server under wrk.
 
 require "json"
 require "timeout"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The micro-benchmarks of bench/scheduler, written once against Ruby's own interface: Fiber.schedule, sleep, IO, Queue,
-# Timeout. Each does COUNT operations inside a running scheduler, waits for their end, and raises when a result is wrong.
+# The micro-benchmarks of bench/scheduler, written once against Ruby's own interface:
+# Fiber.schedule, sleep, IO, Queue, Timeout. Each does COUNT operations inside a running scheduler,
+# waits for their end, and raises when a result is wrong.
 
 require "socket"
 require "timeout"
@@ -89,8 +90,9 @@ module Bench
       in_batches(count) { |job| scheduler.public_send(method, &job) }
     end
 
-    # Since some schedulers make the fiber at once and run it later, and fibers are limited by memory maps.
-    # The last one of a batch tells by a Queue: waiting with sleep(0) takes carbon_fiber 0.2 exponentially longer each time.
+    # Since some schedulers make the fiber at once and run it later, and fibers are limited by
+    # memory maps. The last one of a batch tells by a Queue: waiting with sleep(0) takes
+    # carbon_fiber 0.2 exponentially longer each time.
     def in_batches(count)
       ran = 0
       done = Thread::Queue.new

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The schedulers that bench/scheduler compares, each behind Ruby's plain Fiber::Scheduler interface. Loaded by the
-# measured processes (create) and by the command (environment, version). Gems are required only when asked for.
+# The schedulers that bench/scheduler compares, each behind Ruby's plain Fiber::Scheduler interface.
+# Loaded by the measured processes (create) and by the command (environment, version). Gems are
+# required only when asked for.
 
 module Bench
   # Schedulers by name.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A server under test: started on its own core and a free port, watched, and stopped with all its children.
-# What is started for each name stands in servers.rb. Nothing outlives Server.stop_all.
+# A server under test: started on its own core and a free port, watched, and stopped with all its
+# children. What is started for each name stands in servers.rb. Nothing outlives Server.stop_all.
 
 require "fileutils"
 require "socket"

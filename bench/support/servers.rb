@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# How each server of bench/http is started: one worker, production, the app in apps/config.ru, logs of requests off,
-# keep-alive without end. nginx gives the same answers from its configuration. Used by bench/http and bench/profile.
+# How each server of bench/http is started: one worker, production, the app in apps/config.ru, logs
+# of requests off, keep-alive without end. nginx gives the same answers from its configuration. Used
+# by bench/http and bench/profile.
 
 require_relative "machine"
 require_relative "nginx"
@@ -15,7 +16,8 @@ module Bench
 
     NAMES = %w[nginx gyre iodine falcon puma].freeze
 
-    # Below Ruby 3.2 the newest Iodine is 0.7, which has other options; the key is whether it is 0.8.
+    # Below Ruby 3.2 the newest Iodine is 0.7, which has other options; the key is whether it is
+    # 0.8.
     IODINE = {
       true => ->(port) { ["-b", "http://127.0.0.1:#{port}", "--no-dynamic-deflate", "-R"] },
       false => ->(port) { ["-b", "127.0.0.1", "-p", port.to_s] }

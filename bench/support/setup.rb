@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Gets what the benchmarks need: Debian's packages, the peers' gems, the compiled load client. Everything but the
-# packages goes below tmp/bench in the checkout. Quick when all is there; used by bench/http, scheduler and profile.
+# Gets what the benchmarks need: Debian's packages, the peers' gems, the compiled load client.
+# Everything but the packages goes below tmp/bench in the checkout. Quick when all is there; used by
+# bench/http, scheduler and profile.
 
 require "English"
 require "fileutils"
@@ -15,7 +16,8 @@ module Bench
   SERVER_CORE = 0
   LOAD_CORE = 1
 
-  # One answer for every problem that the user can solve: printed without a backtrace by the commands.
+  # One answer for every problem that the user can solve: printed without a backtrace by the
+  # commands.
   class Problem < StandardError; end
 
   # Installs and finds programs and gems.
@@ -36,7 +38,8 @@ module Bench
       unless Process.uid.zero? && program("apt-get")
         raise Problem, "missing: #{missing.join(', ')}. On Debian: apt-get install #{packages.join(' ')}"
       end
-      # RUNLEVEL=1 keeps the packages from starting their services: only the benchmark's own nginx is wanted.
+      # RUNLEVEL=1 keeps the packages from starting their services: only the benchmark's own nginx
+      # is wanted.
       say "installing #{packages.join(', ')}"
       environment = { "DEBIAN_FRONTEND" => "noninteractive", "RUNLEVEL" => "1" }
       run(environment, "apt-get", "update", "-qq")
@@ -68,8 +71,8 @@ module Bench
         "BUNDLE_APP_CONFIG" => File.join(gem_folder, ".bundle"), "BUNDLE_FROZEN" => nil, "RUBYLIB" => nil }
     end
 
-    # @return [Array<String>] a command line that runs a gem's executable, or a script when it has a folder,
-    #   with the peers' gems and Gyre's lib in reach
+    # @return [Array<String>] a command line that runs a gem's executable, or a script when it has a
+    #   folder, with the peers' gems and Gyre's lib in reach
     def ruby_command(script, *arguments)
       script = Dir[File.join(gem_folder, "installed/ruby/*/bin", script)].first || script unless script.include?("/")
       [RbConfig.ruby, "-I", File.join(ROOT, "lib"), "-rbundler/setup", script, *arguments]

@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
-# What one of the bench commands measures, and how its results file reads: scenarios, subjects, targets, words. Each command has a
-# subclass (http_suite.rb and so on); Bench::Run takes the samples, Bench::Report writes them, Bench::Command has the options.
+# What one of the bench commands measures, and how its results file reads: scenarios, subjects,
+# targets, words. Each command has a subclass (http_suite.rb and so on); Bench::Run takes the
+# samples, Bench::Report writes them, Bench::Command has the options.
 #
-# A scenario answers to: key, title, heading (of its section), subjects, columns, measure(subject, settings) → a Hash of metrics, and
-# finish, which stops what it kept between two samples. See Scenario.
+# A scenario answers to: key, title, heading (of its section), subjects, columns, measure(subject,
+# settings) → a Hash of metrics, and finish, which stops what it kept between two samples. See
+# Scenario.
 
 require_relative "machine"
 require_relative "results"
@@ -45,7 +47,8 @@ module Bench
 
   # Base of the commands' suites.
   class Suite
-    # @return [Hash{Symbol => Numeric}] settings with their usual values: rounds, and seconds or scale
+    # @return [Hash{Symbol => Numeric}] settings with their usual values: rounds, and seconds or
+    #   scale
     def defaults = { rounds: 3, seconds: 5 }
     # @return [Hash{Symbol => Numeric}] the same for a look
     def quick = { rounds: 1, seconds: 1 }

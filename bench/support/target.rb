@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A figure that Gyre is to reach, and the table that says whether it did and by how much it missed. Used by both reports.
+# A figure that Gyre is to reach, and the table that says whether it did and by how much it missed.
+# Used by both reports.
 
 require_relative "markdown"
 

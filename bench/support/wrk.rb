@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Runs wrk on the load generator's core and reads its figures. Used by bench/http, loop, scheduler and profile.
+# Runs wrk on the load generator's core and reads its figures. Used by bench/http, loop, scheduler
+# and profile.
 
 require_relative "results"
 require_relative "setup"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Child processes inside Async's tasks: system, backticks, Process.wait and a pipe to one, together in about half a second.
+# Child processes inside Async's tasks: system, backticks, Process.wait and a pipe to one, together
+# in about half a second.
 #
 #   ruby -Ilib examples/async/child_processes.rb
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A client of the loop_http_server examples: reads what has come, and answers each request whose head is complete. It knows no
-# loop and never waits; what the examples show is what calls it, and when.
+# A client of the loop_http_server examples: reads what has come, and answers each request whose
+# head is complete. It knows no loop and never waits; what the examples show is what calls it, and
+# when.
 
 # One keep-alive connection.
 class Connection
@@ -19,7 +20,8 @@ class Connection
   end
 
   # Does what can be done now.
-  # @return [Symbol] what has to happen before the next call: :read or :write; :close when it is over
+  # @return [Symbol] what has to happen before the next call: :read or :write; :close when it is
+  #   over
   def step
     receive or return :close
     answer

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What net_http.rb and async/net_http.rb ask: a shop that takes 0.5 s for each answer. Ordinary threads, without any loop.
+# What net_http.rb and async/net_http.rb ask: a shop that takes 0.5 s for each answer. Ordinary
+# threads, without any loop.
 require "socket"
 
 module SlowShop

@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
-# Asks the platform what it has and writes the Makefile of gyre_ext. Called by `gem install` and `rake compile`;
-# feature.h gives each answer its name. Where the extension cannot be built it writes a Makefile that does nothing and says
-# why, and Gyre runs on its portable engine. It fails only where make is missing, which RubyGems would run next in any case.
+# Asks the platform what it has and writes the Makefile of gyre_ext. Called by `gem install` and
+# `rake compile`; feature.h gives each answer its name. Where the extension cannot be built it
+# writes a Makefile that does nothing and says why, and Gyre runs on its portable engine. It fails
+# only where make is missing, which RubyGems would run next in any case.
 #
-# Environment: GYRE_WERROR=1 turns warnings into errors, GYRE_SANITIZE=address,undefined builds with sanitizers,
-# GYRE_KQUEUE=1 builds the kqueue backend on Linux where libkqueue is found.
+# Environment: GYRE_WERROR=1 turns warnings into errors, GYRE_SANITIZE=address,undefined builds with
+# sanitizers, GYRE_KQUEUE=1 builds the kqueue backend on Linux where libkqueue is found.
 
 def use_portable_engine(reason)
   warn "gyre: #{reason}; the portable engine (pure Ruby) is used"
@@ -37,7 +38,8 @@ backends = []
 backends << "epoll" if have_header("sys/epoll.h") && have_func("epoll_create1", "sys/epoll.h")
 backends << "io_uring" if have_header("liburing.h") && have_library("uring", "io_uring_queue_init_params", "liburing.h") &&
                           have_func("io_uring_submit_and_get_events", "liburing.h") # 2.3
-# On Linux only libkqueue has it: good for tests of the backend, and nothing that an installed gem should be linked with.
+# On Linux only libkqueue has it: good for tests of the backend, and nothing that an installed gem
+# should be linked with.
 if !RUBY_PLATFORM.include?("linux") || (ENV["GYRE_KQUEUE"] == "1" && pkg_config("libkqueue"))
   $LDFLAGS << " -Wl,-rpath,#{pkg_config("libkqueue", "variable=libdir")}" if RUBY_PLATFORM.include?("linux")
   backends << "kqueue" if have_header("sys/event.h") && have_func("kqueue", "sys/event.h") && have_const("EV_RECEIPT", "sys/event.h")
@@ -69,14 +71,15 @@ $warnflags = "#{$warnflags} -Wall -Wextra -Wno-unused-parameter"
 $CFLAGS << " -Werror" if ENV["GYRE_WERROR"] == "1"
 sanitizers = ENV["GYRE_SANITIZE"].to_s
 unless sanitizers.empty?
-  # The sanitizer's marks around variables on the stack outlive a frame that Ruby leaves by longjmp from a fiber, and
-  # then accuse the innocent: heap and globals only.
+  # The sanitizer's marks around variables on the stack outlive a frame that Ruby leaves by longjmp
+  # from a fiber, and then accuse the innocent: heap and globals only.
   flags = " -fsanitize=#{sanitizers} --param asan-stack=0 -fno-sanitize-recover=all -fno-omit-frame-pointer -g -O1"
   $CFLAGS << flags
   $LDFLAGS << flags
 end
 
-# The sources stand in folders, and include each other by their path from here; each has a name of its own.
+# The sources stand in folders, and include each other by their path from here; each has a name of
+# its own.
 sources = Dir[File.join($srcdir, "**", "*.c")].sort
 $VPATH.concat(sources.map { |path| File.dirname(path) }.uniq.map { |folder| folder.sub($srcdir, "$(srcdir)") } - ["$(srcdir)"])
 $srcs = sources.map { |path| File.basename(path) }

@@ -1,7 +1,7 @@
 /*
- * Every question about the platform has its answer here: extconf.rb asks and defines HAVE_*, this file turns the
- * answers into GYRE_HAVE_*. Included by every C file that depends on one of them; it includes neither ruby.h nor
- * a system header. What is not defined is not there.
+ * Every question about the platform has its answer here: extconf.rb asks and defines HAVE_*, this
+ * file turns the answers into GYRE_HAVE_*. Included by every C file that depends on one of them; it
+ * includes neither ruby.h nor a system header. What is not defined is not there.
  */
 #ifndef GYRE_FEATURE_H
 #define GYRE_FEATURE_H

@@ -12,8 +12,8 @@
 VALUE gyre_mGyre;
 
 #ifdef __SANITIZE_ADDRESS__
-/* Called before each longjmp, to clear the marks of the stack's variables. There are none (extconf.rb), and on a fiber's stack
- * the sanitizer's own function warns on standard error. */
+/* Called before each longjmp, to clear the marks of the stack's variables. There are none
+ * (extconf.rb), and on a fiber's stack the sanitizer's own function warns on standard error. */
 void __asan_handle_no_return(void);
 void __asan_handle_no_return(void) {}
 #endif

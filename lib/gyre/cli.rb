@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The command `gyre`: picks the part that a subcommand names, loads only that, and runs it. exe/gyre calls it. Mistakes are
-# answered with plain lines on standard error and never with a trace. What commands share beside this stands in cli/: flags,
-# values, pidfile, daemon, restart, listen errors.
+# The command `gyre`: picks the part that a subcommand names, loads only that, and runs it. exe/gyre
+# calls it. Mistakes are answered with plain lines on standard error and never with a trace. What
+# commands share beside this stands in cli/: flags, values, pidfile, daemon, restart, listen errors.
 
 require "gyre/cli/errors"
 require "gyre/version"
@@ -15,13 +15,15 @@ module Gyre
     MISUSED = 2       # the command line makes no sense
     INTERRUPTED = 130 # INT before anything ran: 128 + 2, as shells have it
 
-    # More descriptors than this are never of use, and some programs close every one they could have.
+    # More descriptors than this are never of use, and some programs close every one they could
+    # have.
     DESCRIPTORS_LIMIT = 1 << 20
     private_constant :DESCRIPTORS_LIMIT
 
     # One subcommand: where it is, and what it does.
     Entry = Struct.new(:name, :summary, :path, :constant) do
-      # @return [Class, Module] a subclass of {Command}, or a module with `start` for a command that has subcommands
+      # @return [Class, Module] a subclass of {Command}, or a module with `start` for a command that
+      #   has subcommands
       def load
         require path
         constant.split("::").reduce(CLI) { |scope, name| scope.const_get(name, false) }

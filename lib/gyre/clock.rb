@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The time that deadlines, timeouts and periods are measured by. Everything in layer 2 that asks for the time asks here,
-# so that there is one place where it comes from.
+# The time that deadlines, timeouts and periods are measured by. Everything in layer 2 that asks for
+# the time asks here, so that there is one place where it comes from.
 
 module Gyre
   # Seconds that only ever go forward, whatever happens to the time of day.

@@ -1,20 +1,23 @@
 # frozen_string_literal: true
 
-# Deadlines: a point in time for a block and for the tasks that are started in it. Gyre.with_deadline and
-# Task#with_timeout make one; each task has the innermost one that it is under (Task::Context), and that one the next
-# outer one. The scheduler's timeout_after raises Task::Expired in the block; a deadline turns its own Expired, and no
-# other, into the error that the caller sees.
+# Deadlines: a point in time for a block and for the tasks that are started in it.
+# Gyre.with_deadline and Task#with_timeout make one; each task has the innermost one that it is
+# under (Task::Context), and that one the next outer one. The scheduler's timeout_after raises
+# Task::Expired in the block; a deadline turns its own Expired, and no other, into the error that
+# the caller sees.
 
 require "gyre/clock"
 require "gyre/errors"
 require "gyre/task/expired"
 
 module Gyre
-  # Gives the block, and every task started in it, until then: the nearest deadline of all that apply is the one that
-  # counts. When it passes, those tasks are stopped and a {TimeoutError} that names the deadline is raised here, at the
-  # present wait. Tasks that go on after the block has ended stay under it: one that is late fails with that error.
+  # Gives the block, and every task started in it, until then: the nearest deadline of all that
+  # apply is the one that counts. When it passes, those tasks are stopped and a {TimeoutError} that
+  # names the deadline is raised here, at the present wait. Tasks that go on after the block has
+  # ended stay under it: one that is late fails with that error.
   #
-  # @param seconds [Numeric, nil] from now; nil or Float::INFINITY: no limit. Zero or less: over at the first wait.
+  # @param seconds [Numeric, nil] from now; nil or Float::INFINITY: no limit. Zero or less: over at
+  #   the first wait.
   # @param at [Numeric, nil] instead of seconds: a time of {Clock.now}
   # @param name [String, nil] for the error's message
   # @yieldparam deadline [Deadline, nil]
@@ -78,7 +81,8 @@ module Gyre
       @passed || Clock.now >= @at
     end
 
-    # @return [String, nil] file and line of the block that it was set for; nil when that is no Ruby code
+    # @return [String, nil] file and line of the block that it was set for; nil when that is no Ruby
+    #   code
     def place
       @block.source_location&.join(":")
     end
@@ -119,7 +123,8 @@ module Gyre
       end
     end
 
-    # The time is over; the scheduler is about to raise in the block's fiber. On the loop: must not wait.
+    # The time is over; the scheduler is about to raise in the block's fiber. On the loop: must not
+    # wait.
     # @api private
     def expire
       @passed = true

@@ -24,7 +24,8 @@ module Gyre
   # Tasks wait for each other, and nothing else can happen: each would wait for ever.
   class DeadlockError < Error; end
 
-  # The C extension is missing, ruled out or of no use here, and what was asked for exists only in it.
+  # The C extension is missing, ruled out or of no use here, and what was asked for exists only in
+  # it.
   class ExtensionRequired < Error; end
 
   # The peer broke the protocol; has the status to answer with.
@@ -40,8 +41,9 @@ module Gyre
     end
   end
 
-  # Raised in a task that is stopped, at its present wait. No StandardError, so that a `rescue => error` around some
-  # work does not swallow the cancellation. A `rescue` of it has to raise it again.
+  # Raised in a task that is stopped, at its present wait. No StandardError, so that a `rescue =>
+  # error` around some work does not swallow the cancellation. A `rescue` of it has to raise it
+  # again.
   class Stop < Exception # rubocop:disable Lint/InheritException
     # @return [Deadline, nil] whose end stopped the task, if it was one
     attr_reader :deadline

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A look at one scheduler: which fiber waits for what, whose fiber it is, and which of them hold what others wait for. Made by
-# Scheduler#refuse_deadlock and Gyre::Inspection::Hierarchy; it shows the moment at which it was made and changes nothing.
+# A look at one scheduler: which fiber waits for what, whose fiber it is, and which of them hold
+# what others wait for. Made by Scheduler#refuse_deadlock and Gyre::Inspection::Hierarchy; it shows
+# the moment at which it was made and changes nothing.
 
 require_relative "inspection/deadlock"
 require_relative "inspection/stall"
@@ -34,8 +35,8 @@ module Gyre
       @tasks ||= @runs.flat_map { |run| run.root.family }.to_h { |task| [task.fiber, task] }.compare_by_identity.tap { |map| map.delete(nil) }
     end
 
-    # The owners of the mutexes that are waited for. Ruby shows a mutex's owner only to that owner: each of the fibers is asked,
-    # on the scheduler's own thread; elsewhere none can be.
+    # The owners of the mutexes that are waited for. Ruby shows a mutex's owner only to that owner:
+    # each of the fibers is asked, on the scheduler's own thread; elsewhere none can be.
     # @return [Hash{Thread::Mutex => Fiber}]
     def owners
       @owners ||= {}.compare_by_identity.tap do |owners|
@@ -57,7 +58,8 @@ module Gyre
     end
 
     # @param wait [Wait]
-    # @return [String] what it waits for, and the holder of that where it is known: waiting for a mutex that task "b" holds
+    # @return [String] what it waits for, and the holder of that where it is known: waiting for a
+    #   mutex that task "b" holds
     def describe(wait)
       wait.to_s(holding(wait.blocker))
     end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Loop: an event loop without callbacks. Things are watched under keys of the program's own, and the program gets the keys
-# back. This file has what both engines' loops share; they are Gyre::Loop::NativeKeyed (ext/gyre/keyed/keyed_loop.c) and
-# Gyre::Loop::PortableKeyed.
+# Gyre::Loop: an event loop without callbacks. Things are watched under keys of the program's own,
+# and the program gets the keys back. This file has what both engines' loops share; they are
+# Gyre::Loop::NativeKeyed (ext/gyre/keyed/keyed_loop.c) and Gyre::Loop::PortableKeyed.
 require_relative "loop/backends"
 require_relative "loop/file_watch"
 require_relative "loop/portable_keyed"
@@ -12,8 +12,10 @@ require_relative "loop/signal_watch"
 module Gyre
   # See docs/loop.md.
   class Loop
-    # Makes a loop. In a thread that has a Gyre scheduler it works on the scheduler's loop, whatever backend is asked for.
-    # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or else the best one
+    # Makes a loop. In a thread that has a Gyre scheduler it works on the scheduler's loop, whatever
+    # backend is asked for.
+    # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or
+    #   else the best one
     # @return [NativeKeyed, PortableKeyed]
     # @raise [ArgumentError] for an unknown backend
     # @raise [RuntimeError, SystemCallError] for one that is not built, or that the kernel refuses
@@ -45,29 +47,25 @@ module Gyre
 
     # @!group Methods of both engines
 
-    # @!method watch_io(key, io, read_write = false, once = false, read: !write, write: false, oneshot: false)
-    #   Queues the key while the io is ready: again and again until it is read empty (or full), or once.
-    #   @param key [Object] not in use at present
-    #   @param io [IO, #to_io]
-    #   @param read_write [Boolean] true: to be written to; false: to be read from. Both by keywords, read: true, write: true
-    #   @param once [Boolean] as the keyword oneshot: true: the watch ends with its event, before that is delivered
-    #   @return [self]
-    #   @raise [RuntimeError] when the key is in use
-    #   @raise [IOError] when the io is closed; names the key
-    #   @raise [ThreadError] when another thread uses the loop
+    # @!method watch_io(key, io, read_write = false, once = false, read: !write, write: false,
+    #   oneshot: false) Queues the key while the io is ready: again and again until it is read empty
+    #   (or full), or once. @param key [Object] not in use at present @param io [IO, #to_io] @param
+    #   read_write [Boolean] true: to be written to; false: to be read from. Both by keywords, read:
+    #   true, write: true @param once [Boolean] as the keyword oneshot: true: the watch ends with
+    #   its event, before that is delivered @return [self] @raise [RuntimeError] when the key is in
+    #   use @raise [IOError] when the io is closed; names the key @raise [ThreadError] when another
+    #   thread uses the loop
 
-    # @!method watch_fd(key, fd, read_write = false, once = false, read: !write, write: false, oneshot: false)
-    #   As {#watch_io}, for the number of a descriptor. It has to be given to {#unwatch} before it is closed.
-    #   @param fd [Integer]
-    #   @return [self]
-    #   @raise [SystemCallError] when it cannot be watched; names the key
+    # @!method watch_fd(key, fd, read_write = false, once = false, read: !write, write: false,
+    #   oneshot: false) As {#watch_io}, for the number of a descriptor. It has to be given to
+    #   {#unwatch} before it is closed. @param fd [Integer] @return [self] @raise [SystemCallError]
+    #   when it cannot be watched; names the key
 
-    # @!method watch_timer(key, duration, repeat = 0, interval: repeat)
-    #   Queues the key when the time has come. A recurring timer that is late, because the program was busy, comes once for all that it missed.
-    #   @param duration [Numeric] seconds until the first time
-    #   @param interval [Numeric, nil] also as third argument: seconds between the following times; 0 or nil: only once
-    #   @return [self]
-    #   @raise [RuntimeError] when the key is in use
+    # @!method watch_timer(key, duration, repeat = 0, interval: repeat) Queues the key when the time
+    #   has come. A recurring timer that is late, because the program was busy, comes once for all
+    #   that it missed. @param duration [Numeric] seconds until the first time @param interval
+    #   [Numeric, nil] also as third argument: seconds between the following times; 0 or nil: only
+    #   once @return [self] @raise [RuntimeError] when the key is in use
 
     # @!method unwatch(key)
     #   Ends the watch of a key. An event of it that is queued already is delivered still.
@@ -78,18 +76,15 @@ module Gyre
     # @!method watching?(key)
     #   @return [Boolean] whether something is watched under the key
 
-    # @!method stats
-    #   What the loop has done and holds (see {Scheduler#stats}). On a scheduler's loop the figures are that one's.
-    #   @return [Hash{Symbol => Integer, Float}]
-    #   @raise [RuntimeError] when the loop is closed
+    # @!method stats What the loop has done and holds (see {Scheduler#stats}). On a scheduler's loop
+    #   the figures are that one's. @return [Hash{Symbol => Integer, Float}] @raise [RuntimeError]
+    #   when the loop is closed
 
-    # @!method each
-    #   Yields each event's key, in order, until {#stop}: then what is in the queue still is yielded, and it returns. Waits when there
-    #   is nothing, also if nothing is watched. What a `break` or an exception leaves in the queue comes first next time.
-    #   @yieldparam key [Object]
-    #   @return [self]
-    #   @raise [IOError] when an io that is watched was closed; names the key, whose watch is over
-    #   @raise [ThreadError] when another thread uses the loop
+    # @!method each Yields each event's key, in order, until {#stop}: then what is in the queue
+    #   still is yielded, and it returns. Waits when there is nothing, also if nothing is watched.
+    #   What a `break` or an exception leaves in the queue comes first next time. @yieldparam key
+    #   [Object] @return [self] @raise [IOError] when an io that is watched was closed; names the
+    #   key, whose watch is over @raise [ThreadError] when another thread uses the loop
 
     # @!method next_event
     #   The next event's key; waits for it.
@@ -101,13 +96,11 @@ module Gyre
     #   @param key [Object] whatever shall be yielded; :stop does what {#stop} does
     #   @return the key
 
-    # @!method signal
-    #   Ends the wait of a {#next_event}, now or next time: it returns nil. From any thread and from a trap handler.
-    #   @return [self]
+    # @!method signal Ends the wait of a {#next_event}, now or next time: it returns nil. From any
+    #   thread and from a trap handler. @return [self]
 
-    # @!method stop
-    #   Ends {#each} after the present batch of events, or the next {#each} if there is none now. From any thread and from a trap handler.
-    #   @return [self]
+    # @!method stop Ends {#each} after the present batch of events, or the next {#each} if there is
+    #   none now. From any thread and from a trap handler. @return [self]
 
     # @!method close
     #   Ends all watches and gives the loop's own descriptors back.
@@ -126,8 +119,8 @@ module Gyre
     # @return [Process::Status, nil]
     attr_reader :status
 
-    # Queues the key each time that the process gets a signal. What the program itself had trapped before is put back when the
-    # last watch of the signal ends.
+    # Queues the key each time that the process gets a signal. What the program itself had trapped
+    # before is put back when the last watch of the signal ends.
     # @param key [Object] not in use at present
     # @param name [String, Symbol, Integer] as Signal.trap takes it
     # @return [self]
@@ -137,8 +130,8 @@ module Gyre
       start_helper(key, SignalWatch.new(self, key, name))
     end
 
-    # Queues the key when a child process has ended, once. {#status} is its status when the key is delivered; it needs no
-    # Process.wait any more.
+    # Queues the key when a child process has ended, once. {#status} is its status when the key is
+    # delivered; it needs no Process.wait any more.
     # @param key [Object] not in use at present
     # @param pid [Integer]
     # @return [self]
@@ -147,8 +140,8 @@ module Gyre
       start_helper(key, ProcessWatch.new(self, key, pid, engine_of_helpers) { |status| @status = status })
     end
 
-    # Queues the key each time that a file is changed, made, deleted or replaced, or that something changes in a folder.
-    # By inotify where there is one, else by looking every half second.
+    # Queues the key each time that a file is changed, made, deleted or replaced, or that something
+    # changes in a folder. By inotify where there is one, else by looking every half second.
     # @param key [Object] not in use at present
     # @param path [String, #to_path] the file need not be there; its folder must be
     # @return [self]

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Loads the C extension, once. Asked by Gyre::Loop (which engine?) and by what has a part in C; nothing else requires
-# gyre_ext. A missing extension is no error here: the portable engine does the work then. With GYRE_BACKEND=select
-# this file is not loaded at all.
+# Loads the C extension, once. Asked by Gyre::Loop (which engine?) and by what has a part in C;
+# nothing else requires gyre_ext. A missing extension is no error here: the portable engine does the
+# work then. With GYRE_BACKEND=select this file is not loaded at all.
 require "rbconfig"
 
 module Gyre
@@ -21,7 +21,8 @@ module Gyre
         @load_error
       end
 
-      # Where the extension is looked for: a checkout keeps one for each Ruby, an installed gem just one.
+      # Where the extension is looked for: a checkout keeps one for each Ruby, an installed gem just
+      # one.
       # @return [Array<String>] what is given to `require`
       def features
         ["gyre/#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}/gyre_ext", "gyre/gyre_ext"]
@@ -37,7 +38,8 @@ module Gyre
         false
       end
 
-      # A file that is there and does not load shall raise its own error, so only the first one that exists is tried.
+      # A file that is there and does not load shall raise its own error, so only the first one that
+      # exists is tried.
       def existing_feature
         library = File.expand_path("..", __dir__)
         features.find { |feature| File.exist?(File.join(library, "#{feature}.#{RbConfig::CONFIG["DLEXT"]}")) } || features.last

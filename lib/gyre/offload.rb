@@ -1,19 +1,21 @@
 # frozen_string_literal: true
 
-# Blocking work beside the loop: name resolution, waiting for processes, reads that have to wait for a disk, long computations
-# that Ruby itself hands over. Called by the schedulers of both engines. What it costs, and what it is worth:
-# bench/notes/offload.md.
+# Blocking work beside the loop: name resolution, waiting for processes, reads that have to wait for
+# a disk, long computations that Ruby itself hands over. Called by the schedulers of both engines.
+# What it costs, and what it is worth: bench/notes/offload.md.
 require_relative "offload/job"
 require_relative "offload/pool"
 
 module Gyre
-  # Work for the threads of a small pool, shared by all loops of the process; each Ractor has its own.
+  # Work for the threads of a small pool, shared by all loops of the process; each Ractor has its
+  # own.
   module Offload
     class << self
-      # Runs the block in a thread of the pool while the calling fiber waits. Without a scheduler, or in a blocking
-      # fiber, it just runs.
-      # @param abandon [Boolean, :seen] when an exception ends the wait: true ends the work too, false finishes the work first
-      #   (for work that uses memory of the caller), :seen ends it and sees it ended (for work that takes what others wait for)
+      # Runs the block in a thread of the pool while the calling fiber waits. Without a scheduler,
+      # or in a blocking fiber, it just runs.
+      # @param abandon [Boolean, :seen] when an exception ends the wait: true ends the work too,
+      #   false finishes the work first (for work that uses memory of the caller), :seen ends it and
+      #   sees it ended (for work that takes what others wait for)
       # @return the block's value
       # @raise what the block raises
       def call(abandon: true, &work)
@@ -37,8 +39,9 @@ module Gyre
         self.pool = nil
       end
 
-      # In a daemon, which took the place of this process: the thread's fibers go on there, the pool's threads do not. Work that
-      # was not begun gets new ones; how far the rest came is unknown, so a wait for that raises.
+      # In a daemon, which took the place of this process: the thread's fibers go on there, the
+      # pool's threads do not. Work that was not begun gets new ones; how far the rest came is
+      # unknown, so a wait for that raises.
       def process_move
         pool&.process_move
       end

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre.run, the door to structured tasks: takes or makes the thread's scheduler, runs a block as the root of a tree of
-# tasks, and leaves when all of them are over. Gyre::Run is one such call; its tasks refer to it. It does not run tasks
-# itself: the scheduler does.
+# Gyre.run, the door to structured tasks: takes or makes the thread's scheduler, runs a block as the
+# root of a tree of tasks, and leaves when all of them are over. Gyre::Run is one such call; its
+# tasks refer to it. It does not run tasks itself: the scheduler does.
 
 require "gyre/errors"
 require "gyre/scheduler"
@@ -12,15 +12,17 @@ require "gyre/task/unawaited"
 require "gyre/inspection/watchdog"
 
 module Gyre
-  # Runs the block as a task and waits until it and its children are over. On a thread without a scheduler a
-  # Gyre::Scheduler serves meanwhile; inside of a task the block becomes a child of it.
+  # Runs the block as a task and waits until it and its children are over. On a thread without a
+  # scheduler a Gyre::Scheduler serves meanwhile; inside of a task the block becomes a child of it.
   #
-  # When the block raises, or this call is left by an Interrupt, by `exit` in any task, by Thread#kill or by a timeout,
-  # the tasks are stopped and their `ensure` blocks run to the end first. A second Interrupt cuts those short.
+  # When the block raises, or this call is left by an Interrupt, by `exit` in any task, by
+  # Thread#kill or by a timeout, the tasks are stopped and their `ensure` blocks run to the end
+  # first. A second Interrupt cuts those short.
   #
   # @param name [String] the task's name
-  # @param watchdog [Numeric, true, false, nil] for how many seconds the loop may be held before a Gyre::Watchdog reports
-  #   it; true takes the watchdog's own limit, nil that of GYRE_WATCHDOG_MS (milliseconds), if it is set
+  # @param watchdog [Numeric, true, false, nil] for how many seconds the loop may be held before a
+  #   Gyre::Watchdog reports it; true takes the watchdog's own limit, nil that of GYRE_WATCHDOG_MS
+  #   (milliseconds), if it is set
   # @yieldparam task [Task]
   # @return [Object] the block's value; nil when its task was stopped
   # @raise [Exception] what the block raised
@@ -55,7 +57,8 @@ module Gyre
       end
     end
 
-    # On a scheduler that is there already: the calling fiber drives it when no other one does or will.
+    # On a scheduler that is there already: the calling fiber drives it when no other one does or
+    # will.
     def self.on_existing(scheduler, name, watchdog, block)
       unless scheduler.is_a?(Scheduler)
         raise Error, "Gyre.run needs a Gyre::Scheduler, but this thread has a #{scheduler.class}"
@@ -87,7 +90,8 @@ module Gyre
     attr_reader :lock
 
     # @param scheduler [Scheduler]
-    # @param drives [Boolean] whether this call drives the loop; else it waits while another one does
+    # @param drives [Boolean] whether this call drives the loop; else it waits while another one
+    #   does
     def initialize(scheduler, drives:)
       @scheduler = scheduler
       @drives = drives
@@ -149,8 +153,9 @@ module Gyre
       wake
     end
 
-    # In a forked child only the fiber that forked goes on: the other tasks are over, without another line of theirs, and those
-    # above the one that forked end with it. A fork in a fiber without a task is not covered.
+    # In a forked child only the fiber that forked goes on: the other tasks are over, without
+    # another line of theirs, and those above the one that forked end with it. A fork in a fiber
+    # without a task is not covered.
     def process_fork
       forker = Task.current? or return
       forker.forget_waiters
@@ -160,7 +165,8 @@ module Gyre
       @forker = forker if @drives
     end
 
-    # In a forked child the fiber that forked is the thread's first one for Ruby, and its end would be the program's.
+    # In a forked child the fiber that forked is the thread's first one for Ruby, and its end would
+    # be the program's.
     # @param task [Task] one whose block is over
     def forker_ended(task)
       @fiber.transfer if task.equal?(@forker)

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop, and what both engines' schedulers have in common. Made by
-# Gyre.run, by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or by a program of its own, which may make a subclass. The hooks
-# of the native engine are methods of this class (ext/gyre/fiber); on the portable one Gyre::Scheduler::Portable takes their place.
+# Gyre::Scheduler: Ruby's Fiber::Scheduler on Gyre's loop, and what both engines' schedulers have in
+# common. Made by Gyre.run, by `Fiber.set_scheduler(Gyre::Scheduler.new)`, or by a program of its
+# own, which may make a subclass. The hooks of the native engine are methods of this class
+# (ext/gyre/fiber); on the portable one Gyre::Scheduler::Portable takes their place.
 require "forwardable"
 require_relative "errors"
 require_relative "loop"
@@ -20,7 +21,8 @@ module Gyre
     extend Forwardable
 
     # Makes a scheduler with a loop of its own, on the engine that has the backend.
-    # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or else the best one
+    # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or
+    #   else the best one
     # @raise [ArgumentError] for an unknown backend
     # @raise [RuntimeError, SystemCallError] for one that is not built, or that the kernel refuses
     def initialize(backend = nil)
@@ -85,10 +87,11 @@ module Gyre
       Inspection::Deadlock.refuse(self, certain)
     end
 
-    # For the engines' timeout_after, as its own error leaves its block: what that must not replace. When the time is over while
-    # a stop unwinds the block, and an `ensure` there waits, the error is raised at that wait, and the stop is only its cause;
-    # a program that rescues the error would go on as if it had never been stopped. What was there before the block began, as in
-    # an `ensure`, does not count: cleaning up may have a time limit of its own.
+    # For the engines' timeout_after, as its own error leaves its block: what that must not replace.
+    # When the time is over while a stop unwinds the block, and an `ensure` there waits, the error
+    # is raised at that wait, and the stop is only its cause; a program that rescues the error would
+    # go on as if it had never been stopped. What was there before the block began, as in an
+    # `ensure`, does not count: cleaning up may have a time limit of its own.
     # @param error [Exception] the timeout's own
     # @param before [Exception, nil] what was on its way when the block began
     # @return [Stop, Task::Expired, nil] the cancellation that it has replaced in the block
@@ -110,7 +113,8 @@ module Gyre
       "#<#{self.class} #{closed? ? "closed" : backend}>"
     end
 
-    # Whether the thread is killed, or a signal's exception is under way: then a closing scheduler waits for nothing.
+    # Whether the thread is killed, or a signal's exception is under way: then a closing scheduler
+    # waits for nothing.
     # @return [Boolean]
     def leaving?
       Thread.current.status == "aborting" || $!.is_a?(SignalException)
@@ -129,15 +133,18 @@ module Gyre
       end
     end
 
-    # What Ruby 3.4 and later hand over beside real work: each close, open, stat and directory entry. For these a thread
-    # would cost far more than they take (30 µs), and make each of them a place where other fibers run.
+    # What Ruby 3.4 and later hand over beside real work: each close, open, stat and directory
+    # entry. For these a thread would cost far more than they take (30 µs), and make each of them a
+    # place where other fibers run.
     QUICK_WORK = /\A(?:IO|File|FileTest|Dir|Kernel|Process)(?:::\w+)*[.#]/.freeze
-    # What stands between the hook and its caller where a subclass overrides it, and how many of that at most.
+    # What stands between the hook and its caller where a subclass overrides it, and how many of
+    # that at most.
     OVERRIDE = %w[blocking_operation_wait bind_call].freeze
     OVERRIDES_LIMIT = 8
     private_constant :QUICK_WORK, :OVERRIDE, :OVERRIDES_LIMIT
 
-    # Runs work that blocks or computes for long in a thread, Zlib's for example (Fiber::Scheduler#blocking_operation_wait).
+    # Runs work that blocks or computes for long in a thread, Zlib's for example
+    # (Fiber::Scheduler#blocking_operation_wait).
     # @param work [#call]
     def blocking_operation_wait(work)
       caller = caller_locations(1, OVERRIDES_LIMIT).find { |place| !OVERRIDE.include?(place.base_label) }

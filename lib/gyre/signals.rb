@@ -1,16 +1,17 @@
 # frozen_string_literal: true
 
-# The process's signals: as values to wait for (Gyre.signals), and as handlers for the time of a block (Signals.handle,
-# which Gyre::Web::Server uses). Former handlers come back as they were (loop/traps.rb). A signal handler may take no lock, so
-# it leaves the name in a Thread::Queue, and a short-lived thread hands it to the listener.
+# The process's signals: as values to wait for (Gyre.signals), and as handlers for the time of a
+# block (Signals.handle, which Gyre::Web::Server uses). Former handlers come back as they were
+# (loop/traps.rb). A signal handler may take no lock, so it leaves the name in a Thread::Queue, and
+# a short-lived thread hands it to the listener.
 
 require "gyre/sync/channel"
 require "gyre/loop/traps"
 require "gyre/task"
 
 module Gyre
-  # Listens to signals; meanwhile they do nothing else. Each listener gets each signal. With a block, it ends with the
-  # block; without one, with the calling task.
+  # Listens to signals; meanwhile they do nothing else. Each listener gets each signal. With a
+  # block, it ends with the block; without one, with the calling task.
   #
   # @example
   #   Gyre.signals("INT", "TERM").wait # until the process is asked to end
@@ -42,7 +43,8 @@ module Gyre
       # Runs a block while `on_signal` handles the signals, beside other listeners to them.
       #
       # @param names [Array<String>]
-      # @param on_signal [Proc] called with the signal's name, in the signal handler: it may take no lock and must not wait
+      # @param on_signal [Proc] called with the signal's name, in the signal handler: it may take no
+      #   lock and must not wait
       # @return [Object] the block's value
       def handle(names, on_signal)
         listeners = []

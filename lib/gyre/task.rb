@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# A task: a block that runs in a pooled fiber beside others, with a parent that outlives it. Gyre.run makes the first
-# one of a tree and Task#async the others. Works on any Gyre::Scheduler through its public methods only. A task belongs
-# to one thread; from other threads only `wait`, `stop` and the questions are allowed.
+# A task: a block that runs in a pooled fiber beside others, with a parent that outlives it.
+# Gyre.run makes the first one of a tree and Task#async the others. Works on any Gyre::Scheduler
+# through its public methods only. A task belongs to one thread; from other threads only `wait`,
+# `stop` and the questions are allowed.
 
 require "gyre/clock"
 require "gyre/deadline"
@@ -25,8 +26,9 @@ module Gyre
     Task.current.every(seconds, name, **options, &block)
   end
 
-  # Work that goes on beside other work. A task is over when its block has ended *and* all its children are over: those
-  # that it does not need any more, because its block failed or was stopped, it stops; for the others it waits.
+  # Work that goes on beside other work. A task is over when its block has ended *and* all its
+  # children are over: those that it does not need any more, because its block failed or was
+  # stopped, it stops; for the others it waits.
   #
   #   body runs ──ends well──► waits for its children ──────────────┐
   #       │                    (stops transient ones at the end)    ├─► finished: :completed, :failed or :stopped
@@ -85,8 +87,9 @@ module Gyre
     # Starts a child. It runs at once, up to its first wait; then the caller goes on.
     #
     # @param name [String, nil] for reports and {#print_hierarchy}
-    # @param transient [Boolean] a transient child does not keep its parent waiting: it is stopped when only transient
-    #   children are left. It is under none of its parent's deadlines, and its exception is reported at once.
+    # @param transient [Boolean] a transient child does not keep its parent waiting: it is stopped
+    #   when only transient children are left. It is under none of its parent's deadlines, and its
+    #   exception is reported at once.
     # @yieldparam task [Task] the child
     # @return [Task] the child; its value or exception comes from {#wait}
     # @raise [Error] when this task is over or belongs to another thread
@@ -124,14 +127,14 @@ module Gyre
       end
     end
 
-    # Runs a block again and again, as a child. The beats stand at multiples of the time from now on, however long the
-    # block takes; those that it misses are left out. An exception ends it: as it is transient, it is reported at once
-    # unless a caller waits for the child.
+    # Runs a block again and again, as a child. The beats stand at multiples of the time from now
+    # on, however long the block takes; those that it misses are left out. An exception ends it: as
+    # it is transient, it is reported at once unless a caller waits for the child.
     #
     # @param seconds [Numeric] from beat to beat; the first one comes after as long
     # @param name [String, nil]
-    # @param transient [Boolean] whether it ends when only transient children are left; `wait` for it where it is all
-    #   that there is to do
+    # @param transient [Boolean] whether it ends when only transient children are left; `wait` for
+    #   it where it is all that there is to do
     # @yieldparam task [Task] the child
     # @return [Task] the child: its `stop` ends it
     def every(seconds, name = nil, transient: true, &block)
@@ -179,8 +182,8 @@ module Gyre
       self
     end
 
-    # Waits until all children are over, also those that come meanwhile, and then for the task itself unless it is the
-    # calling one.
+    # Waits until all children are over, also those that come meanwhile, and then for the task
+    # itself unless it is the calling one.
     #
     # @return [Object] as {#wait}; nil for the calling task
     # @raise [Exception] what the first failed one raised
@@ -206,12 +209,14 @@ module Gyre
       nil
     end
 
-    # Runs the block and raises `exception` when it takes too long: at its present wait, so a block that only computes is
-    # not cut off. Inside the block the end of the time cannot be rescued as that exception, but `ensure` runs; timeouts
-    # within timeouts are told apart. Children that are started in the block are stopped when the time is over before
-    # the block has ended; later it does not concern them (see Gyre.with_deadline).
+    # Runs the block and raises `exception` when it takes too long: at its present wait, so a block
+    # that only computes is not cut off. Inside the block the end of the time cannot be rescued as
+    # that exception, but `ensure` runs; timeouts within timeouts are told apart. Children that are
+    # started in the block are stopped when the time is over before the block has ended; later it
+    # does not concern them (see Gyre.with_deadline).
     #
-    # @param seconds [Numeric, nil] nil: no limit. Zero or less: the time is over at the block's first wait.
+    # @param seconds [Numeric, nil] nil: no limit. Zero or less: the time is over at the block's
+    #   first wait.
     # @param exception [Class, Exception] what to raise
     # @param message [String, nil] its message; nil takes the exception's own
     # @yieldparam deadline [Deadline]
@@ -227,9 +232,10 @@ module Gyre
       end
     end
 
-    # Stops the task and everything below it: each raises {Stop} at its present wait, those below first, once. Its
-    # `ensure` blocks run to their end, also when they wait; {#wait} returns after that. A task that is over stays as it is.
-    # Stopping oneself, or a task above, raises Stop here. From another thread it only asks for it.
+    # Stops the task and everything below it: each raises {Stop} at its present wait, those below
+    # first, once. Its `ensure` blocks run to their end, also when they wait; {#wait} returns after
+    # that. A task that is over stays as it is. Stopping oneself, or a task above, raises Stop here.
+    # From another thread it only asks for it.
     #
     # @return [self]
     def stop
@@ -241,10 +247,11 @@ module Gyre
     end
     alias cancel stop
 
-    # Runs a block that a stop must not cut off. One that comes meanwhile, for this task or for one above it, waits: Stop
-    # is raised when the block has ended; when the block raises something else, that goes first. May be nested. What is
-    # below the task is not stopped either until then. Deadlines that are set in this task, `exit` and a second Interrupt
-    # of Gyre.run still get through.
+    # Runs a block that a stop must not cut off. One that comes meanwhile, for this task or for one
+    # above it, waits: Stop is raised when the block has ended; when the block raises something
+    # else, that goes first. May be nested. What is below the task is not stopped either until then.
+    # Deadlines that are set in this task, `exit` and a second Interrupt of Gyre.run still get
+    # through.
     #
     # @return [Object] the block's value
     def defer_stop
@@ -268,7 +275,8 @@ module Gyre
     end
     alias cancel_deferred? stop_deferred?
 
-    # @return [Symbol] :running until the block and all children are over; then :completed, :failed or :stopped
+    # @return [Symbol] :running until the block and all children are over; then :completed, :failed
+    #   or :stopped
     def status
       @finished ? @status : :running
     end
@@ -294,7 +302,8 @@ module Gyre
     def transient? = @transient
 
     # What came of the task, without waiting and without raising.
-    # @return [Object, nil] the block's value, or the exception that it raised; nil while running and when stopped
+    # @return [Object, nil] the block's value, or the exception that it raised; nil while running
+    #   and when stopped
     def result
       return unless @finished
 
@@ -308,8 +317,8 @@ module Gyre
     # @return [Deadline, nil]
     def deadline = @context.nearest_deadline
 
-    # A value of this task. Children start with those that their parent has at that moment; what a task sets itself, its
-    # parent and its siblings do not see.
+    # A value of this task. Children start with those that their parent has at that moment; what a
+    # task sets itself, its parent and its siblings do not see.
     #
     # @param key [Object]
     # @return [Object, nil]
@@ -339,7 +348,8 @@ module Gyre
       @fiber&.backtrace(*arguments)
     end
 
-    # Prints the task and all below it, one line for each: name, annotation, what it waits for, age, place.
+    # Prints the task and all below it, one line for each: name, annotation, what it waits for, age,
+    # place.
     # @param out [#puts]
     # @param backtrace [Boolean] prints all of where each task is, without Gyre's own part of it
     # @return [nil]
@@ -380,7 +390,8 @@ module Gyre
     # @return [Array<Fiber, Task>]
     def awaited = @fiber ? [@fiber] : children.reject(&:transient?)
 
-    # @return [Array<Task>] this task and all below it; children come before their parents, younger before older ones
+    # @return [Array<Task>] this task and all below it; children come before their parents, younger
+    #   before older ones
     def family(spare_deferring: false)
       list = [self]
       index = 0
@@ -439,7 +450,8 @@ module Gyre
       @result.give_up(self) if @finished && @status == :failed
     end
 
-    # Stops it for a caller that cannot leave before it is over, and that has an exception of its own to raise.
+    # Stops it for a caller that cannot leave before it is over, and that has an exception of its
+    # own to raise.
     def abandon
       stop
       await_end unless @finished
@@ -467,7 +479,8 @@ module Gyre
       children.select { |child| child.context.under?(deadline) }
     end
 
-    # After an exception that came from outside while some task was ending: does what that has left undone, from the leaves up.
+    # After an exception that came from outside while some task was ending: does what that has left
+    # undone, from the leaves up.
     def settle
       family.each { |task| task.settle_alone } # protected: no symbol can call it
     end
@@ -477,7 +490,8 @@ module Gyre
       @waiters = @listeners = nil
     end
 
-    # In a forked child: its fiber is in the parent. It is over, unless the task that forked is below it.
+    # In a forked child: its fiber is in the parent. It is over, unless the task that forked is
+    # below it.
     def stay_behind
       @fiber = nil
       forget_waiters
@@ -498,7 +512,8 @@ module Gyre
     # @return [Boolean] whether it is inside of a defer_stop
     def deferring? = @stopping && @stopping != true
 
-    # @return [Integer] how many exceptions have been on their way to its block so far: a stop, ends of deadlines
+    # @return [Integer] how many exceptions have been on their way to its block so far: a stop, ends
+    #   of deadlines
     def interruptions
       count = @stopping == true ? 1 : 0
       @context.deadline ? count + @context.deadlines.count { |deadline| deadline.raising_in?(self) } : count
@@ -507,7 +522,8 @@ module Gyre
     # @param stop [Stop] what to raise
     # @param again [Boolean] whether also when it is stopping already
     # @param on_loop [Boolean] whether the caller is a callback, in which nothing may be raised
-    # @return [Boolean] whether the calling fiber is this task's own, and the Stop is to be raised here
+    # @return [Boolean] whether the calling fiber is this task's own, and the Stop is to be raised
+    #   here
     def interrupt(stop, again: false, on_loop: false)
       return false if @finished
 
@@ -532,7 +548,8 @@ module Gyre
       stop_family(Stop.new("the task was stopped by its #{deadline}", deadline), on_loop: true)
     end
 
-    # When the body is over: stops children that are needed no longer, or finishes if there are none.
+    # When the body is over: stops children that are needed no longer, or finishes if there are
+    # none.
     # @return [Task, nil] the parent, when this task has finished
     def end_children
       return if @status == :running
@@ -560,7 +577,8 @@ module Gyre
 
     def here? = @run.scheduler.equal?(Fiber.scheduler)
 
-    # Thread#kill and Thread#raise may strike at any line, here too, and nothing else would end what is below and above.
+    # Thread#kill and Thread#raise may strike at any line, here too, and nothing else would end what
+    # is below and above.
     def end_body(outcome, result)
       ended = false
       @fiber = nil
@@ -590,8 +608,8 @@ module Gyre
       @finished = true
     end
 
-    # The root's failure goes to Gyre.run, which always asks. No `wait` is expected for a transient task, and its
-    # parent may go on for long.
+    # The root's failure goes to Gyre.run, which always asks. No `wait` is expected for a transient
+    # task, and its parent may go on for long.
     def fail_with(error)
       waiting = (@waiters ? @waiters.size : 0) + (@listeners ? @listeners.size : 0)
       @result = Failure.new(@run, @parent, label, error, waiting)
@@ -609,7 +627,8 @@ module Gyre
       listeners.each(&:wake) # without the lock: it may have to wait for another one
     end
 
-    # Parks the caller until the task is over: a fiber of its own thread, which is cheap, or of another one, or a thread.
+    # Parks the caller until the task is over: a fiber of its own thread, which is cheap, or of
+    # another one, or a thread.
     # @param timeout [Numeric, nil] seconds
     # @return [Boolean] whether it is over
     def await_end(timeout = nil)

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Testing: tasks under a clock that jumps instead of sleeping, in an order that a seed decides. `require
-# "gyre/testing"`; required by tests only. Loading it changes nothing outside of Gyre::Testing.run.
+# Gyre::Testing: tasks under a clock that jumps instead of sleeping, in an order that a seed
+# decides. `require "gyre/testing"`; required by tests only. Loading it changes nothing outside of
+# Gyre::Testing.run.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -25,9 +26,9 @@ module Gyre
     end
 
     class << self
-      # Gyre.run, but sleeps, timeouts, deadlines and all other timers take no time, and of the fibers that are ready any may be
-      # the next one. With the same seed it is the same one again. When the block raises, or a
-      # failure is reported, the seed is printed.
+      # Gyre.run, but sleeps, timeouts, deadlines and all other timers take no time, and of the
+      # fibers that are ready any may be the next one. With the same seed it is the same one again.
+      # When the block raises, or a failure is reported, the seed is printed.
       #
       # @param seed [Integer, nil] nil takes GYRE_SEED, or a random one
       # @yieldparam task [Task]

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The web door: `require "gyre/web"` to serve a Rack app from a program of one's own. `gyre serve` does the same from
-# the command line (Gyre::CLI::Serve).
+# The web door: `require "gyre/web"` to serve a Rack app from a program of one's own. `gyre serve`
+# does the same from the command line (Gyre::CLI::Serve).
 
 require "gyre/web/banner"
 require "gyre/web/server"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Async's tasks and gems on Gyre's own scheduler: in a Gyre task, and in a request of gyre serve. Each case is a program of its own.
+# Async's tasks and gems on Gyre's own scheduler: in a Gyre task, and in a request of gyre serve.
+# Each case is a program of its own.
 
 require "test_helper"
 require "support/engines"

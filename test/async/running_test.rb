@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Async itself on Gyre's selector, on each native backend: what its users rely on and a selector can spoil. Each case is a
-# program of its own.
+# Async itself on Gyre's selector, on each native backend: what its users rely on and a selector can
+# spoil. Each case is a program of its own.
 
 require "test_helper"
 require "support/engines"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Async::Selector by itself, on each native backend and without any gem: the interface that Async expects of a selector, as
-# io-event's own suite and documentation tell it, and what that suite does not ask.
+# Gyre::Async::Selector by itself, on each native backend and without any gem: the interface that
+# Async expects of a selector, as io-event's own suite and documentation tell it, and what that
+# suite does not ask.
 
 require "test_helper"
 require "support/engines"
@@ -51,7 +52,8 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     Warning[:experimental] = before
   end
 
-  # A signal may end a sleep early, and so may what the kernel does for an io_uring that another test closed.
+  # A signal may end a sleep early, and so may what the kernel does for an io_uring that another
+  # test closed.
   def sleeps_through?(seconds)
     eventually { duration_s { assert_equal 0, @selector.select(seconds) } >= seconds - 0.001 }
   end
@@ -113,7 +115,8 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert_equal %i[first second first_again], @steps
   end
 
-  # io-event 1.22.1 fixed this one: the round's last entry is taken out of the queue while another always queues itself.
+  # io-event 1.22.1 fixed this one: the round's last entry is taken out of the queue while another
+  # always queues itself.
   def test_a_round_ends_though_its_last_fiber_is_entered_out_of_turn_and_another_always_queues_itself
     last = nil
     spinning = Fiber.new { last.transfer.then { loop { @selector.yield } } }
@@ -253,7 +256,8 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     trap("USR1", before || "DEFAULT")
   end
 
-  # As Async runs it: what is masked must end the wait all the same. So may a process that is stopped and continued.
+  # As Async runs it: what is masked must end the wait all the same. So may a process that is
+  # stopped and continued.
   def test_a_masked_interrupt_ends_the_wait_and_is_raised_later
     result = nil
     thread = Thread.new do

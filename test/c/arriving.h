@@ -1,6 +1,7 @@
 /*
- * Bytes that arrive at ever new addresses, each time with their end at a page that must not be touched, and text that grows. Included
- * by what runs parsers in every way in which bytes may arrive (http1_exercise.c, log_exercise.c), after _GNU_SOURCE.
+ * Bytes that arrive at ever new addresses, each time with their end at a page that must not be
+ * touched, and text that grows. Included by what runs parsers in every way in which bytes may
+ * arrive (http1_exercise.c, log_exercise.c), after _GNU_SOURCE.
  */
 #ifndef GYRE_TEST_ARRIVING_H
 #define GYRE_TEST_ARRIVING_H
@@ -70,7 +71,8 @@ static inline void guarded_close(struct guarded *memory) {
   munmap(memory->start, (size_t)(memory->end - memory->start) + (size_t)sysconf(_SC_PAGESIZE));
 }
 
-/* Two places, used in turn; the one that was left is overwritten, so that a pointer kept into it shows. */
+/* Two places, used in turn; the one that was left is overwritten, so that a pointer kept into it
+ * shows. */
 struct places {
   struct guarded memory[2];
   unsigned turn;

@@ -1,7 +1,8 @@
 /*
- * The plain C test of what only the io_uring backend has: stepping down where the kernel knows less, rings that change
- * threads, operations. It includes the backend's source, so that it can stand between it and the kernel. Run by
- * test/loop/uring_test.rb, also with sanitizers. What all backends do is in backend_test.c.
+ * The plain C test of what only the io_uring backend has: stepping down where the kernel knows
+ * less, rings that change threads, operations. It includes the backend's source, so that it can
+ * stand between it and the kernel. Run by test/loop/uring_test.rb, also with sanitizers. What all
+ * backends do is in backend_test.c.
  */
 #include "feature.h"
 
@@ -18,7 +19,8 @@ static int limited_init(unsigned entries, struct io_uring *ring, struct io_uring
 #include <pthread.h>
 #include <string.h>
 
-/* The kernel that is played: what it refuses (errno), which flags it knows, which features it lacks. */
+/* The kernel that is played: what it refuses (errno), which flags it knows, which features it
+ * lacks. */
 static int refused;
 static unsigned known = ~0u, lacking;
 
@@ -35,8 +37,8 @@ static int limited_init(unsigned entries, struct io_uring *ring, struct io_uring
 static const struct gyre_backend_operations *const backend = &gyre_backend_io_uring;
 static void *state;
 
-/* The next report of this descriptor and generation, or end of an operation (GYRE_OPERATION_ENDED, any generation); what is
- * still under way for an earlier one goes before it. */
+/* The next report of this descriptor and generation, or end of an operation (GYRE_OPERATION_ENDED,
+ * any generation); what is still under way for an earlier one goes before it. */
 static struct gyre_event next_event(int fd, uint32_t generation) {
   struct gyre_event event = {.fd = -2};
   for (int i = 0; i < 100; i++) {
@@ -128,7 +130,8 @@ static void a_refusal_has_its_reason(void) {
 
 /* --- operations --- */
 
-/* Cancelled before it could end; its end is reported all the same, and only then its memory is free. */
+/* Cancelled before it could end; its end is reported all the same, and only then its memory is
+ * free. */
 static void a_cancelled_operation_ends(void) {
   int ends[2];
   struct gyre_event event;

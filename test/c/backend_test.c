@@ -1,10 +1,12 @@
 /*
- * The plain C test of the backends: drives each one of the table (backends.h) that is built and opens here through the
- * contract of backend.h. Arguments name some of them, after "alone" for a run without other threads; it says what it ran on
- * and why not on others. Run by test/loop/backend_contract_test.rb, which also compiles it with sanitizers, and by
- * `rake test:memcheck:c`.
+ * The plain C test of the backends: drives each one of the table (backends.h) that is built and
+ * opens here through the contract of backend.h. Arguments name some of them, after "alone" for a
+ * run without other threads; it says what it ran on and why not on others. Run by
+ * test/loop/backend_contract_test.rb, which also compiles it with sanitizers, and by `rake
+ * test:memcheck:c`.
  *
- * Nothing depends on how fast things go: what has to come is waited for long, and what must not come for a moment.
+ * Nothing depends on how fast things go: what has to come is waited for long, and what must not
+ * come for a moment.
  */
 #include "feature.h"
 
@@ -49,7 +51,8 @@ static int64_t now(void) {
 /* The driver of a loop also looks at GYRE_ENDED; here what comes later shows it. */
 static unsigned ready_of(const struct gyre_event *event) { return event->ready & ~GYRE_ENDED; }
 
-/* What was reported of this descriptor in this generation until `wanted` is among it or the time is over. */
+/* What was reported of this descriptor in this generation until `wanted` is among it or the time is
+ * over. */
 static unsigned reported(int fd, uint32_t generation, unsigned wanted, int64_t within) {
   unsigned ready = 0;
   int64_t end = now() + within;
@@ -428,7 +431,8 @@ static void the_end_of_a_watch_lets_the_peer_see_a_close(void) {
   }
 }
 
-/* -EPERM or -EBADF at once; or, where the kernel is told later, a report that it is ready for everything. */
+/* -EPERM or -EBADF at once; or, where the kernel is told later, a report that it is ready for
+ * everything. */
 static bool refused(int fd, uint32_t generation, unsigned interest, uint32_t previous, int error) {
   int outcome = backend->watch(state, fd, generation, interest, previous);
   return outcome == error || (outcome == 0 && !edge && comes(fd, generation, interest) == interest);

@@ -1,5 +1,6 @@
 /*
- * Work for the end of a turn (ext/gyre/loop/deferred.h): once, in order, cancelled, deferred again, freed meanwhile.
+ * Work for the end of a turn (ext/gyre/loop/deferred.h): once, in order, cancelled, deferred again,
+ * freed meanwhile.
  */
 #include "check.h"
 #include "loop/loop.h"

@@ -1,7 +1,8 @@
 /*
- * What those plain C tests share that answer inputs: called with "frames" they read frames from stdin and print a line for
- * each. A frame is a header, whose last four bytes are a length, and so many bytes; numbers are little endian. The other
- * sides are test/http/verdicts.rb and test/log/verdicts.rb.
+ * What those plain C tests share that answer inputs: called with "frames" they read frames from
+ * stdin and print a line for each. A frame is a header, whose last four bytes are a length, and so
+ * many bytes; numbers are little endian. The other sides are test/http/verdicts.rb and
+ * test/log/verdicts.rb.
  */
 #ifndef GYRE_TEST_FRAMES_H
 #define GYRE_TEST_FRAMES_H

@@ -113,8 +113,8 @@ static void run_head(struct run *run) {
 }
 
 /*
- * The trailer section, which starts at `start` of the input; `length` bytes of it and what is before it
- * have come.
+ * The trailer section, which starts at `start` of the input; `length` bytes of it and what is
+ * before it have come.
  */
 static void run_trailers(struct run *run, size_t start, size_t length) {
   gyre_http1_trailers_reset(&run->head, run->fields, FIELDS_MAX);

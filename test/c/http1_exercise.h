@@ -1,8 +1,8 @@
 /*
- * Runs bytes through the HTTP/1 parsers in every way in which they may arrive: whole, split in two at
- * each byte, byte by byte, each time at another address and with the end at a page that must not be
- * touched. Used by http1_parser_test.c and by the fuzzers. It judges nothing but that all ways give the
- * same: it says what came out.
+ * Runs bytes through the HTTP/1 parsers in every way in which they may arrive: whole, split in two
+ * at each byte, byte by byte, each time at another address and with the end at a page that must not
+ * be touched. Used by http1_parser_test.c and by the fuzzers. It judges nothing but that all ways
+ * give the same: it says what came out.
  */
 #ifndef GYRE_TEST_HTTP1_EXERCISE_H
 #define GYRE_TEST_HTTP1_EXERCISE_H
@@ -24,9 +24,10 @@ struct exercise_input {
 };
 
 /*
- * Returns one line of text, to be freed: words "name=value" with a space between, text in hex. The first
- * is "verdict=" complete, incomplete or refused; "at" is the number of bytes after which the verdict
- * stood. When two ways differ, or a result is out of bounds, the verdict is "inconsistent" and says how.
+ * Returns one line of text, to be freed: words "name=value" with a space between, text in hex. The
+ * first is "verdict=" complete, incomplete or refused; "at" is the number of bytes after which the
+ * verdict stood. When two ways differ, or a result is out of bounds, the verdict is "inconsistent"
+ * and says how.
  */
 char *exercise(const struct exercise_input *input);
 

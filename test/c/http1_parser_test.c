@@ -1,11 +1,11 @@
 /*
  * The plain C test of the HTTP/1 parsers. Without arguments it checks what only C has: the table of
- * bytes, the limits' bounds, offsets, what stays after a verdict. With "frames" it reads inputs from
- * stdin and prints a line for each (http1_exercise.h); test/http/ compares those lines with what the
- * cases expect and with the Ruby parser.
+ * bytes, the limits' bounds, offsets, what stays after a verdict. With "frames" it reads inputs
+ * from stdin and prints a line for each (http1_exercise.h); test/http/ compares those lines with
+ * what the cases expect and with the Ruby parser.
  *
- * A frame: kind (one byte), request_line_bytes, header_bytes, header_count, length (four bytes each,
- * little endian), bytes.
+ * A frame: kind (one byte), request_line_bytes, header_bytes, header_count, length (four bytes
+ * each, little endian), bytes.
  */
 #include "check.h"
 #include "frames.h"

@@ -1,6 +1,6 @@
 /*
- * See log_exercise.h. Each way of arriving is a run: `first` bytes at once, then `step` more each time. What a run gives is written
- * down as text and compared with the run of the whole.
+ * See log_exercise.h. Each way of arriving is a run: `first` bytes at once, then `step` more each
+ * time. What a run gives is written down as text and compared with the run of the whole.
  */
 #define _GNU_SOURCE
 #include "log_exercise.h"
@@ -19,7 +19,8 @@ static const struct {
     {"text", GYRE_LOG_TEXT, false, false, false, SIZE_MAX},  {"json", GYRE_LOG_JSON, false, false, true, SIZE_MAX},
     {"redis", GYRE_LOG_REDIS, false, false, true, SIZE_MAX}, {"culled", GYRE_LOG_TEXT, true, false, true, SIZE_MAX},
     {"raw", GYRE_LOG_TEXT, false, true, true, 300},          {"tap", GYRE_LOG_JSON, true, false, true, SIZE_MAX}};
-/* As in test/log/verdicts.rb: nothing that a client may send, so that all of it has to be escaped. */
+/* As in test/log/verdicts.rb: nothing that a client may send, so that all of it has to be
+ * escaped. */
 static const struct gyre_log_text host = {"w\"b|\n\x9b", 6};
 
 struct setting {

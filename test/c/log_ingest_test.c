@@ -1,9 +1,10 @@
 /*
- * The plain C test of the log's ingest. Without arguments it checks what only C has: the checksum's table, what holds what, buffers.
- * With "frames" it reads inputs from stdin and prints a line for each (log_exercise.h); test/log/ compares those lines with what the
- * oracle in Ruby gives.
+ * The plain C test of the log's ingest. Without arguments it checks what only C has: the checksum's
+ * table, what holds what, buffers. With "frames" it reads inputs from stdin and prints a line for
+ * each (log_exercise.h); test/log/ compares those lines with what the oracle in Ruby gives.
  *
- * A frame: kind (f, r, s), framing (0 to 2), limit and length (four bytes each, little endian), bytes.
+ * A frame: kind (f, r, s), framing (0 to 2), limit and length (four bytes each, little endian),
+ * bytes.
  */
 #include "check.h"
 #include "frames.h"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The command line: help, what it says about mistakes, where settings come from. (exe/gyre, Gyre::CLI::Serve.)
+# The command line: help, what it says about mistakes, where settings come from. (exe/gyre,
+# Gyre::CLI::Serve.)
 
 require "test_helper"
 require "gyre/http/limits"

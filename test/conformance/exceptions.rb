@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The tests of CRuby's test/fiber that cannot pass, each with the Rubies that have it (RUBY_VERSION's beginning) and the
-# reason. Read by rakelib/conformance.rake: one that passes after all fails the run.
+# The tests of CRuby's test/fiber that cannot pass, each with the Rubies that have it
+# (RUBY_VERSION's beginning) and the reason. Read by rakelib/conformance.rake: one that passes after
+# all fails the run.
 module GyreConformance
   EXCEPTIONS = {
     "TestFiberMutex#test_mutex_deadlock" => {

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Runs one of CRuby's test files with CRuby's own test library: `ruby runner.rb RUBY_SOURCE RESULTS FILE`. Each test leaves
-# lines in RESULTS: "started NAME", then "passed NAME", or "failed" or "omitted" with the reason behind a tab; "finished"
-# at the end. So a test that takes the process with it, or that does not end, is known by its name.
+# Runs one of CRuby's test files with CRuby's own test library: `ruby runner.rb RUBY_SOURCE RESULTS
+# FILE`. Each test leaves lines in RESULTS: "started NAME", then "passed NAME", or "failed" or
+# "omitted" with the reason behind a tab; "finished" at the end. So a test that takes the process
+# with it, or that does not end, is known by its name.
 source, results, file = ARGV
 ARGV.replace([])
 $LOAD_PATH.unshift(File.join(source, "tool", "lib"))

@@ -1,16 +1,19 @@
 # frozen_string_literal: true
 
-# Stands where CRuby's test/fiber has its own scheduler.rb: the same classes, made of Gyre::Scheduler on the backend that
-# GYRE_BACKEND names. Loaded by CRuby's tests and by the programs that they start; see rakelib/conformance.rake.
+# Stands where CRuby's test/fiber has its own scheduler.rb: the same classes, made of
+# Gyre::Scheduler on the backend that GYRE_BACKEND names. Loaded by CRuby's tests and by the
+# programs that they start; see rakelib/conformance.rake.
 $LOAD_PATH.unshift(File.expand_path("../../lib", __dir__))
 require "io/nonblock"
 require "socket"
 require "gyre/scheduler"
 
-# CRuby's scheduler lets the exception of a fiber out through the fiber that runs it, and its tests count on that: an assertion
-# that fails in a fiber fails the test. Ours reports it and goes on, so here reports are kept and raised at the end.
+# CRuby's scheduler lets the exception of a fiber out through the fiber that runs it, and its tests
+# count on that: an assertion that fails in a fiber fails the test. Ours reports it and goes on, so
+# here reports are kept and raised at the end.
 class Scheduler < Gyre::Scheduler
-  # CRuby's tests make schedulers without naming a backend; and its scheduler's class takes the fiber to return to.
+  # CRuby's tests make schedulers without naming a backend; and its scheduler's class takes the
+  # fiber to return to.
   def initialize(_fiber = nil)
     super()
     @reported = []
@@ -31,7 +34,8 @@ class Scheduler < Gyre::Scheduler
   end
   alias close scheduler_close
 
-  # What CRuby's scheduler offers beside the hooks, as far as its tests use it: which fibers wait, and leaving the present fiber.
+  # What CRuby's scheduler offers beside the hooks, as far as its tests use it: which fibers wait,
+  # and leaving the present fiber.
 
   def waiting
     Array.new(stats[:tasks])

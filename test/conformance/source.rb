@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Gets CRuby's tests of fibers, for the Ruby that runs: test/fiber and tool/lib of its source, which is looked for beside
-# the Ruby's own folder and else fetched as a Debian source package, by apt from the mirror that this machine's apt uses. Called by
-# rakelib/conformance.rake. What was fetched is kept in tmp/conformance.
+# Gets CRuby's tests of fibers, for the Ruby that runs: test/fiber and tool/lib of its source, which
+# is looked for beside the Ruby's own folder and else fetched as a Debian source package, by apt
+# from the mirror that this machine's apt uses. Called by rakelib/conformance.rake. What was fetched
+# is kept in tmp/conformance.
 require "fileutils"
 require "rbconfig"
 require "tmpdir"
@@ -13,7 +14,8 @@ module GyreConformance
     # Parts of the source, each with what else may lie in it left alone.
     PARTS = %w[test/fiber tool/lib].freeze
     KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-    # Debian's suites, the stable ones first; an apt list of each is fetched only when the one before had not this version.
+    # Debian's suites, the stable ones first; an apt list of each is fetched only when the one
+    # before had not this version.
     SUITES = %w[bookworm trixie sid experimental].freeze
 
     # @return [String, nil] why there is none

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What a run of CRuby's tests on one backend comes to: the lines that runner.rb left, held against the list of exceptions.
-# Made by rakelib/conformance.rake.
+# What a run of CRuby's tests on one backend comes to: the lines that runner.rb left, held against
+# the list of exceptions. Made by rakelib/conformance.rake.
 module GyreConformance
   # Counts and complaints.
   class Verdict

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The environment of each request is, to the byte and the encoding, the one that test/oracle/http/env.rb makes of it.
+# The environment of each request is, to the byte and the encoding, the one that
+# test/oracle/http/env.rb makes of it.
 
 require "test_helper"
 require "support/engines"

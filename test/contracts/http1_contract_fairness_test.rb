@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# One client that is always ready, to send or to take, holds up no other: whatever can go on without waiting lets others have their
-# turn. The greedy client is a process of its own, so that it never waits for this one's interpreter. Each case runs on each native
-# backend.
+# One client that is always ready, to send or to take, holds up no other: whatever can go on without
+# waiting lets others have their turn. The greedy client is a process of its own, so that it never
+# waits for this one's interpreter. Each case runs on each native backend.
 
 require "test_helper"
 require "tempfile"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What the HTTP/1 server does when apps, clients and servers fail or end: only the one at fault notices, and nothing is
-# left behind. Each case runs on each native backend.
+# What the HTTP/1 server does when apps, clients and servers fail or end: only the one at fault
+# notices, and nothing is left behind. Each case runs on each native backend.
 
 require "test_helper"
 require "objspace"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Every limit of Gyre::HTTP::Limits on the wire: what is just allowed, the response beyond, and that no other connection notices.
-# Times are parameters, so nothing here waits longer than it must.
+# Every limit of Gyre::HTTP::Limits on the wire: what is just allowed, the response beyond, and that
+# no other connection notices. Times are parameters, so nothing here waits longer than it must.
 
 require "test_helper"
 require "support/engines"
@@ -221,7 +221,8 @@ GyreTest::Engines.test_case("HTTP1LimitsContract", backends: GyreTest::Engines::
     end
   end
 
-  # More than the loop asks the kernel for at once, so some are not reported when their time is over.
+  # More than the loop asks the kernel for at once, so some are not reported when their time is
+  # over.
   define_method(:test_a_request_that_came_while_the_loop_was_held_has_come_in_time) do
     serve(hello, limits: { first_byte_timeout_s: 1, head_timeout_s: 1 }, backlog: 1000) do |served|
       clients = Array.new(300) { connect(served) }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What the HTTP/1 server owes to clients: requests in, responses out, over real sockets. Framing, keep-alive, pipelining,
-# versions, targets, refusals. Each case runs on each native backend.
+# What the HTTP/1 server owes to clients: requests in, responses out, over real sockets. Framing,
+# keep-alive, pipelining, versions, targets, refusals. Each case runs on each native backend.
 
 require "test_helper"
 require "time"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A request belongs to its app, whatever thread the app uses it from, and only until it has ended: each primitive from a foreign
-# thread, what ends such a wait, and what a kept piece of an ended request says. Each case runs on each native backend.
+# A request belongs to its app, whatever thread the app uses it from, and only until it has ended:
+# each primitive from a foreign thread, what ends such a wait, and what a kept piece of an ended
+# request says. Each case runs on each native backend.
 
 require "test_helper"
 require "timeout"
@@ -49,7 +50,8 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
     end
   end
 
-  # The second fiber is ready already when the body comes, and so before the first, which waits for it.
+  # The second fiber is ready already when the body comes, and so before the first, which waits for
+  # it.
   define_method(:test_a_fiber_that_waits_for_a_body_is_the_only_one_that_reads_it) do
     refused = Thread::Queue.new
     app = lambda do |env|

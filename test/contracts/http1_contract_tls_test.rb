@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What only TLS brings to the HTTP/1 server: handshakes and their limits, the end of a connection, listeners of both kinds. That
-# everything else is as over plain sockets is in http1_contract_rack_test.rb.
+# What only TLS brings to the HTTP/1 server: handshakes and their limits, the end of a connection,
+# listeners of both kinds. That everything else is as over plain sockets is in
+# http1_contract_rack_test.rb.
 
 require "test_helper"
 require "support/engines"
@@ -75,7 +76,8 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
     end
   end
 
-  # Their certificates leave in several parts, and more of them go on in one turn than it makes steps.
+  # Their certificates leave in several parts, and more of them go on in one turn than it makes
+  # steps.
   define_method(:test_many_handshakes_that_wait_for_full_sockets_go_on) do
     identity = GyreTest::HTTPServing.identity
     serve(hello, buffers: 4096, identity: { **identity, certificate: identity[:certificate] * 50 }) do |served|

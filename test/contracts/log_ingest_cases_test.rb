@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The implementations of the log's ingest give the same for every case of test/log/cases.rb, however its bytes arrive: the oracle in
-# Ruby, the extension's, and the C files without Ruby in a program that is compiled for this test, plain and with sanitizers, against a guard page.
+# The implementations of the log's ingest give the same for every case of test/log/cases.rb, however
+# its bytes arrive: the oracle in Ruby, the extension's, and the C files without Ruby in a program
+# that is compiled for this test, plain and with sanitizers, against a guard page.
 require "test_helper"
 require_relative "../log/cases"
 require_relative "../log/ingests"

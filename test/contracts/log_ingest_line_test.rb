@@ -31,7 +31,8 @@ class LogIngestLineContractTest < Minitest::Test
     end
   end
 
-  # "\u009b" is an escape for a terminal, "\u202e" turns what follows, "\u2028" is a line's end to some.
+  # "\u009b" is an escape for a terminal, "\u202e" turns what follows, "\u2028" is a line's end to
+  # some.
   def test_what_harms_a_terminal_or_a_reader_is_escaped_beyond_ascii_too
     harmful = [*0x80..0x9f, 0x61c, 0x200e, 0x200f, *0x2028..0x202e, *0x2066..0x2069]
     ([0xa0, 0x61b, 0x61d, 0x200d, 0x2010, 0x2027, 0x202f, 0x2065, 0x206a, 0x3000, 0x1f600] + harmful).each do |code|

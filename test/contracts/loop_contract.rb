@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What every engine's keyed loop has to do, whatever it is made of. test/loop_test.rb runs these modules over every backend that
-# this build has.
+# What every engine's keyed loop has to do, whatever it is made of. test/loop_test.rb runs these
+# modules over every backend that this build has.
 require "gyre/loop"
 require "timeout"
 
@@ -76,7 +76,8 @@ module LoopContract
   end
 end
 
-# What mixes it with fibers needs a Ruby that has schedulers for them; the memory is CRuby's, and JRuby does not fork.
+# What mixes it with fibers needs a Ruby that has schedulers for them; the memory is CRuby's, and
+# JRuby does not fork.
 parts = Dir[File.join(__dir__, "loop", "*.rb")].sort
 parts.reject! { |path| path.end_with?("/mixed.rb") } unless Fiber.respond_to?(:set_scheduler)
 parts.reject! { |path| path.end_with?("/memory.rb") } unless RUBY_ENGINE == "ruby"

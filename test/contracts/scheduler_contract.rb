@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What every engine's scheduler has to do, whatever it is made of. test/scheduler_test.rb runs these modules over every
-# engine that this build has. Nearly everything is said through plain Ruby: what Ruby's own blocking calls do is the contract.
+# What every engine's scheduler has to do, whatever it is made of. test/scheduler_test.rb runs these
+# modules over every engine that this build has. Nearly everything is said through plain Ruby: what
+# Ruby's own blocking calls do is the contract.
 require "gyre/scheduler"
 require "gyre/testing" # for a clock that jumps
 
@@ -11,7 +12,8 @@ module SchedulerContract
   HANG_S = Float(ENV.fetch("GYRE_TEST_LIMIT_S", "120")) / 4 # longer under the slow tools
 
   # Runs the block in a thread that has a scheduler, and then what the block left on the scheduler.
-  # @param reports [Array, nil] where exceptions are put that fibers let out; without it the first one fails the test
+  # @param reports [Array, nil] where exceptions are put that fibers let out; without it the first
+  #   one fails the test
   # @yieldparam scheduler [Gyre::Scheduler]
   # @return what the block returned
   def with_scheduler(reports: nil, &block)
@@ -54,8 +56,8 @@ module SchedulerContract
     end
   end
 
-  # From now on sleeps and timeouts on the scheduler of this thread take no time, and come in the order of their times however
-  # busy the machine is.
+  # From now on sleeps and timeouts on the scheduler of this thread take no time, and come in the
+  # order of their times however busy the machine is.
   # @return [Gyre::Testing::Simulation]
   def simulate(scheduler)
     Gyre::Testing::Simulation.current = Gyre::Testing::Simulation.new(scheduler, Minitest.seed)

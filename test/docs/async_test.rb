@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The program in docs/async.md prints what the guide says, and the guide's environment variables are the ones that count.
+# The program in docs/async.md prints what the guide says, and the guide's environment variables are
+# the ones that count.
 
 require "test_helper"
 require "gyre/loop"

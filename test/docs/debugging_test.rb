@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The programs in docs/debugging.md print what the guide says, on every engine; times, and how this Ruby names methods, aside.
+# The programs in docs/debugging.md print what the guide says, on every engine; times, and how this
+# Ruby names methods, aside.
 
 require "test_helper"
 require "support/engines"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Every link in a Markdown file of this repository leads to a file that exists, and to a heading in it.
+# Every link in a Markdown file of this repository leads to a file that exists, and to a heading in
+# it.
 require "test_helper"
 
 class DocsLinksTest < Minitest::Test

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Rails, Sinatra and Roda in their newest versions, each served as its users do, with the bundle of test/frameworks/gems.rb.
-# `rake test:frameworks` installs that and runs this; bin/test leaves it out.
+# Rails, Sinatra and Roda in their newest versions, each served as its users do, with the bundle of
+# test/frameworks/gems.rb. `rake test:frameworks` installs that and runs this; bin/test leaves it
+# out.
 
 require "test_helper"
 require_relative "../web/serving"

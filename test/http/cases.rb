@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The cases of the HTTP/1 parsers: what arrives, and what both parsers must say to it. Data only; the tests run each case
-# whole, split at each byte and byte by byte, and the fuzzers start from them (bytes that are not complete are cases too).
-# Sources: RFC 9110 and 9112, the advisories named beside the cases, and what other strict parsers reject.
+# The cases of the HTTP/1 parsers: what arrives, and what both parsers must say to it. Data only;
+# the tests run each case whole, split at each byte and byte by byte, and the fuzzers start from
+# them (bytes that are not complete are cases too). Sources: RFC 9110 and 9112, the advisories named
+# beside the cases, and what other strict parsers reject.
 
 require_relative "verdicts"
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A call from another thread, and what arrives in that thread at each of its steps. (With real requests:
-# test/contracts/http1_contract_threads_test.rb.)
+# A call from another thread, and what arrives in that thread at each of its steps. (With real
+# requests: test/contracts/http1_contract_threads_test.rb.)
 
 require "test_helper"
 require "gyre/http/handovers"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The service with an exchange that has no socket; over real sockets it is in test/contracts/http1_contract_*_test.rb.
+# The service with an exchange that has no socket; over real sockets it is in
+# test/contracts/http1_contract_*_test.rb.
 
 require "test_helper"
 require "stringio"

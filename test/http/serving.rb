@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Serves an app in a thread of this process and talks to it over raw sockets, for the tests of HTTP/1. No test itself.
+# Serves an app in a thread of this process and talks to it over raw sockets, for the tests of
+# HTTP/1. No test itself.
 
 require "io/wait"
 require "socket"
@@ -112,7 +113,8 @@ module GyreTest
       attr_reader :errors, :port, :accesses, :listener
       attr_accessor :server, :scheduler
 
-      # @param buffers [Integer, nil] bytes that the kernel holds of either direction; nil: as many as it likes
+      # @param buffers [Integer, nil] bytes that the kernel holds of either direction; nil: as many
+      #   as it likes
       def initialize(listener, path, buffers, tls)
         @tls = tls
         @listener = listener
@@ -309,14 +311,15 @@ module GyreTest
       false
     end
 
-    # Serves while the block runs. The server's errors must be expected by the test: those that it leaves in
-    # `served.errors` fail it.
+    # Serves while the block runs. The server's errors must be expected by the test: those that it
+    # leaves in `served.errors` fail it.
     #
     # @param app [#call, nil] a Rack app
     # @param limits [Hash]
     # @param unix [String, nil] a path to listen on
     # @param log_accesses [Boolean]
-    # @param buffers [Integer, nil] bytes that the kernel holds of either direction; nil: as many as it likes
+    # @param buffers [Integer, nil] bytes that the kernel holds of either direction; nil: as many as
+    #   it likes
     # @param identity [Hash] the server's over TLS: certificate and key
     # @param more [Array<TCPServer>] plain listeners, closed by the test
     # @yield [Served]

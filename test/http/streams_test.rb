@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Responses without an end of their own, and how they are ended. (In a server: test/web/server_test.rb.)
+# Responses without an end of their own, and how they are ended. (In a server:
+# test/web/server_test.rb.)
 
 require "test_helper"
 require "socket"

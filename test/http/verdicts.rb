@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
-# What the two HTTP/1 parsers say to the same bytes, as comparable Hashes: the Ruby one in this process, the C one through
-# test/c/http1_parser_test.c. Used by the parser tests and by the differential fuzzer (fuzz/). It judges nothing.
+# What the two HTTP/1 parsers say to the same bytes, as comparable Hashes: the Ruby one in this
+# process, the C one through test/c/http1_parser_test.c. Used by the parser tests and by the
+# differential fuzzer (fuzz/). It judges nothing.
 #
-# A verdict: "verdict" => complete, incomplete or refused; "at" => after how many bytes it stood; and what the parser gave.
+# A verdict: "verdict" => complete, incomplete or refused; "at" => after how many bytes it stood;
+# and what the parser gave.
 
 require "oracle/http/chunked"
 require "oracle/http/parser"
@@ -12,8 +14,8 @@ require "tmpdir"
 require_relative "../support/plain_answers"
 
 module HTTPVerdicts
-  # kind is "h" for a head, "b" for a chunked body with trailers; limits is [request line bytes, header bytes, header count],
-  # for a body of its trailer section.
+  # kind is "h" for a head, "b" for a chunked body with trailers; limits is [request line bytes,
+  # header bytes, header count], for a body of its trailer section.
   Input = Struct.new(:kind, :bytes, :limits)
   USUAL_LIMITS = [8192, 65_536, 128].freeze
 
@@ -29,7 +31,8 @@ module HTTPVerdicts
 
     class << self
       # @param input [Input]
-      # @return [Hash] the verdict when the bytes come one by one, "inconsistent" when another way of arriving gives another
+      # @return [Hash] the verdict when the bytes come one by one, "inconsistent" when another way
+      #   of arriving gives another
       def verdict(input, splits: true)
         verdict = run(input, first: 0, step: 1)
         ways = [input.bytes.bytesize]
@@ -54,7 +57,8 @@ module HTTPVerdicts
         input.kind == "h" ? run_head(input.bytes, limits, first, step) : run_body(input.bytes, limits, first, step)
       end
 
-      # Yields the bytes that have come, always in the same String, until a block's value is true or all have.
+      # Yields the bytes that have come, always in the same String, until a block's value is true or
+      # all have.
       def arriving(bytes, first, step)
         come = bytes.byteslice(0, first)
         loop do

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Circles of fibers that wait for each other, and what comes of them: DeadlockError when it is certain, silence when it is not.
+# Circles of fibers that wait for each other, and what comes of them: DeadlockError when it is
+# certain, silence when it is not.
 
 require "test_helper"
 require "support/engines"

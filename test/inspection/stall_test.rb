@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Tasks that all wait for what only another one would do, without a circle: said once, in a process that has nothing else.
+# Tasks that all wait for what only another one would do, without a circle: said once, in a process
+# that has nothing else.
 
 require "test_helper"
 require "support/engines"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The analogger gem and Gyre with each other: its client against our server, and ours over the old protocol against its server.
+# The analogger gem and Gyre with each other: its client against our server, and ours over the old
+# protocol against its server.
 
 require "test_helper"
 require_relative "peers"
@@ -15,7 +16,8 @@ class LogAnaloggerGemTest < Minitest::Test
   LOGS = [{ "service" => %w[a b], "levels" => "info,warn,extra", "logfile" => "ab.log", "cull" => true }].freeze
 
   def test_its_client_logs_to_our_server
-    # Nothing is written before the end: when a write comes between the three that are equal, they are counted differently.
+    # Nothing is written before the end: when a write comes between the three that are equal, they
+    # are counted differently.
     server = log_server(GYRE, { "logs" => LOGS, "key" => "sesame", "interval" => 600 })
     output = run_client(ANALOGGER, server.folder, <<~'RUBY', server.port)
       client = new_client(ARGV[0], "sesame")

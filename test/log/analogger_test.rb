@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The names of the analogger gem's client, in programs of their own (both define Swiftcore::Analogger::Client); and our clients against
-# that gem's server.
+# The names of the analogger gem's client, in programs of their own (both define
+# Swiftcore::Analogger::Client); and our clients against that gem's server.
 require "test_helper"
 require "gyre/log/client"
 require_relative "fake_server"

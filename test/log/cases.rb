@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Inputs of the log's ingest, good and broken: for the contract, for the plain C test, and for the fuzzers, which change them.
+# Inputs of the log's ingest, good and broken: for the contract, for the plain C test, and for the
+# fuzzers, which change them.
 
 require_relative "verdicts"
 

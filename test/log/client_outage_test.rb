@@ -152,7 +152,8 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
-  # What the network had taken when it was cut is gone: the old protocol does not report it. All else arrives, once.
+  # What the network had taken when it was cut is gone: the old protocol does not report it. All
+  # else arrives, once.
   def test_an_old_connection_cut_at_any_byte
     (30..100).step(9) do |bytes|
       server(cut_after: bytes) do |server|
@@ -180,7 +181,8 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
         server.stalled = false
         assert client.connect(30)
         server.stalled = true
-        # More than the sockets' buffers take, so that a write ends in the middle; less than memory takes, so that no call waits.
+        # More than the sockets' buffers take, so that a write ends in the middle; less than memory
+        # takes, so that no call waits.
         count = 1200
         count.times { |number| client.info("m#{number} #{"x" * 8000}") }
         waiting = 0
@@ -360,7 +362,8 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
-  # A server that has lost its mind, or another client with the same id, as a copy of the machine would be.
+  # A server that has lost its mind, or another client with the same id, as a copy of the machine
+  # would be.
   def test_an_id_that_another_client_has_is_changed_for_a_fresh_one_and_nothing_is_lost
     server(start: false) do |server|
       client(server) do |client|

@@ -69,7 +69,8 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
     end
   end
 
-  # A process may end at any moment, and then Ruby kills its threads: here while the spool's folder is being made.
+  # A process may end at any moment, and then Ruby kills its threads: here while the spool's folder
+  # is being made.
   def test_a_sender_that_is_killed_while_it_makes_a_spool_loses_nothing
     GyreTest::FakeLogServer.open(start: false) do |server|
       kill = <<~'RUBY'

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A client that has its server: what arrives, over both protocols, and from where one may log. Outages, processes and Logger's methods
-# have their own tests.
+# A client that has its server: what arrives, over both protocols, and from where one may log.
+# Outages, processes and Logger's methods have their own tests.
 require "test_helper"
 require "gyre"
 require "support/openssl_peer"

@@ -3,9 +3,11 @@
 require "test_helper"
 require "tmpdir"
 
-# The promise of acknowledged logging: nothing that was acknowledged is lost, and nothing is stored twice, whatever is killed and whenever.
-# Each test is a program of its own (test/support/log_crash.rb), which kills servers and writers with kill -9 and then counts the records
-# in all log files; together at least 200 times. GYRE_SEED repeats a run's draws (not its times), GYRE_LOG_KILLS multiplies the kills.
+# The promise of acknowledged logging: nothing that was acknowledged is lost, and nothing is stored
+# twice, whatever is killed and whenever. Each test is a program of its own
+# (test/support/log_crash.rb), which kills servers and writers with kill -9 and then counts the
+# records in all log files; together at least 200 times. GYRE_SEED repeats a run's draws (not its
+# times), GYRE_LOG_KILLS multiplies the kills.
 class LogCrashTest < Minitest::Test
   PROGRAM = File.expand_path("../support/log_crash.rb", __dir__)
   KILLS = { "servers" => 55, "rotation" => 35, "renaming" => 25, "writers" => 45, "network" => 25, "handover" => 8, "disk" => 20 }.freeze

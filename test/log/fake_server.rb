@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A log server for the tests of clients: both protocols, in threads of the test's process, with faults on order. It shares no code
-# with the clients: a mistake there shall not hide here.
+# A log server for the tests of clients: both protocols, in threads of the test's process, with
+# faults on order. It shares no code with the clients: a mistake there shall not hide here.
 require "openssl"
 require "socket"
 require "zlib"
@@ -22,7 +22,8 @@ module GyreTest
     attr_accessor :stalled
     attr_reader :port, :records, :frames, :raw, :connections, :failures
 
-    # What the kernel keeps of what is not read. Without this, machines keep anything between 4 and 40 MB.
+    # What the kernel keeps of what is not read. Without this, machines keep anything between 4 and
+    # 40 MB.
     RECEIVE_BYTES = 65_536
 
     def self.open(**options)
@@ -47,7 +48,8 @@ module GyreTest
       @lock = Mutex.new
       @threads = []
       @sockets = []
-      # While the server is away no other process gets its port, not even the client that tries to reach it.
+      # While the server is away no other process gets its port, not even the client that tries to
+      # reach it.
       @placeholder = bind(0)
       @port = @placeholder.local_address.ip_port unless path
       self.start if start

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What goes wrong with Analogger 1.1.0, and does not with Gyre: each test runs one scenario with both, as programs, and demands
-# that Analogger fails (so that the scenario is one) and that Gyre does not.
+# What goes wrong with Analogger 1.1.0, and does not with Gyre: each test runs one scenario with
+# both, as programs, and demands that Analogger fails (so that the scenario is one) and that Gyre
+# does not.
 
 require "test_helper"
 require "securerandom"
@@ -21,7 +22,8 @@ class LogFaultsTest < Minitest::Test
     threads.map(&:value)
   end
 
-  # Logs messages with a client of the peer, and one more until it is in the file: by then the others are, or never will be.
+  # Logs messages with a client of the peer, and one more until it is in the file: by then the
+  # others are, or never will be.
   # @return [Array<String>] all messages of the file but that last one
   def after_all(server, client)
     marks = []
@@ -284,7 +286,8 @@ class LogFaultsTest < Minitest::Test
     assert_equal [true], ours
   end
 
-  # Analogger turns without end then; how fast is up to the machine, so only that Gyre rests is looked at.
+  # Analogger turns without end then; how fast is up to the machine, so only that Gyre rests is
+  # looked at.
   def test_13_syncinterval_0_is_off_and_not_all_the_time
     skip "needs /proc" unless File.exist?("/proc/self/status")
     server = log_server(GYRE, { "syncinterval" => 0, "interval" => 5 })
@@ -308,8 +311,9 @@ class LogFaultsTest < Minitest::Test
     assert_match(%r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\z}, ours[1])
   end
 
-  # Of Analogger's repository only, which no gem holds and whose libraries are gone; so there is nothing to run it against. There, what
-  # should refuse a bad frame calls a method that does not exist.
+  # Of Analogger's repository only, which no gem holds and whose libraries are gone; so there is
+  # nothing to run it against. There, what should refuse a bad frame calls a method that does not
+  # exist.
   def test_15_a_bad_frame_is_refused_with_the_protocols_line_and_ends_nothing_else
     server = log_server(GYRE)
     said = ["00100011:a:b:c", "90009000:a:b:c", "00000000", "garbage!"].map do |bytes|

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# `gyre log` when there is no room for its file: it reports that, reads no more, answers questions, and goes on when there is room; then each
-# record is there once. A limit on the size of files (RLIMIT_FSIZE) stands for the disk: it can be had everywhere.
+# `gyre log` when there is no room for its file: it reports that, reads no more, answers questions,
+# and goes on when there is room; then each record is there once. A limit on the size of files
+# (RLIMIT_FSIZE) stands for the disk: it can be had everywhere.
 
 require "test_helper"
 require "json"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Log servers and clients as programs: the analogger gem's and ours, started alike, so that one scenario runs against both.
-# Used by faults_test.rb, analogger_test.rb and the tests of `gyre log`.
+# Log servers and clients as programs: the analogger gem's and ours, started alike, so that one
+# scenario runs against both. Used by faults_test.rb, analogger_test.rb and the tests of `gyre log`.
 
 require "io/wait"
 require "socket"
@@ -123,7 +123,8 @@ module GyreTest
         end
       end
 
-      # @return [Integer] how often it has waited for something: turns of its loop, writes to the disk
+      # @return [Integer] how often it has waited for something: turns of its loop, writes to the
+      #   disk
       def waits
         File.read("/proc/#{@pid}/status")[/^voluntary_ctxt_switches:\s+(\d+)/, 1].to_i
       end
@@ -197,8 +198,8 @@ module GyreTest
       end
     end
 
-    # Takes connections for a server. The first one ends, by a reset, at the first byte that its client sends after the server has
-    # let it in; later ones pass.
+    # Takes connections for a server. The first one ends, by a reset, at the first byte that its
+    # client sends after the server has let it in; later ones pass.
     class CuttingProxy
       def initialize(target)
         @target = target
@@ -250,8 +251,9 @@ module GyreTest
       end
     end
 
-    # A port that no server listens on. Below those that the kernel gives to connections and to port 0: else another socket may have it
-    # before the server does, or while that is away, even the client that tries to reach it.
+    # A port that no server listens on. Below those that the kernel gives to connections and to port
+    # 0: else another socket may have it before the server does, or while that is away, even the
+    # client that tries to reach it.
     # @return [Integer]
     def self.free_port
       port = PORTS.rand(15_000..30_000)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What else the log server listens for: syslog over TCP, UDP and Unix sockets, lines of JSON, and TLS in front of each.
+# What else the log server listens for: syslog over TCP, UDP and Unix sockets, lines of JSON, and
+# TLS in front of each.
 
 require "test_helper"
 require "support/openssl_peer"
@@ -61,7 +62,8 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     end
   end
 
-  # The way that C programs go: syslog(3) connects to a datagram socket and sends without a line's end.
+  # The way that C programs go: syslog(3) connects to a datagram socket and sends without a line's
+  # end.
   def test_the_systems_own_logger_is_understood
     logger = need_program("logger")
     Dir.mktmpdir do |folder|
@@ -90,7 +92,8 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     end
   end
 
-  # In two packets: an account of what is incomplete that went below zero would look like a full memory for ever.
+  # In two packets: an account of what is incomplete that went below zero would look like a full
+  # memory for ever.
   def test_a_line_of_json_that_the_library_refuses_costs_no_other_message
     serve("tcp://127.0.0.1:0", type: "json") do |server, endpoint|
       other = server.connect(endpoint)

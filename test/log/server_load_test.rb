@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The log server under load: many idle connections, floods, a full disk, a lack of descriptors, faults of its own.
+# The log server under load: many idle connections, floods, a full disk, a lack of descriptors,
+# faults of its own.
 
 require "test_helper"
 require "json"
@@ -20,7 +21,8 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
       eventually { server.server.status[:connections] == clients.size && server.server.status[:bytes] > 100 * count }
       after = holdings
       assert_operator after[0] - before[0], :<, 10
-      # Both ends live in this process: about 3 KB for a connection of the server with a part of a frame, as much for the client's socket.
+      # Both ends live in this process: about 3 KB for a connection of the server with a part of a
+      # frame, as much for the client's socket.
       assert_operator (after[1] - before[1]) / count, :<, 20_000
       assert_operator after[2] - before[2], :<, (count * 20_000) + 16_000_000
       clients.each { |client| client.write("x") }
@@ -121,7 +123,8 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
     [reader, writer].each(&:close)
   end
 
-  # As a machine does that is overloaded, or a process after SIGSTOP: by its clock every client has been silent for too long.
+  # As a machine does that is overloaded, or a process after SIGSTOP: by its clock every client has
+  # been silent for too long.
   def test_a_client_that_sent_while_the_server_stood_still_was_not_silent
     serve(limits: { idle_timeout_s: 0.5, authentication_timeout_s: 0.5 }) do |server|
       eventually(what: "a stand-still in time") do
@@ -379,7 +382,8 @@ GyreTest::Engines.test_case("LogServerLoadTest", backends: GyreTest::Engines::NA
     asking&.close
   end
 
-  # @return [Array<Integer>] fibers, bytes of all objects, bytes of the process: with what the collector has in reserve, some MB more or less
+  # @return [Array<Integer>] fibers, bytes of all objects, bytes of the process: with what the
+  #   collector has in reserve, some MB more or less
   def holdings
     GC.start
     [ObjectSpace.each_object(Fiber).count, ObjectSpace.memsize_of_all, File.read("/proc/self/statm").split[1].to_i * 4096]

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The log server in a process of its own and what signals do to it: HUP, USR2 with traffic going on, TERM during a flood.
+# The log server in a process of its own and what signals do to it: HUP, USR2 with traffic going on,
+# TERM during a flood.
 
 require "test_helper"
 require "json"

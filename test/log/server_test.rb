@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The log server as its clients meet it, over sockets: both wires, what goes wrong on them, and the limits.
+# The log server as its clients meet it, over sockets: both wires, what goes wrong on them, and the
+# limits.
 
 require "test_helper"
 require "json"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Several log servers that feed one Redis Stream: a client that goes from one to the other and sends again what it has no answer for.
+# Several log servers that feed one Redis Stream: a client that goes from one to the other and sends
+# again what it has no answer for.
 
 require "test_helper"
 require "io/wait"
@@ -42,7 +43,8 @@ GyreTest::Engines.test_case("LogSeveralServersTest", backends: GyreTest::Engines
     end
   end
 
-  # Redis accepts and is silent: how long the client waits that is asked about does not matter here, for no other one does.
+  # Redis accepts and is silent: how long the client waits that is asked about does not matter here,
+  # for no other one does.
   def test_while_redis_hangs_only_the_client_waits_that_it_is_asked_about
     with_patience_for_redis do |redis, server|
       client = server.connect

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# `when_full: spill`: outputs that are away or not read, over real sockets, and a server that is killed, ended or restarted meanwhile.
+# `when_full: spill`: outputs that are away or not read, over real sockets, and a server that is
+# killed, ended or restarted meanwhile.
 
 require "test_helper"
 require "json"
@@ -143,7 +144,8 @@ GyreTest::Engines.test_case("LogSpillServerTest", backends: GyreTest::Engines::N
     redis&.close
   end
 
-  # Killed while the peer is away, and then while it takes what was spilled: each batch at most once more, and in order.
+  # Killed while the peer is away, and then while it takes what was spilled: each batch at most once
+  # more, and in order.
   def test_a_killed_server_loses_nothing
     random = Random.new(Integer(ENV.fetch("GYRE_SEED", "7")))
     peer = nil

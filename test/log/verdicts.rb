@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What the implementations of the log's ingest say to the same bytes, as comparable Hashes: that of the extension, the oracle, and the
-# C files without Ruby through test/c/log_ingest_test.c. Used by the contract and by the differential fuzzer (fuzz/). It judges nothing.
+# What the implementations of the log's ingest say to the same bytes, as comparable Hashes: that of
+# the extension, the oracle, and the C files without Ruby through test/c/log_ingest_test.c. Used by
+# the contract and by the differential fuzzer (fuzz/). It judges nothing.
 
 require "gyre/log"
 require "gyre/log/ingest"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# For tests of log clients: a folder for the spools that goes with the test, what the clients report, and clients that try again soon.
+# For tests of log clients: a folder for the spools that goes with the test, what the clients
+# report, and clients that try again soon.
 
 require "gyre/log/client"
 require "tmpdir"

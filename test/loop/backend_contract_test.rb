@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The contract of the native backends (ext/gyre/loop/backend.h), by a plain C program that drives each one that is built and opens
-# here: as it is, with sanitizers, and the kqueue one with its other way of waking.
+# The contract of the native backends (ext/gyre/loop/backend.h), by a plain C program that drives
+# each one that is built and opens here: as it is, with sanitizers, and the kqueue one with its
+# other way of waking.
 require "test_helper"
 require "support/engines"
 require "support/plain_c"

@@ -126,7 +126,8 @@ class LoopBackendsTest < Minitest::Test
 
   private
 
-  # Runs code where every descriptor but those in `spare` is taken; an exception's class and message are printed.
+  # Runs code where every descriptor but those in `spare` is taken; an exception's class and message
+  # are printed.
   def without_descriptors(code)
     ruby("-e", <<~RUBY, env: { "GYRE_BACKEND" => nil })
       require "gyre/scheduler"

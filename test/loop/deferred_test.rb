@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Work for the end of a turn (ext/gyre/loop/deferred.h), by a plain C program; what stands on it is tested with net/.
+# Work for the end of a turn (ext/gyre/loop/deferred.h), by a plain C program; what stands on it is
+# tested with net/.
 require "test_helper"
 require "support/plain_c"
 require "tmpdir"

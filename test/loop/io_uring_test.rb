@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What only the io_uring backend has (ext/gyre/loop/backend_io_uring.c): set-up flags that step down, rings that change threads,
-# operations in flight when a loop ends. What all backends do is in test/contracts/scheduler/ and backend_contract_test.rb.
+# What only the io_uring backend has (ext/gyre/loop/backend_io_uring.c): set-up flags that step
+# down, rings that change threads, operations in flight when a loop ends. What all backends do is in
+# test/contracts/scheduler/ and backend_contract_test.rb.
 require "test_helper"
 require "support/engines"
 require "support/plain_c"

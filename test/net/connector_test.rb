@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# How names with several addresses are connected to (Gyre::Net::Connector), in tasks and in plain threads. All addresses are loopback.
+# How names with several addresses are connected to (Gyre::Net::Connector), in tasks and in plain
+# threads. All addresses are loopback.
 require "test_helper"
 require "gyre"
 require "gyre/net/endpoint"

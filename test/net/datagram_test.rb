@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre.datagram: packets over UDP and Unix sockets, in tasks and in plain threads, on each native backend.
+# Gyre.datagram: packets over UDP and Unix sockets, in tasks and in plain threads, on each native
+# backend.
 require "test_helper"
 require "support/engines"
 require "tmpdir"

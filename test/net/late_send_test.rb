@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Transport#<<: what a turn of the scheduler gives leaves at its end, in one call. On each native backend.
+# Gyre::Transport#<<: what a turn of the scheduler gives leaves at its end, in one call. On each
+# native backend.
 require "test_helper"
 require "support/engines"
 require "gyre"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# How many threads the pool has. Jobs here are held at a gate, and ask for more threads as a waiting fiber does.
+# How many threads the pool has. Jobs here are held at a gate, and ask for more threads as a waiting
+# fiber does.
 require "test_helper"
 require "gyre/offload"
 

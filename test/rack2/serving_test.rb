@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Apps on Rack 2.2, in processes of their own with the bundle of test/rack2/gems.rb: `gyre serve` and that version's rackup.
+# Apps on Rack 2.2, in processes of their own with the bundle of test/rack2/gems.rb: `gyre serve`
+# and that version's rackup.
 
 require "test_helper"
 require_relative "../web/serving"

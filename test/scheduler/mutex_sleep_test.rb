@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A fiber that is stopped while it waits for a condition variable has the mutex again before anything else happens.
+# A fiber that is stopped while it waits for a condition variable has the mutex again before
+# anything else happens.
 
 require "test_helper"
 require "support/engines"

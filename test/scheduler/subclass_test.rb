@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A program's own subclass of Gyre::Scheduler: one class, on each backend in turn, in the same process.
+# A program's own subclass of Gyre::Scheduler: one class, on each backend in turn, in the same
+# process.
 
 require "test_helper"
 require "support/engines"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The showcase's page in a headless Chromium, where one is installed. Screenshots go to tmp/showcase/.
+# The showcase's page in a headless Chromium, where one is installed. Screenshots go to
+# tmp/showcase/.
 
 require_relative "../test_helper"
 require_relative "visit"

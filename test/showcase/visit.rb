@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The showcase, served by `gyre serve examples/showcase/config.ru` in a process of its own, and talked to over HTTP. For its tests;
-# no test itself.
+# The showcase, served by `gyre serve examples/showcase/config.ru` in a process of its own, and
+# talked to over HTTP. For its tests; no test itself.
 
 require_relative "../web/serving"
 require "json"
@@ -13,7 +13,8 @@ module GyreTest
     include Serving
 
     FOLDER = File.join(Helpers::ROOT, "examples/showcase")
-    # How much more memory the server may take while 20 MB go through: so little that it cannot have kept them.
+    # How much more memory the server may take while 20 MB go through: so little that it cannot have
+    # kept them.
     GROWTH_BYTES_LIMIT = 6_000_000
 
     BYTES = { "content-type" => "application/octet-stream" }.freeze
@@ -143,7 +144,8 @@ module GyreTest
       assert_operator lines.map { |line| line.at_s.round(1) }.uniq.size, :>, 4, "lines came together"
     end
 
-    # @param order [Array<String>] of the news, without the last one, by their first letters: asked, answered
+    # @param order [Array<String>] of the news, without the last one, by their first letters: asked,
+    #   answered
     # @param least_s [Float] how long it has to take
     def check_comparison(lines, order, least_s)
       news = lines.map { |line| JSON.parse(line.text) }

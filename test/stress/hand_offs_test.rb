@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# More than a million hand-offs between fibers and threads over every engine, by each of Ruby's own means; each is
-# counted, none may be lost and none come twice. On Ruby 3.1 and 3.2 other schedulers lose wake-ups of Queue#pop by other
-# threads, so most of the pushes here come from threads.
+# More than a million hand-offs between fibers and threads over every engine, by each of Ruby's own
+# means; each is counted, none may be lost and none come twice. On Ruby 3.1 and 3.2 other schedulers
+# lose wake-ups of Queue#pop by other threads, so most of the pushes here come from threads.
 require "test_helper"
 require "support/engines"
 require "support/stress"
@@ -72,8 +72,9 @@ class BoundedBuffer
 
   private
 
-  # On Ruby 3.1 a thread misses the signal when it is switched away from between unlocking and sleeping, which happens
-  # where a fiber waits for the same mutex: Ruby runs the hook there. So threads look again; fibers have no need to.
+  # On Ruby 3.1 a thread misses the signal when it is switched away from between unlocking and
+  # sleeping, which happens where a fiber waits for the same mutex: Ruby runs the hook there. So
+  # threads look again; fibers have no need to.
   def wait_for(variable)
     variable.wait(@mutex, Fiber.current.blocking? ? 0.02 : nil)
   end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Interrupts, timeouts, stops, Thread#raise and Thread#kill at random moments into whatever fibers and tasks do at the
-# time. Afterwards nothing is parked, no fiber is at work, and nothing grew.
+# Interrupts, timeouts, stops, Thread#raise and Thread#kill at random moments into whatever fibers
+# and tasks do at the time. Afterwards nothing is parked, no fiber is at work, and nothing grew.
 require "test_helper"
 require "support/engines"
 require "support/stress"
@@ -95,8 +95,8 @@ GyreTest::Engines.test_case("InterruptStormTest", backends: GyreTest::Engines::A
 
   private
 
-  # Ruby 3.1 loses descriptors that are made or closed when an exception for the thread comes, loses a timeout to it, and raises a
-  # TypeError in a thread that is killed while a fiber runs in it.
+  # Ruby 3.1 loses descriptors that are made or closed when an exception for the thread comes, loses
+  # a timeout to it, and raises a TypeError in a thread that is killed while a fiber runs in it.
   def need_ruby_that_survives_interrupted_threads
     skip "this Ruby does not survive Thread#raise and Thread#kill at any moment (3.4 does)" if RUBY_VERSION < "3.4"
   end

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The native ingest under the collector at its most eager, under compaction, and when its parts are let go in any order.
+# The native ingest under the collector at its most eager, under compaction, and when its parts are
+# let go in any order.
 require "test_helper"
 require_relative "../log/ingests"
 

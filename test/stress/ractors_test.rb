@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# Schedulers, tasks and an HTTP server in Ractors, each in a program of its own: a Ractor is for ever, and prints a warning
-# that it is experimental. What Ruby itself gets wrong with several Ractors is not asked for: Ruby 3.4 loses wake-ups of
-# plain threads in Ractors and hangs when one of them requires a file; 3.1 and 3.4 crash when two make a fiber at the same
-# time, which the native engine prevents for its own fibers and nothing prevents on the portable one.
+# Schedulers, tasks and an HTTP server in Ractors, each in a program of its own: a Ractor is for
+# ever, and prints a warning that it is experimental. What Ruby itself gets wrong with several
+# Ractors is not asked for: Ruby 3.4 loses wake-ups of plain threads in Ractors and hangs when one
+# of them requires a file; 3.1 and 3.4 crash when two make a fiber at the same time, which the
+# native engine prevents for its own fibers and nothing prevents on the portable one.
 require "test_helper"
 require "support/engines"
 require "support/stress"
@@ -94,7 +95,8 @@ end
 # What can be checked without a Ractor.
 class ShareableTest < Minitest::Test
   LIBRARY = File.expand_path("../../lib", __dir__)
-  # Signals come to the main Ractor, and so does the command line. A log client hooks into fork and exit, which are the process's.
+  # Signals come to the main Ractor, and so does the command line. A log client hooks into fork and
+  # exit, which are the process's.
   MAIN_RACTORS_OWN = /\AGyre::(?:Web|Log|CLI|Signals|Loop::Traps)\b/.freeze
 
   def test_a_ractor_may_use_every_constant_and_class

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Trees of tasks that do what chance says: deadlines within timeouts within nested runs, children, channels and select,
-# while others stop them. Whatever happens, each run ends, nothing but late tasks is reported, and no block takes the end
-# of an outer deadline for its own.
+# Trees of tasks that do what chance says: deadlines within timeouts within nested runs, children,
+# channels and select, while others stop them. Whatever happens, each run ends, nothing but late
+# tasks is reported, and no block takes the end of an outer deadline for its own.
 require "test_helper"
 require "support/engines"
 require "support/stress"
@@ -35,8 +35,9 @@ class RandomTree
     sleep 0.0005 if @random.rand(4).zero?
   end
 
-  # The error of a child that was late, or of a channel that gave nothing, is as good as any other outcome. That of a
-  # deadline under which a block of this task still runs must not be seen in that block, and none before its time.
+  # The error of a child that was late, or of a channel that gave nothing, is as good as any other
+  # outcome. That of a deadline under which a block of this task still runs must not be seen in that
+  # block, and none before its time.
   def perform(step, task, depth)
     __send__(step, task, depth)
   rescue Gyre::TimeoutError => error

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Activates the gems that bin/setup installed for this Ruby (see bin/bundle), so that `ruby -Itest test/x_test.rb`
-# and `rake test` need no `bundle exec`. GYRE_TEST_BUNDLE=newest_gems takes those of that bundle. Loaded first by test_helper;
-# does nothing under Bundler already.
+# Activates the gems that bin/setup installed for this Ruby (see bin/bundle), so that `ruby -Itest
+# test/x_test.rb` and `rake test` need no `bundle exec`. GYRE_TEST_BUNDLE=newest_gems takes those of
+# that bundle. Loaded first by test_helper; does nothing under Bundler already.
 require "rbconfig"
 
 unless ENV["RUBYOPT"].to_s.include?("bundler/setup") || defined?(Bundler)

@@ -1,13 +1,16 @@
 # frozen_string_literal: true
 
-# Which C file of the extension calls which, by reading them: no compiler is needed. Asked by test/tidy_test.rb and `rake lint`.
+# Which C file of the extension calls which, by reading them: no compiler is needed. Asked by
+# test/tidy_test.rb and `rake lint`.
 module GyreTest
   # The calls of gyre_… functions between C files, and what they must not be.
   module CCalls
     ROOT = File.expand_path("../../ext/gyre", __dir__)
-    # A folder calls and includes only lower ones; files beside the folders (gyre.c) stand above all.
+    # A folder calls and includes only lower ones; files beside the folders (gyre.c) stand above
+    # all.
     FLOORS = { "loop" => 1, "fiber" => 2, "keyed" => 3, "async" => 3, "net" => 4, "http" => 5, "log" => 5, "." => 6 }.freeze
-    # What everything may include: the answers about the platform, and what the parts declare to each other.
+    # What everything may include: the answers about the platform, and what the parts declare to
+    # each other.
     SHARED = %w[feature.h gyre.h].freeze
     # One machine, which moves fibers: whatever one of them does, another one continues.
     MACHINE = %w[fiber/drive.c fiber/fibers.c fiber/interrupts.c fiber/workers.c].freeze
@@ -25,7 +28,8 @@ module GyreTest
       end
     end
 
-    # @return [Array<String>] calls and includes that lead from a folder to a higher one, or to its neighbour on the same floor
+    # @return [Array<String>] calls and includes that lead from a folder to a higher one, or to its
+    #   neighbour on the same floor
     def upward
       called = calls.flat_map do |path, others|
         others.select { |other, _| higher?(path, other) }.map { |other, names| "#{path} calls #{names.join(", ")} of #{other}" }
@@ -36,7 +40,8 @@ module GyreTest
       end
     end
 
-    # @return [Array<Array<String>>] the sets of files that call each other in a circle, but for the machine's
+    # @return [Array<Array<String>>] the sets of files that call each other in a circle, but for the
+    #   machine's
     def circles
       graph = calls.transform_values(&:keys)
       found = graph.keys.group_by { |path| reached(graph, path).select { |other| reached(graph, other).include?(path) }.sort }

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Certificates for a test, made in a folder by Ruby's openssl: an authority, what it signed, and a stranger's.
+# Certificates for a test, made in a folder by Ruby's openssl: an authority, what it signed, and a
+# stranger's.
 require "openssl"
 
 module GyreTest

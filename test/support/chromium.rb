@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# A headless Chromium with one page, driven over its DevTools protocol. The browser tests use it; it is no part of Gyre.
-# It talks over a pair of pipes (--remote-debugging-pipe: JSON, each message ended by NUL), so it needs no WebSocket and no port.
-# Everything it writes goes to a directory of its own, which `close` removes.
+# A headless Chromium with one page, driven over its DevTools protocol. The browser tests use it; it
+# is no part of Gyre. It talks over a pair of pipes (--remote-debugging-pipe: JSON, each message
+# ended by NUL), so it needs no WebSocket and no port. Everything it writes goes to a directory of
+# its own, which `close` removes.
 
 require "fileutils"
 require "io/nonblock"
@@ -36,7 +37,8 @@ class Chromium
     browser&.close
   end
 
-  # @return [Array<String>] what the page complained of so far: console errors, exceptions, failed loads
+  # @return [Array<String>] what the page complained of so far: console errors, exceptions, failed
+  #   loads
   attr_reader :complaints
 
   def initialize
@@ -127,7 +129,8 @@ class Chromium
     [commands, answers].each { |pipe| pipe&.close }
   end
 
-  # Crash reports, caches and sockets go to the directory too. A sanitizer that the tests run under is not for Chromium.
+  # Crash reports, caches and sockets go to the directory too. A sanitizer that the tests run under
+  # is not for Chromium.
   def environment
     { "HOME" => @directory, "TMPDIR" => @directory, "LD_PRELOAD" => nil, "ASAN_OPTIONS" => nil, "UBSAN_OPTIONS" => nil }
   end

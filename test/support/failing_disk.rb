@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# A disk whose writes fail: a file system without a journal in a sparse image on a tmpfs, which is then filled up. Tests run a program
-# with it (GyreTest::FailingDisk.run) in a mount namespace of its own, so that nothing stays mounted whatever becomes of the program.
-# It needs root, unshare(1), mkfs.ext4 and loop devices.
+# A disk whose writes fail: a file system without a journal in a sparse image on a tmpfs, which is
+# then filled up. Tests run a program with it (GyreTest::FailingDisk.run) in a mount namespace of
+# its own, so that nothing stays mounted whatever becomes of the program. It needs root, unshare(1),
+# mkfs.ext4 and loop devices.
 
 require "tmpdir"
 
@@ -71,7 +72,8 @@ module GyreTest
       File.unlink(filling)
     end
 
-    # What stands there as if the power had failed now: what is on the disk, and nothing of the page cache.
+    # What stands there as if the power had failed now: what is on the disk, and nothing of the page
+    # cache.
     # @yieldparam folder [String] read-only
     # @return the block's value
     def after_a_power_failure

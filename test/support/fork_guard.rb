@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# Replaces a forked child that Ruby itself left hanging. From Ruby 3.4 on a child takes the lock of each thread of its parent before its
-# first line; one that a thread held at that moment, on its way into a timed sleep or out of it, is never given back
-# (https://github.com/ruby/ruby/pull/13584). This process has such threads: every test is waited for with a limit of time.
-# Prepended to Process's singleton class before Gyre's own hooks, so that whatever hangs in those still hangs.
+# Replaces a forked child that Ruby itself left hanging. From Ruby 3.4 on a child takes the lock of
+# each thread of its parent before its first line; one that a thread held at that moment, on its way
+# into a timed sleep or out of it, is never given back (https://github.com/ruby/ruby/pull/13584).
+# This process has such threads: every test is waited for with a limit of time. Prepended to
+# Process's singleton class before Gyre's own hooks, so that whatever hangs in those still hangs.
 module GyreTest
   module ForkGuard
     # For how long a child may take to its first line, on a machine that stands still at times.
@@ -20,7 +21,8 @@ module GyreTest
     end
 
     class << self
-      # @return [Boolean] in the child true; in the parent whether the child has closed the pipe, else it is ended
+      # @return [Boolean] in the child true; in the parent whether the child has closed the pipe,
+      #   else it is ended
       def begun?(pid, reader, writer)
         Fiber.new(blocking: true) do
           writer.close

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Runs the programs of a guide in docs/ on every engine: each ```ruby block prints what stands in the ```text block behind it.
-# Included in the test cases of test/docs.
+# Runs the programs of a guide in docs/ on every engine: each ```ruby block prints what stands in
+# the ```text block behind it. Included in the test cases of test/docs.
 
 module GyreTest
   # A test case a guide.
@@ -15,7 +15,8 @@ module GyreTest
     # @param name [String] the test case
     # @param file [String] in docs/
     # @param least [Integer] programs that are there at least
-    # @param virtual [Boolean] whether they are tasks that sleep, and do so on a clock that jumps (see virtual_time.rb)
+    # @param virtual [Boolean] whether they are tasks that sleep, and do so on a clock that jumps
+    #   (see virtual_time.rb)
     # @param backends [Array<String>] see {Engines.test_case}
     def self.test_case(name, file, least:, virtual: false, backends: Engines::BACKENDS)
       text = File.read(File.join(FOLDER, file), encoding: "UTF-8")

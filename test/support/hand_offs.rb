@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
-# Whether a queue loses or doubles anything when threads and tasks hand much over at once. Included by the queues' tests.
+# Whether a queue loses or doubles anything when threads and tasks hand much over at once. Included
+# by the queues' tests.
 
 module GyreTest
   # For test classes.
   module HandOffs
-    # Two threads fill the queue; another one and some tasks carry what comes out to a second queue, and a task adds it up.
+    # Two threads fill the queue; another one and some tasks carry what comes out to a second queue,
+    # and a task adds it up.
     # @param queue [Gyre::Queue]
     # @param answers [Gyre::Queue] of the same kind
     # @param tasks [Integer] how many of them

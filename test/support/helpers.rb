@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Small tools for tests: waiting for something, running programs, catching output. Included in Minitest::Test by
-# test_helper. Nothing here sleeps in the hope that something happened: every wait is for a condition and bounded.
+# Small tools for tests: waiting for something, running programs, catching output. Included in
+# Minitest::Test by test_helper. Nothing here sleeps in the hope that something happened: every wait
+# is for a condition and bounded.
 require "rbconfig"
 require "tempfile"
 require_relative "warnings"
@@ -15,7 +16,8 @@ module GyreTest
     Output = Struct.new(:out, :err, :status)
 
     # Polls until the block is true.
-    # @param within_s [Numeric] how long at most, so that nothing hangs; the test fails after that. It says nothing of speed
+    # @param within_s [Numeric] how long at most, so that nothing hangs; the test fails after that.
+    #   It says nothing of speed
     # @param what [String] named in the failure
     # @return what the block returned
     def eventually(within_s: 30, what: "the condition")
@@ -45,8 +47,10 @@ module GyreTest
       capture_io(&block)
     end
 
-    # Runs a program while the block runs, then ends it and everything it started: TERM, after a moment KILL.
-    # @param command [Array<String>] program and arguments, before them perhaps a Hash of environment variables
+    # Runs a program while the block runs, then ends it and everything it started: TERM, after a
+    # moment KILL.
+    # @param command [Array<String>] program and arguments, before them perhaps a Hash of
+    #   environment variables
     # @yield [pid, out, err] out and err are the program's outputs to read from
     # @return what the block returned
     def with_subprocess(*command, **options)
@@ -74,7 +78,8 @@ module GyreTest
     end
 
     # Runs Ruby code or a script with this Ruby, our load path and warnings on, to its end.
-    # @param arguments [Array<String>] as for the ruby command: "-e", code, or a path, and what follows
+    # @param arguments [Array<String>] as for the ruby command: "-e", code, or a path, and what
+    #   follows
     # @param gems [Boolean] whether the bundle's gems can be required (slower to start)
     # @param env [Hash{String=>String,nil}]
     # @return [Output] out, err, status. Warnings about our files fail the test.
@@ -109,8 +114,9 @@ module GyreTest
       files&.each(&:close!)
     end
 
-    # Moves every object that can be moved, and checks what refers to them. Ruby 3.1 has crashed in it, once in many runs of the whole
-    # suite: there it is left to rake test:stress, which moves objects all the time, in a small process.
+    # Moves every object that can be moved, and checks what refers to them. Ruby 3.1 has crashed in
+    # it, once in many runs of the whole suite: there it is left to rake test:stress, which moves
+    # objects all the time, in a small process.
     def move_objects
       skip "this Ruby does not compact" unless GC.respond_to?(:compact)
       skip "Ruby 3.1 may crash when it moves the objects of a large process; rake test:stress moves them" if RUBY_VERSION < "3.2" && !GC.stress

@@ -1,17 +1,19 @@
 # frozen_string_literal: true
 
-# Says what a test left behind: descriptors, threads, child processes. Taken before each test and compared after it
-# by LifecycleChecks. What is on its way out gets a moment; the garbage collector's help does not count.
+# Says what a test left behind: descriptors, threads, child processes. Taken before each test and
+# compared after it by LifecycleChecks. What is on its way out gets a moment; the garbage
+# collector's help does not count.
 module GyreTest
   # A snapshot of what the process holds.
   class LeakCheck
     MOMENT_S = 2.0
-    # Kept on purpose for the process's life: the threads of Timeout and of Gyre::Offload, the watchdog.
+    # Kept on purpose for the process's life: the threads of Timeout and of Gyre::Offload, the
+    # watchdog.
     KEPT_THREADS = /timeout|offload|watchdog/i
     SUPPORTED = File.directory?("/proc/self/fd")
 
-    # Makes everything that Ruby itself opens once and keeps (its timer thread, resolver, random source), so that the
-    # first test which needs it is not blamed.
+    # Makes everything that Ruby itself opens once and keeps (its timer thread, resolver, random
+    # source), so that the first test which needs it is not blamed.
     def self.warm_up
       Thread.new { sleep 0.001 }.join
       Process.wait(Process.spawn("true"))

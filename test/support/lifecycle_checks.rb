@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# What every test is checked for beside its own assertions: it leaves nothing behind and causes no warning, and it
-# ends. Included in Minitest::Test by test_helper. With GYRE_TEST_STRESS=1 (rake test:stress) the collector runs at each
-# allocation of a test's body, and a thread moves all objects about.
+# What every test is checked for beside its own assertions: it leaves nothing behind and causes no
+# warning, and it ends. Included in Minitest::Test by test_helper. With GYRE_TEST_STRESS=1 (rake
+# test:stress) the collector runs at each allocation of a test's body, and a thread moves all
+# objects about.
 require_relative "leak_check"
 require_relative "warnings"
 require_relative "watchdog"
@@ -10,12 +11,13 @@ require_relative "watchdog"
 module GyreTest
   # Minitest's hooks around each test.
   module LifecycleChecks
-    # GC.stress = 1 is the young generation only, in which a forgotten mark shows first: 40 to 100 times faster than all.
+    # GC.stress = 1 is the young generation only, in which a forgotten mark shows first: 40 to 100
+    # times faster than all.
     STRESS = ENV["GYRE_TEST_STRESS"] == "1" ? 1 : false
     COMPACTION_PAUSE_S = 0.05
 
-    # On a busy machine a compaction may take half a second: the tests get three times as long before the next one, else it would be
-    # this thread alone that gets on.
+    # On a busy machine a compaction may take half a second: the tests get three times as long
+    # before the next one, else it would be this thread alone that gets on.
     def self.move_all_objects
       before = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       GC.compact

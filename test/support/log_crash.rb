@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The crash test's program: runs one plan and says whether acknowledged logging kept its promise. Started by test/log/crash_test.rb, or by
-# hand: ruby -w -Ilib test/support/log_crash.rb PLAN KILLS SEED FOLDER. It loads everything once and forks, so that a kill costs
-# milliseconds. Status 0: kept.
+# The crash test's program: runs one plan and says whether acknowledged logging kept its promise.
+# Started by test/log/crash_test.rb, or by hand: ruby -w -Ilib test/support/log_crash.rb PLAN KILLS
+# SEED FOLDER. It loads everything once and forks, so that a kill costs milliseconds. Status 0:
+# kept.
 
 require "gyre/log"
 require "gyre/log/client"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What the tests of outputs that stand still or are away ask of a log server: records and frames for it, clients with an identity, an
-# output's state, and the program itself. For test cases that have GyreTest::Helpers.
+# What the tests of outputs that stand still or are away ask of a log server: records and frames for
+# it, clients with an identity, an output's state, and the program itself. For test cases that have
+# GyreTest::Helpers.
 require "support/log_server"
 require "gyre/log/wire/records"
 

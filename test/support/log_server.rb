@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A log server in a thread of this process, with files in a folder of its own and a port that the kernel chose; and clients that write
-# bytes to it. For tests of the server, its clients and its outputs.
+# A log server in a thread of this process, with files in a folder of its own and a port that the
+# kernel chose; and clients that write bytes to it. For tests of the server, its clients and its
+# outputs.
 require "socket"
 require "stringio"
 require "tmpdir"
@@ -30,8 +31,10 @@ module GyreTest
       server&.stop
     end
 
-    # @param folder [String, nil] an existing folder, which is kept then: for a server that takes another one's place
-    # @param settings [Hash] of Gyre::Log::Server.new. The default log is <folder>/log, nothing is culled, and it is written at once
+    # @param folder [String, nil] an existing folder, which is kept then: for a server that takes
+    #   another one's place
+    # @param settings [Hash] of Gyre::Log::Server.new. The default log is <folder>/log, nothing is
+    #   culled, and it is written at once
     def initialize(folder: nil, **settings)
       @keep = !folder.nil?
       @folder = folder || Dir.mktmpdir("gyre-log")
@@ -68,7 +71,8 @@ module GyreTest
       raise "the server says #{answer.inspect}"
     end
 
-    # @return [Array<String>] the whole lines of the default log, or another one, without their times
+    # @return [Array<String>] the whole lines of the default log, or another one, without their
+    #   times
     def lines(path = @path)
       return [] unless File.exist?(path)
 

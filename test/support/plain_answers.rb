@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A program of test/c that reads inputs from its standard input and answers each with a line: started, fed and read. Used by the
-# verdicts of the HTTP/1 parser and of the log's ingest, which say what an input looks like there, and what a line means.
+# A program of test/c that reads inputs from its standard input and answers each with a line:
+# started, fed and read. Used by the verdicts of the HTTP/1 parser and of the log's ingest, which
+# say what an input looks like there, and what a line means.
 
 require_relative "plain_c"
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Compiles the plain C tests of test/c: our C files that need no Ruby, with a program that drives them. Used by the tests, by
-# `rake test:memcheck` and by the differential fuzzer. It runs nothing.
+# Compiles the plain C tests of test/c: our C files that need no Ruby, with a program that drives
+# them. Used by the tests, by `rake test:memcheck` and by the differential fuzzer. It runs nothing.
 require "rbconfig"
 
 module GyreTest
@@ -31,8 +31,8 @@ module GyreTest
       # @param name [String] test/c/<name>.c
       # @param folder [String] where the program goes
       # @param flags [Array<String>] PLAIN or SANITIZED, and others
-      # @return [String, nil] its path; nil where this machine has no compiler that can do it with these flags, or does not
-      #   build the extension
+      # @return [String, nil] its path; nil where this machine has no compiler that can do it with
+      #   these flags, or does not build the extension
       # @raise [RuntimeError] a warning or an error in our sources, with the compiler's words
       def build(name, folder, flags)
         return unless compiler && able?(folder, flags)

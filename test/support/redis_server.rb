@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Debian's redis-server for tests, on a Unix socket in a folder of its own, and a way to it over TCP whose connections a test can cut.
+# Debian's redis-server for tests, on a Unix socket in a folder of its own, and a way to it over TCP
+# whose connections a test can cut.
 require "fileutils"
 require "socket"
 require "tmpdir"
@@ -76,8 +77,9 @@ module GyreTest
     end
   end
 
-  # A TCP port that leads to a Unix socket. `cut` decides when a connection breaks: it is given the direction (:request or :reply)
-  # and the bytes, and answers how many of them pass before that, or nil for all.
+  # A TCP port that leads to a Unix socket. `cut` decides when a connection breaks: it is given the
+  # direction (:request or :reply) and the bytes, and answers how many of them pass before that, or
+  # nil for all.
   class Proxy
     attr_accessor :cut
 
@@ -127,7 +129,8 @@ module GyreTest
       [client, server].each(&:close)
     end
 
-    # Here alone the threads may be killed: on Ruby 3.1 a descriptor that is just made, or closed, would stay open.
+    # Here alone the threads may be killed: on Ruby 3.1 a descriptor that is just made, or closed,
+    # would stay open.
     def readable(*ios)
       Thread.handle_interrupt(Object => :immediate) { IO.select(ios) }.first
     end

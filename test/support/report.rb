@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Collects what the tests of this process came to. A test file that is run alone prints it after Minitest's own summary; a
-# worker (see Worker) writes it to a file instead, and prints nothing.
+# Collects what the tests of this process came to. A test file that is run alone prints it after
+# Minitest's own summary; a worker (see Worker) writes it to a file instead, and prints nothing.
 require_relative "summary"
 require_relative "leak_check"
 require_relative "lifecycle_checks"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Runs test files beside each other, one worker a core, long files first. This process only forks and waits: it has one
-# thread, for a child forked beside others may hang (see fork_guard.rb), and loads no part of Gyre.
+# Runs test files beside each other, one worker a core, long files first. This process only forks
+# and waits: it has one thread, for a child forked beside others may hang (see fork_guard.rb), and
+# loads no part of Gyre.
 require "etc"
 require "fileutils"
 require "rbconfig"

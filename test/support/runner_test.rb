@@ -3,7 +3,8 @@
 require "test_helper"
 require "tmpdir"
 
-# A run over test files of its own, as bin/test makes it: one that fails, crashes or hangs concerns no other.
+# A run over test files of its own, as bin/test makes it: one that fails, crashes or hangs concerns
+# no other.
 class RunnerTest < Minitest::Test
   RUN = File.expand_path("run.rb", __dir__)
   SOUND = "def test_sound = pass"
@@ -40,7 +41,8 @@ class RunnerTest < Minitest::Test
     assert_includes output.out, "no_such_method"
   end
 
-  # The first is seen by its own watchdog, the second, in which no thread runs any more, by the process that started it.
+  # The first is seen by its own watchdog, the second, in which no thread runs any more, by the
+  # process that started it.
   def test_test_that_hangs_is_ended
     output, counts, failures = run_files({
       "hang" => "def test_hang = sleep",
@@ -50,7 +52,8 @@ class RunnerTest < Minitest::Test
     assert_equal 2, failures.lines.grep(/SomeTest#test_(?:hang|stopped)/).grep(/did not end in time/).size, failures
   end
 
-  # The note by which the parent decides that is replaced, never emptied: a reader has the old one or the new one, whole.
+  # The note by which the parent decides that is replaced, never emptied: a reader has the old one
+  # or the new one, whole.
   def test_reader_of_a_workers_note_gets_a_whole_one
     output, counts = run_files({ "note" => <<~'RUBY' })
       def test_note
@@ -99,7 +102,8 @@ class RunnerTest < Minitest::Test
   end
 
   # @param files [Hash{String=>String}] what stands in the test class of each
-  # @return [Array(Output, String, String)] beside the output the counts and the failures as .ci/run reads them
+  # @return [Array(Output, String, String)] beside the output the counts and the failures as .ci/run
+  #   reads them
   def run_files(files, environment = {}, *before)
     Dir.mktmpdir("gyre-runner-test-") do |folder|
       paths = files.map do |name, body|

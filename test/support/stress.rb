@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# What the tests in test/stress share: how much they do, chance that can be repeated, and books about what was handed over.
-# GYRE_STRESS=20 makes them twenty times as long. Chance comes from Minitest's seed, which each run prints and `--seed`
-# sets.
+# What the tests in test/stress share: how much they do, chance that can be repeated, and books
+# about what was handed over. GYRE_STRESS=20 makes them twenty times as long. Chance comes from
+# Minitest's seed, which each run prints and `--seed` sets.
 require "gyre/scheduler"
 
 module GyreTest
@@ -37,7 +37,8 @@ module GyreTest
       end
     end
 
-    # How much to do: the portable engine gets a tenth, the collector at its most eager a five-hundredth.
+    # How much to do: the portable engine gets a tenth, the collector at its most eager a
+    # five-hundredth.
     def amount(native)
       share = FACTOR
       share /= 10 if backend == "select"
@@ -50,7 +51,8 @@ module GyreTest
       Random.new((Minitest.seed * 1000) + index)
     end
 
-    # In the present thread: runs the block on a scheduler, then what it left on it. What a fiber lets out fails the test.
+    # In the present thread: runs the block on a scheduler, then what it left on it. What a fiber
+    # lets out fails the test.
     # @param but [Class, nil] exceptions that may end a fiber
     # @yieldparam scheduler [Gyre::Scheduler]
     def on_scheduler(but: nil)

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What a run of tests came to: counts, failures, skips, slow tests, warnings. Filled by Report in the process that ran the
-# tests; Runner adds up those of all files. Printing is all it does with them.
+# What a run of tests came to: counts, failures, skips, slow tests, warnings. Filled by Report in
+# the process that ran the tests; Runner adds up those of all files. Printing is all it does with
+# them.
 module GyreTest
   # Values only, so that it can be marshalled.
   class Summary

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Loaded by a program that a test runs (`ruby -rsupport/virtual_time`): each Gyre.run in it sleeps on a clock that jumps, with the
-# ready fibers in their own order, so that what it prints, and when, does not depend on how busy the machine is. Not for
-# programs that wait for threads or other processes, whose time is real.
+# Loaded by a program that a test runs (`ruby -rsupport/virtual_time`): each Gyre.run in it sleeps
+# on a clock that jumps, with the ready fibers in their own order, so that what it prints, and when,
+# does not depend on how busy the machine is. Not for programs that wait for threads or other
+# processes, whose time is real.
 require "gyre/testing"
 
 module GyreTest

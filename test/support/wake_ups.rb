@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
-# What test/stress/wake_ups_test.rb draws: random tasks at one thing that they wait for, with inner fibers, timeouts that end in
-# the same turn as other things happen, and stops at any step. Everything is drawn from one seed, also the order in which what is
-# ready runs. Afterwards two things must hold: what was given is held by a task or still there, and no task waits for what is free.
+# What test/stress/wake_ups_test.rb draws: random tasks at one thing that they wait for, with inner
+# fibers, timeouts that end in the same turn as other things happen, and stops at any step.
+# Everything is drawn from one seed, also the order in which what is ready runs. Afterwards two
+# things must hold: what was given is held by a task or still there, and no task waits for what is
+# free.
 
 require "monitor"
 require "timeout"
@@ -12,7 +14,8 @@ require "gyre/testing"
 module GyreTest
   # One story: some tasks do random things to one subject while others stop them.
   class WakeUps
-    # One step of the virtual clock. It is short, because Thread::Queue#pop looks at the real clock when its time is over.
+    # One step of the virtual clock. It is short, because Thread::Queue#pop looks at the real clock
+    # when its time is over.
     STEP_S = 0.000_001
     # Longer than all pauses and timeouts of a story.
     LONG_S = STEP_S * 10_000
@@ -126,7 +129,8 @@ module GyreTest
 
     # --- what is waited for ---
 
-    # What tasks do to it are methods with the seconds of its own timeout, or nil, and what to call while they hold it.
+    # What tasks do to it are methods with the seconds of its own timeout, or nil, and what to call
+    # while they hold it.
     class Subject
       # @param random [Random]
       def initialize(random)
@@ -259,8 +263,8 @@ module GyreTest
         @queue = Thread::SizedQueue.new(random.rand(1..2))
       end
 
-      # Without its own timeout: in Ruby a push whose time is over as it is woken leaves the room that it was woken for to none
-      # (docs/tasks.md).
+      # Without its own timeout: in Ruby a push whose time is over as it is woken leaves the room
+      # that it was woken for to none (docs/tasks.md).
       def push(_limit_s = nil, _hold = nil)
         item = number
         @queue.push(item)
@@ -403,7 +407,8 @@ module GyreTest
       end
     end
 
-    # Messages are in the channel or have come out of it once; what was sent, or seems not to have been, at most once.
+    # Messages are in the channel or have come out of it once; what was sent, or seems not to have
+    # been, at most once.
     class Channels < Subject
       ACTIONS = %i[receive receive send send select].freeze
 

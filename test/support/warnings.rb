@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# Turns Ruby's warnings about our own files into test failures, and drops those about installed gems.
-# Loaded by test_helper before anything of Gyre, so that warnings at load time are seen too.
+# Turns Ruby's warnings about our own files into test failures, and drops those about installed
+# gems. Loaded by test_helper before anything of Gyre, so that warnings at load time are seen too.
 module GyreTest
-  # Collects warnings; LifecycleChecks fails the test in which one came up, Report the run for the rest.
+  # Collects warnings; LifecycleChecks fails the test in which one came up, Report the run for the
+  # rest.
   module Warnings
     ROOT = File.expand_path("../..", __dir__)
     GEMS = %r{/(?:vendor/bundle|gems|rubygems|bundler)/}

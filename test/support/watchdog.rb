@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Ends a run in which one test hangs: prints what every thread does, kills the test's child processes, leaves with
-# status 3. Started by Report. A hang inside C code that holds the GVL is for the caller's own time limit.
+# Ends a run in which one test hangs: prints what every thread does, kills the test's child
+# processes, leaves with status 3. Started by Report. A hang inside C code that holds the GVL is for
+# the caller's own time limit.
 module GyreTest
   # One thread that looks once a second at how long the present test has run.
   class Watchdog
@@ -14,7 +15,8 @@ module GyreTest
       # @return [String, nil] the file in which a worker's parent reads the same
       attr_accessor :note
 
-      # Called before a test. A test class that needs longer says so by `def self.time_limit_s = 240`.
+      # Called before a test. A test class that needs longer says so by `def self.time_limit_s =
+      # 240`.
       def watch(test)
         factor = test.class.respond_to?(:time_limit_s) ? test.class.time_limit_s / 120.0 : 1.0
         self.current = ["#{test.class}##{test.name}", now + (LIMIT_S * factor)]
@@ -33,7 +35,8 @@ module GyreTest
 
       private
 
-      # Whole or not at all: read at a moment when it is empty, a file that has run for long would seem never to have begun a test.
+      # Whole or not at all: read at a moment when it is empty, a file that has run for long would
+      # seem never to have begun a test.
       def write_note
         File.write("#{note}.new", current.reverse.join(" "))
         File.rename("#{note}.new", note)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One test file in a forked process of its own session: what it breaks, leaves behind or waits for ever for concerns no other
-# file. Started and asked by Runner.
+# One test file in a forked process of its own session: what it breaks, leaves behind or waits for
+# ever for concerns no other file. Started and asked by Runner.
 require "tmpdir"
 require_relative "summary"
 require_relative "watchdog"
@@ -9,12 +9,13 @@ require_relative "watchdog"
 module GyreTest
   # From the parent's side, but for #work.
   class Worker
-    # For how long a worker outlives the time limit of its test before the parent ends it: the worker's own watchdog, which
-    # knows more, comes first.
+    # For how long a worker outlives the time limit of its test before the parent ends it: the
+    # worker's own watchdog, which knows more, comes first.
     GRACE_S = [20, Watchdog::LIMIT_S].min
     # How long a file may take to its first test.
     LOAD_S = 60
-    # How much is shown of what a worker that crashed has printed: a crash of Ruby's prints thousands of lines, the best first.
+    # How much is shown of what a worker that crashed has printed: a crash of Ruby's prints
+    # thousands of lines, the best first.
     LINES = 100
 
     attr_reader :path, :pid, :started_s

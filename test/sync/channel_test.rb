@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Channel: messages between tasks and threads, and what becomes of them when a task is stopped.
+# Gyre::Channel: messages between tasks and threads, and what becomes of them when a task is
+# stopped.
 
 require "test_helper"
 require "support/engines"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# How tasks end, above all when they are stopped: whatever they wait for, wherever they stand in the tree; cleaning up runs
-# to its end.
+# How tasks end, above all when they are stopped: whatever they wait for, wherever they stand in the
+# tree; cleaning up runs to its end.
 
 require "test_helper"
 require "support/engines"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# defer_stop, and whose Stop comes when several tasks are stopped together. How tasks unwind is in lifecycle_test.rb.
+# defer_stop, and whose Stop comes when several tasks are stopped together. How tasks unwind is in
+# lifecycle_test.rb.
 
 require "test_helper"
 require "support/engines"

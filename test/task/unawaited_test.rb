@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Failures of tasks that the program has forgotten, below a parent that runs on: reported soon, without false alarms.
+# Failures of tasks that the program has forgotten, below a parent that runs on: reported soon,
+# without false alarms.
 
 require "test_helper"
 require "support/engines"
@@ -12,7 +13,8 @@ GyreTest::Engines.test_case("TaskUnawaitedTest") do
     nil
   end
 
-  # Stacks of pooled fibers may show a dead task to the collector for a while, so other tasks use them.
+  # Stacks of pooled fibers may show a dead task to the collector for a while, so other tasks use
+  # them.
   def use_fibers(task)
     Array.new(5) { task.async { sleep 0.001 } }.each(&:wait)
   end

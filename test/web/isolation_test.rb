@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What becomes of Active Support's isolation level. Active Support is here, in processes of its own; Rails and Active Record are played
-# (test/frameworks has the real ones).
+# What becomes of Active Support's isolation level. Active Support is here, in processes of its own;
+# Rails and Active Record are played (test/frameworks has the real ones).
 
 require "test_helper"
 

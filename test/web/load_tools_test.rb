@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre serve` under programs that others wrote for loading web servers: every response has to be right for them, too.
+# `gyre serve` under programs that others wrote for loading web servers: every response has to be
+# right for them, too.
 
 require "test_helper"
 require_relative "serving"

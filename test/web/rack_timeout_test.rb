@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What becomes of the gem rack-timeout's exceptions. The part of the gem that is concerned is played, in a process of its own.
+# What becomes of the gem rack-timeout's exceptions. The part of the gem that is concerned is
+# played, in a process of its own.
 
 require "test_helper"
 

@@ -114,7 +114,8 @@ class WebServeTest < Minitest::Test
     serve(app: app) do |program|
       busy = program.request("/")
       program.expect(/^waiting$/)
-      # Signals that are not taken yet are merged into one by the kernel, so each has to be seen to arrive.
+      # Signals that are not taken yet are merged into one by the kernel, so each has to be seen to
+      # arrive.
       eventually(what: "the end") do
         program.signal(:INT)
         Process.waitpid2(program.pid, Process::WNOHANG)

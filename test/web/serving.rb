@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Runs `gyre serve` as users do, in a process of its own, for the tests of the web door. No test itself.
+# Runs `gyre serve` as users do, in a process of its own, for the tests of the web door. No test
+# itself.
 
 require "net/http"
 require "socket"
@@ -9,7 +10,8 @@ require "tmpdir"
 module GyreTest
   # For test classes: a served app, and raw requests to it.
   module Serving
-    # An app that does what the path says. It waits for files, so that tests need no guess of how long something takes.
+    # An app that does what the path says. It waits for files, so that tests need no guess of how
+    # long something takes.
     APP = <<~'RUBY'
       run(lambda do |env|
         case env["PATH_INFO"]

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Asks all shops for their price with plain Net::HTTP, one after the other or all at once, and tells the visitor line by
-# line (JSON, one object a line) when each was asked and when it answered. The two ways differ in one method.
+# Asks all shops for their price with plain Net::HTTP, one after the other or all at once, and tells
+# the visitor line by line (JSON, one object a line) when each was asked and when it answered. The
+# two ways differ in one method.
 
 require "json"
 require "net/http"
@@ -29,8 +30,9 @@ module Showcase
       shops.each(&block)
     end
 
-    # 1.8 seconds: each shop is asked in a task of its own, and so all wait at the same time. If one fails, or the visitor
-    # leaves, `wait` raises, and the tasks that still run are stopped with the block.
+    # 1.8 seconds: each shop is asked in a task of its own, and so all wait at the same time. If one
+    # fails, or the visitor leaves, `wait` raises, and the tasks that still run are stopped with the
+    # block.
     def at_once(shops)
       return shops.map { |shop| Thread.new { yield shop } }.each(&:join) unless Fiber.scheduler # not on Gyre
 

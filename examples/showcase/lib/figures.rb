@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The clock and the server's figures, once a second, as server-sent events (SSE).
-# A Rack body that has `call` instead of `each` gets the stream itself and may write to it for as long as it likes. Here
-# that is for ever: the server ends it when the visitor leaves, because then `write` raises.
+# The clock and the server's figures, once a second, as server-sent events (SSE). A Rack body that
+# has `call` instead of `each` gets the stream itself and may write to it for as long as it likes.
+# Here that is for ever: the server ends it when the visitor leaves, because then `write` raises.
 
 require "etc"
 require "json"

@@ -22,7 +22,8 @@ module Showcase
     def call(env)
       return take(env) if env["REQUEST_METHOD"] == "POST"
 
-      # A browser that comes back by itself says what it has seen last, and the page does when it looks here again.
+      # A browser that comes back by itself says what it has seen last, and the page does when it
+      # looks here again.
       seen = (env["HTTP_LAST_EVENT_ID"] || env["QUERY_STRING"][/\Aafter=(\d+)\z/, 1]).to_i
       [200, Figures::HEADERS.dup, ->(stream) { follow(stream, seen) }]
     end

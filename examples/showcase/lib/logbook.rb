@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The showcase's log: a Gyre log server with a loop and a file of its own, clients that log to it, and a follower by the
-# network, as `gyre log tail` does, and keeps the last lines for the pages. It begins with the first request and goes with the process.
+# The showcase's log: a Gyre log server with a loop and a file of its own, clients that log to it,
+# and a follower by the network, as `gyre log tail` does, and keeps the last lines for the pages. It
+# begins with the first request and goes with the process.
 
 require "fileutils"
 require "gyre"
@@ -31,7 +32,8 @@ module Showcase
     end
 
     # @param service [String] under which name
-    # @return [Gyre::Log::Client] a Logger, whose records the server acknowledges when they are on the disk
+    # @return [Gyre::Log::Client] a Logger, whose records the server acknowledges when they are on
+    #   the disk
     def client(service)
       @lock.synchronize do
         start unless @viewer
@@ -43,7 +45,8 @@ module Showcase
     #
     # @param number [Integer] of that one; 0: none
     # @param timeout_s [Numeric]
-    # @return [Array<Line>] none when the time is over; the first one's number tells whether some are not there any more
+    # @return [Array<Line>] none when the time is over; the first one's number tells whether some
+    #   are not there any more
     def lines_after(number, timeout_s)
       news = @news # first: so it tells of whatever comes after the look
       lines = newer(number)
@@ -55,7 +58,8 @@ module Showcase
       []
     end
 
-    # @return [Hash{Symbol => Object}] what the server says of itself, and how much it has acknowledged
+    # @return [Hash{Symbol => Object}] what the server says of itself, and how much it has
+    #   acknowledged
     def figures
       # First what is acknowledged: of that the server's figures, which come later, tell all.
       stats = @lock.synchronize { @clients.values }.map(&:stats)

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# What the app knows of the server that runs it: its figures and where it listens. Only Gyre tells; on another server
-# there are no figures, and the environment variable SHOWCASE_URL has to say where the server is.
-# The address never comes from a request. With the Host header a visitor could make the server send its requests to
-# any other machine (server-side request forgery).
+# What the app knows of the server that runs it: its figures and where it listens. Only Gyre tells;
+# on another server there are no figures, and the environment variable SHOWCASE_URL has to say where
+# the server is. The address never comes from a request. With the Host header a visitor could make
+# the server send its requests to any other machine (server-side request forgery).
 
 require "uri"
 
@@ -16,7 +16,8 @@ module Showcase
     module_function
 
     # @param env [Hash] of the request
-    # @return [Hash{Symbol => Object}] what the page shows: backend:, connections:, tasks:, turns:; empty elsewhere
+    # @return [Hash{Symbol => Object}] what the page shows: backend:, connections:, tasks:, turns:;
+    #   empty elsewhere
     def figures(env)
       server = env["gyre.server"] or return {}
       stats = Fiber.scheduler.stats

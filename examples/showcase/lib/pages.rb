@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
-# The files of the page: everything in public/, and the Ruby files of this folder under /source/, for the page shows them.
-# The list is made once, at the start, so that no request can ever name another file.
+# The files of the page: everything in public/, and the Ruby files of this folder under /source/,
+# for the page shows them. The list is made once, at the start, so that no request can ever name
+# another file.
 
 module Showcase
-  # Answers with files. A body that has `to_path` lets the server send the file without reading it into Ruby.
+  # Answers with files. A body that has `to_path` lets the server send the file without reading it
+  # into Ruby.
   class Pages
     TYPES = {
       ".css" => "text/css; charset=utf-8",

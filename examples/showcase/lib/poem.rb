@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A text that is sent while it is being made, line by line: here the making is a file and some patience.
-# The body is an Enumerator: it has `each`, and every string that it gives leaves the server at once.
+# A text that is sent while it is being made, line by line: here the making is a file and some
+# patience. The body is an Enumerator: it has `each`, and every string that it gives leaves the
+# server at once.
 
 module Showcase
   # Recites the poem that the word "gyre" is known from.

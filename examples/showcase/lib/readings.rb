@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A million rows of CSV that exist nowhere: they are made while they are sent, and sent no faster than the visitor reads.
-# The server's memory therefore stays as it is, however long the table. No length is known before, so it goes out chunked.
+# A million rows of CSV that exist nowhere: they are made while they are sent, and sent no faster
+# than the visitor reads. The server's memory therefore stays as it is, however long the table. No
+# length is known before, so it goes out chunked.
 
 module Showcase
   # Made-up readings of six weather stations.

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Three shops that take their time before they say what a vorpal blade costs. They stand for the slow services that every
-# app has to ask: a database, a payment provider, another team. The comparison asks them over HTTP.
+# Three shops that take their time before they say what a vorpal blade costs. They stand for the
+# slow services that every app has to ask: a database, a payment provider, another team. The
+# comparison asks them over HTTP.
 
 require "json"
 

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# Takes a file of any length and keeps none of it: the request's body is read piece by piece, as it arrives.
-# While the visitor's line is slow, `read` waits, and only this fiber with it.
+# Takes a file of any length and keeps none of it: the request's body is read piece by piece, as it
+# arrives. While the visitor's line is slow, `read` waits, and only this fiber with it.
 
 require "digest"
 require "json"
 
 module Showcase
-  # Counts the bytes of a request's body and makes their checksum, the one that `sha256sum FILE` prints.
+  # Counts the bytes of a request's body and makes their checksum, the one that `sha256sum FILE`
+  # prints.
   class Upload
     PIECE_BYTES = 64 * 1024
 

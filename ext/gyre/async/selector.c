@@ -1,10 +1,11 @@
 /*
- * Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector, on which Async runs its own fibers
- * and timers (lib/gyre/async.rb gives it to Async). It moves fibers only by transfer, between the loop's fiber, which
- * calls `select`, and those that wait. It does not use Gyre::Scheduler.
+ * Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector, on which Async runs
+ * its own fibers and timers (lib/gyre/async.rb gives it to Async). It moves fibers only by
+ * transfer, between the loop's fiber, which calls `select`, and those that wait. It does not use
+ * Gyre::Scheduler.
  *
- * What becomes ready is first put into a list and entered after the poll: a fiber may raise out of `select`, and the
- * others' reports must not be lost by that, for a change is reported once.
+ * What becomes ready is first put into a list and entered after the poll: a fiber may raise out of
+ * `select`, and the others' reports must not be lost by that, for a change is reported once.
  */
 #include "feature.h"
 
@@ -46,7 +47,8 @@ static void selector_mark(void *opaque) {
   }
 }
 
-/* The waits stand on the stacks of fibers that may still run: they learn that their selector is gone. */
+/* The waits stand on the stacks of fibers that may still run: they learn that their selector is
+ * gone. */
 static void abandon_waits(struct gyre_list *list) {
   while (!gyre_list_empty(list)) {
     struct gyre_selector_wait *wait = GYRE_CONTAINER(list->next, struct gyre_selector_wait, node);
@@ -56,12 +58,14 @@ static void abandon_waits(struct gyre_list *list) {
   }
 }
 
-/* In a forked child the descriptors are the parent's: their numbers may long mean something else. */
+/* In a forked child the descriptors are the parent's: their numbers may long mean something
+ * else. */
 static void close_loop(struct gyre_selector *selector) {
   if (selector->forks == gyre_forks) gyre_loop_close(&selector->loop);
 }
 
-/* Fibers that still wait are unreachable too, and perhaps freed before: their lists are not looked at. */
+/* Fibers that still wait are unreachable too, and perhaps freed before: their lists are not looked
+ * at. */
 static void selector_free(void *opaque) {
   struct gyre_selector *selector = opaque;
   close_loop(selector);
@@ -81,7 +85,8 @@ static size_t selector_size(const void *opaque) {
 static const rb_data_type_t selector_type = {
     .wrap_struct_name = "Gyre::Async::Selector",
     .function = {.dmark = selector_mark, .dfree = selector_free, .dsize = selector_size},
-    /* Not write-barrier protected: what it marks stands on fibers' stacks and changes at every switch. */
+    /* Not write-barrier protected: what it marks stands on fibers' stacks and changes at every
+     * switch. */
 };
 
 struct gyre_selector *gyre_selector_get(VALUE self) {
@@ -164,7 +169,8 @@ static VALUE selector_close(VALUE self) {
   return Qnil;
 }
 
-/* @return [Boolean] whether it is closed, or belongs to the process that this one was forked from */
+/* @return [Boolean] whether it is closed, or belongs to the process that this one was forked
+ * from */
 static VALUE selector_closed_p(VALUE self) {
   struct gyre_selector *selector = gyre_selector_get(self);
   return selector->closed || selector->forks != gyre_forks ? Qtrue : Qfalse;
@@ -340,8 +346,9 @@ static long flush_reported(struct gyre_selector *selector) {
 
 /* --- the loop --- */
 
-/* Before version 4.0 Ruby does not report that an IO is closed, and the kernel just drops the watch. So at the first sleep
- * after fibers have run the descriptors are looked at once more a little later: a wait for a closed one shall end. */
+/* Before version 4.0 Ruby does not report that an IO is closed, and the kernel just drops the
+ * watch. So at the first sleep after fibers have run the descriptors are looked at once more a
+ * little later: a wait for a closed one shall end. */
 static void sweep(struct gyre_timer *timer, void *context) {
   struct gyre_selector *selector = GYRE_CONTAINER(context, struct gyre_selector, loop);
   struct gyre_selector_wait *waits[SWEEP_BATCH];
@@ -363,8 +370,8 @@ static void sweep(struct gyre_timer *timer, void *context) {
   }
 }
 
-/* Asked by the loop before a sleep. A signal that is masked while `select` runs, as Async does it, must be seen first:
- * nothing would end the sleep for it. */
+/* Asked by the loop before a sleep. A signal that is masked while `select` runs, as Async does it,
+ * must be seen first: nothing would end the sleep for it. */
 static bool sleeping(struct gyre_loop *loop) {
   struct gyre_selector *selector = GYRE_CONTAINER(loop, struct gyre_selector, loop);
   if (RTEST(rb_funcallv(rb_cThread, id_pending_interrupt_p, 0, NULL))) return false;
@@ -386,8 +393,8 @@ static bool may_skip_the_kernel(struct gyre_selector *selector) {
 }
 
 /*
- * Enters the fibers that are queued, asks the kernel, and enters those whose descriptors are ready. Waits only when
-* there was no fiber to enter.
+ * Enters the fibers that are queued, asks the kernel, and enters those whose descriptors are ready.
+ * Waits only when there was no fiber to enter.
  *
  * @param duration [Numeric, nil] how long it may wait, in seconds; nil: until something happens
  * @return [Integer] how many descriptors' waits have ended
@@ -420,7 +427,8 @@ static VALUE selector_select(VALUE self, VALUE duration) {
 static VALUE selector_idle_duration(VALUE self) { return DBL2NUM((double)gyre_selector_get(self)->idle_ns / 1e9); }
 
 /*
- * Ends the present {#select}'s wait, or keeps the next one from waiting. From any thread and from a trap handler.
+ * Ends the present {#select}'s wait, or keeps the next one from waiting. From any thread and from a
+ * trap handler.
  *
  * @return [Boolean] whether it was waiting
  */

@@ -1,7 +1,7 @@
 /*
- * Gyre::Async::Selector, the loop with the interface of IO::Event::Selector: what its two files share, selector.c (the object,
- * moving between fibers, select) and selector_io.c (waiting for descriptors and processes). Besides, only the extension's entry
- * includes it.
+ * Gyre::Async::Selector, the loop with the interface of IO::Event::Selector: what its two files
+ * share, selector.c (the object, moving between fibers, select) and selector_io.c (waiting for
+ * descriptors and processes). Besides, only the extension's entry includes it.
  */
 #ifndef GYRE_SELECTOR_H
 #define GYRE_SELECTOR_H

@@ -1,7 +1,7 @@
 /*
- * What Gyre::Async::Selector offers for descriptors and processes: io_wait, io_read, io_write, process_wait. The system call is
- * tried first, without changing the descriptor's mode, and it is registered once (loop.c): that is what makes it
- * faster than io-event's own.
+ * What Gyre::Async::Selector offers for descriptors and processes: io_wait, io_read, io_write,
+ * process_wait. The system call is tried first, without changing the descriptor's mode, and it is
+ * registered once (loop.c): that is what makes it faster than io-event's own.
  */
 #include "feature.h"
 
@@ -99,7 +99,8 @@ static int wait_to_move(VALUE self, VALUE fiber, struct moving *moving, unsigned
                                                                                                            : 0;
 }
 
-/* Moves at least `least` of the bytes; with 0 what one try gives. What was moved counts more than an error after it. */
+/* Moves at least `least` of the bytes; with 0 what one try gives. What was moved counts more than
+ * an error after it. */
 static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least) {
   unsigned interest = moving->writes ? GYRE_WRITABLE : GYRE_READABLE;
   size_t moved = 0;
@@ -119,7 +120,8 @@ static ssize_t move(VALUE self, VALUE fiber, struct moving *moving, size_t least
   return (ssize_t)moved;
 }
 
-/* Arguments: fiber, io, buffer, and until Ruby 4.0 the least and an offset, from 4.1 an offset and the most. */
+/* Arguments: fiber, io, buffer, and until Ruby 4.0 the least and an offset, from 4.1 an offset and
+ * the most. */
 static VALUE move_arguments(VALUE self, int argc, const VALUE *argv, bool writes) {
   rb_check_arity(argc, 4, 5);
   struct moving moving = {.io = argv[1], .buffer = argv[2], .writes = writes};

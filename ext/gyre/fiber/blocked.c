@@ -1,6 +1,6 @@
 /*
- * The table of blocked fibers (see blocked.h). It grows when there are more nodes than buckets, and stays as it is where
- * there is no memory for that.
+ * The table of blocked fibers (see blocked.h). It grows when there are more nodes than buckets, and
+ * stays as it is where there is no memory for that.
  */
 #include "fiber/blocked.h"
 
@@ -11,7 +11,8 @@
 #define FIRST_BITS 6
 #define GROWTH_BITS 2 /* a growth looks at each node */
 
-/* Addresses of Ruby objects differ in their middle bits: multiplying by 2^64 divided by the golden ratio brings these up. */
+/* Addresses of Ruby objects differ in their middle bits: multiplying by 2^64 divided by the golden
+ * ratio brings these up. */
 static struct gyre_blocked_node **bucket(const struct gyre_blocked_table *table, uintptr_t fiber) {
   return &table->buckets[(uint64_t)fiber * UINT64_C(0x9E3779B97F4A7C15) >> (64 - table->bits)];
 }
@@ -33,7 +34,8 @@ void gyre_blocked_clear(struct gyre_blocked_table *table) {
   table->count = 0;
 }
 
-/* Those of one fiber come in their order again: each chain is walked from its start, and appended. */
+/* Those of one fiber come in their order again: each chain is walked from its start, and
+ * appended. */
 static void grow(struct gyre_blocked_table *table) {
   struct gyre_blocked_table larger = {.bits = table->bits + GROWTH_BITS, .count = table->count};
   larger.buckets = calloc((size_t)1 << larger.bits, sizeof(*larger.buckets));

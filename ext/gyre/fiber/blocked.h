@@ -1,6 +1,7 @@
 /*
- * The waits that an unblock may end, found by their fiber: a hash table whose nodes stand in the waits themselves, so that
- * coming and going allocates nothing. Used by the block and unblock hooks (scheduler.c).
+ * The waits that an unblock may end, found by their fiber: a hash table whose nodes stand in the
+ * waits themselves, so that coming and going allocates nothing. Used by the block and unblock hooks
+ * (scheduler.c).
  */
 #ifndef GYRE_BLOCKED_H
 #define GYRE_BLOCKED_H

@@ -1,6 +1,7 @@
 /*
-* Which fiber drives the loop, and its turns: raise what is due, run what is ready, ask the kernel, deliver.
- * Several may be driving (run inside run_until, a parked fiber while no other drives): the newest does.
+* Which fiber drives the loop, and its turns: raise what is due, run what is ready, ask the kernel,
+* deliver. Several may be driving (run inside run_until, a parked fiber while no other drives): the
+* newest does.
  */
 #include "fiber/fibers.h"
 
@@ -52,8 +53,9 @@ static bool is_overtaken(struct gyre_scheduler *scheduler, const struct gyre_dri
   return driving && driving->parked.state == GYRE_PARKED;
 }
 
-/* A driver that was overtaken goes on when what it drives for has come true. That may be decided by the program's block, in which
- * drivers may begin and end: so the chain is walked again after each. */
+/* A driver that was overtaken goes on when what it drives for has come true. That may be decided by
+ * the program's block, in which drivers may begin and end: so the chain is walked again after
+ * each. */
 static void ask_for_overtaken(struct gyre_scheduler *scheduler) {
   struct gyre_driving *driving;
   for (driving = scheduler->driving; driving; driving = driving->before) driving->asked = false;
@@ -179,7 +181,8 @@ static void unwind_time_is_over(struct gyre_timer *timer, void *context) {
   (void)context; /* the turn that it causes sees that the time is over */
 }
 
-/* Ruby code runs between one fiber and the next, so the list is copied; a fiber that has gone on meanwhile is not interrupted. */
+/* Ruby code runs between one fiber and the next, so the list is copied; a fiber that has gone on
+ * meanwhile is not interrupted. */
 static VALUE parked_fibers(struct gyre_scheduler *scheduler) {
   VALUE fibers = rb_ary_new_capa((long)scheduler->parked_count), me = rb_fiber_current();
   for (struct gyre_list *node = scheduler->parked.next; node != &scheduler->parked; node = node->next) {

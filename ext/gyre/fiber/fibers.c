@@ -1,6 +1,6 @@
 /*
- * How fibers wait: park and wake, and the queue of ready ones (see scheduler.h). Everything here runs
- * with the GVL; gyre_wake may be called by any thread that holds it.
+ * How fibers wait: park and wake, and the queue of ready ones (see scheduler.h). Everything here
+ * runs with the GVL; gyre_wake may be called by any thread that holds it.
  */
 #include "fiber/fibers.h"
 
@@ -33,7 +33,8 @@ void gyre_fibers_init(struct gyre_scheduler *scheduler) {
 
 /* --- threads --- */
 
-/* A scheduler of a thread that has ended, or was left behind by a fork, may be taken over, but not the fibers of its pool. */
+/* A scheduler of a thread that has ended, or was left behind by a fork, may be taken over, but not
+ * the fibers of its pool. */
 void gyre_thread_check(struct gyre_scheduler *scheduler) {
   VALUE thread = rb_thread_current();
   if (scheduler->thread == thread) return;
@@ -118,7 +119,8 @@ void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked) {
   gyre_fibers_wake_loop(scheduler);
 }
 
-/* Any of the ready ones, by the seed (xorshift64*). A fiber that has just started another goes on before all others, seed or not. */
+/* Any of the ready ones, by the seed (xorshift64*). A fiber that has just started another goes on
+ * before all others, seed or not. */
 static struct gyre_parked *draw(struct gyre_scheduler *scheduler) {
   struct gyre_list *node = scheduler->ready.next;
   if (scheduler->ready_count < 2 || GYRE_CONTAINER(node, struct gyre_parked, node)->first)
@@ -142,8 +144,8 @@ VALUE gyre_ready_take(struct gyre_scheduler *scheduler) {
   return parked->fiber;
 }
 
-/* Whether it is time to ask the kernel: after so many switches, or when the coarse clock has ticked, which is looked at
- * now and then. */
+/* Whether it is time to ask the kernel: after so many switches, or when the coarse clock has
+ * ticked, which is looked at now and then. */
 bool gyre_budget_is_spent(struct gyre_scheduler *scheduler) {
   if (scheduler->budget % GYRE_CLOCK_INTERVAL) return false;
   if (scheduler->budget && !scheduler->random && gyre_timers_coarse_now() != scheduler->slice_ns) scheduler->budget = 0;
@@ -155,8 +157,8 @@ void gyre_budget_refill(struct gyre_scheduler *scheduler) {
   scheduler->slice_ns = gyre_timers_coarse_now();
 }
 
-/* Where a fiber that stops running goes: the next ready one while the budget lasts, else the driver; nil
-* when no fiber drives the loop, and it has to be asked. */
+/* Where a fiber that stops running goes: the next ready one while the budget lasts, else the
+ * driver; nil when no fiber drives the loop, and it has to be asked. */
 VALUE gyre_ready_next(struct gyre_scheduler *scheduler) {
   if (!gyre_budget_is_spent(scheduler) && gyre_list_empty(&scheduler->interrupts)) {
     VALUE fiber = gyre_ready_take(scheduler);

@@ -1,7 +1,8 @@
 /*
- * Exceptions for other fibers: fiber_interrupt, timeouts, the end of the scheduler. They are queued, from any thread that
- * holds the GVL; at a turn's beginning the fibers are made ready, and each raises its own at the wait where it stands.
- * So an exception comes out at waits of this scheduler only, whatever Ruby version, and the driver enters no fiber for it.
+ * Exceptions for other fibers: fiber_interrupt, timeouts, the end of the scheduler. They are
+ * queued, from any thread that holds the GVL; at a turn's beginning the fibers are made ready, and
+ * each raises its own at the wait where it stands. So an exception comes out at waits of this
+ * scheduler only, whatever Ruby version, and the driver enters no fiber for it.
  *
  *   interrupts --turn--> raising --its fiber goes on--> raised
  *     |  ^  |                \--another exception ends the wait first--> interrupts
@@ -114,8 +115,9 @@ struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre
   return wait && &wait->parked == parked && wait->unblocked ? wait : NULL;
 }
 
-/* Ruby's own primitives take a fiber off their list and then unblock it. Each looks again when its wait ends, so any of the
- * others that wait may be woken in its place. Gyre's own primitives hand on by themselves. */
+/* Ruby's own primitives take a fiber off their list and then unblock it. Each looks again when its
+ * wait ends, so any of the others that wait may be woken in its place. Gyre's own primitives hand
+ * on by themselves. */
 static bool can_hand_on(VALUE blocker) {
   if (RB_SPECIAL_CONST_P(blocker)) return false;
   return gyre_is_mutex(blocker) || RTEST(rb_obj_is_kind_of(blocker, queue_class));
@@ -148,9 +150,10 @@ static void raise_here(VALUE exception) {
 
 static VALUE raise_here_body(VALUE exception) { raise_here(exception); }
 
-/* Ruby calls the exception's `exception`, a method of the program, in which other threads run. When one gives this wait
- * something meanwhile (see scheduler_unblock), the interrupt is given back and the wait just ends. When an exception for the
- * thread comes, that one is raised here, and park_end gives the interrupt back. */
+/* Ruby calls the exception's `exception`, a method of the program, in which other threads run. When
+ * one gives this wait something meanwhile (see scheduler_unblock), the interrupt is given back and
+ * the wait just ends. When an exception for the thread comes, that one is raised here, and park_end
+ * gives the interrupt back. */
 void gyre_interrupt_raise(struct gyre_parked *parked) {
   VALUE exception = parked->interrupt->exception, before = rb_errinfo();
   int state = 0;
@@ -187,15 +190,16 @@ struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber) 
   return NULL;
 }
 
-/* A fiber that was unblocked and has not run yet has been given something (a lock, an element of a queue) that would be lost
- * if it were interrupted now. Another one that waits for the same takes its place; without one, the fiber first runs, up to
- * its next wait. */
+/* A fiber that was unblocked and has not run yet has been given something (a lock, an element of a
+ * queue) that would be lost if it were interrupted now. Another one that waits for the same takes
+ * its place; without one, the fiber first runs, up to its next wait. */
 static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   struct gyre_wait *wait = gyre_given(scheduler, parked);
   return wait && !gyre_hand_on(scheduler, wait);
 }
 
-/* Has the fiber raise it where it waits, before others that are ready: behind `last`, which is the queue or one of its nodes. */
+/* Has the fiber raise it where it waits, before others that are ready: behind `last`, which is the
+ * queue or one of its nodes. */
 static struct gyre_list *raise_at(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt,
                                   struct gyre_parked *parked, struct gyre_list *last) {
   move(&scheduler->raising, interrupt);
@@ -220,7 +224,8 @@ static void defer_interrupt(struct gyre_scheduler *scheduler, struct gyre_interr
     rb_memerror();
 }
 
-/* Whether one that another fiber of the program has resumed was given something: then nothing is raised further in. */
+/* Whether one that another fiber of the program has resumed was given something: then nothing is
+ * raised further in. */
 static bool inner_fibers_have_to_run(struct gyre_scheduler *scheduler) {
   for (struct gyre_list *node = scheduler->foreign.next; node != &scheduler->foreign; node = node->next) {
     struct gyre_parked *parked = GYRE_CONTAINER(node, struct gyre_parked, foreign_node);
@@ -246,8 +251,9 @@ static VALUE raise_body(VALUE argument) {
   return rb_fiber_raise(pair[0], 1, &pair[1]);
 }
 
-/* Whether it resumes another fiber. The error of a transfer, which never takes place, shows that: the fiber has yielded
- * or resumes another one; one that has left by a transfer of its own, and would be entered, is recognized by where it stands. */
+/* Whether it resumes another fiber. The error of a transfer, which never takes place, shows that:
+ * the fiber has yielded or resumes another one; one that has left by a transfer of its own, and
+ * would be entered, is recognized by where it stands. */
 static bool is_resuming(VALUE fiber) {
   VALUE place = rb_funcall(fiber, id_backtrace, 2, INT2FIX(0), INT2FIX(1));
   VALUE line = RB_TYPE_P(place, T_ARRAY) ? rb_ary_entry(place, 0) : Qnil;
@@ -262,9 +268,10 @@ static bool is_resuming(VALUE fiber) {
   return strstr(StringValueCStr(message), "resuming") != NULL;
 }
 
-/* The fiber waits neither itself nor by the one that was entered for it. When it resumes one that waits, or one that does so
- * itself, Ruby finds that one (from 3.3 on). When it has yielded, the exception waits for its next wait: entering it would
- * be an end that the program does not expect, and what it raises would come out here. */
+/* The fiber waits neither itself nor by the one that was entered for it. When it resumes one that
+ * waits, or one that does so itself, Ruby finds that one (from 3.3 on). When it has yielded, the
+ * exception waits for its next wait: entering it would be an end that the program does not expect,
+ * and what it raises would come out here. */
 static void raise_further_in(struct gyre_scheduler *scheduler, struct gyre_interrupt *interrupt) {
   VALUE pair[] = {interrupt->fiber, interrupt->exception};
   move(&scheduler->held, interrupt);
@@ -363,7 +370,8 @@ void gyre_interrupts_forked(struct gyre_scheduler *scheduler) {
 
 /* --- memory --- */
 
-/* What is held for a fiber that may be collected belongs to the timeout on that fiber's stack, which marks it. */
+/* What is held for a fiber that may be collected belongs to the timeout on that fiber's stack,
+ * which marks it. */
 void gyre_interrupts_mark(struct gyre_scheduler *scheduler) {
   struct gyre_list *list;
   rb_gc_mark(scheduler->live_fibers);

@@ -1,9 +1,9 @@
 /*
  * Reads and writes that never wait (see nonblocking_io.h).
  *
- * On Linux RWF_NOWAIT makes a single call non-blocking, so that the descriptor's mode is neither asked for nor
- * changed. What does not support it (terminals; pipes on older kernels) is asked by poll(2)
- * first, for its mode belongs to other processes as well.
+ * On Linux RWF_NOWAIT makes a single call non-blocking, so that the descriptor's mode is neither
+ * asked for nor changed. What does not support it (terminals; pipes on older kernels) is asked by
+ * poll(2) first, for its mode belongs to other processes as well.
  */
 #include "feature.h"
 
@@ -43,8 +43,8 @@ int gyre_ready_now(int fd, unsigned events) {
 /* Something with a position is a file (or a block device): epoll cannot watch it. */
 static int is_file(int fd) { return lseek(fd, 0, SEEK_CUR) >= 0; }
 
-/* A file that RWF_NOWAIT does not work with. One on a server may wait long; what the kernel makes up, or holds in memory, never
- * does. */
+/* A file that RWF_NOWAIT does not work with. One on a server may wait long; what the kernel makes
+ * up, or holds in memory, never does. */
 static ssize_t unasked_file(int fd) {
 #if defined(GYRE_HAVE_PREADV2_NOWAIT) && defined(GYRE_HAVE_LINUX_MAGIC)
   static const unsigned long in_memory[] = {TMPFS_MAGIC,         RAMFS_MAGIC,   PROC_SUPER_MAGIC, SYSFS_MAGIC,

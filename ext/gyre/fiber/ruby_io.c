@@ -1,5 +1,6 @@
 /*
- * Reads and writes of files without the GVL, and the memory of an IO::Buffer. Called by scheduler_io.c and selector_io.c.
+ * Reads and writes of files without the GVL, and the memory of an IO::Buffer. Called by
+ * scheduler_io.c and selector_io.c.
  */
 #include "fiber/ruby_io.h"
 

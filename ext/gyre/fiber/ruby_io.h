@@ -1,5 +1,6 @@
 /*
- * What the hooks of Gyre::Scheduler and of Gyre::Async::Selector ask of Ruby's IO and IO::Buffer in the same way.
+ * What the hooks of Gyre::Scheduler and of Gyre::Async::Selector ask of Ruby's IO and IO::Buffer in
+ * the same way.
  */
 #ifndef GYRE_RUBY_IO_H
 #define GYRE_RUBY_IO_H
@@ -24,11 +25,12 @@ static inline bool gyre_io_is_duplex(VALUE io) {
 #endif
 }
 
-/* The bytes of an IO::Buffer and how many it has; raises when they are not there, or may not be changed and `writes` (to the
- * descriptor) is false. */
+/* The bytes of an IO::Buffer and how many it has; raises when they are not there, or may not be
+ * changed and `writes` (to the descriptor) is false. */
 size_t gyre_buffer_bytes(VALUE buffer, bool writes, char **bytes);
 
-/* A call that may wait for a disk, without the GVL. `from`: a place in the file, or -1 for its own. A count or -errno. */
+/* A call that may wait for a disk, without the GVL. `from`: a place in the file, or -1 for its own.
+ * A count or -errno. */
 ssize_t gyre_file_call(int fd, char *bytes, size_t length, off_t from, bool writes);
 
 #endif

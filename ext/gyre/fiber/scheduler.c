@@ -1,7 +1,8 @@
 /*
- * Gyre::Scheduler on the native engine: the object and its own face (run, spawn, …). Ruby's Fiber::Scheduler hooks for waiting are in
- * scheduler_block.c and scheduler_timeout.c, those for descriptors in scheduler_io.c, for processes in scheduler_process.c;
- * what moves the fibers is in fibers.c.
+ * Gyre::Scheduler on the native engine: the object and its own face (run, spawn, …). Ruby's
+ * Fiber::Scheduler hooks for waiting are in scheduler_block.c and scheduler_timeout.c, those for
+ * descriptors in scheduler_io.c, for processes in scheduler_process.c; what moves the fibers is in
+ * fibers.c.
  */
 #include "fiber/scheduler.h"
 #include "feature.h"
@@ -49,7 +50,8 @@ static size_t scheduler_size(const void *opaque) {
 static const rb_data_type_t scheduler_type = {
     .wrap_struct_name = "Gyre::Scheduler",
     .function = {.dmark = scheduler_mark, .dfree = scheduler_free, .dsize = scheduler_size},
-    /* Not write-barrier protected: what it marks stands on fibers' stacks and changes at every switch. */
+    /* Not write-barrier protected: what it marks stands on fibers' stacks and changes at every
+     * switch. */
 };
 
 static VALUE scheduler_allocate(VALUE class) {
@@ -91,8 +93,9 @@ struct gyre_scheduler *gyre_scheduler_current(void) {
   return gyre_scheduler_opened(scheduler);
 }
 
-/* For Gyre::Scheduler#initialize: opens its loop on the native backend of that name; nil takes the first that opens. One on the
- * portable engine stays as it was allocated: closed, with Ruby methods in place of all of these (scheduler/portable.rb). */
+/* For Gyre::Scheduler#initialize: opens its loop on the native backend of that name; nil takes the
+ * first that opens. One on the portable engine stays as it was allocated: closed, with Ruby methods
+ * in place of all of these (scheduler/portable.rb). */
 static VALUE scheduler_open_native(VALUE self, VALUE name) {
   struct gyre_scheduler *scheduler = gyre_scheduler_get(self);
   if (!scheduler->closed) rb_raise(rb_eRuntimeError, "initialized twice");
@@ -111,7 +114,8 @@ static VALUE scheduler_open_native(VALUE self, VALUE name) {
 /* --- fibers --- */
 
 /*
- * Puts the current fiber at the end of the queue and runs the others first (Fiber::Scheduler#yield).
+ * Puts the current fiber at the end of the queue and runs the others first
+ * (Fiber::Scheduler#yield).
  *
  * @return [nil]
  */
@@ -174,7 +178,8 @@ static VALUE scheduler_spawn(int argc, VALUE *argv, VALUE self) {
 }
 
 /*
- * Has a fiber raise an exception at its present wait, or at its next one (Fiber::Scheduler#fiber_interrupt). From any thread.
+ * Has a fiber raise an exception at its present wait, or at its next one
+ * (Fiber::Scheduler#fiber_interrupt). From any thread.
  *
  * @param fiber [Fiber]
  * @param exception [Exception, nil] nil ends the fiber, as Fiber#kill does
@@ -256,8 +261,8 @@ static VALUE scheduler_wakeup(VALUE self) {
 
 static struct gyre_client *client_of(struct gyre_list *node) { return GYRE_CONTAINER(node, struct gyre_client, node); }
 
-/* Notifies each client. One of them may run Ruby code, in which any of them leave and others come: so the list is walked again
- * after each, and those that come are left out. */
+/* Notifies each client. One of them may run Ruby code, in which any of them leave and others come:
+ * so the list is walked again after each, and those that come are left out. */
 static void notify_clients(struct gyre_scheduler *scheduler, void (*notify)(struct gyre_client *)) {
   struct gyre_list *clients = &scheduler->clients;
   for (struct gyre_list *node = clients->next; node != clients; node = node->next) client_of(node)->due = true;
@@ -324,7 +329,8 @@ static VALUE scheduler_backend(VALUE self) {
 }
 
 /*
- * For the child of a fork: only the fiber that forked goes on, on a fresh loop. The parent's is untouched.
+ * For the child of a fork: only the fiber that forked goes on, on a fresh loop. The parent's is
+ * untouched.
  *
  * @return [nil]
  */
@@ -349,7 +355,8 @@ static VALUE scheduler_process_fork(VALUE self) {
 }
 
 /*
- * For Process.daemon: another process has taken the place of this one, and all of its fibers go on there.
+ * For Process.daemon: another process has taken the place of this one, and all of its fibers go on
+ * there.
  *
  * @return [nil]
  */

@@ -1,6 +1,7 @@
 /*
- * The scheduler: fibers on a loop. fibers.c, workers.c, interrupts.c and drive.c move them, wait.c has
- * what they wait by; scheduler*.c are Ruby's hooks on top, http1_*.c start a pooled fiber for each request.
+ * The scheduler: fibers on a loop. fibers.c, workers.c, interrupts.c and drive.c move them, wait.c
+ * has what they wait by; scheduler*.c are Ruby's hooks on top, http1_*.c start a pooled fiber for
+ * each request.
  *
  * A fiber that has to wait puts a `struct gyre_parked` on its own stack and parks. It goes straight
  * to the next ready fiber; if none is ready, to the fiber that drives the loop; if none drives it,
@@ -51,8 +52,8 @@ struct gyre_worker {
   uintptr_t unused_below; /* while it is idle: an address in its stack */
 };
 
-/* A fiber that runs turns until something is true. The newest one does; one that was overtaken waits,
- * parked, and the newest asks on its behalf. */
+/* A fiber that runs turns until something is true. The newest one does; one that was overtaken
+ * waits, parked, and the newest asks on its behalf. */
 struct gyre_driving {
   struct gyre_driving *before;
   struct gyre_parked parked; /* state RUNNING while it is the newest */
@@ -62,7 +63,8 @@ struct gyre_driving {
   bool overdue; /* it began because the budget was spent: the kernel is asked before its own fiber goes on */
 };
 
-/* Something to be found out in another fiber, which is entered for it and goes back to its own wait. */
+/* Something to be found out in another fiber, which is entered for it and goes back to its own
+ * wait. */
 struct gyre_question {
   VALUE asker, block, answer, error;
 };
@@ -181,7 +183,8 @@ static inline struct gyre_scheduler *gyre_scheduler_of(struct gyre_loop *loop) {
   return GYRE_CONTAINER(loop, struct gyre_scheduler, loop);
 }
 
-/* Fibers can be entered in the thread that made them only, so this one must not take any off the queue. */
+/* Fibers can be entered in the thread that made them only, so this one must not take any off the
+ * queue. */
 static inline bool gyre_thread_is_foreign(const struct gyre_scheduler *scheduler) {
   return !NIL_P(scheduler->thread) && scheduler->thread != rb_thread_current();
 }
@@ -198,7 +201,8 @@ size_t gyre_fibers_memory(const struct gyre_scheduler *scheduler);
 
 /* Prepares a park of the current fiber; from here on gyre_wake may be called. */
 void gyre_park_begin(struct gyre_scheduler *scheduler, struct gyre_parked *parked, VALUE blocker);
-/* Leaves the current fiber until it has been woken. An exception sent to the fiber is raised here. */
+/* Leaves the current fiber until it has been woken. An exception sent to the fiber is raised
+ * here. */
 void gyre_park(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 /* Has to run after each gyre_park_begin, whatever happened (rb_ensure). */
 void gyre_park_end(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
@@ -206,25 +210,27 @@ void gyre_park_end(struct gyre_scheduler *scheduler, struct gyre_parked *parked)
 /* Makes a parked fiber ready; one that is ready already stays so. */
 void gyre_wake(struct gyre_scheduler *scheduler, struct gyre_parked *parked);
 
-/* From any thread that has the GVL: the driver runs it once, at the beginning of its next turn. Nothing happens to a post that
- * waits already. */
+/* From any thread that has the GVL: the driver runs it once, at the beginning of its next turn.
+ * Nothing happens to a post that waits already. */
 void gyre_post(struct gyre_scheduler *scheduler, struct gyre_post *post);
 
 /* Requeues the current fiber at the end and lets the others run. */
 void gyre_yield(struct gyre_scheduler *scheduler);
 
-/* Whether the fiber has run for some milliseconds since the kernel was asked. Never where time decides nothing: it is virtual, or the
- * order is drawn. */
+/* Whether the fiber has run for some milliseconds since the kernel was asked. Never where time
+ * decides nothing: it is virtual, or the order is drawn. */
 static inline bool gyre_slice_is_over(const struct gyre_scheduler *scheduler) {
   if (scheduler->random || scheduler->loop.virtual_ns) return false;
   int64_t now_ns = gyre_timers_coarse_now();
   return now_ns != scheduler->slice_ns && now_ns > scheduler->loop.now_ns;
 }
 
-/* Yields if the slice is over, and has the kernel asked: before what can go on without ever waiting, for it may raise. */
+/* Yields if the slice is over, and has the kernel asked: before what can go on without ever
+ * waiting, for it may raise. */
 void gyre_yield_if_due(struct gyre_scheduler *scheduler);
 
-/* Of calls too short to look at the clock for each, such as a read: whether it is the turn of this one. */
+/* Of calls too short to look at the clock for each, such as a read: whether it is the turn of this
+ * one. */
 static inline bool gyre_clock_is_due(struct gyre_scheduler *scheduler) {
   return ++scheduler->unwaited % GYRE_CLOCK_INTERVAL == 0;
 }
@@ -232,23 +238,26 @@ static inline bool gyre_clock_is_due(struct gyre_scheduler *scheduler) {
 /* Runs function(argument) in a pooled fiber, at once up to its first wait. The caller goes on after
  * that. `storage` is the fiber storage that it begins with: a Hash or nil. Returns the fiber. */
 VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE storage);
-/* The same in a fiber of its own, which ends with the job and is never used again. `options` are those of Fiber.new, or nil. */
+/* The same in a fiber of its own, which ends with the job and is never used again. `options` are
+ * those of Fiber.new, or nil. */
 VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE options);
 
-/* Has the loop raise an exception in a fiber, from any thread; nil ends the fiber (Fiber#kill). NULL: its job is over. */
+/* Has the loop raise an exception in a fiber, from any thread; nil ends the fiber (Fiber#kill).
+ * NULL: its job is over. */
 struct gyre_interrupt *gyre_interrupt_fiber(struct gyre_scheduler *scheduler, VALUE fiber, VALUE exception);
 
 /* The same for a fiber that may be collected meanwhile. */
 struct gyre_interrupt *gyre_interrupt_weakly(struct gyre_scheduler *scheduler, VALUE fiber, VALUE id, VALUE exception);
 
-/* For references that do not keep a fiber alive: its id, and the fiber that has an id, nil when it has been collected. */
+/* For references that do not keep a fiber alive: its id, and the fiber that has an id, nil when it
+ * has been collected. */
 VALUE gyre_fiber_id(struct gyre_scheduler *scheduler, VALUE fiber);
 VALUE gyre_live_fiber(struct gyre_scheduler *scheduler, VALUE id);
 
 /* Whether the fiber has a job. */
 bool gyre_fiber_is_working(struct gyre_scheduler *scheduler, VALUE fiber);
-/* The parked fiber's block, if it was unblocked and has not gone on yet; or NULL. What it was given (a lock, an element of a
- * queue) would be lost if it were interrupted now. */
+/* The parked fiber's block, if it was unblocked and has not gone on yet; or NULL. What it was given
+ * (a lock, an element of a queue) would be lost if it were interrupted now. */
 struct gyre_wait *gyre_given(struct gyre_scheduler *scheduler, const struct gyre_parked *parked);
 /* Gives it to another fiber that waits for the same. Whether there is one. */
 bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait);
@@ -262,7 +271,8 @@ void gyre_workers_close(struct gyre_scheduler *scheduler);
 /* Whether the current fiber is pooled: then it is kept alive until its job has ended. */
 bool gyre_fiber_is_pooled(struct gyre_scheduler *scheduler);
 
-/* The present wait of the fiber, or of one that it resumes; NULL when it runs, or the program has suspended it. */
+/* The present wait of the fiber, or of one that it resumes; NULL when it runs, or the program has
+ * suspended it. */
 struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber);
 
 /* Takes it back and frees it. */
@@ -295,7 +305,8 @@ struct gyre_wait {
 void gyre_wait_begin(struct gyre_scheduler *scheduler, struct gyre_wait *wait, VALUE blocker);
 /* Raises NoMemoryError; then the wait has ended. */
 void gyre_wait_arm(struct gyre_wait *wait, int64_t timeout_ns);
-/* Parks until the wait's timer or a watch wakes it; also a second time. Run gyre_wait_end by rb_ensure. */
+/* Parks until the wait's timer or a watch wakes it; also a second time. Run gyre_wait_end by
+ * rb_ensure. */
 void gyre_wait_again(struct gyre_wait *wait);
 void gyre_wait_end(struct gyre_wait *wait);
 /* Parks, for rb_ensure: the argument is a struct gyre_wait. */
@@ -305,15 +316,18 @@ VALUE gyre_wait_body(VALUE wait);
  * the time, or -errno. A negative timeout waits for ever. */
 int gyre_wait_io(struct gyre_scheduler *scheduler, int fd, unsigned events, int64_t timeout_ns, VALUE blocker);
 
-/* Hands the operation to the kernel and parks until it has ended. 0: its result is there, and it is the caller's to free. -errno:
- * it could not be handed over (-ENOSYS: do it another way), and is freed; so it is when an exception ends the wait. */
+/* Hands the operation to the kernel and parks until it has ended. 0: its result is there, and it is
+ * the caller's to free. -errno: it could not be handed over (-ENOSYS: do it another way), and is
+ * freed; so it is when an exception ends the wait. */
 int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation *operation, VALUE blocker);
 
-/* For scheduler->before_sleep: looks soon whether waited-for descriptors were closed, or fibers wait for each other. */
+/* For scheduler->before_sleep: looks soon whether waited-for descriptors were closed, or fibers
+ * wait for each other. */
 void gyre_sweep(struct gyre_scheduler *scheduler);
 
-/* scheduler_read.c: reads in threads. Parks until a thread of Gyre::Offload has read; -1 for the offset: where the file stands.
- * Returns an object that has the bytes, and their count or -errno. */
+/* scheduler_read.c: reads in threads. Parks until a thread of Gyre::Offload has read; -1 for the
+ * offset: where the file stands. Returns an object that has the bytes, and their count or
+ * -errno. */
 VALUE gyre_read_in_thread(VALUE io, int fd, off_t offset, size_t length);
 ssize_t gyre_thread_read_result(VALUE read, const char **bytes);
 /* Gives its memory back before the collector would. */
@@ -332,8 +346,8 @@ void gyre_init_scheduler_timeout(void);
 void gyre_init_scheduler_testing(void);
 void gyre_init_scheduler_io(void);
 
-/* A duration of Ruby (nil, Integer, Float, Rational) in nanoseconds; -1 for nil. Raises ArgumentError
- * for a negative one. */
+/* A duration of Ruby (nil, Integer, Float, Rational) in nanoseconds; -1 for nil. Raises
+ * ArgumentError for a negative one. */
 int64_t gyre_duration_ns(VALUE duration);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * Ruby's Fiber::Scheduler hooks for waiting without descriptors: block, unblock and kernel_sleep, which Mutex, Queue,
- * ConditionVariable, Thread#join and Gyre's own primitives call. What an unblock gives to a fiber is never lost: it wins over
- * a timeout of the same turn, and an exception that comes before the fiber has gone on hands it to another one (interrupts.c).
+ * Ruby's Fiber::Scheduler hooks for waiting without descriptors: block, unblock and kernel_sleep,
+ * which Mutex, Queue, ConditionVariable, Thread#join and Gyre's own primitives call. What an
+ * unblock gives to a fiber is never lost: it wins over a timeout of the same turn, and an exception
+ * that comes before the fiber has gone on hands it to another one (interrupts.c).
  */
 #include "fiber/fibers.h"
 
@@ -9,18 +10,20 @@ static VALUE sleeping; /* :sleep */
 
 /* --- what comes early ---
  *
- * An unblock may come before its fiber has parked: another thread takes the fiber off a queue's list of waiters just
- * before the fiber calls `block`. So it is kept, with its blocker, until the fiber's next block, and ends that one if it is for
- * the same. One that comes late, when the wait that it is for has ended by itself, so ends no other. Of blockers only the
- * address is kept, beside a bit for what ends a sleep. */
+ * An unblock may come before its fiber has parked: another thread takes the fiber off a queue's
+ * list of waiters just before the fiber calls `block`. So it is kept, with its blocker, until the
+ * fiber's next block, and ends that one if it is for the same. One that comes late, when the wait
+ * that it is for has ended by itself, so ends no other. Of blockers only the address is kept,
+ * beside a bit for what ends a sleep. */
 
 #define EARLY_SIGNAL ((st_data_t)1)
 #define EARLY_ANY (~(st_data_t)1) /* several came, for different blockers */
 
 static st_data_t early_key(VALUE blocker) { return (st_data_t)blocker << 1; }
 
-/* What ends a sleep besides :sleep. ConditionVariable#wait is a sleep, and its signal is an unblock for its mutex. So is the wait
- * of IO#close for the threads that use the IO, which unblock it for the thread of the fiber that closes (Ruby 3.4). */
+/* What ends a sleep besides :sleep. ConditionVariable#wait is a sleep, and its signal is an unblock
+ * for its mutex. So is the wait of IO#close for the threads that use the IO, which unblock it for
+ * the thread of the fiber that closes (Ruby 3.4). */
 static bool is_signal(const struct gyre_scheduler *scheduler, VALUE blocker) {
   return blocker == scheduler->thread || gyre_is_mutex(blocker);
 }
@@ -31,8 +34,8 @@ static int is_over(st_data_t fiber, st_data_t early, st_data_t context) {
   return RTEST(rb_fiber_alive_p((VALUE)fiber)) ? ST_CONTINUE : ST_DELETE;
 }
 
-/* The fibers that have ended meanwhile have no next block. All others are marked: another fiber must not come to stand at the
- * address of one. */
+/* The fibers that have ended meanwhile have no next block. All others are marked: another fiber
+ * must not come to stand at the address of one. */
 static void keep_early(struct gyre_scheduler *scheduler, VALUE fiber, VALUE blocker) {
   st_foreach(scheduler->early, is_over, 0);
   if (!RTEST(rb_fiber_alive_p(fiber))) return;
@@ -96,8 +99,8 @@ static bool ends(const struct gyre_wait *wait, VALUE blocker) {
 }
 
 /*
- * Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread. One that has not parked yet does not
- * when it comes to block for the same.
+ * Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread. One that has not parked
+ * yet does not when it comes to block for the same.
  *
  * @param blocker [Object] what it waited for
  * @param fiber [Fiber]
@@ -115,7 +118,8 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
       wait->unblocked) { /* in the place of another one, and it is still on its blocker's list: this is the next one's */
     (void)gyre_hand_on(scheduler, wait);
   } else if (wait && ends(wait, blocker)) {
-    /* An exception that it is about to raise waits for its next wait, unless another fiber can have what it is given. */
+    /* An exception that it is about to raise waits for its next wait, unless another fiber can have
+     * what it is given. */
     if (wait->parked.interrupt && gyre_hand_on(scheduler, wait)) return Qtrue;
     if (wait->parked.interrupt) gyre_interrupt_return(scheduler, &wait->parked);
     wait->unblocked = true;
@@ -127,7 +131,8 @@ static VALUE scheduler_unblock(VALUE self, VALUE blocker, VALUE fiber) {
 }
 
 /*
- * Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other ready fiber run first.
+ * Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other ready
+ * fiber run first.
  *
  * @param duration [Numeric, nil] seconds; none: until it is unblocked
  * @return [true]
@@ -148,7 +153,8 @@ static VALUE scheduler_kernel_sleep(int argc, VALUE *argv, VALUE self) {
 /* --- for condition variables --- */
 
 /*
- * ConditionVariable#wait begins in this fiber: from now on it is recorded whether a signal may have reached it.
+ * ConditionVariable#wait begins in this fiber: from now on it is recorded whether a signal may have
+ * reached it.
  *
  * @param mutex [Thread::Mutex] which the signal will be for; here any counts
  * @return [nil]
@@ -178,7 +184,8 @@ void gyre_block_init(struct gyre_scheduler *scheduler) {
   scheduler->signals = st_init_numtable();
 }
 
-/* Those in `signals` are in a wait, which keeps them alive and takes them out at its end, however it ends. */
+/* Those in `signals` are in a wait, which keeps them alive and takes them out at its end, however
+ * it ends. */
 void gyre_block_mark(struct gyre_scheduler *scheduler) {
   if (scheduler->early) rb_mark_set(scheduler->early);
 }

@@ -43,7 +43,8 @@ VALUE gyre_stats(const struct gyre_loop *loop, const struct gyre_scheduler *sche
 /*
  * What the loop has done and holds.
  *
- * @return [Hash{Symbol => Integer, Float}] turns, waits (turns that slept), wakeups (from outside), events, tasks (fibers
+ * @return [Hash{Symbol => Integer, Float}] turns, waits (turns that slept), wakeups (from outside),
+ *   events, tasks (fibers
  *   at work), idle_fibers, parked, ready, timers, descriptors (watched ones); lag_p50_s, lag_p90_s, lag_p99_s, lag_max_s:
  *   how long what is ready had to wait for the loop at most, in seconds
  */
@@ -53,7 +54,8 @@ static VALUE scheduler_stats(VALUE self) {
 }
 
 /*
- * A number that changes whenever the loop gets on: with each turn and each switch of fibers. From any thread.
+ * A number that changes whenever the loop gets on: with each turn and each switch of fibers. From
+ * any thread.
  *
  * @return [Integer, nil] nil while the loop sleeps
  */

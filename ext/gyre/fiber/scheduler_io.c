@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 /*
- * Lets others run first when the present slice of time is over: called before what may go on for ever without a wait, and
- * asks no other hook (accept, recv and the like; lib/gyre/scheduler/pacing.rb).
+ * Lets others run first when the present slice of time is over: called before what may go on for
+ * ever without a wait, and asks no other hook (accept, recv and the like;
+ * lib/gyre/scheduler/pacing.rb).
  *
  * @return [nil]
  */
@@ -27,7 +28,8 @@ static VALUE scheduler_pace(VALUE self) {
   return Qnil;
 }
 
-/* A wait of no time is a question to the kernel; without news the others have their turn, one of which may bring some. */
+/* A wait of no time is a question to the kernel; without news the others have their turn, one of
+ * which may bring some. */
 static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) {
   int ready = gyre_ready_now(fd, events);
   if (ready == 0) {
@@ -38,8 +40,8 @@ static int ready_now(struct gyre_scheduler *scheduler, int fd, unsigned events) 
   return ready;
 }
 
-/* Waits for as long as `timeout`, or, without one, the IO's own (IO#timeout, Ruby 3.2 and later), whose end raises
- * IO::TimeoutError. What is ready, 0 after the timeout, or -errno. */
+/* Waits for as long as `timeout`, or, without one, the IO's own (IO#timeout, Ruby 3.2 and later),
+ * whose end raises IO::TimeoutError. What is ready, 0 after the timeout, or -errno. */
 static int wait_within_timeout(struct gyre_scheduler *scheduler, VALUE io, int fd, unsigned events, VALUE timeout) {
   VALUE own_timeout = Qnil;
 #ifdef GYRE_HAVE_IO_TIMEOUT
@@ -91,8 +93,9 @@ enum { UNKNOWN, OTHER, SOCKET, STREAM_SOCKET, PIPE, REGULAR };
 
 static VALUE transfer_result(ssize_t result) { return result < 0 ? INT2NUM((int)result) : SIZET2NUM((size_t)result); }
 
-/* length, offset → transfer. Until Ruby 4.0 a length is the least that must be moved, and 0 means one
- * try; from 4.1 (interface version 4) the arguments are offset, length, and length is the most. */
+/* length, offset → transfer. Until Ruby 4.0 a length is the least that must be moved, and 0 means
+ * one try; from 4.1 (interface version 4) the arguments are offset, length, and length is the
+ * most. */
 static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second, size_t size) {
 #if RUBY_FIBER_SCHEDULER_VERSION >= 4
   transfer->offset = NUM2SIZET(first);
@@ -112,8 +115,9 @@ static void transfer_bounds(struct transfer *transfer, VALUE first, VALUE second
 #endif
 }
 
-/* The arguments behind io and buffer, in the order of this Ruby: for a place in a file 3.1 has (length, from), 3.2
- * (from, length, offset), 4.1 (from, offset, length). The last one may be missing. */
+/* The arguments behind io and buffer, in the order of this Ruby: for a place in a file 3.1 has
+ * (length, from), 3.2 (from, length, offset), 4.1 (from, offset, length). The last one may be
+ * missing. */
 static void transfer_arguments(struct transfer *transfer, int count, const VALUE *arguments, size_t size) {
   VALUE first = arguments[0], second = count > 1 ? arguments[1] : INT2FIX(0);
   if (transfer->positioned) {
@@ -132,22 +136,24 @@ static void transfer_arguments(struct transfer *transfer, int count, const VALUE
 /* Where in the file; -1: where the file itself is. */
 static off_t transfer_place(const struct transfer *transfer) { return transfer->positioned ? transfer->from : -1; }
 
-/* The descriptor and the buffer's bytes: also after a wait, in which the program may have closed or freed them.
- * Returns how many bytes the buffer has. */
+/* The descriptor and the buffer's bytes: also after a wait, in which the program may have closed or
+ * freed them. Returns how many bytes the buffer has. */
 static size_t transfer_open(struct transfer *transfer) {
   transfer->fd = rb_io_descriptor(transfer->io);
   return gyre_buffer_bytes(transfer->buffer, transfer->writes, &transfer->base);
 }
 
-/* After a wait in which the work was done elsewhere; takes over what was read. The IO may be closed now, and with it the buffer be
- * gone; and whatever has come of the work, the next part needs the buffer as it was. */
+/* After a wait in which the work was done elsewhere; takes over what was read. The IO may be closed
+ * now, and with it the buffer be gone; and whatever has come of the work, the next part needs the
+ * buffer as it was. */
 static void transfer_take(struct transfer *transfer, size_t at, const char *bytes, ssize_t count) {
   if (transfer_open(transfer) < transfer->offset + transfer->most) rb_raise(rb_eIOError, "the buffer was made smaller");
   if (count > 0 && !transfer->writes) memcpy(transfer->base + at, bytes, (size_t)count);
 }
 
-/* Or by the kernel on its own, where the backend can ask it to, while this fiber is parked. It works on memory of the operation's
- * own: the fiber may leave, and its buffer go, before it ends. */
+/* Or by the kernel on its own, where the backend can ask it to, while this fiber is parked. It
+ * works on memory of the operation's own: the fiber may leave, and its buffer go, before it
+ * ends. */
 struct file_operation {
   struct transfer *transfer;
   size_t at; /* in the buffer */
@@ -193,7 +199,8 @@ static ssize_t file_read_in_thread(struct transfer *transfer, size_t at, size_t 
   return count;
 }
 
-/* A write goes to the kernel's memory at once, mostly; handing it over costs more unless it is long, or waits for the disk. */
+/* A write goes to the kernel's memory at once, mostly; handing it over costs more unless it is
+ * long, or waits for the disk. */
 static bool pays(const struct transfer *transfer, size_t length, bool waits) {
   if (!transfer->writes) return waits;
   return transfer->scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS &&
@@ -256,8 +263,9 @@ static ssize_t transfer_step(struct transfer *transfer, size_t at, size_t length
   return file_step(transfer, at, length, count == GYRE_IO_FILE_WAITS);
 }
 
-/* What kind of descriptor it is. Nothing is kept of its mode: IO#nonblock=, IO#reopen and every process that shares it change
- * that. The kind may be wrong too, after a reopen: it is dropped when a wait was in vain. */
+/* What kind of descriptor it is. Nothing is kept of its mode: IO#nonblock=, IO#reopen and every
+ * process that shares it change that. The kind may be wrong too, after a reopen: it is dropped when
+ * a wait was in vain. */
 static enum gyre_io_kind transfer_kind(const struct transfer *transfer, struct gyre_descriptor *held) {
   static const enum gyre_io_kind kinds[] = {
       [SOCKET] = GYRE_IO_SOCKET, [STREAM_SOCKET] = GYRE_IO_SOCKET, [PIPE] = GYRE_IO_PIPE, [REGULAR] = GYRE_IO_REGULAR};
@@ -277,12 +285,13 @@ static int transfer_wait(struct transfer *transfer, unsigned interest) {
   return transfer_open(transfer) < transfer->offset + transfer->most ? -EFAULT : 0;
 }
 
-/* What a step has shown. The books are looked up again: in a step without the GVL a signal's handler may have run, and
- * moved them. */
+/* What a step has shown. The books are looked up again: in a step without the GVL a signal's
+ * handler may have run, and moved them. */
 static void transfer_learn(struct transfer *transfer, unsigned interest, size_t length, ssize_t count, bool waited) {
   struct gyre_descriptor *held = gyre_loop_held(&transfer->scheduler->loop, transfer->fd, (uintptr_t)transfer->io);
   if (!held || (count <= 0 && count != -EAGAIN)) return;
-  /* What comes short from anything else may be a message, or a line, and the next one is there already. */
+  /* What comes short from anything else may be a message, or a line, and the next one is there
+   * already. */
   if (count == -EAGAIN || (count < (ssize_t)length && (held->kind == PIPE || held->kind == STREAM_SOCKET)))
     gyre_descriptor_drained(held, interest);
   if (waited && count == -EAGAIN) held->kind = UNKNOWN;
@@ -294,9 +303,10 @@ static bool is_override(VALUE frame) {
          memcmp(RSTRING_PTR(name), "io_read", 7) == 0;
 }
 
-/* Whether the hook may wait: for `least`, or because Ruby's own blocking methods called it (gets, readpartial, read). They
- * wait when the answer is "would block", so the wait may as well be here, without a second pair of hooks.
- * IO#read_nonblock must not wait; it is written in Ruby, as are direct calls of the hook. */
+/* Whether the hook may wait: for `least`, or because Ruby's own blocking methods called it (gets,
+ * readpartial, read). They wait when the answer is "would block", so the wait may as well be here,
+ * without a second pair of hooks. IO#read_nonblock must not wait; it is written in Ruby, as are
+ * direct calls of the hook. */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
   if (transfer->writes || transfer->positioned) return false;
@@ -396,8 +406,8 @@ static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
 /* --- closing --- */
 
 /*
- * Closes a descriptor (Fiber::Scheduler#io_close, Ruby 4.0 and later): what waits for it is woken, the
- * loop forgets it.
+ * Closes a descriptor (Fiber::Scheduler#io_close, Ruby 4.0 and later): what waits for it is woken,
+ * the loop forgets it.
  *
  * @param descriptor [Integer]
  * @return [true]
@@ -410,12 +420,14 @@ static VALUE scheduler_io_close(VALUE self, VALUE descriptor) {
 }
 
 void gyre_init_scheduler_io(void) {
-  /* Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 shipped a broken
-   * interface of both (fixed in 3.2.6). Without the hooks Ruby reads and writes itself and calls io_wait. */
+  /* Before 3.3.1 the io_write hook could lose the buffer's lock (Ruby bug 19640); 3.2.5 shipped a
+   * broken interface of both (fixed in 3.2.6). Without the hooks Ruby reads and writes itself and
+   * calls io_wait. */
   const char *version = StringValueCStr(*(VALUE[]){rb_const_get(rb_cObject, rb_intern("RUBY_VERSION"))});
   bool broken = strcmp(version, "3.2.5") == 0;
   bool old = strncmp(version, "3.1.", 4) == 0 || strncmp(version, "3.2.", 4) == 0 || strcmp(version, "3.3.0") == 0;
-  /* In 3.3 and 3.4 IO#pwrite calls the io_pwrite hook without the GVL, which ends in a deadlock of all threads. */
+  /* In 3.3 and 3.4 IO#pwrite calls the io_pwrite hook without the GVL, which ends in a deadlock of
+   * all threads. */
   bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
   VALUE class = gyre_cScheduler;
   rb_define_method(class, "pace", scheduler_pace, 0);

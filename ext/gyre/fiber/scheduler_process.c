@@ -1,6 +1,6 @@
 /*
- * Waiting for child processes (the process_wait hook): by an operation of the backend where it has that, else
- * a pidfd on the loop where the kernel has it, else a thread.
+ * Waiting for child processes (the process_wait hook): by an operation of the backend where it has
+ * that, else a pidfd on the loop where the kernel has it, else a thread.
  */
 #include "feature.h"
 #include "fiber/scheduler.h"
@@ -63,8 +63,8 @@ static VALUE process_wait_ensure(VALUE argument) {
 }
 
 /*
- * Waits for a child process (Fiber::Scheduler#process_wait): by pidfd (Linux 5.3), else in a thread;
- * with io_uring by waitid (Linux 6.7).
+ * Waits for a child process (Fiber::Scheduler#process_wait): by pidfd (Linux 5.3), else in a
+ * thread; with io_uring by waitid (Linux 6.7).
  *
  * @param pid [Integer] as in Process.wait
  * @param flags [Integer] as in Process.wait

@@ -1,7 +1,7 @@
 /*
- * Reads of files in a thread of Gyre::Offload, for what has to come from a disk where the backend cannot have the kernel do it.
- * Asked by the hooks for descriptors (scheduler_io.c). The thread reads into memory of its own: it may outlive the wait, and
- * the buffer that was read for.
+ * Reads of files in a thread of Gyre::Offload, for what has to come from a disk where the backend
+ * cannot have the kernel do it. Asked by the hooks for descriptors (scheduler_io.c). The thread
+ * reads into memory of its own: it may outlive the wait, and the buffer that was read for.
  */
 #include "feature.h"
 #include "fiber/scheduler.h"

@@ -1,5 +1,6 @@
 /*
- * IO.select in a fiber (the io_select hook). Asks by poll(2) what is ready now, and waits on the loop for what is not.
+ * IO.select in a fiber (the io_select hook). Asks by poll(2) what is ready now, and waits on the
+ * loop for what is not.
  */
 #include "feature.h"
 #include "fiber/scheduler.h"
@@ -85,7 +86,8 @@ static VALUE select_body(VALUE argument) {
       while (NIL_P(selecting->arrays[kind]) || of_kind >= RARRAY_LEN(selecting->arrays[kind])) kind++, of_kind = 0;
       struct selected_watch *selected_watch = &selecting->watches[i];
       if (kind == 2 && selecting->descriptors[i].revents & (POLLERR | POLLHUP)) {
-        /* Out-of-band data are over, which select(2) does not report; the kernel would report the end again and again. */
+        /* Out-of-band data are over, which select(2) does not report; the kernel would report the
+         * end again and again. */
         gyre_loop_unwatch(&wait->scheduler->loop, &selected_watch->watch);
         continue;
       }
@@ -136,7 +138,8 @@ static VALUE scheduler_io_select(int argc, VALUE *argv, VALUE self) {
     selecting.count += RARRAY_LEN(keep[kind]);
     for (long i = 0; i < RARRAY_LEN(keep[kind]); i++) rb_ary_push(ios, rb_io_get_io(RARRAY_AREF(keep[kind], i)));
   }
-  /* What raises does it here, before anything is allocated: an io that is closed, perhaps by the to_io of another. */
+  /* What raises does it here, before anything is allocated: an io that is closed, perhaps by the
+   * to_io of another. */
   for (long i = 0; i < selecting.count; i++) rb_io_descriptor(RARRAY_AREF(ios, i));
 
   selecting.descriptors = ALLOC_N(struct pollfd, selecting.count + 1);

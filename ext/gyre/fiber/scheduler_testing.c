@@ -1,14 +1,15 @@
 /*
- * What Gyre::Testing asks of a native scheduler: a clock that jumps from timer to timer instead of sleeping, and an order
- * of the ready fibers that a seed decides. Called by lib/gyre/testing.rb only; any other scheduler is
- * unchanged.
+ * What Gyre::Testing asks of a native scheduler: a clock that jumps from timer to timer instead of
+ * sleeping, and an order of the ready fibers that a seed decides. Called by lib/gyre/testing.rb
+ * only; any other scheduler is unchanged.
  */
 #include "fiber/scheduler.h"
 
 /*
  * From now on the time stands still but for jumps, and the ready fibers are drawn.
  *
- * @param seed [Integer, nil] the same one gives the same order; nil leaves the ready fibers in their own
+ * @param seed [Integer, nil] the same one gives the same order; nil leaves the ready fibers in
+ *   their own
  * @return [nil]
  */
 static VALUE scheduler_simulate(VALUE self, VALUE seed) {
@@ -27,7 +28,8 @@ static VALUE scheduler_virtual_now(VALUE self) {
 }
 
 /*
-* Tells that something beside the loop works for it, or has finished: meanwhile time goes at its real speed.
+* Tells that something beside the loop works for it, or has finished: meanwhile time goes at its
+* real speed.
  *
  * @param change [Integer] 1 or -1
  * @return [nil]

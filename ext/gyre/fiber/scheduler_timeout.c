@@ -1,10 +1,11 @@
 /*
- * Timeout.timeout (the timeout_after hook): a timer in C, and an interrupt when it fires before the block
- * has ended.
+ * Timeout.timeout (the timeout_after hook): a timer in C, and an interrupt when it fires before the
+ * block has ended.
  *
- * The timer stands on the C stack of a pooled fiber, which is alive until its job has ended. Any other fiber (an Enumerator's)
- * may be collected in the middle of the block, and its stack used again: there the timeout is on the heap, and belongs to a Ruby
- * object that only that stack refers to. It goes with the fiber, and does not keep it.
+ * The timer stands on the C stack of a pooled fiber, which is alive until its job has ended. Any
+ * other fiber (an Enumerator's) may be collected in the middle of the block, and its stack used
+ * again: there the timeout is on the heap, and belongs to a Ruby object that only that stack refers
+ * to. It goes with the fiber, and does not keep it.
  */
 #include "fiber/fibers.h"
 
@@ -38,7 +39,8 @@ static void timeout_mark(void *opaque) {
   rb_gc_mark(timeout->exception);
 }
 
-/* On the stack of the fiber that drives: the exception's constructor may wait, and the block end meanwhile. */
+/* On the stack of the fiber that drives: the exception's constructor may wait, and the block end
+ * meanwhile. */
 struct making {
   struct timeout *timeout; /* NULL once that has ended */
   int count;
@@ -96,7 +98,8 @@ static VALUE make_exception(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, argument)) {
   return Qnil;
 }
 
-/* An exception for the thread that comes meanwhile comes out at the end, and is not taken for the constructor's. */
+/* An exception for the thread that comes meanwhile comes out at the end, and is not taken for the
+ * constructor's. */
 static VALUE make_undisturbed(VALUE argument) {
   return rb_block_call(rb_cThread, id_handle_interrupt, 1, &never, make_exception, argument);
 }
@@ -106,7 +109,8 @@ static void timeout_fire(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
   VALUE fiber = timeout->fiber;
   if (!NIL_P(timeout->id)) {
-    /* Its objects are there as long as the fiber is; the collector may have marked neither, and freed some already. */
+    /* Its objects are there as long as the fiber is; the collector may have marked neither, and
+     * freed some already. */
     fiber = gyre_live_fiber(scheduler, timeout->id);
     if (NIL_P(fiber)) return;
   }
@@ -133,7 +137,8 @@ static VALUE timeout_body(VALUE argument) {
   return result;
 }
 
-/* The timeout's exception leaves the block. What it replaced there, and must not, is raised instead: see scheduler/cancellation.rb. */
+/* The timeout's exception leaves the block. What it replaced there, and must not, is raised
+ * instead: see scheduler/cancellation.rb. */
 static void prefer_cancellation(VALUE self, VALUE exception) {
   rb_set_errinfo(Qnil);
   VALUE before = rb_gv_get("$!");
@@ -169,7 +174,8 @@ static void arm(struct timeout *timeout, struct gyre_scheduler *scheduler, int64
 }
 
 /*
- * Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which Timeout.timeout calls).
+ * Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which
+ * Timeout.timeout calls).
  *
  * @overload timeout_after(duration, *exception)
  *   @param duration [Numeric, nil] seconds

@@ -1,10 +1,12 @@
 /*
- * Memory of suspended fibers' stacks. Ruby keeps the pages of a stack that was deep once: 3.1 for good, 3.4 until memory is short
- * (MADV_FREE), and counts neither. The pool of fibers (workers.c) calls this for fibers that have had nothing to do for a while.
- * What lies below a suspended fiber's stack pointer is in no use, so it can go.
+ * Memory of suspended fibers' stacks. Ruby keeps the pages of a stack that was deep once: 3.1 for
+ * good, 3.4 until memory is short (MADV_FREE), and counts neither. The pool of fibers (workers.c)
+ * calls this for fibers that have had nothing to do for a while. What lies below a suspended
+ * fiber's stack pointer is in no use, so it can go.
  *
- * Ruby does not show where a stack ends. The kernel does: a guard page stands below each, so that a stack is a mapping of its own
- * in /proc/self/maps (proc(5)). Where that file is not there, nothing happens.
+ * Ruby does not show where a stack ends. The kernel does: a guard page stands below each, so that a
+ * stack is a mapping of its own in /proc/self/maps (proc(5)). Where that file is not there, nothing
+ * happens.
  */
 #include "feature.h"
 
@@ -28,7 +30,8 @@ static int ascending(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* The next mapping's bounds; false at the end. One that cannot be read and written has an end of 0. */
+/* The next mapping's bounds; false at the end. One that cannot be read and written has an end of
+ * 0. */
 static bool next_mapping(FILE *maps, uintptr_t *start, uintptr_t *end) {
   char line[128], access[5];
   if (!fgets(line, sizeof(line), maps)) return false;

@@ -1,6 +1,6 @@
 /*
- * Waiting with everything that a wait may need: a parked fiber, a timer, a watched descriptor. The hooks
- * (scheduler.c, scheduler_io.c) and HTTP's connections wait by these functions.
+ * Waiting with everything that a wait may need: a parked fiber, a timer, a watched descriptor. The
+ * hooks (scheduler.c, scheduler_io.c) and HTTP's connections wait by these functions.
  */
 #include "fiber/scheduler.h"
 #include "gyre.h"
@@ -118,7 +118,8 @@ static VALUE operation_body(VALUE argument) {
   return Qnil;
 }
 
-/* When the wait is left by an exception, the operation and the memory that it works on live on until it ends. */
+/* When the wait is left by an exception, the operation and the memory that it works on live on
+ * until it ends. */
 static VALUE operation_ensure(VALUE argument) {
   struct operation_wait *wait = (struct operation_wait *)argument;
   if (!wait->ended) {
@@ -148,10 +149,10 @@ int gyre_wait_operation(struct gyre_scheduler *scheduler, struct gyre_operation 
   return 0;
 }
 
-/* Closes that Ruby makes in C are not reported (see loop_close.c), and the kernel just drops the watch. So
- * after the fibers have run, and at most once in SWEEP_NS, what they wait for is asked for by poll(2),
- * which finds closed ones. An idle loop sweeps once and then sleeps undisturbed. It also finds out then whether fibers
- * wait for each other, when nothing else could wake any. */
+/* Closes that Ruby makes in C are not reported (see loop_close.c), and the kernel just drops the
+ * watch. So after the fibers have run, and at most once in SWEEP_NS, what they wait for is asked
+ * for by poll(2), which finds closed ones. An idle loop sweeps once and then sleeps undisturbed. It
+ * also finds out then whether fibers wait for each other, when nothing else could wake any. */
 #define SWEEP_NS INT64_C(100000000)
 #define SWEEP_BATCH 256
 

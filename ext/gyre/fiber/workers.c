@@ -1,10 +1,11 @@
 /*
- * The pool of fibers: a finished one is kept for the next job, for making one costs some microseconds
- * and reusing one a tenth of that. Jobs are functions in C; what an exception of one becomes is decided
- * here. Nothing of a job (fiber-locals, storage, pending unblocks and interrupts) reaches the next.
+ * The pool of fibers: a finished one is kept for the next job, for making one costs some
+ * microseconds and reusing one a tenth of that. Jobs are functions in C; what an exception of one
+ * becomes is decided here. Nothing of a job (fiber-locals, storage, pending unblocks and
+ * interrupts) reaches the next.
  *
- * A fiber that the program gets hold of (Fiber.schedule) has one job only and ends with it: a handle that the program keeps
- * never means the work of another.
+ * A fiber that the program gets hold of (Fiber.schedule) has one job only and ends with it: a
+ * handle that the program keeps never means the work of another.
  */
 #include "fiber/fibers.h"
 #include "fiber/stacks.h"
@@ -15,8 +16,8 @@
 
 #define IDLE_KEPT 16               /* idle workers that are kept however long they have had nothing to do */
 #define TRIM_NS INT64_C(500000000) /* the others go when they have had nothing to do for so long */
-/* What a fiber of one job has touched of its stack. Ruby keeps the stack until it collects the fiber, and does not count it; some
- * 30,000 stacks fit in a process. */
+/* What a fiber of one job has touched of its stack. Ruby keeps the stack until it collects the
+ * fiber, and does not count it; some 30,000 stacks fit in a process. */
 #define FRESH_BYTES 8192
 
 static ID id_report, id_keys, id_new, id_storage, id_aset, id_pooled_fiber;
@@ -85,7 +86,8 @@ static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *wo
 
 /* --- the size of the pool --- */
 
-/* The fibers of idle workers are suspended in wait_for_job; some of their stacks may have been deep. */
+/* The fibers of idle workers are suspended in wait_for_job; some of their stacks may have been
+ * deep. */
 static void discard_stacks(struct gyre_scheduler *scheduler) {
   uintptr_t addresses[GYRE_IDLE_WORKERS_LIMIT];
   size_t count = 0;
@@ -95,7 +97,8 @@ static void discard_stacks(struct gyre_scheduler *scheduler) {
   gyre_stacks_discard(addresses, count, stack_bytes);
 }
 
-/* As many as were idle all the time since the last look: those at the end of the list. Their fibers are left to the collector. */
+/* As many as were idle all the time since the last look: those at the end of the list. Their fibers
+ * are left to the collector. */
 static void trim(struct gyre_timer *timer, void *context) {
   struct gyre_scheduler *scheduler = gyre_scheduler_of(context);
   if (scheduler->idle_least > IDLE_KEPT) discard_stacks(scheduler);
@@ -181,8 +184,8 @@ static void release(struct gyre_scheduler *scheduler, struct gyre_worker *worker
   gyre_forget_early(scheduler, worker->fiber);
 }
 
-/* An idle worker's stay. The pool may give the worker up meanwhile, and free it; the program may have kept its fiber, and enter it
- * then (Fiber#raise). */
+/* An idle worker's stay. The pool may give the worker up meanwhile, and free it; the program may
+ * have kept its fiber, and enter it then (Fiber#raise). */
 struct rest {
   struct gyre_scheduler *scheduler;
   struct gyre_worker *worker;
@@ -195,8 +198,9 @@ static bool is_given_up(const struct rest *rest) {
   return gyre_worker_of(rest->scheduler, rest->fiber) != rest->worker;
 }
 
-/* Leaves the idle worker's fiber until it has a job. Returns early when there is no fiber to go to: then another one entered this
- * fiber directly (Fiber#raise), and Ruby finds back to the thread's root fiber when this one ends. */
+/* Leaves the idle worker's fiber until it has a job. Returns early when there is no fiber to go to:
+ * then another one entered this fiber directly (Fiber#raise), and Ruby finds back to the thread's
+ * root fiber when this one ends. */
 static VALUE wait_for_job(VALUE argument) {
   struct rest *rest = (struct rest *)argument;
   rest->worker->unused_below = (uintptr_t)__builtin_frame_address(0);
@@ -212,9 +216,10 @@ static VALUE wait_for_job(VALUE argument) {
 
 /* --- stacks ---
  *
- * Ruby takes fibers' stacks from one pool for all Ractors, without a lock (3.1 and 3.4): two that take one at the same
- * time crash. So only one Ractor at a time enters a worker's fiber for the first time. The owner is a process, for a
- * forked child may find it taken by a thread that it does not have. */
+ * Ruby takes fibers' stacks from one pool for all Ractors, without a lock (3.1 and 3.4): two that
+ * take one at the same time crash. So only one Ractor at a time enters a worker's fiber for the
+ * first time. The owner is a process, for a forked child may find it taken by a thread that it does
+ * not have. */
 
 static unsigned stacks_owner; /* atomic; 0: none is taken */
 
@@ -264,7 +269,8 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     struct rest rest = {
         .scheduler = scheduler, .worker = worker, .fiber = worker->fiber, .freed_count = scheduler->freed_count};
     do {
-      /* An exception for the job that has ended comes too late and means nothing to the next one. */
+      /* An exception for the job that has ended comes too late and means nothing to the next
+       * one. */
       rb_set_errinfo(Qnil);
       rb_protect(wait_for_job, (VALUE)&rest, &state);
       if (!(state ? is_given_up(&rest) : rest.over)) continue;
@@ -328,7 +334,8 @@ static VALUE enter_body(VALUE argument) {
   return Qnil;
 }
 
-/* Enters the worker's fiber. A new one may fail to begin: no memory for its stack, too many memory maps. */
+/* Enters the worker's fiber. A new one may fail to begin: no memory for its stack, too many memory
+ * maps. */
 static void enter(struct gyre_scheduler *scheduler, struct gyre_worker *worker, VALUE fiber) {
   if (scheduler->starting != worker) {
     gyre_enter(scheduler, fiber);
@@ -427,7 +434,8 @@ static void free_workers(struct gyre_scheduler *scheduler, struct gyre_list *lis
   while (!gyre_list_empty(list)) free_worker(scheduler, GYRE_CONTAINER(list->next, struct gyre_worker, node));
 }
 
-/* No job comes any more: the idle fibers are left to the collector, though the program may keep the scheduler. */
+/* No job comes any more: the idle fibers are left to the collector, though the program may keep the
+ * scheduler. */
 void gyre_workers_close(struct gyre_scheduler *scheduler) {
   free_workers(scheduler, &scheduler->idle);
   scheduler->idle_count = scheduler->idle_least = 0;
@@ -441,8 +449,8 @@ void gyre_workers_free(struct gyre_scheduler *scheduler) {
   gyre_blocked_free(&scheduler->workers);
 }
 
-/* Of the busy ones, the one that forked goes on; what the others hold is the parent's, and is left to the collector. Waits on
- * their stacks may still refer to the workers. */
+/* Of the busy ones, the one that forked goes on; what the others hold is the parent's, and is left
+ * to the collector. Waits on their stacks may still refer to the workers. */
 void gyre_workers_forked(struct gyre_scheduler *scheduler) {
   gyre_workers_close(scheduler);
   for (struct gyre_list *node = scheduler->busy.next, *next; node != &scheduler->busy; node = next) {

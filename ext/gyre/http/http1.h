@@ -1,6 +1,7 @@
 /*
- * HTTP/1 on the loop, the parts in C: what connection, exchange, request and response share.
- * The contract with Ruby stands in lib/gyre/http/exchange.rb and server.rb. Each file calls only those above it:
+ * HTTP/1 on the loop, the parts in C: what connection, exchange, request and response share. The
+ * contract with Ruby stands in lib/gyre/http/exchange.rb and server.rb. Each file calls only those
+ * above it:
  *
  *   http1_limits.c         the table of limits, read from Ruby
  *   http1_error.c          the errors of HTTP, raised in the exchange's fiber
@@ -28,7 +29,8 @@
 
 #define GYRE_HTTP1_NEW_NS INT64_C(250000000) /* what a connection that has sent no request yet gets at a stop */
 
-/* HANDSHAKE (of TLS), FIRST_BYTE and IDLE hold neither a fiber nor a buffer of HTTP; see the drawing in exchange.rb. */
+/* HANDSHAKE (of TLS), FIRST_BYTE and IDLE hold neither a fiber nor a buffer of HTTP; see the
+ * drawing in exchange.rb. */
 enum gyre_http1_state {
   GYRE_HTTP1_HANDSHAKE,
   GYRE_HTTP1_FIRST_BYTE,
@@ -48,7 +50,8 @@ enum gyre_http1_framing {
   GYRE_HTTP1_RAW
 };
 
-/* A head that has come in part. Its bytes are the transport's input, and it is parsed on from there. */
+/* A head that has come in part. Its bytes are the transport's input, and it is parsed on from
+ * there. */
 struct gyre_http1_partial {
   uint32_t counted; /* bytes, in acceptor->head_bytes */
   struct gyre_http1_head head;
@@ -99,7 +102,8 @@ struct gyre_http1_connection {
   bool https : 1; /* what env says of it */
 };
 
-/* One request and its response: from a head that is complete, or refused, to the next one, or to the handler's end. */
+/* One request and its response: from a head that is complete, or refused, to the next one, or to
+ * the handler's end. */
 struct gyre_http_exchange {
   struct gyre_list node; /* in acceptor->active, or spare */
   struct gyre_http1_connection *connection;
@@ -207,11 +211,13 @@ VALUE gyre_http1_connection_address(struct gyre_http1_connection *connection);
 ssize_t gyre_http1_connection_fill(struct gyre_http1_connection *connection);
 /* The same into lent memory, where *bytes points to then: valid until the thread is given away. */
 ssize_t gyre_http1_connection_receive(struct gyre_http1_connection *connection, const char **bytes);
-/* Parses the transport's input: a head that is complete, or refused (request->status). False: more is needed. */
+/* Parses the transport's input: a head that is complete, or refused (request->status). False: more
+ * is needed. */
 bool gyre_http1_connection_parse(struct gyre_http1_connection *connection, struct gyre_http1_request *request);
 
 /* http_exchange.c */
-/* Ends the connection's exchange, if there is one, and begins the next in the same fiber. Raises NoMemoryError; then all is as it was. */
+/* Ends the connection's exchange, if there is one, and begins the next in the same fiber. Raises
+ * NoMemoryError; then all is as it was. */
 struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection *connection);
 /* Its handle raises errors from now on, wherever the app has kept it. */
 void gyre_http_exchange_end(struct gyre_http1_connection *connection);
@@ -223,8 +229,8 @@ static inline struct gyre_http_exchange *gyre_http_exchange_open(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   return exchange && exchange->connection->state == GYRE_HTTP1_SERVING ? exchange : NULL;
 }
-/* Whether the present thread must not touch the exchange; then the method is called in a fiber of the loop's thread, and the present
- * one waits for what it returns or raises. */
+/* Whether the present thread must not touch the exchange; then the method is called in a fiber of
+ * the loop's thread, and the present one waits for what it returns or raises. */
 bool gyre_http_exchange_is_outside(VALUE self);
 VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments);
 extern VALUE gyre_cHttp1Exchange;

@@ -1,6 +1,6 @@
 /*
- * Gyre::HTTP::NativeAcceptor: an acceptor (net/acceptor.h) of HTTP connections, all of them, and their limits. The contract stands
- * in lib/gyre/http/server.rb.
+ * Gyre::HTTP::NativeAcceptor: an acceptor (net/acceptor.h) of HTTP connections, all of them, and
+ * their limits. The contract stands in lib/gyre/http/server.rb.
  */
 #include "feature.h"
 #include "http/http1.h"
@@ -123,7 +123,8 @@ static void closing(struct gyre_client *client) {
   if (state) rb_set_errinfo(Qnil);
 }
 
-/* A forked child has the parent's connections open, but not on its loop: it leaves them to the parent. */
+/* A forked child has the parent's connections open, but not on its loop: it leaves them to the
+ * parent. */
 static void forked(struct gyre_client *client) {
   struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http1_acceptor, client);
   gyre_list_init(&acceptor->keeper);
@@ -289,8 +290,8 @@ static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_id
   for (struct gyre_list *node = acceptor->connections.next, *next; node != &acceptor->connections; node = next) {
     next = node->next;
     struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, node);
-    /* A request that has arrived gets its response: its client cannot know whether it may send it again. The first one of a new
-     * connection may still be on its way. */
+    /* A request that has arrived gets its response: its client cannot know whether it may send it
+     * again. The first one of a new connection may still be on its way. */
     if (only_idle) {
       if (connection->exchange || !connection->is_idle || gyre_transport_input_waits(&connection->transport)) continue;
       if (connection->state <= GYRE_HTTP1_FIRST_BYTE) {
@@ -323,8 +324,8 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
   return LONG2NUM(count);
 }
 
-/* Nothing of it is left on the loop, which goes on and must not keep it, its handler and the app until its own end. A call from
- * another thread that comes now raises that the server has ended. */
+/* Nothing of it is left on the loop, which goes on and must not keep it, its handler and the app
+ * until its own end. A call from another thread that comes now raises that the server has ended. */
 static void leave_scheduler(struct gyre_http1_acceptor *acceptor) {
   if (!gyre_list_empty(&acceptor->active) || !gyre_list_empty(&acceptor->connections)) return;
   if (gyre_thread_is_foreign(acceptor->scheduler)) return;

@@ -1,7 +1,7 @@
 /*
- * The decoder of chunked bodies (RFC 9112, section 7.1), strict: bytes in, slices of the caller's own
- * bytes out. The connection calls it for each piece of input. It copies nothing, allocates nothing and
- * needs no byte kept between two calls. It stops where the trailer section starts;
+ * The decoder of chunked bodies (RFC 9112, section 7.1), strict: bytes in, slices of the caller's
+ * own bytes out. The connection calls it for each piece of input. It copies nothing, allocates
+ * nothing and needs no byte kept between two calls. It stops where the trailer section starts;
  * gyre_http1_trailers_parse (http1_parser.h) reads that. Its twin is test/oracle/http/chunked.rb.
  *
  *   SIZE ─► (EXTENSION ─►) LINE_FEED ─► DATA ─► DATA_CR ─► DATA_LF ─► SIZE …
@@ -38,9 +38,9 @@ enum gyre_http1_chunked_result {
 void gyre_http1_chunked_reset(struct gyre_http1_chunked *chunked);
 
 /*
- * One step. bytes is input that was not consumed yet (length 0 is fine); *consumed says how much of it
- * this step has used up, a data slice included; the next call starts after it. The slice points into
- * bytes. After TRAILERS each call answers TRAILERS again and consumes nothing. Returns an enum
+ * One step. bytes is input that was not consumed yet (length 0 is fine); *consumed says how much of
+ * it this step has used up, a data slice included; the next call starts after it. The slice points
+ * into bytes. After TRAILERS each call answers TRAILERS again and consumes nothing. Returns an enum
  * gyre_http1_chunked_result.
  */
 int gyre_http1_chunked_step(struct gyre_http1_chunked *chunked, const char *bytes, size_t length, size_t *consumed,

@@ -1,6 +1,7 @@
 /*
- * One HTTP/1 connection between its requests, on the loop's fiber: collects a head from its transport, keeps the times, lingers,
- * closes. A head that is complete goes to acceptor->serve. It never waits.
+ * One HTTP/1 connection between its requests, on the loop's fiber: collects a head from its
+ * transport, keeps the times, lingers, closes. A head that is complete goes to acceptor->serve. It
+ * never waits.
  */
 #include "http/http1.h"
 
@@ -204,7 +205,8 @@ static bool watch(struct gyre_http1_connection *connection, unsigned interest) {
   return gyre_loop_watch(loop, &connection->watch, fd, interest | GYRE_STANDING) == 0;
 }
 
-/* A step of the handshake. The steps of a turn are bounded: each may compute for half a millisecond, and requests wait for it. */
+/* A step of the handshake. The steps of a turn are bounded: each may compute for half a
+ * millisecond, and requests wait for it. */
 static void shake_hands(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   struct gyre_loop *loop = &acceptor->scheduler->loop;
@@ -266,7 +268,8 @@ void gyre_http1_connection_deadline(struct gyre_http1_connection *connection, in
   }
   connection->deadline_ns = gyre_loop_coarse_now(loop) + timeout_ns;
   if (gyre_timer_armed(&connection->timer) && connection->timer.when_ns <= connection->deadline_ns) return;
-  /* Out of memory for the heap: the connection lives without a limit of time rather than not at all. */
+  /* Out of memory for the heap: the connection lives without a limit of time rather than not at
+   * all. */
   (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
 }
 
@@ -278,7 +281,8 @@ static void on_time(struct gyre_timer *timer, void *context) {
     (void)gyre_timers_arm(&loop->timers, timer, connection->deadline_ns);
     return;
   }
-  /* What is there has come in time, reported or not: a loop that was held learns of much at once, and of a part only. */
+  /* What is there has come in time, reported or not: a loop that was held learns of much at once,
+   * and of a part only. */
   if (connection->deadline_ns != LOOKED && connection->state != GYRE_HTTP1_LINGERING &&
       gyre_transport_input_waits(&connection->transport)) {
     connection->deadline_ns = LOOKED;
@@ -313,7 +317,8 @@ struct gyre_http1_connection *gyre_http1_connection_new(const struct gyre_accept
   }
   connection->watch.ready = on_ready;
   connection->timer.fire = on_time;
-  /* A new number, whatever is known of it: the program may have closed its file without the loop. */
+  /* A new number, whatever is known of it: the program may have closed its file without the
+   * loop. */
   gyre_loop_forget(&acceptor->scheduler->loop, fd);
   if (gyre_acceptor_open(listener, &connection->transport, fd) < 0 ||
       gyre_loop_watch(&acceptor->scheduler->loop, &connection->watch, fd, GYRE_READABLE | GYRE_STANDING) < 0) {

@@ -1,6 +1,6 @@
 /*
- * A parsed head becomes a Rack env in one pass: the acceptor's template is copied and what differs is
- * set. Known header names have ready keys; values are new BINARY Strings. Copying a template and
+ * A parsed head becomes a Rack env in one pass: the acceptor's template is copied and what differs
+ * is set. Known header names have ready keys; values are new BINARY Strings. Copying a template and
  * setting a few entries costs half of filling a new Hash (measured: 0.28 against 0.55 to 0.99 µs).
  */
 #include "http/http1.h"
@@ -206,8 +206,8 @@ static VALUE offered_protocols(const struct gyre_http1_head *head, const char *b
 
 /* --- the usual peer ---
  *
- * Clients ask for the same host, and proxies come from the same address: SERVER_NAME, SERVER_PORT and REMOTE_ADDR of such
- * requests are kept, so that they are copied and not made again. */
+ * Clients ask for the same host, and proxies come from the same address: SERVER_NAME, SERVER_PORT
+ * and REMOTE_ADDR of such requests are kept, so that they are copied and not made again. */
 
 static bool is_usual(const struct gyre_http1_usual *usual, const struct gyre_http1_connection *connection,
                      const struct gyre_http1_head *head, const char *bytes) {
@@ -234,8 +234,8 @@ static void learn_usual(struct gyre_http1_usual *usual, const struct gyre_http1_
 
 /* --- what each env sets ---
  *
- * A copy of the template has its entries in the template's order, so their values are put in place in one pass: to look up a
- * dozen keys would cost as much as all the rest of an env. */
+ * A copy of the template has its entries in the template's order, so their values are put in place
+ * in one pass: to look up a dozen keys would cost as much as all the rest of an env. */
 
 enum env_value {
   ENV_METHOD,

@@ -4,8 +4,8 @@
  *   FIELD ─► NAME ─► VALUE_START ─► VALUE ─► VALUE_LF ─► FIELD …
  *     └─ CR ─► END_LF ─► done
  *
- * Each phase looks at a byte once. Where the input ends, the phase and the position are kept; the field
- * that is being read is built in place behind the complete ones.
+ * Each phase looks at a byte once. Where the input ends, the phase and the position are kept; the
+ * field that is being read is built in place behind the complete ones.
  */
 #include "http/http1_fields.h"
 #include "http/http1_scan.h"

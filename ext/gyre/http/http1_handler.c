@@ -1,6 +1,6 @@
 /*
- * The handler's fiber: begun by a connection whose head is complete, or refused, and ended with its last request. It reads and
- * writes nothing.
+ * The handler's fiber: begun by a connection whose head is complete, or refused, and ended with its
+ * last request. It reads and writes nothing.
  */
 #include "http/http1.h"
 
@@ -67,8 +67,9 @@ void gyre_http1_handler_start(struct gyre_http1_connection *connection, const st
   rb_protect(start_body, (VALUE)&starting, &state);
   if (!state) return;
 
-  /* No memory, or no fiber left: this connection ends, the others go on. Once the handler has begun (its connection may be
-   * gone by now) its errors are not the connection's: its SystemExit and the like, or what another thread raises here. */
+  /* No memory, or no fiber left: this connection ends, the others go on. Once the handler has begun
+   * (its connection may be gone by now) its errors are not the connection's: its SystemExit and the
+   * like, or what another thread raises here. */
   VALUE error = rb_errinfo();
   bool fatal = !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) ||
                rb_obj_is_kind_of(error, rb_eSignal);

@@ -45,7 +45,8 @@ void gyre_http1_buffer_free(struct gyre_http1_buffer *buffer) {
   memset(buffer, 0, sizeof(*buffer));
 }
 
-/* IANA, HTTP Status Code Registry. A status without a phrase is sent with an empty one (RFC 9112, section 4). */
+/* IANA, HTTP Status Code Registry. A status without a phrase is sent with an empty one (RFC 9112,
+ * section 4). */
 static const char *phrase(int status) {
   switch (status) {
   case 100: return "Continue";

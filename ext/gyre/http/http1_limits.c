@@ -1,5 +1,6 @@
 /*
- * A Gyre::HTTP::Limits becomes the table that the acceptor's connections look at. http1_acceptor.c reads it once, when it is made.
+ * A Gyre::HTTP::Limits becomes the table that the acceptor's connections look at. http1_acceptor.c
+ * reads it once, when it is made.
  */
 #include "http/http1.h"
 

@@ -1,7 +1,7 @@
 /*
  * The head of a request: its request line, what its field lines mean for framing, and the trailer
- * section's rules. See http1_parser.h; the field lines themselves are read in http1_fields.c, targets
- * and authorities in http1_target.c.
+ * section's rules. See http1_parser.h; the field lines themselves are read in http1_fields.c,
+ * targets and authorities in http1_target.c.
  *
  *   START ─► METHOD ─► TARGET ─► (QUERY ─►) VERSION ─► FIELD … (http1_fields.c)
  *     └─ CRLF, once ─┘
@@ -54,7 +54,8 @@ static int stop_at(struct gyre_http1_head *head, const char *bytes, const char *
   return 0;
 }
 
-/* Reads "HTTP/1.x" CRLF on from p, which is somewhere in it. Returns the end, or NULL with *result set. */
+/* Reads "HTTP/1.x" CRLF on from p, which is somewhere in it. Returns the end, or NULL with *result
+ * set. */
 static const char *parse_version(struct gyre_http1_head *head, const char *bytes, const char *p, const char *stop,
                                  bool limited, int *result) {
   static const char expected[] = "HTTP/#.#\r\n";
@@ -93,7 +94,8 @@ static int parse_request_line(struct gyre_http1_head *head, const char *bytes, s
   bool limited = false;
   int result = 0;
 
-  /* RFC 9112, section 2.2: an empty line before the request line is skipped; one, not any number. */
+  /* RFC 9112, section 2.2: an empty line before the request line is skipped; one, not any
+   * number. */
   if (head->phase == PHASE_START) {
     if (p == stop) return 0;
     if (*p == '\r') {
@@ -164,7 +166,8 @@ version:
   return gyre_http1_target_parse(head, bytes) == 0 ? 1 : -1;
 }
 
-/* 1*DIGIT, once (RFC 9112, section 6.3). A list of equal numbers is refused too, since it is never meant. */
+/* 1*DIGIT, once (RFC 9112, section 6.3). A list of equal numbers is refused too, since it is never
+ * meant. */
 static int read_content_length(struct gyre_http1_head *head, const char *value, size_t length) {
   uint64_t number = 0, digit;
   if (head->flags & GYRE_HTTP1_CONTENT_LENGTH) return gyre_http1_refuse(head, 400, "more than one Content-Length");
@@ -184,8 +187,8 @@ static int read_content_length(struct gyre_http1_head *head, const char *value, 
 }
 
 /*
- * The next element of a comma-separated list without the blanks around it. Empty ones are passed over
- * (RFC 9110, section 5.6.1.2). False after the last.
+ * The next element of a comma-separated list without the blanks around it. Empty ones are passed
+ * over (RFC 9110, section 5.6.1.2). False after the last.
  */
 static bool next_element(const char **p, const char *end, const char **element, size_t *length) {
   const char *start = *p, *stop;
@@ -200,8 +203,8 @@ static bool next_element(const char **p, const char *end, const char **element, 
 }
 
 /*
- * Only "chunked" is understood. What could make two parties disagree about the framing is 400; a coding
- * that we lack is 501.
+ * Only "chunked" is understood. What could make two parties disagree about the framing is 400; a
+ * coding that we lack is 501.
  */
 static int read_transfer_encoding(struct gyre_http1_head *head, const char *value, size_t length) {
   const char *p = value, *const end = value + length, *coding, *name_end;
@@ -234,8 +237,8 @@ static int read_transfer_encoding(struct gyre_http1_head *head, const char *valu
 }
 
 /*
- * Options that we do not know are none of our business; neither are malformed ones, since nothing here
- * depends on them.
+ * Options that we do not know are none of our business; neither are malformed ones, since nothing
+ * here depends on them.
  */
 static void read_connection(struct gyre_http1_head *head, const char *value, size_t length) {
   const char *p = value, *option;
@@ -330,9 +333,9 @@ int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_
 }
 
 /*
- * RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be known
- * before its body. As a trailer it is left out, as that section allows. Sorted by length, so that a name is
- * compared with few.
+ * RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be
+ * known before its body. As a trailer it is left out, as that section allows. Sorted by length, so
+ * that a name is compared with few.
  */
 static int trailer_meaning(struct gyre_http1_head *trailers, const char *bytes, const struct gyre_http1_field *field) {
   static const char *const forbidden[] = {

@@ -1,8 +1,9 @@
 /*
- * The request parser of HTTP/1.0 and HTTP/1.1, strict after RFC 9110 and RFC 9112: bytes in, offsets out.
- * The connection calls it with whatever has arrived so far. It knows no socket, no clock and no Ruby,
- * allocates nothing, copies nothing and keeps no pointer into the caller's bytes (only offsets), so the
- * caller's buffer may move between two calls. Its twin is test/oracle/http/parser.rb.
+ * The request parser of HTTP/1.0 and HTTP/1.1, strict after RFC 9110 and RFC 9112: bytes in,
+ * offsets out. The connection calls it with whatever has arrived so far. It knows no socket, no
+ * clock and no Ruby, allocates nothing, copies nothing and keeps no pointer into the caller's bytes
+ * (only offsets), so the caller's buffer may move between two calls. Its twin is
+ * test/oracle/http/parser.rb.
  */
 #ifndef GYRE_HTTP1_PARSER_H
 #define GYRE_HTTP1_PARSER_H
@@ -16,7 +17,8 @@ struct gyre_http1_slice {
   uint32_t length;
 };
 
-/* One header or trailer line. The value has no white space around it; the name stands as it was sent. */
+/* One header or trailer line. The value has no white space around it; the name stands as it was
+ * sent. */
 struct gyre_http1_field {
   uint32_t name;
   uint32_t value;
@@ -83,8 +85,8 @@ enum gyre_http1_flag {
 };
 
 /*
- * State and results of one head (or of one trailer section). Set up by reset; read-only for the caller
- * after that.
+ * State and results of one head (or of one trailer section). Set up by reset; read-only for the
+ * caller after that.
  */
 struct gyre_http1_head {
   /* results */
@@ -115,26 +117,28 @@ struct gyre_http1_head {
   uint8_t seen;
 };
 
-/* Prepares for a new head. fields must stay where it is until the caller is done with the results. */
+/* Prepares for a new head. fields must stay where it is until the caller is done with the
+ * results. */
 void gyre_http1_head_reset(struct gyre_http1_head *head, struct gyre_http1_field *fields, uint16_t capacity);
 
 /*
- * Reads on. bytes starts where the head starts; call again with the same bytes plus more, and the same
- * limits. What was looked at is not looked at again, so a head that comes byte by byte costs O(n) in
- * all. The answer depends on the bytes alone, not on how they were split. Returns the length of the head
- * with its blank line (offsets count from bytes; one CRLF before the request line is skipped and
- * counted), 0 when more bytes are needed, -1 when it is refused (status and reason say why; further
- * calls say the same).
+ * Reads on. bytes starts where the head starts; call again with the same bytes plus more, and the
+ * same limits. What was looked at is not looked at again, so a head that comes byte by byte costs
+ * O(n) in all. The answer depends on the bytes alone, not on how they were split. Returns the
+ * length of the head with its blank line (offsets count from bytes; one CRLF before the request
+ * line is skipped and counted), 0 when more bytes are needed, -1 when it is refused (status and
+ * reason say why; further calls say the same).
  */
 int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_t length,
                           const struct gyre_http1_limits *limits);
 
 /*
- * The same for the trailer section after the last chunk (see http1_chunked.h): bytes starts after the
- * last chunk's line, the section ends with its blank line (just CRLF when there are no trailers). Only
- * fields, field_count, status and reason are results. Fields that would change framing, routing or the
- * meaning of the request (RFC 9110, section 6.5.1) are refused with 400. limits->header_bytes and
- * header_count bound it. A head whose results are no longer needed may be reset for this.
+ * The same for the trailer section after the last chunk (see http1_chunked.h): bytes starts after
+ * the last chunk's line, the section ends with its blank line (just CRLF when there are no
+ * trailers). Only fields, field_count, status and reason are results. Fields that would change
+ * framing, routing or the meaning of the request (RFC 9110, section 6.5.1) are refused with 400.
+ * limits->header_bytes and header_count bound it. A head whose results are no longer needed may be
+ * reset for this.
  */
 void gyre_http1_trailers_reset(struct gyre_http1_head *trailers, struct gyre_http1_field *fields, uint16_t capacity);
 int gyre_http1_trailers_parse(struct gyre_http1_head *trailers, const char *bytes, size_t length,

@@ -1,7 +1,7 @@
 /*
- * The request's side of Gyre::HTTP::H1::Exchange: next_request, read_body, trailers, hijack and the questions. Runs in the
- * handler's fiber, or in another one of the app's: after each wait the exchange may have ended, so it is fetched again from its
- * handle.
+ * The request's side of Gyre::HTTP::H1::Exchange: next_request, read_body, trailers, hijack and the
+ * questions. Runs in the handler's fiber, or in another one of the app's: after each wait the
+ * exchange may have ended, so it is fetched again from its handle.
  */
 #include "http/http1.h"
 #include "net/net.h"
@@ -64,8 +64,9 @@ static VALUE input_wait_ensure(VALUE argument) {
 
 static int64_t least(int64_t one_ns, int64_t other_ns) { return one_ns < other_ns ? one_ns : other_ns; }
 
-/* How long the next piece of the body may be waited for: there is a time for each, one for all, and after a grace period a
- * rate. Only the time of waiting counts, for the app may read as slowly as it likes. */
+/* How long the next piece of the body may be waited for: there is a time for each, one for all, and
+ * after a grace period a rate. Only the time of waiting counts, for the app may read as slowly as
+ * it likes. */
 static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const char **reason) {
   const struct gyre_http1_limits_table *limits = &exchange->connection->acceptor->limits;
   int64_t limit_ns = limits->read_ns < 0 ? INT64_MAX : limits->read_ns;
@@ -89,8 +90,9 @@ static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const c
 NORETURN(static void refuse_second_reader(void));
 static void refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
 
-/* Parks until there may be input. False when the time is over. Until the fiber goes on, no other one may read: what is left of the
- * body, and where its trailers are parsed on, is on the stack of this one. */
+/* Parks until there may be input. False when the time is over. Until the fiber goes on, no other
+ * one may read: what is left of the body, and where its trailers are parsed on, is on the stack of
+ * this one. */
 static bool wait_for_input(VALUE self, const char **reason) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
@@ -102,7 +104,8 @@ static bool wait_for_input(VALUE self, const char **reason) {
   rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
   if (gyre_http_exchange_open(self) && !input.kept) refuse_second_reader();
   exchange = gyre_http_exchange_get(self);
-  /* What came while the loop was held may have been there all the time, so that time is not the client's. */
+  /* What came while the loop was held may have been there all the time, so that time is not the
+   * client's. */
   int64_t until_ns = input.came_ns < 0 ? gyre_loop_now(&scheduler->loop) : input.came_ns;
   if (exchange && until_ns > from_ns) exchange->body_waited_ns += until_ns - from_ns;
   return !input.wait.timed_out;
@@ -126,8 +129,8 @@ static void cut_off(VALUE self) {
   rb_exc_raise(gyre_http1_error("RequestCut", 0, "the client left before the end of the request's body"));
 }
 
-/* Receives more, into lent memory (*lent) or behind the transport's input; parks while there is none. The exchange is
- * open when it returns. */
+/* Receives more, into lent memory (*lent) or behind the transport's input; parks while there is
+ * none. The exchange is open when it returns. */
 static size_t more_input(VALUE self, const char **lent) {
   const char *reason = NULL;
   for (bool late = false;; late = !wait_for_input(self, &reason)) {
@@ -200,7 +203,8 @@ static VALUE read_chunked(VALUE self, size_t most) {
   }
 }
 
-/* What comes is copied once: from lent memory to the String. Only what the app did not ask for is kept. */
+/* What comes is copied once: from lent memory to the String. Only what the app did not ask for is
+ * kept. */
 static VALUE read_sized(VALUE self, size_t most) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_transport *transport = &exchange->connection->transport;

@@ -1,7 +1,7 @@
 /*
- * The response's side of Gyre::HTTP::H1::Exchange: write_response, write_head, write_body, finish_body, write_file,
- * write_interim. Heads are built in a buffer that the acceptor lends until the fiber parks; what the transport does not take
- * at once moves into a String first.
+ * The response's side of Gyre::HTTP::H1::Exchange: write_response, write_head, write_body,
+ * finish_body, write_file, write_interim. Heads are built in a buffer that the acceptor lends until
+ * the fiber parks; what the transport does not take at once moves into a String first.
  */
 #include "http/http1_response_head.h"
 
@@ -161,7 +161,8 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
 
 /* --- heads ---
  *
- * Arguments are converted before the exchange is looked at: their methods may do anything meanwhile, also respond. */
+ * Arguments are converted before the exchange is looked at: their methods may do anything
+ * meanwhile, also respond. */
 
 /* A number of only digits, or -1. */
 static int64_t parse_length(VALUE value) {
@@ -231,7 +232,8 @@ static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VA
     if (output->failed) rb_memerror();
     send_output(self, NULL, 0);
   } else {
-    /* Frozen views of the parts, so that neither they nor the Array change while the fiber is parked. */
+    /* Frozen views of the parts, so that neither they nor the Array change while the fiber is
+     * parked. */
     VALUE parts = rb_ary_new_capa(count);
     for (long i = 0; i < count; i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));
     send_output(self, RARRAY_CONST_PTR(parts), count);

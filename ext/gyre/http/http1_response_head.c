@@ -1,6 +1,6 @@
 /*
- * An app's headers become the head of a response: checked, framed, with date and connection. Writes into
- * the acceptor's buffer (http1_head.c); sends nothing.
+ * An app's headers become the head of a response: checked, framed, with date and connection. Writes
+ * into the acceptor's buffer (http1_head.c); sends nothing.
  */
 #include "http/http1_response_head.h"
 

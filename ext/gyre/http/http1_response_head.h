@@ -1,5 +1,6 @@
 /*
- * The head of a response while it is written: what the app's headers contain (see http1_response_head.c).
+ * The head of a response while it is written: what the app's headers contain (see
+ * http1_response_head.c).
  */
 #ifndef GYRE_HTTP1_RESPONSE_HEAD_H
 #define GYRE_HTTP1_RESPONSE_HEAD_H

@@ -1,7 +1,8 @@
 /*
- * What the HTTP/1 parsers share: which byte may stand where (one table), and searches for the first byte
- * that may not. Included by http1_parser.c, http1_fields.c and http1_chunked.c only. The searches never
- * read at or after `end`; the 16 bytes at a time of SSE2 are taken only where 16 bytes are left.
+ * What the HTTP/1 parsers share: which byte may stand where (one table), and searches for the first
+ * byte that may not. Included by http1_parser.c, http1_fields.c and http1_chunked.c only. The
+ * searches never read at or after `end`; the 16 bytes at a time of SSE2 are taken only where 16
+ * bytes are left.
  */
 #ifndef GYRE_HTTP1_SCAN_H
 #define GYRE_HTTP1_SCAN_H
@@ -38,7 +39,8 @@ static inline bool is(char byte, unsigned wanted) { return (classes[(uint8_t)byt
 static inline bool is_blank(char byte) { return byte == ' ' || byte == '\t'; }
 
 /*
- * Does text equal a word of small letters and "-", letter case aside? text must consist of tchars: 0x0d
+ * Does text equal a word of small letters and "-", letter case aside? text must consist of tchars:
+ * 0x0d
  * | 0x20 is a "-" too.
  */
 static inline bool same_word(const char *text, size_t length, const char *word, size_t word_length) {

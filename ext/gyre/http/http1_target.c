@@ -18,7 +18,8 @@ static bool is_ipv4(const char *p, const char *end) {
   return p == end;
 }
 
-/* IPv6address: eight groups, or up to seven and one "::"; an IPv4address at the end counts as two. */
+/* IPv6address: eight groups, or up to seven and one "::"; an IPv4address at the end counts as
+ * two. */
 static bool is_ipv6(const char *p, const char *end) {
   unsigned groups = 0;
   bool shortened = false;

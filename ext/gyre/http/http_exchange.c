@@ -1,6 +1,7 @@
 /*
- * The life of an exchange, and the handle that Ruby has of it: the handler begins one for each request, and ends it with the next
- * request or with itself. Then the handle is empty. It reads and writes nothing.
+ * The life of an exchange, and the handle that Ruby has of it: the handler begins one for each
+ * request, and ends it with the next request or with itself. Then the handle is empty. It reads and
+ * writes nothing.
  */
 #include "http/http1.h"
 

@@ -1,6 +1,7 @@
 /*
- * Two descriptors that Ruby cannot make, for the keyed loop's watch_process and watch_file (lib/gyre/loop/): they become readable
- * when a child process has ended, and when something happens to a file. Nothing is kept here.
+ * Two descriptors that Ruby cannot make, for the keyed loop's watch_process and watch_file
+ * (lib/gyre/loop/): they become readable when a child process has ended, and when something happens
+ * to a file. Nothing is kept here.
  */
 #include "feature.h"
 
@@ -18,7 +19,8 @@
 
 /*
  * @param paths [Array<String>] files or folders
- * @return [Array<Integer>, nil] a descriptor for inotify(7), then the number of each path's watch in it; nil where there is none
+ * @return [Array<Integer>, nil] a descriptor for inotify(7), then the number of each path's watch
+ *   in it; nil where there is none
  * @raise [SystemCallError] when a path cannot be watched
  */
 static VALUE keyed_inotify(VALUE class, VALUE paths) {
@@ -45,7 +47,8 @@ static VALUE keyed_inotify(VALUE class, VALUE paths) { return Qnil; }
 
 /*
  * @param pid [Integer] a child process
- * @return [Integer, nil] a pidfd; nil where the kernel has none, or the process is no child that can be waited for
+ * @return [Integer, nil] a pidfd; nil where the kernel has none, or the process is no child that
+ *   can be waited for
  */
 static VALUE keyed_pidfd(VALUE class, VALUE pid) {
 #ifdef GYRE_HAVE_PIDFD_OPEN

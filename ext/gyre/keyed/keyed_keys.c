@@ -1,6 +1,7 @@
 /*
- * A keyed loop's keys (see keyed_loop.h): objects of any kind, found as a Hash finds them. Most keys equal nothing but
- * themselves; these stand by address in a table of their own, so that no method is called and no object is made.
+ * A keyed loop's keys (see keyed_loop.h): objects of any kind, found as a Hash finds them. Most
+ * keys equal nothing but themselves; these stand by address in a table of their own, so that no
+ * method is called and no object is made.
  */
 #include "keyed/keyed_loop.h"
 
@@ -24,7 +25,8 @@ struct gyre_keyed_watch *gyre_keyed_find(struct gyre_keyed *keyed, VALUE key) {
   return value == Qfalse ? NULL : (struct gyre_keyed_watch *)(value & ~(VALUE)1);
 }
 
-/* In the Hash the address stands as an Integer: structures are aligned, so its last bit is free for the tag. */
+/* In the Hash the address stands as an Integer: structures are aligned, so its last bit is free for
+ * the tag. */
 static VALUE in_hash(struct gyre_keyed_watch *watch) { return (VALUE)watch | RUBY_FIXNUM_FLAG; }
 
 void gyre_keyed_insert(struct gyre_keyed *keyed, VALUE key, struct gyre_keyed_watch *watch) {

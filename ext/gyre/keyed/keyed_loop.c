@@ -1,6 +1,7 @@
 /*
- * Gyre::Loop::NativeKeyed: the object, its queue of events, and how it waits (see keyed_loop.h). The contract stands in
- * test/contracts/loop_contract.rb; lib/gyre/loop/portable_keyed.rb is its twin in Ruby.
+ * Gyre::Loop::NativeKeyed: the object, its queue of events, and how it waits (see keyed_loop.h).
+ * The contract stands in test/contracts/loop_contract.rb; lib/gyre/loop/portable_keyed.rb is its
+ * twin in Ruby.
  */
 #include "feature.h"
 
@@ -70,7 +71,8 @@ static void leave_scheduler(struct gyre_keyed *keyed) {
   if (keyed->depth == 0) keyed->thread = Qnil;
 }
 
-/* The scheduler closes; the watches go on where the loop is used next. Fibers that wait still never go on. */
+/* The scheduler closes; the watches go on where the loop is used next. Fibers that wait still never
+ * go on. */
 static void closing(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   while (!gyre_list_empty(&keyed->waiters)) gyre_list_remove(keyed->waiters.next);
@@ -88,7 +90,8 @@ static void drop_events(struct gyre_keyed *keyed) {
   }
 }
 
-/* In a forked child: nothing is watched, nothing is queued. Helpers come last: one that raises is repeated by the next call. */
+/* In a forked child: nothing is watched, nothing is queued. Helpers come last: one that raises is
+ * repeated by the next call. */
 static void forked(struct gyre_client *client) {
   struct gyre_keyed *keyed = GYRE_CONTAINER(client, struct gyre_keyed, client);
   if (keyed->scheduler) leave_scheduler(keyed);

@@ -1,9 +1,10 @@
 /*
- * The keyed loop, Gyre::Loop::NativeKeyed: what is watched has a key of the program's own, and the program gets the keys back
- * in the order in which things happened. keyed_loop.c has the object, the queue and the waits, keyed_watch.c what is watched.
+ * The keyed loop, Gyre::Loop::NativeKeyed: what is watched has a key of the program's own, and the
+ * program gets the keys back in the order in which things happened. keyed_loop.c has the object,
+ * the queue and the waits, keyed_watch.c what is watched.
  *
- * On a thread with a native scheduler it works on that one's loop: a wait for an event parks its fiber. Elsewhere it has a
- * loop of its own and asks it itself.
+ * On a thread with a native scheduler it works on that one's loop: a wait for an event parks its
+ * fiber. Elsewhere it has a loop of its own and asks it itself.
  *
  *     watch ──► active ──(one-shot fires)──► resting ──(watched again in the same turn)──► active
  *                 │  ▲                          └──(before the next wait)──► released
@@ -11,8 +12,9 @@
  *                 ▼  │
  *               paused ──(its event was taken)──► active
  *
- * A resting watch is over for the program: its key is free. Its registration with the kernel stands until the next wait, so a
- * server that watches a connection again after each request makes no system call for that.
+ * A resting watch is over for the program: its key is free. Its registration with the kernel stands
+ * until the next wait, so a server that watches a connection again after each request makes no
+ * system call for that.
  */
 #ifndef GYRE_KEYED_LOOP_H
 #define GYRE_KEYED_LOOP_H
@@ -90,7 +92,8 @@ void gyre_keyed_reserve(struct gyre_keyed *keyed, size_t more);
 
 /* keyed_loop.c; the class, to which the inits of the other files add their methods. */
 VALUE gyre_init_keyed_loop(void);
-/* Finds the loop to be used by this thread and brings the watches there. Raises when another thread uses it. */
+/* Finds the loop to be used by this thread and brings the watches there. Raises when another thread
+ * uses it. */
 void gyre_keyed_settle(struct gyre_keyed *keyed);
 /* Leaves the scheduler's loop when there is nothing to do on it. */
 void gyre_keyed_unsettle(struct gyre_keyed *keyed);
@@ -114,12 +117,14 @@ void gyre_keyed_detach(struct gyre_keyed *keyed);
 void gyre_keyed_attach(struct gyre_keyed *keyed);
 /* Ends all watches. */
 void gyre_keyed_clear(struct gyre_keyed *keyed);
-/* What has to be done before a wait. Raises the IOError of a watch whose io is closed; may call helpers and keys' methods. */
+/* What has to be done before a wait. Raises the IOError of a watch whose io is closed; may call
+ * helpers and keys' methods. */
 void gyre_keyed_prepare(struct gyre_keyed *keyed);
 /* Queues what is always ready, such as a regular file. */
 void gyre_keyed_queue_always(struct gyre_keyed *keyed);
 
-/* Begin a watch, on the loop that was settled for. Raise when the key is in use, and when it cannot be watched. */
+/* Begin a watch, on the loop that was settled for. Raise when the key is in use, and when it cannot
+ * be watched. */
 void gyre_keyed_watch_descriptor(struct gyre_keyed *keyed, VALUE key, VALUE io, int fd, unsigned interest, bool oneshot,
                                  VALUE helper);
 void gyre_keyed_watch_time(struct gyre_keyed *keyed, VALUE key, VALUE helper, int64_t duration_ns, int64_t interval_ns);

@@ -1,6 +1,6 @@
 /*
- * The methods by which a program adds watches to a keyed loop: they take the arguments apart, by position as Ever has them
- * and by keyword. What a watch is and does stands in keyed_watch.c.
+ * The methods by which a program adds watches to a keyed loop: they take the arguments apart, by
+ * position as Ever has them and by keyword. What a watch is and does stands in keyed_watch.c.
  */
 #include "feature.h"
 
@@ -78,7 +78,8 @@ static VALUE keyed_watch_timer(int argc, VALUE *argv, VALUE self) {
 /*
  * For watch_process, watch_file and watch_signal: a key whose events a helper makes, or filters.
  *
- * @param helper [#io, #interval, #event, #cancel] io: what to watch, or nil; interval: seconds between events, or nil; event:
+ * @param helper [#io, #interval, #event, #cancel] io: what to watch, or nil; interval: seconds
+ *   between events, or nil; event:
  *   called when one is taken, true if it is to be delivered; cancel: called when the watch is over
  * @return [self]
  */

@@ -1,8 +1,10 @@
 /*
- * What a keyed loop watches: keys, descriptors, timers, and what helpers in Ruby hold (see keyed_loop.h for the states). A watch
- * is one structure from a pool; arming and cancelling a timer allocates no Ruby object.
+ * What a keyed loop watches: keys, descriptors, timers, and what helpers in Ruby hold (see
+ * keyed_loop.h for the states). A watch is one structure from a pool; arming and cancelling a timer
+ * allocates no Ruby object.
  *
- * What the loop calls (on_ready, on_time) touches no table and no Ruby code: a key's `hash` and `eql?` may do anything.
+ * What the loop calls (on_ready, on_time) touches no table and no Ruby code: a key's `hash` and
+ * `eql?` may do anything.
  */
 #include "feature.h"
 
@@ -255,8 +257,9 @@ static bool is_closed(struct gyre_keyed_watch *watch) {
   return NIL_P(watch->io) ? fcntl(watch->fd, F_GETFD) < 0 : gyre_io_is_closed(watch->io);
 }
 
-/* The close of an io is not reported here, and the kernel just drops the watch. The same holds for an io that was reopened
- * before it was watched again. So both are looked for, after things have happened, at most every SWEEP_NS. */
+/* The close of an io is not reported here, and the kernel just drops the watch. The same holds for
+ * an io that was reopened before it was watched again. So both are looked for, after things have
+ * happened, at most every SWEEP_NS. */
 static void sweep(struct gyre_keyed *keyed) {
   keyed->sweep_due = keyed->active_since_sweep = false;
   EACH(watch, &keyed->active) {

@@ -1,6 +1,6 @@
 /*
- * Bytes that grow, by doubling. Used by the log's codecs, which include no ruby.h. Functions return 0 or -ENOMEM; the bytes
- * stay as they were then.
+ * Bytes that grow, by doubling. Used by the log's codecs, which include no ruby.h. Functions return
+ * 0 or -ENOMEM; the bytes stay as they were then.
  */
 #ifndef GYRE_LOG_BUFFER_H
 #define GYRE_LOG_BUFFER_H

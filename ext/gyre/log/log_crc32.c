@@ -1,11 +1,14 @@
 /*
  * CRC-32 (see log_crc32.h). Two ways to the same value:
  *
- * - Tables, eight bytes at a time: table k has what a byte does to the remainder when k more bytes follow it.
- * - Where the processor multiplies without carries (PCLMULQDQ), sixteen bytes at a time: what stands n bits before the end may be
- *   replaced by its product with x^n modulo the polynomial, added to what stands there. So a long text is folded into its last
- *   sixteen bytes (Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009), and
- *   the tables do these. What does not fill a block moves the one before to the left, into another block with zeros before it.
+ * - Tables, eight bytes at a time: table k has what a byte does to the remainder when k more bytes
+ *   follow it.
+ * - Where the processor multiplies without carries (PCLMULQDQ), sixteen bytes at a time: what
+ *   stands n bits before the end may be replaced by its product with x^n modulo the polynomial, added to
+ *   what stands there. So a long text is folded into its last sixteen bytes (Gopal and others, "Fast
+ *   CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009), and the tables do
+ *   these. What does not fill a block moves the one before to the left, into another block with
+ *   zeros before it.
  */
 #include "log/log_crc32.h"
 
@@ -38,7 +41,8 @@ static uint32_t by_tables(uint32_t crc, const unsigned char *at, size_t length) 
 
 static int folds;
 
-/* x^n modulo the polynomial, bits reversed, for the halves of a block that is moved by four blocks, and by one. */
+/* x^n modulo the polynomial, bits reversed, for the halves of a block that is moved by four blocks,
+ * and by one. */
 FOLDING static __m128i by_four(void) { return _mm_set_epi64x(INT64_C(0x1c6e41596), INT64_C(0x154442bd4)); }
 
 FOLDING static __m128i by_one(void) { return _mm_set_epi64x(INT64_C(0x0ccaa009e), INT64_C(0x1751997d0)); }
@@ -51,7 +55,8 @@ FOLDING static __m128i fold(__m128i block, __m128i by, __m128i there) {
   return _mm_xor_si128(_mm_xor_si128(low, high), there);
 }
 
-/* The block, and the `rest` bytes before `end` that follow it; before these there are a block's bytes at least. */
+/* The block, and the `rest` bytes before `end` that follow it; before these there are a block's
+ * bytes at least. */
 FOLDING static __m128i fold_rest(__m128i block, const unsigned char *end, size_t rest) {
   static const unsigned char shuffle[3 * BLOCK] = {128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
                                                    128, 128, 128, 128, 0,   1,   2,   3,   4,   5,   6,   7,

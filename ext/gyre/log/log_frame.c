@@ -1,5 +1,6 @@
 /*
- * Frames of the old wire (see log_frame.h and lib/gyre/log/wire.rb), lines of JSON, and which cutter is meant.
+ * Frames of the old wire (see log_frame.h and lib/gyre/log/wire.rb), lines of JSON, and which
+ * cutter is meant.
  */
 #include "log/log_frame.h"
 
@@ -57,7 +58,8 @@ const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *
   return cutter->kind == GYRE_LOG_JSON_LINES ? memchr(at, '\n', length) : gyre_log_syslog_line_end(at, length);
 }
 
-/* The whole line is the message's text; JSON itself is read in Ruby (lib/gyre/log/ingest/json_stream.rb). */
+/* The whole line is the message's text; JSON itself is read in Ruby
+ * (lib/gyre/log/ingest/json_stream.rb). */
 static void json_line(const char *bytes, size_t length, struct gyre_log_message *message) {
   message->text = (struct gyre_log_text){bytes, length};
   message->present = length > 0;

@@ -1,6 +1,7 @@
 /*
- * Where messages begin and end in a connection's bytes, and their parts: frames of the old wire, records, syslog; of lines of JSON
- * only where they end. Called by log_stream.c. No ruby.h; nothing is copied but what syslog puts in front of a message.
+ * Where messages begin and end in a connection's bytes, and their parts: frames of the old wire,
+ * records, syslog; of lines of JSON only where they end. Called by log_stream.c. No ruby.h; nothing
+ * is copied but what syslog puts in front of a message.
  */
 #ifndef GYRE_LOG_FRAME_H
 #define GYRE_LOG_FRAME_H
@@ -50,8 +51,9 @@ struct gyre_log_cutter {
 const char *gyre_log_wrong_text(int wrong);
 
 /*
- * Cuts one message from the beginning of the bytes. Returns how many bytes it takes, 0 when more are needed (then it is asked
- * again with the same bytes and more behind them), minus an enum gyre_log_wrong, or GYRE_LOG_NO_MEMORY.
+ * Cuts one message from the beginning of the bytes. Returns how many bytes it takes, 0 when more
+ * are needed (then it is asked again with the same bytes and more behind them), minus an enum
+ * gyre_log_wrong, or GYRE_LOG_NO_MEMORY.
  */
 #define GYRE_LOG_NO_MEMORY (-1000)
 long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message);

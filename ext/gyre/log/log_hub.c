@@ -293,7 +293,8 @@ static bool drops(struct gyre_log_hub *hub, struct gyre_log_sink *sink, bool any
   return false;
 }
 
-/* A record that one of the sinks cannot take is given to none: it comes again. 0, -EAGAIN or -ENOMEM. */
+/* A record that one of the sinks cannot take is given to none: it comes again. 0, -EAGAIN or
+ * -ENOMEM. */
 static int check_record(const struct gyre_log_channel *channel, uint64_t sequence, struct gyre_log_session *session) {
   for (size_t i = 0; i < channel->routed; i++) {
     const struct gyre_log_sink *const sink = channel->sinks[i];
@@ -307,7 +308,8 @@ static int check_record(const struct gyre_log_channel *channel, uint64_t sequenc
   return 0;
 }
 
-/* A record that the sink has had is not given to it again. Returns whether it was new, or -ENOMEM. */
+/* A record that the sink has had is not given to it again. Returns whether it was new, or
+ * -ENOMEM. */
 static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyre_log_channel *channel,
                 const struct gyre_log_arrival *arrival, uint64_t sequence, struct gyre_log_session *session) {
   struct gyre_log_mark *const mark = gyre_log_session_mark(session, sink->number);
@@ -321,7 +323,8 @@ static int give(struct gyre_log_hub *hub, struct gyre_log_sink *sink, struct gyr
   return gyre_log_sink_note(sink, session, mark) < 0 ? -ENOMEM : 1;
 }
 
-/* Sinks of taps come and go: no session remembers them. They get what is new for one of the others. */
+/* Sinks of taps come and go: no session remembers them. They get what is new for one of the
+ * others. */
 static int give_all(struct gyre_log_hub *hub, struct gyre_log_channel *channel, const struct gyre_log_arrival *arrival,
                     uint64_t sequence, struct gyre_log_session *session) {
   bool fresh = !session;

@@ -1,15 +1,17 @@
 /*
- * The log's ingest without Ruby: a hub routes messages from streams to sinks. log_ingest.c is its door to Ruby; the plain C test and
- * the fuzzer drive it, too. No ruby.h.
+ * The log's ingest without Ruby: a hub routes messages from streams to sinks. log_ingest.c is its
+ * door to Ruby; the plain C test and the fuzzer drive it, too. No ruby.h.
  *
  *   bytes ─► stream ─► cutter (log_frame.c) ─► hub: channel ─► sink ─► line (log_line.c) ─► bytes
  *                                                     session ┘
  *
- * A channel is a service with a severity: where its messages go, and what of a line is the same for all of them. Channels are kept
- * in a table of a fixed size, where a new one takes the place of another; a change of routes empties it.
+ * A channel is a service with a severity: where its messages go, and what of a line is the same for
+ * all of them. Channels are kept in a table of a fixed size, where a new one takes the place of
+ * another; a change of routes empties it.
  *
-* The caller of an ..._open function holds one reference and gives it back by ..._release. A hub is held by what was
- * opened on it; routes and taps hold their sinks, streams their session. So they may be released in any order.
+* The caller of an ..._open function holds one reference and gives it back by ..._release. A hub is
+* held by what was opened on it; routes and taps hold their sinks, streams their session. So they
+* may be released in any order.
  */
 #ifndef GYRE_LOG_HUB_H
 #define GYRE_LOG_HUB_H
@@ -47,8 +49,8 @@ struct gyre_log_session *gyre_log_session_open(const char *client_id);
 void gyre_log_session_release(struct gyre_log_session *session);
 /* The session's mark for a sink, made if there is none; NULL without memory. */
 struct gyre_log_mark *gyre_log_session_mark(struct gyre_log_session *session, uint64_t sink);
-/* Whether a client may have come to this number by now. A jump of 2^48 leaves room for all that it drops in a life, and does not use up
- * the numbers. */
+/* Whether a client may have come to this number by now. A jump of 2^48 leaves room for all that it
+ * drops in a life, and does not use up the numbers. */
 bool gyre_log_session_may(const struct gyre_log_session *session, uint64_t sequence);
 /* Everything up to this number is stored by all that are to have it. */
 uint64_t gyre_log_session_durable(const struct gyre_log_session *session);
@@ -98,8 +100,9 @@ struct gyre_log_sink {
   bool cull, raw;
   bool origin;  /* lines have where their message comes from */
   size_t limit; /* bytes; SIZE_MAX: none */
-  /* The queue of its output: with more bytes than the bound in it, the sink is full. Its senders are then paused. From senders that
-   * cannot be held back, beyond twice the bound and 16 MB, and where the sink drops, messages are dropped and counted. */
+  /* The queue of its output: with more bytes than the bound in it, the sink is full. Its senders
+   * are then paused. From senders that cannot be held back, beyond twice the bound and 16 MB, and
+   * where the sink drops, messages are dropped and counted. */
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* taken and not yet written */
   bool drops;     /* no client waits for what is in it */
@@ -120,7 +123,8 @@ struct gyre_log_sink {
   bool repeat_has_logged_at;
 };
 
-/* `total` lives as long as the sink. NULL without memory. `key`: of the stream, for GYRE_LOG_REDIS. */
+/* `total` lives as long as the sink. NULL without memory. `key`: of the stream, for
+ * GYRE_LOG_REDIS. */
 struct gyre_log_sink *gyre_log_sink_open(size_t *total, uint64_t number, enum gyre_log_format format,
                                          struct gyre_log_text key);
 void gyre_log_sink_retain(struct gyre_log_sink *sink);
@@ -140,8 +144,8 @@ static inline bool gyre_log_sink_exceeds(const struct gyre_log_sink *sink, size_
   return sink->bytes.length + sink->pending > sink->bound / parts;
 }
 
-/* Memory is used again, for fresh memory costs more than the work that is done in it. When so little of it was needed, and it
- * is this large, it is given back. */
+/* Memory is used again, for fresh memory costs more than the work that is done in it. When so
+ * little of it was needed, and it is this large, it is given back. */
 static inline bool gyre_log_is_waste(size_t capacity, size_t needed) {
   return capacity > (size_t)4 << 20 && needed < capacity / 8;
 }
@@ -208,13 +212,15 @@ void gyre_log_hub_release(struct gyre_log_hub *hub);
 struct gyre_log_sink *gyre_log_hub_open_sink(struct gyre_log_hub *hub, enum gyre_log_format format,
                                              struct gyre_log_text key);
 
-/* Puts a route in the place of the one for the same service. It takes what `route` holds, also when it fails. 0 or -ENOMEM. */
+/* Puts a route in the place of the one for the same service. It takes what `route` holds, also when
+ * it fails. 0 or -ENOMEM. */
 int gyre_log_hub_route(struct gyre_log_hub *hub, struct gyre_log_route *route);
 void gyre_log_route_free(struct gyre_log_route *route);
 /* `service` NULL: all of them. 0 or -ENOMEM. */
 int gyre_log_hub_tap(struct gyre_log_hub *hub, struct gyre_log_sink *sink, const struct gyre_log_text *service);
 void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink);
-/* A message has come, at hub->time. 0, -ENOMEM, or -EAGAIN: a sink cannot take the record now, and none has got it. */
+/* A message has come, at hub->time. 0, -ENOMEM, or -EAGAIN: a sink cannot take the record now, and
+ * none has got it. */
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
                          struct gyre_log_session *session);
 /* --- streams: log_stream.c --- */
@@ -236,7 +242,8 @@ void gyre_log_stream_open(struct gyre_log_stream *stream, struct gyre_log_hub *h
 void gyre_log_stream_close(struct gyre_log_stream *stream);
 /* Where its messages come from; once, before the first. 0 or -ENOMEM. */
 int gyre_log_stream_set_origin(struct gyre_log_stream *stream, struct gyre_log_text host, uint64_t pid);
-/* A message that was read elsewhere from one of its lines, at hub->time. As gyre_log_hub_deliver. */
+/* A message that was read elsewhere from one of its lines, at hub->time. As
+ * gyre_log_hub_deliver. */
 int gyre_log_stream_deliver(struct gyre_log_stream *stream, const struct gyre_log_message *message);
 /* 0, an enum gyre_log_wrong, or -ENOMEM. */
 int gyre_log_stream_feed(struct gyre_log_stream *stream, const char *bytes, size_t length, int64_t time_ns);

@@ -1,7 +1,8 @@
 /*
- * Gyre::Log::Ingest with its sinks, sessions and streams for Ruby (lib/gyre/log/ingest.rb has the contract and the keyword
- * arguments). All work is done by the hub (log_hub.h), which has no Ruby in it; the objects hold references to its structures
- * and no other Ruby objects, so the collector has nothing to mark, and may free them in any order.
+ * Gyre::Log::Ingest with its sinks, sessions and streams for Ruby (lib/gyre/log/ingest.rb has the
+ * contract and the keyword arguments). All work is done by the hub (log_hub.h), which has no Ruby
+ * in it; the objects hold references to its structures and no other Ruby objects, so the collector
+ * has nothing to mark, and may free them in any order.
  */
 #include "gyre.h"
 #include "log/log_crc32.h"
@@ -347,7 +348,8 @@ static struct gyre_log_sink *own_sink(const struct gyre_log_hub *hub, VALUE obje
   return sink->sink;
 }
 
-/* What is asked of Ruby may raise, so it is asked first: an Array of its own that nothing else changes. Of strings, or of sinks. */
+/* What is asked of Ruby may raise, so it is asked first: an Array of its own that nothing else
+ * changes. Of strings, or of sinks. */
 static VALUE checked_array(VALUE array, const struct gyre_log_hub *of_sinks) {
   VALUE copy = rb_ary_dup(rb_convert_type(array, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(copy); i++) {

@@ -1,5 +1,6 @@
 /*
- * Lines (see log_line.h). Most messages hold nothing that needs escaping: eight bytes are looked at in one step.
+ * Lines (see log_line.h). Most messages hold nothing that needs escaping: eight bytes are looked at
+ * in one step.
  */
 #include "log/log_line.h"
 
@@ -13,8 +14,9 @@
 enum escaping { OF_TEXT, OF_FIELD, OF_JSON };
 
 /*
- * The bytes of the character that begins here, if it is UTF-8 (RFC 3629, section 4); otherwise minus the bytes that stand for one
- * broken character: the longest beginning of a possible one (Unicode, section 3.9).
+ * The bytes of the character that begins here, if it is UTF-8 (RFC 3629, section 4); otherwise
+ * minus the bytes that stand for one broken character: the longest beginning of a possible one
+ * (Unicode, section 3.9).
  */
 static int utf8_character(const unsigned char *at, size_t length) {
   const unsigned char first = at[0];
@@ -41,8 +43,8 @@ static int utf8_character(const unsigned char *at, size_t length) {
   return more + 1;
 }
 
-/* Whether a character does something to a terminal or to what stands around it: C1, line and paragraph separators, and what turns the
- * direction of text (UAX 9). `length` is its bytes. */
+/* Whether a character does something to a terminal or to what stands around it: C1, line and
+ * paragraph separators, and what turns the direction of text (UAX 9). `length` is its bytes. */
 static inline int is_harmful(const unsigned char *at, int length) {
   if (length == 2) return (at[0] == 0xc2 && at[1] < 0xa0) || (at[0] == 0xd8 && at[1] == 0x9c);
   if (length != 3 || at[0] != 0xe2) return 0;
@@ -119,8 +121,8 @@ static size_t escape(char *to, unsigned char byte, enum escaping escaping) {
   return start + 2;
 }
 
-/* What is above ASCII and cannot stand as it is: a code point, U+FFFD in JSON, single bytes in text. Twelve bytes at most. Returns how
- * many of `from` that was. */
+/* What is above ASCII and cannot stand as it is: a code point, U+FFFD in JSON, single bytes in
+ * text. Twelve bytes at most. Returns how many of `from` that was. */
 static size_t escape_above_ascii(struct gyre_log_buffer *buffer, const unsigned char *from, size_t length,
                                  enum escaping escaping) {
   const int character = utf8_character(from, length);

@@ -1,6 +1,7 @@
 /*
- * A message as a finished line: text, JSON, or a Redis command, with what cannot stand in a line escaped (test/oracle/log/line.rb has
- * the same in Ruby). Called by the log's sinks. No ruby.h. All functions return 0 or -ENOMEM.
+ * A message as a finished line: text, JSON, or a Redis command, with what cannot stand in a line
+ * escaped (test/oracle/log/line.rb has the same in Ruby). Called by the log's sinks. No ruby.h. All
+ * functions return 0 or -ENOMEM.
  */
 #ifndef GYRE_LOG_LINE_H
 #define GYRE_LOG_LINE_H
@@ -31,7 +32,8 @@ struct gyre_log_line {
   const struct gyre_log_origin_text *origin; /* NULL: none */
 };
 
-/* What stands between the time and the message; the same for all messages of a service and severity. */
+/* What stands between the time and the message; the same for all messages of a service and
+ * severity. */
 int gyre_log_line_middle(struct gyre_log_buffer *buffer, enum gyre_log_format format, struct gyre_log_text service,
                          struct gyre_log_text severity);
 /* The beginning of each Redis command for a stream. */

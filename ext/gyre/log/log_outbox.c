@@ -1,7 +1,8 @@
 /*
- * Gyre::Log::Outbox: where a log client's records are written, straight into a growing buffer, until its sender takes them.
- * Gyre::Log::Client appends from any thread, fiber or signal handler, Gyre::Log::Sender takes. All of it runs under the GVL and
- * is never interrupted, so they share one without a lock. Knows no socket and wakes no thread: it tells its caller when to do so.
+ * Gyre::Log::Outbox: where a log client's records are written, straight into a growing buffer,
+ * until its sender takes them. Gyre::Log::Client appends from any thread, fiber or signal handler,
+ * Gyre::Log::Sender takes. All of it runs under the GVL and is never interrupted, so they share one
+ * without a lock. Knows no socket and wakes no thread: it tells its caller when to do so.
  *
  *   Outbox.new(service, limit, record_limit, framed)
  *       limit         bytes of records, those included that the sender holds; one record may always be in

@@ -1,7 +1,8 @@
 /*
- * Records of the versioned wire (lib/gyre/log/wire/records.rb draws one). For the client's outbox: writing a record, counting
- * whole ones, finding one, and making the old wire's frames of them; for the ingest: cutting one off (gyre_log_record_cut in
- * log_frame.h). No ruby.h; nothing is allocated.
+ * Records of the versioned wire (lib/gyre/log/wire/records.rb draws one). For the client's outbox:
+ * writing a record, counting whole ones, finding one, and making the old wire's frames of them; for
+ * the ingest: cutting one off (gyre_log_record_cut in log_frame.h). No ruby.h; nothing is
+ * allocated.
  */
 #ifndef GYRE_LOG_RECORD_H
 #define GYRE_LOG_RECORD_H
@@ -31,7 +32,8 @@ static inline size_t gyre_log_record_length(size_t service, size_t severity, siz
 void gyre_log_record_write(char *at, uint64_t sequence, uint64_t time_us, struct gyre_log_text service,
                            struct gyre_log_text severity, struct gyre_log_text message);
 
-/* Reads records from the beginning until one is incomplete, longer than limit, or has a wrong checksum. */
+/* Reads records from the beginning until one is incomplete, longer than limit, or has a wrong
+ * checksum. */
 struct gyre_log_measure gyre_log_batch_measure(const char *bytes, size_t length, size_t limit);
 
 /* Where the first record with a greater sequence number begins; the records are whole. */

@@ -1,5 +1,6 @@
 /*
- * A client of acknowledged logging (see log_hub.h): how far its records have come, and how far each sink has them.
+ * A client of acknowledged logging (see log_hub.h): how far its records have come, and how far each
+ * sink has them.
  */
 #include "log/log_hub.h"
 

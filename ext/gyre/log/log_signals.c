@@ -1,7 +1,9 @@
 /*
- * Gyre::Log::HeldSignals: INT and TERM while a log server puts another program in its own place (lib/gyre/cli/log/handover.rb). Ruby's handlers
- * only remember a signal until the main thread looks, and exec forgets it. So from hold to exec a signal is noted in a file that the fresh
- * program reads. (Blocking them across exec is of no use: Ruby unblocks all signals before it runs a program.)
+ * Gyre::Log::HeldSignals: INT and TERM while a log server puts another program in its own place
+ * (lib/gyre/cli/log/handover.rb). Ruby's handlers only remember a signal until the main thread
+ * looks, and exec forgets it. So from hold to exec a signal is noted in a file that the fresh
+ * program reads. (Blocking them across exec is of no use: Ruby unblocks all signals before it runs
+ * a program.)
  */
 #include "gyre.h"
 
@@ -37,8 +39,8 @@ static VALUE signals_hold(VALUE self, VALUE descriptor) {
   return Qnil;
 }
 
-/* call-seq: release: where there is no fresh program. Returns the signal that came meanwhile and has reached no handler of
- * Ruby's, or nil. */
+/* call-seq: release: where there is no fresh program. Returns the signal that came meanwhile and
+ * has reached no handler of Ruby's, or nil. */
 static VALUE signals_release(VALUE self) {
   const int last = noted;
   if (notes >= 0) {

@@ -1,6 +1,7 @@
 /*
- * A connection's bytes on their way through the ingest (see log_hub.h). Whole messages are cut where they are; an incomplete one is
- * kept, and of what comes next only its own rest is copied behind it.
+ * A connection's bytes on their way through the ingest (see log_hub.h). Whole messages are cut
+ * where they are; an incomplete one is kept, and of what comes next only its own rest is copied
+ * behind it.
  */
 #include "log/log_hub.h"
 

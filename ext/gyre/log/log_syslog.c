@@ -1,6 +1,7 @@
 /*
- * Syslog: the grammar of a message (RFC 5424, RFC 3164), and where messages begin and end on a stream (RFC 6587). See log_frame.h;
- * test/oracle/log/syslog.rb has the same in Ruby. What fits no grammar is a message as it is.
+ * Syslog: the grammar of a message (RFC 5424, RFC 3164), and where messages begin and end on a
+ * stream (RFC 6587). See log_frame.h; test/oracle/log/syslog.rb has the same in Ruby. What fits no
+ * grammar is a message as it is.
  */
 #include "log/log_frame.h"
 
@@ -105,7 +106,8 @@ static int64_t number(const char *bytes, int digits) {
   return value;
 }
 
-/* Days from 1970 on, in the Gregorian calendar: years begin in March, so that a leap day is their last. */
+/* Days from 1970 on, in the Gregorian calendar: years begin in March, so that a leap day is their
+ * last. */
 static int64_t days_since_1970(int64_t year, int64_t month, int64_t day) {
   year -= month <= 2;
   const int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
@@ -158,7 +160,8 @@ static int parse_5424(struct rest rest, struct gyre_log_buffer *scratch, struct 
   return 1;
 }
 
-/* "Nov 21 19:20:00 ", RFC 3164, section 4.1.2, or a time as of RFC 5424. Senders leave it out, too. */
+/* "Nov 21 19:20:00 ", RFC 3164, section 4.1.2, or a time as of RFC 5424. Senders leave it out,
+ * too. */
 static void take_old_time(struct rest *rest, struct gyre_log_message *message) {
   static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
   struct gyre_log_text word;
@@ -239,7 +242,8 @@ long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buf
   return 0;
 }
 
-/* --- streams: "11 <13>message" counts its bytes, everything else ends with a line feed or a zero byte; both may be mixed --- */
+/* --- streams: "11 <13>message" counts its bytes, everything else ends with a line feed or a zero
+ * byte; both may be mixed --- */
 
 #define DIGITS_MAX 9
 #define LINE_STEP 512
@@ -275,7 +279,8 @@ static long counted_cut(struct gyre_log_cutter *cutter, const char *bytes, size_
   return wrong < 0 ? wrong : (long)(start + count);
 }
 
-/* A zero byte ends a message as well (RFC 6587 section 3.4.2; Python's SysLogHandler). In steps, for one of the two may never come. */
+/* A zero byte ends a message as well (RFC 6587 section 3.4.2; Python's SysLogHandler). In steps,
+ * for one of the two may never come. */
 const char *gyre_log_syslog_line_end(const char *at, size_t length) {
   while (length > 0) {
     const size_t step = length < LINE_STEP ? length : LINE_STEP;

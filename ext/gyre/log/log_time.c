@@ -1,5 +1,6 @@
 /*
- * Times as text (see log_time.h). The zone's rules are asked for each new second, so a change of the zone's time is right at once.
+ * Times as text (see log_time.h). The zone's rules are asked for each new second, so a change of
+ * the zone's time is right at once.
  */
 #include "log/log_time.h"
 #include "feature.h"

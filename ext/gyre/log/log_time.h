@@ -1,6 +1,6 @@
 /*
- * Times as lines have them, in the local zone. Most messages fall into the same second as the one before, so its text is kept.
- * Used by the log's ingest; reads no clock. No ruby.h.
+ * Times as lines have them, in the local zone. Most messages fall into the same second as the one
+ * before, so its text is kept. Used by the log's ingest; reads no clock. No ruby.h.
  */
 #ifndef GYRE_LOG_TIME_H
 #define GYRE_LOG_TIME_H

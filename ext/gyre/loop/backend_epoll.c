@@ -1,6 +1,7 @@
 /*
- * The epoll backend (Linux). A watch is edge-triggered unless asked otherwise and stays for the descriptor's life,
- * so waiting again costs no system call. See backend.h for the contract and loop.c for the books.
+ * The epoll backend (Linux). A watch is edge-triggered unless asked otherwise and stays for the
+ * descriptor's life, so waiting again costs no system call. See backend.h for the contract and
+ * loop.c for the books.
  */
 #include "feature.h"
 
@@ -75,7 +76,8 @@ static int epoll_backend_watch(void *opaque, int fd, uint32_t generation, unsign
   if (interest & GYRE_WRITABLE) event.events |= EPOLLOUT;
 
   if (epoll_ctl(state->fd, previous ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0) return 0;
-  /* The number was closed and is in use again (ENOENT), or its old registration lives on (EEXIST). */
+  /* The number was closed and is in use again (ENOENT), or its old registration lives on
+   * (EEXIST). */
   if (errno == ENOENT && epoll_ctl(state->fd, EPOLL_CTL_ADD, fd, &event) == 0) return 0;
   if (errno == EEXIST && epoll_ctl(state->fd, EPOLL_CTL_MOD, fd, &event) == 0) return 0;
   return -errno;

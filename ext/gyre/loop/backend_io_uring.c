@@ -1,11 +1,13 @@
 /*
- * The io_uring backend (Linux 5.13 and later, through liburing). What is asked for gathers in the submission queue, and one
- * io_uring_enter a turn hands it over and fetches what has happened; where neither is due, a turn makes no system call.
- * See backend.h for the contract and loop.c for the books.
+ * The io_uring backend (Linux 5.13 and later, through liburing). What is asked for gathers in the
+ * submission queue, and one io_uring_enter a turn hands it over and fetches what has happened;
+ * where neither is due, a turn makes no system call. See backend.h for the contract and loop.c for
+ * the books.
  *
- * A poll holds its file open, so that close(2) by the program would not reach the peer: it is one-shot, unless the
- * watcher promises to end it first (GYRE_STANDING). The kernel adds POLLRDHUP to each poll (IO_POLL_UNMASK), so that a one-shot
- * poll for room to write would end at once on a socket whose peer has half-closed: there it is multishot (GYRE_READ_ENDED).
+ * A poll holds its file open, so that close(2) by the program would not reach the peer: it is
+ * one-shot, unless the watcher promises to end it first (GYRE_STANDING). The kernel adds POLLRDHUP
+ * to each poll (IO_POLL_UNMASK), so that a one-shot poll for room to write would end at once on a
+ * socket whose peer has half-closed: there it is multishot (GYRE_READ_ENDED).
  *
  * What a completion belongs to is in its 64 bits of user data:
  *   generation (32) | fd (31) | 1    a watch
@@ -41,8 +43,9 @@
 #define FEATURES                                                                                                       \
   (IORING_FEAT_NODROP | IORING_FEAT_EXT_ARG | IORING_FEAT_RW_CUR_POS | IORING_FEAT_POLL_32BITS | IORING_FEAT_RSRC_TAGS)
 
-/* Set-up flags, tried from above until the kernel supports them all. SINGLE_ISSUER and DEFER_TASKRUN leave the work of a
- * completion until the ring is entered: nothing interrupts Ruby. */
+/* Set-up flags, tried from above until the kernel supports them all. SINGLE_ISSUER and
+ * DEFER_TASKRUN leave the work of a completion until the ring is entered: nothing interrupts
+ * Ruby. */
 static const struct flags {
   unsigned bits;
   const char *names;
@@ -58,8 +61,9 @@ static const struct flags {
 };
 #define STEPS (sizeof(ladder) / sizeof(*ladder))
 
-/* Whether a loop of this process has been used by two threads: then no ring is bound to one any more. Ruby's M:N threads
- * (those of Ractors, and all with RUBY_MN_THREADS=1) change the system's thread that they run on. Atomic. */
+/* Whether a loop of this process has been used by two threads: then no ring is bound to one any
+ * more. Ruby's M:N threads (those of Ractors, and all with RUBY_MN_THREADS=1) change the system's
+ * thread that they run on. Atomic. */
 static bool threads_change;
 
 struct uring_state {
@@ -198,7 +202,8 @@ static int flush(struct uring_state *state) {
   return 0;
 }
 
-/* The kernel would report a file as ready; here it cannot be waited for, as with epoll. 0 or -errno. */
+/* The kernel would report a file as ready; here it cannot be waited for, as with epoll. 0 or
+ * -errno. */
 static int can_be_watched(int fd) {
   struct stat status;
   if (fstat(fd, &status) < 0) return -errno;
@@ -211,7 +216,8 @@ static void uring_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
   if (state->forks != gyre_forks || next_submission(state, &submission) < 0) return;
-  /* Not POLL_REMOVE: that answers -EALREADY, and the poll goes on, while a report of it is under way in the kernel. */
+  /* Not POLL_REMOVE: that answers -EALREADY, and the poll goes on, while a report of it is under
+   * way in the kernel. */
   io_uring_prep_cancel64(submission, watch_mark(fd, generation), 0);
   submission->user_data = IGNORED;
   submission->flags |= state->quiet;
@@ -237,7 +243,8 @@ static int uring_backend_watch(void *opaque, int fd, uint32_t generation, unsign
   return 0;
 }
 
-/* An operation names a descriptor, and the program may close it before the turn is over: it is handed over at once. */
+/* An operation names a descriptor, and the program may close it before the turn is over: it is
+ * handed over at once. */
 static int uring_backend_submit(void *opaque, struct gyre_operation *operation) {
   struct uring_state *state = opaque;
   struct io_uring_sqe *submission;
@@ -295,7 +302,8 @@ static bool translate(struct uring_state *state, const struct io_uring_cqe *comp
   uint64_t mark = completion->user_data;
   bool more = completion->flags & IORING_CQE_F_MORE;
   if (mark & 1) {
-    /* Cancelled by the backend; but where threads change, also by the end of the thread that asked. */
+    /* Cancelled by the backend; but where threads change, also by the end of the thread that
+     * asked. */
     if (completion->res == -ECANCELED && state->bound) return false;
     event->fd = (int)((uint32_t)mark >> 1);
     event->generation = (uint32_t)(mark >> 32);
@@ -350,7 +358,8 @@ static int uring_backend_wait(void *opaque, struct gyre_event *events, int capac
   if (timeout_ns != 0 && io_uring_cq_ready(&state->ring) > 0) return harvest(state, events, capacity);
   if (timeout_ns != 0 || is_due(state)) {
     int error = enter(state, timeout_ns);
-    /* Not an error: time over, a signal, and a kernel that is short of memory or of room until some were taken. */
+    /* Not an error: time over, a signal, and a kernel that is short of memory or of room until some
+     * were taken. */
     if (error < 0 && error != -ETIME && error != -EINTR && error != -EAGAIN && error != -EBUSY) return noticed(error);
   }
   return harvest(state, events, capacity);

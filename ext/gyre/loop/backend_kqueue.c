@@ -1,9 +1,11 @@
 /*
- * The kqueue backend (macOS, the BSDs; on Linux, for tests, through libkqueue). A watch is one kevent for each direction, edge-triggered
- * unless asked otherwise, and stays for the descriptor's life. See backend.h for the contract and loop.c for the books.
+ * The kqueue backend (macOS, the BSDs; on Linux, for tests, through libkqueue). A watch is one
+ * kevent for each direction, edge-triggered unless asked otherwise, and stays for the descriptor's
+ * life. See backend.h for the contract and loop.c for the books.
  *
- * Urgent data (GYRE_PRIORITY) is reported where EVFILT_EXCEPT exists (macOS, OpenBSD, DragonFly); elsewhere it is never
- * reported, and asking for it is no error, for programs ask for it beside other things.
+ * Urgent data (GYRE_PRIORITY) is reported where EVFILT_EXCEPT exists (macOS, OpenBSD, DragonFly);
+ * elsewhere it is never reported, and asking for it is no error, for programs ask for it beside
+ * other things.
  */
 #include "feature.h"
 
@@ -26,7 +28,8 @@
 #define TIMEOUT_LIMIT_S 86400 /* some systems refuse a very long time; the loop asks again */
 #define FILTERS_LIMIT 3
 
-/* A user event needs no descriptor. libkqueue takes a lock for it, so that a signal handler could not wake. */
+/* A user event needs no descriptor. libkqueue takes a lock for it, so that a signal handler could
+ * not wake. */
 #if defined(EVFILT_USER) && (!defined(LIBKQUEUE) || defined(GYRE_KQUEUE_USER_WAKEUP))
 #define USER_WAKEUP 1
 #else
@@ -67,7 +70,8 @@ static void change(struct kevent *event, int fd, size_t filter, unsigned flags, 
          UDATA(generation));
 }
 
-/* Makes the changes; 0, or -errno of the first that failed. There is nothing to delete where the descriptor was closed. */
+/* Makes the changes; 0, or -errno of the first that failed. There is nothing to delete where the
+ * descriptor was closed. */
 static int apply(int queue, struct kevent *changes, int count) {
   struct kevent receipts[2 * FILTERS_LIMIT];
   static const struct timespec now = {0, 0};
@@ -155,8 +159,8 @@ static void kqueue_backend_unwatch(void *opaque, int fd, uint32_t generation) {
   apply(state->fd, changes, FILTERS);
 }
 
-/* A kevent that is there already would keep its flags and, with some systems, report nothing of the present state: so it is
- * made again. */
+/* A kevent that is there already would keep its flags and, with some systems, report nothing of the
+ * present state: so it is made again. */
 static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsigned interest, uint32_t previous) {
   struct kqueue_state *state = opaque;
   if (state->forks != gyre_forks) return -EBADF;
@@ -178,8 +182,8 @@ static int kqueue_backend_watch(void *opaque, int fd, uint32_t generation, unsig
   return error == -EINVAL || error == -ENODEV || error == -EOPNOTSUPP ? -EPERM : error;
 }
 
-/* What a kevent means. The read side's end is the peer's half-close, unless an error comes with it (fflags). The write
- * side's end is a complete hang-up: nothing reads any more. */
+/* What a kevent means. The read side's end is the peer's half-close, unless an error comes with it
+ * (fflags). The write side's end is a complete hang-up: nothing reads any more. */
 static unsigned readiness(const struct kevent *event) {
   static const unsigned all = GYRE_READABLE | GYRE_WRITABLE | GYRE_READ_ENDED | GYRE_WRITE_ENDED;
   bool end = event->flags & EV_EOF;

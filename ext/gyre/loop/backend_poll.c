@@ -1,7 +1,7 @@
 /*
- * The poll(2) backend, for systems that have nothing better: every wait hands the whole list of what is watched to the kernel.
- * The list is kept here, because the kernel keeps none. A watch ends with its report, unless it is for GYRE_LEVEL. See
- * backend.h for the contract.
+ * The poll(2) backend, for systems that have nothing better: every wait hands the whole list of
+ * what is watched to the kernel. The list is kept here, because the kernel keeps none. A watch ends
+ * with its report, unless it is for GYRE_LEVEL. See backend.h for the contract.
  */
 #include "feature.h"
 

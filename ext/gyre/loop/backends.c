@@ -1,6 +1,6 @@
 /*
- * The table of backends, in the order in which they are tried where none is asked for (see backends.h). bench/results has the
- * figures for the order. It opens nothing.
+ * The table of backends, in the order in which they are tried where none is asked for (see
+ * backends.h). bench/results has the figures for the order. It opens nothing.
  */
 #include "feature.h"
 

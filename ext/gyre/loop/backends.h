@@ -1,6 +1,7 @@
 /*
- * Which backends there are, the best first. The table is read where a loop is made (loop_backend.c), and by the plain C test of
- * their contract. A new backend gets its line in backends.c.
+ * Which backends there are, the best first. The table is read where a loop is made
+ * (loop_backend.c), and by the plain C test of their contract. A new backend gets its line in
+ * backends.c.
  */
 #ifndef GYRE_BACKENDS_H
 #define GYRE_BACKENDS_H

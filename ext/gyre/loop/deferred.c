@@ -1,5 +1,6 @@
 /*
- * Work for the end of a turn (see deferred.h). The scheduler's turn runs it; a poll does not sleep while some waits.
+ * Work for the end of a turn (see deferred.h). The scheduler's turn runs it; a poll does not sleep
+ * while some waits.
  */
 #include "loop/loop.h"
 
@@ -7,7 +8,8 @@ void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   if (!gyre_deferred_waits(deferred)) gyre_list_append(&loop->deferred, &deferred->node);
 }
 
-/* Moved to a list of its own first: what is deferred from now on is for the next turn, and what is cancelled leaves either list. */
+/* Moved to a list of its own first: what is deferred from now on is for the next turn, and what is
+ * cancelled leaves either list. */
 void gyre_loop_run_deferred(struct gyre_loop *loop) {
   if (gyre_list_empty(&loop->deferred)) return;
   struct gyre_list due = loop->deferred;

@@ -1,6 +1,7 @@
 /*
- * Work for the end of a loop's present turn: run once, when what was ready has run and before the kernel is asked. What
- * several fibers do in one turn (bytes for one socket, frames for one connection) leaves together there.
+ * Work for the end of a loop's present turn: run once, when what was ready has run and before the
+ * kernel is asked. What several fibers do in one turn (bytes for one socket, frames for one
+ * connection) leaves together there.
  */
 #ifndef GYRE_DEFERRED_H
 #define GYRE_DEFERRED_H
@@ -11,10 +12,12 @@
 
 struct gyre_loop;
 
-/* Embedded in what it is run for. It allocates nothing; the owner cancels it before its memory is freed. */
+/* Embedded in what it is run for. It allocates nothing; the owner cancels it before its memory is
+ * freed. */
 struct gyre_deferred {
   struct gyre_list node; /* in loop->deferred */
-  /* On the loop's thread, with the GVL. It neither raises nor switches fibers; it may wake them, and defer again. */
+  /* On the loop's thread, with the GVL. It neither raises nor switches fibers; it may wake them,
+   * and defer again. */
   void (*run)(struct gyre_loop *loop, struct gyre_deferred *deferred);
 };
 
@@ -29,7 +32,8 @@ static inline bool gyre_deferred_waits(const struct gyre_deferred *deferred) {
   return !gyre_list_empty(&deferred->node);
 }
 
-/* Has it run at the end of the turn, or of the next one where the end has begun. Nothing happens to one that waits already. */
+/* Has it run at the end of the turn, or of the next one where the end has begun. Nothing happens to
+ * one that waits already. */
 void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred);
 
 /* It does not run; harmless when it was not going to. */

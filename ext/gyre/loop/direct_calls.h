@@ -1,8 +1,10 @@
 /*
- * recv, send, read, write, epoll_wait, and preadv2 and pwritev2 with RWF_NOWAIT, without the C library's wrappers. Up to glibc 2.40 each of these is a point where
- * pthread_cancel may end the thread: two atomic operations a call in a process with threads, some 60 ns, a quarter of what an
- * empty recv takes. Ruby cancels no threads. They answer -1 and errno as the wrappers do. For descriptors that do not block,
- * and for the call that the loop waits in. With sanitizers the wrappers stay, for those see the bytes there. No ruby.h.
+ * recv, send, read, write, epoll_wait, and preadv2 and pwritev2 with RWF_NOWAIT, without the C
+ * library's wrappers. Up to glibc 2.40 each of these is a point where pthread_cancel may end the
+ * thread: two atomic operations a call in a process with threads, some 60 ns, a quarter of what an
+ * empty recv takes. Ruby cancels no threads. They answer -1 and errno as the wrappers do. For
+ * descriptors that do not block, and for the call that the loop waits in. With sanitizers the
+ * wrappers stay, for those see the bytes there. No ruby.h.
  */
 #ifndef GYRE_DIRECT_CALLS_H
 #define GYRE_DIRECT_CALLS_H

@@ -1,6 +1,7 @@
 /*
  * How long what is ready has to wait for the loop: a histogram of fixed size, for percentiles. Four
- * buckets to each doubling, so that its figures are at most a quarter too much. Fed by loop.c once a turn.
+ * buckets to each doubling, so that its figures are at most a quarter too much. Fed by loop.c once
+ * a turn.
  */
 #ifndef GYRE_LAG_H
 #define GYRE_LAG_H

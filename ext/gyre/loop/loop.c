@@ -3,9 +3,9 @@
  *
  * Watches are registered with the kernel once and edge-triggered. A watch that begins after "would
  * block" trusts the registration that stands (`drained`); since the number may have been closed and
- * opened again without the loop's knowledge, what was trusted is verified with the kernel after VERIFY_NS, for which the loop
- * wakes where it sleeps. So neither a busy loop nor one that sleeps for moments makes registration calls, and none sleeps
- * longer on a stale registration.
+ * opened again without the loop's knowledge, what was trusted is verified with the kernel after
+ * VERIFY_NS, for which the loop wakes where it sleeps. So neither a busy loop nor one that sleeps
+ * for moments makes registration calls, and none sleeps longer on a stale registration.
  */
 #include "loop/loop.h"
 
@@ -75,7 +75,8 @@ static int replace(struct gyre_loop *loop) {
   return 0;
 }
 
-/* The backend cannot be used from this thread: at the limit of descriptors the new one takes the place of the old. */
+/* The backend cannot be used from this thread: at the limit of descriptors the new one takes the
+ * place of the old. */
 static int renew(struct gyre_loop *loop) {
   if (replace(loop) == 0) return 0;
   close_backend(loop);
@@ -161,8 +162,9 @@ static unsigned wanted(const struct gyre_descriptor *descriptor) {
   return interest;
 }
 
-/* Registers it with the backend; every call has a new generation, so that what was under way for the old one is dropped. What was
- * once asked for stays, because asking again costs a system call; but not where it would be reported for ever. */
+/* Registers it with the backend; every call has a new generation, so that what was under way for
+ * the old one is dropped. What was once asked for stays, because asking again costs a system call;
+ * but not where it would be reported for ever. */
 static int register_interest(struct gyre_loop *loop, struct gyre_descriptor *descriptor, int fd, unsigned interest) {
   if (!loop->backend_state) return -EBADF;
   interest |= wanted(descriptor);
@@ -247,7 +249,8 @@ void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch) {
   gyre_list_remove(&watch->unverified);
   int fd = watch->fd;
   watch->fd = -1;
-  /* A backend that holds the descriptor open has to let go of it: its peer would not see it closed. */
+  /* A backend that holds the descriptor open has to let go of it: its peer would not see it
+   * closed. */
   if (!(loop->backend->capabilities & GYRE_BACKEND_EDGE) && fd < loop->descriptor_capacity &&
       loop->descriptors[fd].registered && !loop->descriptors[fd].first) {
     gyre_loop_forget(loop, fd);
@@ -280,7 +283,8 @@ void gyre_loop_forget(struct gyre_loop *loop, int fd) {
   if (++state->generation == 0) state->generation = 1;
 }
 
-/* A called function may end watches, ask for more events, or raise: then the next call goes on with the list. */
+/* A called function may end watches, ask for more events, or raise: then the next call goes on with
+ * the list. */
 static void call_rest(struct gyre_loop *loop) {
   while (loop->to_call) {
     struct gyre_watch *watch = loop->to_call;
@@ -329,8 +333,9 @@ void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
   if (held) gyre_loop_hand_over(loop);
 }
 
-/* What trusted an earlier registration is registered now; one that cannot be watched any
- * more (closed without the loop's knowledge) is called, so that the next call on it shows the error. Whether any was. */
+/* What trusted an earlier registration is registered now; one that cannot be watched any more
+ * (closed without the loop's knowledge) is called, so that the next call on it shows the error.
+ * Whether any was. */
 static bool verify(struct gyre_loop *loop) {
   bool called = false;
   while (!gyre_list_empty(&loop->unverified)) {
@@ -345,7 +350,8 @@ static bool verify(struct gyre_loop *loop) {
   return called;
 }
 
-/* After a report: what is unwanted is not asked for any more, where it would be reported for ever. */
+/* After a report: what is unwanted is not asked for any more, where it would be reported for
+ * ever. */
 static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
   if (fd >= loop->descriptor_capacity) return; /* closed or forked by the function that was called */
   struct gyre_descriptor *state = &loop->descriptors[fd];
@@ -353,8 +359,9 @@ static void ask_for_less(struct gyre_loop *loop, int fd, unsigned ready) {
     state->first ? register_interest(loop, state, fd, 0) : gyre_loop_forget(loop, fd);
 }
 
-/* A report for a watch that is over. Once that is a matter of time; again it is a number that was closed while a child process or a
- * duplicate keeps its file open: that watch cannot be taken back (epoll(7), questions and answers), and it would be reported for ever. */
+/* A report for a watch that is over. Once that is a matter of time; again it is a number that was
+ * closed while a child process or a duplicate keeps its file open: that watch cannot be taken back
+ * (epoll(7), questions and answers), and it would be reported for ever. */
 static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *event) {
   bool same = loop->stale.fd == event->fd && loop->stale.generation == event->generation;
   uint64_t age = loop->statistics.turns - loop->stale_turn;
@@ -393,7 +400,8 @@ static void deliver(struct gyre_loop *loop) {
       if (state->registered) gyre_loop_forget(loop, fd);
       continue;
     }
-    /* Where the watch has ended with its report, what is still watched is asked for again before the next wait. */
+    /* Where the watch has ended with its report, what is still watched is asked for again before
+     * the next wait. */
     bool again = state->registered & GYRE_READ_ENDED && state->registered & GYRE_LEVEL && ready & wanted(state);
     if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE)))
       register_later(loop, state);
@@ -535,7 +543,8 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   gyre_timers_fire(&loop->timers, loop->now_ns, loop);
 }
 
-/* The flag is cleared before each sleep: the first caller that sets it wakes the backend, and later ones need not. */
+/* The flag is cleared before each sleep: the first caller that sets it wakes the backend, and later
+ * ones need not. */
 void gyre_loop_wake(struct gyre_loop *loop) {
   if (__atomic_exchange_n(&loop->woken, 1, __ATOMIC_SEQ_CST)) return;
   if (loop->backend_state) loop->backend->wake(loop->backend_state);

@@ -1,6 +1,6 @@
 /*
- * The loop: which descriptor has which watches, which timers run, and one question to the backend
- * a turn. All bookkeeping is here, once, whatever the backend. It does not deal with fibers: what is
+ * The loop: which descriptor has which watches, which timers run, and one question to the backend a
+ * turn. All bookkeeping is here, once, whatever the backend. It does not deal with fibers: what is
  * watched or timed brings a function that is called on the loop's thread when the time has come.
  */
 #ifndef GYRE_LOOP_H
@@ -20,7 +20,8 @@
 
 struct gyre_loop;
 
-/* One party's interest in one descriptor. Stays until gyre_loop_unwatch; `ready` is called each time. */
+/* One party's interest in one descriptor. Stays until gyre_loop_unwatch; `ready` is called each
+ * time. */
 struct gyre_watch {
   struct gyre_watch *next, *previous; /* of the same descriptor */
   struct gyre_list unverified;
@@ -36,9 +37,11 @@ struct gyre_descriptor {
   uint32_t generation; /* never 0 once registered */
   uint8_t registered;  /* what the kernel was last asked to report */
   uint8_t drained;     /* a call answered "would block" or moved less than it could, and nothing was reported since */
-  /* GYRE_READABLE, GYRE_WRITABLE: that side has ended, which is not reported again; calls answer at once */
+  /* GYRE_READABLE, GYRE_WRITABLE: that side has ended, which is not reported again; calls answer at
+   * once */
   uint8_t ended : 4;
-  /* Reported to a standing watch whose registration ended with that: asked for again once it is drained. */
+  /* Reported to a standing watch whose registration ended with that: asked for again once it is
+   * drained. */
   uint8_t unread : 4;
   uint8_t kind;     /* for the holder's use; 0 at first */
   uintptr_t holder; /* the last caller, see gyre_loop_held; only ever compared */
@@ -79,8 +82,8 @@ struct gyre_loop {
   unsigned forks;             /* the same */
 
   bool waiting; /* without the GVL */
-  /* Asked before each sleep, if set; false: this poll does not sleep. Then interrupts end a sleep without being raised
-   * by it, and one that is under way already keeps it from beginning. */
+  /* Asked before each sleep, if set; false: this poll does not sleep. Then interrupts end a sleep
+   * without being raised by it, and one that is under way already keeps it from beginning. */
   bool (*sleeping)(struct gyre_loop *loop);
   int woken; /* atomic: the next wait is not to begin */
   struct gyre_loop_statistics statistics;
@@ -95,15 +98,17 @@ void gyre_loop_close(struct gyre_loop *loop);
 /* The operations in flight have no waiters any more: these are gone. */
 void gyre_loop_orphan(struct gyre_loop *loop);
 
-/* Starts over in a forked child: nothing is watched or timed; the parent's kernel objects are untouched. */
+/* Starts over in a forked child: nothing is watched or timed; the parent's kernel objects are
+ * untouched. */
 int gyre_loop_reopen(struct gyre_loop *loop);
 
-/* Goes on in a process that took the place of this one (daemon): everything that is watched or timed stays so, operations
- * in flight end with -ECANCELED. 0 or -errno. */
+/* Goes on in a process that took the place of this one (daemon): everything that is watched or
+ * timed stays so, operations in flight end with -ECANCELED. 0 or -errno. */
 int gyre_loop_move(struct gyre_loop *loop);
 
-/* Begins a watch; 0 or -errno (-EPERM: the descriptor is always ready, as a regular file is). Without GYRE_LEVEL in
- * `interest` it is called for changes only, and may now and then be called without one. */
+/* Begins a watch; 0 or -errno (-EPERM: the descriptor is always ready, as a regular file is).
+ * Without GYRE_LEVEL in `interest` it is called for changes only, and may now and then be called
+ * without one. */
 int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest);
 
 /* The kernel is asked about it before the next wait: what has its number may have changed. */
@@ -118,17 +123,19 @@ void gyre_loop_drained(struct gyre_loop *loop, int fd, unsigned interest);
 /* What was kept of it is dropped: it has another holder. */
 struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t holder);
 
-/* What is kept of a descriptor that `holder` uses, of which only the address is compared: an IO that has the
- * same number is another one. NULL when there is no memory. Until the next call of the loop. */
+/* What is kept of a descriptor that `holder` uses, of which only the address is compared: an IO
+ * that has the same number is another one. NULL when there is no memory. Until the next call of the
+ * loop. */
 static inline struct gyre_descriptor *gyre_loop_held(struct gyre_loop *loop, int fd, uintptr_t holder) {
   if (fd >= 0 && fd < loop->descriptor_capacity && loop->descriptors[fd].holder == holder)
     return &loop->descriptors[fd];
   return gyre_loop_hold(loop, fd, holder);
 }
 
-/* Whether a call would answer "would block", by what was seen last: a watch begun now reports when that changes. Wrong
- * where the number was closed, opened and drained by the same holder meanwhile, or where a stream ended a read early (at an
- * urgent mark, at passed descriptors); then the watch corrects it before the loop sleeps, a busy one after some milliseconds. */
+/* Whether a call would answer "would block", by what was seen last: a watch begun now reports when
+ * that changes. Wrong where the number was closed, opened and drained by the same holder meanwhile,
+ * or where a stream ended a read early (at an urgent mark, at passed descriptors); then the watch
+ * corrects it before the loop sleeps, a busy one after some milliseconds. */
 static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const struct gyre_descriptor *held,
                                         unsigned interest) {
   if ((held->drained & interest) != interest) return false;
@@ -136,8 +143,8 @@ static inline bool gyre_loop_is_drained(const struct gyre_loop *loop, const stru
   return (held->registered & interest) == interest || !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
 }
 
-/* The holder's call answered "would block", or moved less than it was asked to where nothing but that explains it: on a
- * stream or a pipe, not where each call moves one message. */
+/* The holder's call answered "would block", or moved less than it was asked to where nothing but
+ * that explains it: on a stream or a pipe, not where each call moves one message. */
 static inline void gyre_descriptor_drained(struct gyre_descriptor *held, unsigned interest) {
   held->drained |= (uint8_t)(interest & ~held->ended);
 }
@@ -153,18 +160,21 @@ static inline void gyre_loop_forget_unwatched(struct gyre_loop *loop, int fd) {
 /* `fd` is about to be closed by the program: its watches are called, then it is forgotten. */
 void gyre_loop_abandon(struct gyre_loop *loop, int fd);
 
-/* The same, and the kernel has let go of it when this returns, on a backend that holds open what it watches. */
+/* The same, and the kernel has let go of it when this returns, on a backend that holds open what it
+ * watches. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd);
 
-/* Watches that have begun and ended reach the kernel at once, where a backend would hand them over with the next wait. */
+/* Watches that have begun and ended reach the kernel at once, where a backend would hand them over
+ * with the next wait. */
 void gyre_loop_hand_over(struct gyre_loop *loop);
 
-/* A new operation with room for `length` bytes in `bytes`; NULL without memory. Free it by the next one. */
+/* A new operation with room for `length` bytes in `bytes`; NULL without memory. Free it by the next
+ * one. */
 struct gyre_operation *gyre_operation_new(enum gyre_operation_kind kind, size_t length);
 void gyre_operation_free(struct gyre_operation *operation);
 
-/* Hands an operation to the kernel; 0 or -errno. -ENOSYS: the backend does not support it, do it another way. It is
- * the loop's until it is completed. */
+/* Hands an operation to the kernel; 0 or -errno. -ENOSYS: the backend does not support it, do it
+ * another way. It is the loop's until it is completed. */
 int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation);
 
 /* Nothing waits for it any more: it ends by itself, and the loop frees it. */
@@ -173,9 +183,9 @@ void gyre_loop_cancel(struct gyre_loop *loop, struct gyre_operation *operation);
 /* For loop.c: its end was reported. */
 void gyre_operation_complete(struct gyre_operation *operation);
 
-/* For loop.c, before the backend closes: cancels those in flight and waits for their ends for a while. What has not ended
- * in time, or cannot be asked for from this thread, is never freed; whether it will be done is unknown, so it must not be
- * done again. */
+/* For loop.c, before the backend closes: cancels those in flight and waits for their ends for a
+ * while. What has not ended in time, or cannot be asked for from this thread, is never freed;
+ * whether it will be done is unknown, so it must not be done again. */
 void gyre_loop_end_operations(struct gyre_loop *loop);
 
 /* Asks the backend once, at first without waiting; gives the GVL up only to wait. Then calls the

@@ -1,6 +1,7 @@
 /*
- * Opens a loop on the backend that is asked for, or on the first one that opens, and keeps the reasons of those that did not.
- * Called where loops are made; Gyre::Native.backends, probe and refusals pass it to Ruby (lib/gyre/loop/backends.rb).
+ * Opens a loop on the backend that is asked for, or on the first one that opens, and keeps the
+ * reasons of those that did not. Called where loops are made; Gyre::Native.backends, probe and
+ * refusals pass it to Ruby (lib/gyre/loop/backends.rb).
  */
 #include "feature.h"
 
@@ -14,7 +15,8 @@
 
 #define BACKENDS_LIMIT 8
 
-/* By place in the table: why it was passed over when a loop was last made, as errno; 0 when it was not. Atomic. */
+/* By place in the table: why it was passed over when a loop was last made, as errno; 0 when it was
+ * not. Atomic. */
 static int refused[BACKENDS_LIMIT];
 
 static const struct gyre_backend_choice *find(const char *name) {
@@ -101,7 +103,8 @@ static VALUE native_probe(VALUE self, VALUE name) {
 }
 
 /*
- * @return [Hash{String => String}] the backends that were passed over when a loop was last made, and why
+ * @return [Hash{String => String}] the backends that were passed over when a loop was last made,
+ *   and why
  */
 static VALUE native_refusals(VALUE self) {
   VALUE refusals = rb_hash_new();

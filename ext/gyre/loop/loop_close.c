@@ -1,8 +1,9 @@
 /*
- * IO#close and IO#reopen while something waits for the IO, on Rubies that do not report it to schedulers (before 4.0, which has the
- * hook io_close). The kernel drops the watch, or goes on watching what the number stood for; and the number may be
- * given out again at once. So the first loop puts a step around both methods: what waits for the IO is woken, on
- * whatever loop and in whatever thread, and a backend that holds open what it watches lets go of it. Closes in C
+ * IO#close and IO#reopen while something waits for the IO, on Rubies that do not report it to
+ * schedulers (before 4.0, which has the hook io_close). The kernel drops the watch, or goes on
+ * watching what the number stood for; and the number may be given out again at once. So the first
+ * loop puts a step around both methods: what waits for the IO is woken, on whatever loop and in
+ * whatever thread, and a backend that holds open what it watches lets go of it. Closes in C
  * (IO#close_write of a pipe) are found by the sweeps of wait.c, selector.c and keyed_watch.c.
  */
 #include "feature.h"
@@ -37,7 +38,8 @@ void gyre_loop_on_io_close(gyre_close_listener *listener) {
 }
 
 static rb_ractor_local_key_t loops_key;
-/* All open loops of this Ractor, whose IOs no other one can close. Never freed: loops may outlive their Ractor. */
+/* All open loops of this Ractor, whose IOs no other one can close. Never freed: loops may outlive
+ * their Ractor. */
 static struct gyre_list *loops(void) {
   struct gyre_list *list = rb_ractor_local_storage_ptr(loops_key);
   if (list) return list;
@@ -59,7 +61,8 @@ static VALUE call_super(VALUE argument) {
   return rb_call_super(closing->argc, closing->argv);
 }
 
-/* A watch that goes on is for what has the number now: the kernel is asked about it before the loop sleeps again. */
+/* A watch that goes on is for what has the number now: the kernel is asked about it before the loop
+ * sleeps again. */
 static void notify_watches(struct gyre_loop *loop, int fd, VALUE io) {
   bool any = false;
   for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {

@@ -33,7 +33,8 @@ void gyre_timers_cancel_all(struct gyre_timers *timers);
 /* Monotonic time in nanoseconds. */
 int64_t gyre_timers_now(void);
 
-/* The same from the clock that ticks every few milliseconds and costs next to nothing, where there is one. */
+/* The same from the clock that ticks every few milliseconds and costs next to nothing, where there
+ * is one. */
 int64_t gyre_timers_coarse_now(void);
 
 /* Arms the timer, or moves it when it is armed already. 0 or -ENOMEM (then it is as it was). */

@@ -55,7 +55,8 @@ static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
   acceptor->operations->paused(acceptor, error);
 }
 
-/* Other processes may share the socket, and its mode with it: accept(2) must not block because one of them has changed that. */
+/* Other processes may share the socket, and its mode with it: accept(2) must not block because one
+ * of them has changed that. */
 static void do_not_block(int fd) {
   int flags = fcntl(fd, F_GETFL);
   if (flags >= 0 && !(flags & O_NONBLOCK)) fcntl(fd, F_SETFL, flags | O_NONBLOCK);

@@ -1,7 +1,8 @@
 /*
- * An acceptor: listening sockets on a loop, and the one accept loop over them, with its budget for a turn, its limit of open
- * connections and its pause while descriptors or memory are short. A protocol's server embeds one and is given the connections.
- * It closes no listening socket and holds no fiber. No ruby.h.
+ * An acceptor: listening sockets on a loop, and the one accept loop over them, with its budget for
+ * a turn, its limit of open connections and its pause while descriptors or memory are short. A
+ * protocol's server embeds one and is given the connections. It closes no listening socket and
+ * holds no fiber. No ruby.h.
  */
 #ifndef GYRE_NET_ACCEPTOR_H
 #define GYRE_NET_ACCEPTOR_H
@@ -20,7 +21,8 @@ struct gyre_acceptor_listener {
   int fd;
 };
 
-/* The protocol's part. Each of the first two takes the accepted descriptor, which does not block and is closed by exec. */
+/* The protocol's part. Each of the first two takes the accepted descriptor, which does not block
+ * and is closed by exec. */
 struct gyre_acceptor_operations {
   /* 0; or -errno, and the descriptor is left to the acceptor, which closes it and pauses. */
   int (*accept)(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer);
@@ -50,8 +52,9 @@ void gyre_acceptor_free(struct gyre_acceptor *acceptor);
 
 /* Accepts from now on; 0 or -errno, and nothing is watched. */
 int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop);
-/* Accepts what the kernel has ready, and no more afterwards. For its clients a connection that the kernel has taken is one of this
- * server's, and may hold a request already: closing the socket would reset it. */
+/* Accepts what the kernel has ready, and no more afterwards. For its clients a connection that the
+ * kernel has taken is one of this server's, and may hold a request already: closing the socket
+ * would reset it. */
 void gyre_acceptor_finish(struct gyre_acceptor *acceptor);
 /* Accepts no more, from now on. */
 void gyre_acceptor_stop(struct gyre_acceptor *acceptor);

@@ -11,7 +11,8 @@
 
 /* --- the memory that a thread lends --- */
 
-/* Pages that no packet reaches are never touched, so 1 MB of addresses costs a thread some 64 KB. */
+/* Pages that no packet reaches are never touched, so 1 MB of addresses costs a thread some 64
+ * KB. */
 static pthread_key_t lent_key;
 static pthread_once_t lent_once = PTHREAD_ONCE_INIT;
 static int lent_error;

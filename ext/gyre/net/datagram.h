@@ -1,6 +1,7 @@
 /*
- * Datagram sockets: several packets in one system call where there is one for that (recvmmsg, sendmmsg), received into
- * memory that the thread lends. Called by datagram_object.c; each call moves what it can and never waits. No ruby.h.
+ * Datagram sockets: several packets in one system call where there is one for that (recvmmsg,
+ * sendmmsg), received into memory that the thread lends. Called by datagram_object.c; each call
+ * moves what it can and never waits. No ruby.h.
  */
 #ifndef GYRE_DATAGRAM_H
 #define GYRE_DATAGRAM_H
@@ -36,8 +37,9 @@ struct gyre_datagram_packet {
   struct gyre_datagram_address from;
 };
 
-/* Up to `count` packets (GYRE_DATAGRAM_BATCH at most) of up to `limit` bytes (GYRE_DATAGRAM_BYTES at most). How many there were,
- * -EAGAIN, or -errno: on a connected socket also what an earlier packet met, as -ECONNREFUSED. */
+/* Up to `count` packets (GYRE_DATAGRAM_BATCH at most) of up to `limit` bytes (GYRE_DATAGRAM_BYTES
+ * at most). How many there were, -EAGAIN, or -errno: on a connected socket also what an earlier
+ * packet met, as -ECONNREFUSED. */
 int gyre_datagram_receive(int fd, size_t limit, struct gyre_datagram_packet *packets, int count);
 
 /* `to` is NULL on a connected socket. 0 or -errno. */
@@ -54,8 +56,8 @@ struct gyre_datagram_queue {
 /* A copy of at most GYRE_DATAGRAM_QUEUED bytes. False: the queue is full. */
 bool gyre_datagram_enqueue(struct gyre_datagram_queue *queue, const char *bytes, size_t length,
                            const struct gyre_datagram_address *to);
-/* Sends what is queued, and takes out what was sent and what the kernel refused; `refused` is increased by these. 0, or -EAGAIN:
- * the rest stays. */
+/* Sends what is queued, and takes out what was sent and what the kernel refused; `refused` is
+ * increased by these. 0, or -EAGAIN: the rest stays. */
 int gyre_datagram_flush(int fd, struct gyre_datagram_queue *queue, size_t *refused);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * Gyre::Datagram and its packets, as fibers and threads use them. What one call received at once lies in the object until it is
- * asked for, but never while another reader waits; replies made within a turn of the scheduler leave together at its end. All is
- * moved under the GVL, so any thread may call any method.
+ * Gyre::Datagram and its packets, as fibers and threads use them. What one call received at once
+ * lies in the object until it is asked for, but never while another reader waits; replies made
+ * within a turn of the scheduler leave together at its end. All is moved under the GVL, so any
+ * thread may call any method.
  */
 #include "fiber/scheduler.h"
 #include "net/datagram.h"
@@ -216,8 +217,8 @@ static VALUE object_receive(VALUE self, VALUE timeout) {
 
 /* --- sending --- */
 
-/* Waits until the kernel has room for it. Not where that is another socket's queue, which is never told: a Unix socket that is not
- * connected. */
+/* Waits until the kernel has room for it. Not where that is another socket's queue, which is never
+ * told: a Unix socket that is not connected. */
 static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_address *to) {
   struct object *object = get(self);
   flush(object);
@@ -234,7 +235,8 @@ static VALUE transmit(VALUE self, VALUE bytes, const struct gyre_datagram_addres
  * Sends a packet.
  *
  * @param bytes [String]
- * @param to [Packet, String, nil] whose sender gets it, or a struct sockaddr; nil: the peer that the socket is connected to
+ * @param to [Packet, String, nil] whose sender gets it, or a struct sockaddr; nil: the peer that
+ *   the socket is connected to
  * @return [Integer] bytes
  */
 static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
@@ -258,9 +260,10 @@ static VALUE object_transmit(VALUE self, VALUE bytes, VALUE to) {
 }
 
 /*
- * Answers its sender. Within a Gyre scheduler what is replied in one turn leaves at its end, in one system call; then a reply that the
- * kernel refuses is lost, as others are in the network, and counted by {Datagram#refused_replies}. Elsewhere, over Unix sockets and
- * with more than 2 KB it is {Datagram#send}.
+ * Answers its sender. Within a Gyre scheduler what is replied in one turn leaves at its end, in one
+ * system call; then a reply that the kernel refuses is lost, as others are in the network, and
+ * counted by {Datagram#refused_replies}. Elsewhere, over Unix sockets and with more than 2 KB it is
+ * {Datagram#send}.
  *
  * @param bytes [String]
  * @return [nil]
@@ -330,7 +333,8 @@ static VALUE object_set_name(VALUE self, VALUE name) {
   return name;
 }
 
-/* @return [Boolean] whether packets can be received of which the kernel no longer reports: several came in one system call */
+/* @return [Boolean] whether packets can be received of which the kernel no longer reports: several
+ * came in one system call */
 static VALUE object_pending_p(VALUE self) { return get(self)->count > 0 ? Qtrue : Qfalse; }
 
 /* @return [Integer] replies that the kernel did not take */

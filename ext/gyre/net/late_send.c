@@ -6,7 +6,8 @@
 
 #include <errno.h>
 
-/* What is left for the socket to take is watched for; it is closed, empty or broken otherwise, and that was all. */
+/* What is left for the socket to take is watched for; it is closed, empty or broken otherwise, and
+ * that was all. */
 static void send_on(struct gyre_late_send *late) {
   struct gyre_transport *transport = late->transport;
   struct gyre_loop *loop = &late->scheduler->loop;

@@ -1,6 +1,7 @@
 /*
- * Sends what is queued in a transport at the end of the scheduler's turn, and goes on when the socket takes more: for writers that do not
- * wait. Called by transport_object.c. An error stays in the transport's write side, where the next call meets it.
+ * Sends what is queued in a transport at the end of the scheduler's turn, and goes on when the
+ * socket takes more: for writers that do not wait. Called by transport_object.c. An error stays in
+ * the transport's write side, where the next call meets it.
  */
 #ifndef GYRE_LATE_SEND_H
 #define GYRE_LATE_SEND_H

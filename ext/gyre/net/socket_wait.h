@@ -1,5 +1,6 @@
 /*
- * How a method of net/'s classes waits for its socket: by the scheduler of its own thread, or blocking that thread only.
+ * How a method of net/'s classes waits for its socket: by the scheduler of its own thread, or
+ * blocking that thread only.
  */
 #ifndef GYRE_SOCKET_WAIT_H
 #define GYRE_SOCKET_WAIT_H
@@ -16,11 +17,13 @@ struct gyre_scheduler *gyre_socket_scheduler(void);
 /* The time that gyre_socket_wait's limit goes by. */
 int64_t gyre_socket_now(void);
 
-/* Until the descriptor is ready for one of `events` (a call has just answered "would block"), or `timeout_ns` is over; a negative
- * one waits for ever. False after the time. What an IO's close in another fiber or thread means is the caller's to find out. */
+/* Until the descriptor is ready for one of `events` (a call has just answered "would block"), or
+ * `timeout_ns` is over; a negative one waits for ever. False after the time. What an IO's close in
+ * another fiber or thread means is the caller's to find out. */
 bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns);
 
-/* Before a call that may go on for ever without a wait: lets others run that have waited for long. */
+/* Before a call that may go on for ever without a wait: lets others run that have waited for
+ * long. */
 void gyre_socket_give_way(void);
 
 /* Whether the IO is open and still has this descriptor. Raises nothing. */

@@ -1,5 +1,6 @@
 /*
- * What can be asked of the TLS under a Gyre::Transport: version, cipher, protocol, session, the peer's certificate. Each is nil without TLS.
+ * What can be asked of the TLS under a Gyre::Transport: version, cipher, protocol, session, the
+ * peer's certificate. Each is nil without TLS.
  */
 #include "net/net.h"
 #include "net/tls.h"
@@ -49,7 +50,8 @@ static VALUE peer_certificate(VALUE self) {
   return string;
 }
 
-/* @return [String, nil] the subject of the peer's certificate as RFC 2253 has it, in UTF-8: "CN=client,O=Example" */
+/* @return [String, nil] the subject of the peer's certificate as RFC 2253 has it, in UTF-8:
+ * "CN=client,O=Example" */
 static VALUE peer_subject(VALUE self) {
   const struct gyre_transport *transport = get_tls(self);
   char text[1024];

@@ -54,7 +54,8 @@ struct gyre_transport_operations {
   int (*flush)(struct gyre_transport *transport); /* sends what the layer itself holds; NULL: it holds nothing */
   int (*end)(struct gyre_transport *transport);   /* announces the end to the peer */
   size_t (*held)(const struct gyre_transport *transport); /* bytes that `flush` would send; NULL: none */
-  /* Bytes that the kernel does not report lie here; `whole`: not the beginning of a record only. NULL: none. */
+  /* Bytes that the kernel does not report lie here; `whole`: not the beginning of a record only.
+   * NULL: none. */
   bool (*pending)(const struct gyre_transport *transport, bool whole);
   void (*release)(struct gyre_transport *transport); /* frees transport->state; NULL: there is none */
 };
@@ -77,7 +78,8 @@ void gyre_transport_free(struct gyre_transport *transport); /* not the descripto
 /* Closes the descriptor. What was sent still arrives, and with TLS the end, if the socket takes
  * it at once; after a reset, nothing. */
 void gyre_transport_close(struct gyre_transport *transport, bool reset);
-/* Closes the descriptor and sends nothing: for a forked child, whose parent goes on with the socket. */
+/* Closes the descriptor and sends nothing: for a forked child, whose parent goes on with the
+ * socket. */
 void gyre_transport_abandon(struct gyre_transport *transport);
 
 /* 0, -EAGAIN (see read.wants), or -errno: then both sides have failed. The other calls make the

@@ -125,8 +125,9 @@ static void fail(struct object *object, int error, const char *what) {
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class(class)));
 }
 
-/* Until the descriptor is ready for what the side wants. Another thread may have closed it meanwhile:
- * then `get` raises. Where `timeout` is the rest of a limit for several waits, that is `whole`. */
+/* Until the descriptor is ready for what the side wants. Another thread may have closed it
+ * meanwhile: then `get` raises. Where `timeout` is the rest of a limit for several waits, that is
+ * `whole`. */
 static struct object *wait_for(VALUE self, struct object *object, const struct gyre_side *side, VALUE timeout,
                                VALUE whole, const char *what) {
   unsigned wants = side->wants;

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector. Nearly all of it is in C
-# (ext/gyre/async/selector.c); here is the choice of its backend, and what needs a thread. It requires neither Async nor io-event.
+# Gyre::Async::Selector: Gyre's loop with the interface of IO::Event::Selector. Nearly all of it is
+# in C (ext/gyre/async/selector.c); here is the choice of its backend, and what needs a thread. It
+# requires neither Async nor io-event.
 require "gyre/loop"
 
 unless Gyre::Loop.native?
@@ -16,9 +17,11 @@ module Gyre
     # What an Async scheduler waits on.
     class Selector
       # @param loop [Fiber] the fiber that will call #select
-      # @param backend [String, Symbol, nil] a native backend; nil takes what GYRE_BACKEND says, or the best one
+      # @param backend [String, Symbol, nil] a native backend; nil takes what GYRE_BACKEND says, or
+      #   the best one
       # @return [Selector]
-      # @raise [ArgumentError, RuntimeError, SystemCallError] when there is no such backend here, or it does not open
+      # @raise [ArgumentError, RuntimeError, SystemCallError] when there is no such backend here, or
+      #   it does not open
       def self.new(loop, backend = nil)
         Loop.on_backend(backend) do |engine, name|
           raise "gyre/async: no native backend opens here:\n#{Loop.explain}" unless engine == :native

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Leaves the terminal: the server goes on as a process of its own, and the process that was called waits until it listens, so that
-# its exit status shows whether it does. Called by commands that serve. It changes neither the folder nor the umask.
+# Leaves the terminal: the server goes on as a process of its own, and the process that was called
+# waits until it listens, so that its exit status shows whether it does. Called by commands that
+# serve. It changes neither the folder nor the umask.
 
 require "gyre/cli"
 
@@ -17,7 +18,8 @@ module Gyre
       end
 
       # @yieldparam daemon [Daemon] in the new process, which calls #ready when it listens
-      # @return [Integer] in the caller 0 when it does and 1 otherwise; in the new process what the block returns
+      # @return [Integer] in the caller 0 when it does and 1 otherwise; in the new process what the
+      #   block returns
       def start
         reader, @writer = IO.pipe
         child = fork do
@@ -42,7 +44,8 @@ module Gyre
       # @return [void]
       def ready(streams)
         $stdin.reopen(File::NULL)
-        # A reader of what the command prints, as $(gyre log -x), waits for its end; and nothing more is printed there.
+        # A reader of what the command prints, as $(gyre log -x), waits for its end; and nothing
+        # more is printed there.
         ([$stdout, $stderr] - streams).each { |stream| stream.reopen(File::NULL, "w") if stream.tty? || stream.equal?($stdout) }
         @writer.write(Process.pid.to_s)
         @writer.close

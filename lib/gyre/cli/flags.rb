@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Flags of the commands of `gyre`: OptionParser, but a flag counts only when it is written out exactly (OptionParser alone takes
-# `-w 4` for --write-timeout if nothing else begins with w), and an unknown flag is refused with the nearest one. Each command
-# declares its flags here. It prints nothing and never exits by itself.
+# Flags of the commands of `gyre`: OptionParser, but a flag counts only when it is written out
+# exactly (OptionParser alone takes `-w 4` for --write-timeout if nothing else begins with w), and
+# an unknown flag is refused with the nearest one. Each command declares its flags here. It prints
+# nothing and never exits by itself.
 
 require "optparse"
 require "did_you_mean"
@@ -15,8 +16,8 @@ module Gyre
     #   flags = Gyre::CLI::Flags.new("Usage: tool [options] FILE") { |on| on.on("-p", "--port PORT", "the port") { |port| … } }
     #   flags.read(["-p", "80", "app.rb"]) # => ["app.rb"]
     class Flags
-      # OptionParser completes abbreviations in one method; this one completes nothing. (Its own require_exact, before Ruby
-      # 3.2, refuses `--port=80` and fails on flags without a long form.)
+      # OptionParser completes abbreviations in one method; this one completes nothing. (Its own
+      # require_exact, before Ruby 3.2, refuses `--port=80` and fails on flags without a long form.)
       class Exact < OptionParser
         private
 
@@ -27,13 +28,16 @@ module Gyre
       end
       private_constant :Exact
 
-      # @return [Symbol, nil] what the command is to do instead of its work: :help, :version, or what {#ask} was given
+      # @return [Symbol, nil] what the command is to do instead of its work: :help, :version, or
+      #   what {#ask} was given
       attr_reader :asked
 
       # @param banner [String] what the help begins with
       # @param width [Integer] of the help's left column
-      # @param hints [Hash{String => String}] flags that other programs have, and what to do here instead
-      # @param aliases [Hash{String => String}] long flags that stand for others, and are not in the help
+      # @param hints [Hash{String => String}] flags that other programs have, and what to do here
+      #   instead
+      # @param aliases [Hash{String => String}] long flags that stand for others, and are not in the
+      #   help
       # @param dash [Array<String>] flags whose optional argument may be a dash alone
       # @param help [Array<String>] the flags that ask for help
       # @param footer [String, nil] what the help ends with
@@ -49,7 +53,8 @@ module Gyre
         separator(footer) if footer
       end
 
-      # Declares a flag, as OptionParser#on does. An ArgumentError of the block is the user's mistake, and is reported with the flag.
+      # Declares a flag, as OptionParser#on does. An ArgumentError of the block is the user's
+      # mistake, and is reported with the flag.
       #
       # @return [void]
       def on(*words, &block)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Errors of listening and of opening files as sentences with what to do. Called by the commands that start servers.
-# It opens nothing.
+# Errors of listening and of opening files as sentences with what to do. Called by the commands that
+# start servers. It opens nothing.
 
 module Gyre
   module CLI

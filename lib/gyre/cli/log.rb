@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log`: finds the command that is asked for (serve, send, tail, status, reopen) and runs it. Gyre::CLI calls it. The work is
-# done by the commands in cli/log/.
+# `gyre log`: finds the command that is asked for (serve, send, tail, status, reopen) and runs it.
+# Gyre::CLI calls it. The work is done by the commands in cli/log/.
 
 require "gyre/cli"
 require "gyre/cli/flags"

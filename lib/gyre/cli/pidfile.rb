@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The file that holds a server's process id. The commands that serve write it when the server listens and remove it at the end; a
-# fresh copy after USR2 has the same id and keeps the file. A file left by a dead process is replaced. It ends no process.
+# The file that holds a server's process id. The commands that serve write it when the server
+# listens and remove it at the end; a fresh copy after USR2 has the same id and keeps the file. A
+# file left by a dead process is replaced. It ends no process.
 
 require "etc"
 require "gyre/cli/errors"
@@ -70,8 +71,9 @@ module Gyre
         !younger?(pid)
       end
 
-      # A process that began after the file was written has only the number of the one that wrote it (after a restart of the
-      # machine, say). From /proc; where there is none, no process counts as younger.
+      # A process that began after the file was written has only the number of the one that wrote it
+      # (after a restart of the machine, say). From /proc; where there is none, no process counts as
+      # younger.
       def younger?(pid)
         ticks = File.read("/proc/#{pid}/stat")[/.*\) (.*)/m, 1].split[19].to_i # proc(5): starttime, in ticks since boot
         booted = File.read("/proc/stat")[/^btime (\d+)/, 1].to_i

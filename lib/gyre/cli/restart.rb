@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# How a server restarts after USR2: the command that started it, once more, checked before. Gyre::Log::Server calls it. It ends
-# nothing: when the fresh copy could not start, the old one continues.
+# How a server restarts after USR2: the command that started it, once more, checked before.
+# Gyre::Log::Server calls it. It ends nothing: when the fresh copy could not start, the old one
+# continues.
 
 require "rbconfig"
 
@@ -9,7 +10,8 @@ module Gyre
   module CLI
     # The command of this process.
     class Restart
-      # Names, one a line, the inputs whose sockets the checked program would inherit, and need not be able to listen on.
+      # Names, one a line, the inputs whose sockets the checked program would inherit, and need not
+      # be able to listen on.
       INHERITED = "GYRE_LOG_INHERITED"
 
       # @param words [Array<String>] the arguments of this process

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre serve`: flags and configuration file in, a running server out; a flag for each limit comes from the limits' table. It serves
-# nothing itself: Gyre::Web::Server does.
+# `gyre serve`: flags and configuration file in, a running server out; a flag for each limit comes
+# from the limits' table. It serves nothing itself: Gyre::Web::Server does.
 
 require "gyre/cli"
 require "gyre/cli/flags"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The types of settings that flags and configurations share: text or a value in, the value as a server takes it out. Called by
-# Gyre::Web::Settings and Gyre::CLI::Log::Configuration. A wrong value is an ArgumentError with what is expected; nothing is opened.
+# The types of settings that flags and configurations share: text or a value in, the value as a
+# server takes it out. Called by Gyre::Web::Settings and Gyre::CLI::Log::Configuration. A wrong
+# value is an ArgumentError with what is expected; nothing is opened.
 
 require "gyre/net/endpoint"
 require "gyre/net/units"
@@ -57,7 +58,8 @@ module Gyre
       def address(value) = Endpoint.parse(value) && value
 
       # @param value [Object]
-      # @return [String] it, for a message: passwords in addresses are left out, long texts are truncated
+      # @return [String] it, for a message: passwords in addresses are left out, long texts are
+      #   truncated
       def shown(value)
         value.inspect.gsub(%r{(://)[^/@\s"]*@}, "\\1…@").then { |text| text.size > 80 ? "#{text[0, 79]}…" : text }
       end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The template that each request's Rack environment is a copy of; ext/gyre/http/http1_env.c fills in the rest. Server makes one
-# for each acceptor. It knows no request.
+# The template that each request's Rack environment is a copy of; ext/gyre/http/http1_env.c fills in
+# the rest. Server makes one for each acceptor. It knows no request.
 
 require "gyre/http/input"
 
@@ -10,8 +10,8 @@ module Gyre
     # Hashes after the Rack 3.1 SPEC and, for chunked bodies, gyre.trailers.
     module Env
       class << self
-        # What is the same for each request of a server, and a place for whatever each request must set: a Hash that
-        # has its keys already is cheaper to fill.
+        # What is the same for each request of a server, and a place for whatever each request must
+        # set: a Hash that has its keys already is cheaper to fill.
         #
         # @param scheme [String] "http" or "https"
         # @param errors [#puts, #write, #flush] rack.errors

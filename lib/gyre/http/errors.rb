@@ -1,14 +1,16 @@
 # frozen_string_literal: true
 
-# The errors that only HTTP/1 knows, sorted by what is at fault: the client (RequestError, RequestCut), its slowness
-# (WriteTimeout), the app (LengthError). The connection raises the first three, Service decides what becomes of them.
+# The errors that only HTTP/1 knows, sorted by what is at fault: the client (RequestError,
+# RequestCut), its slowness (WriteTimeout), the app (LengthError). The connection raises the first
+# three, Service decides what becomes of them.
 
 require "gyre/errors"
 
 module Gyre
   module HTTP
-    # The request that is being served turned out wrong while its body was read: too slow (408), too long (413), a bad chunk
-    # (400) or too many trailers (431). An app may rescue it and respond by itself; if not, the client gets that status.
+    # The request that is being served turned out wrong while its body was read: too slow (408), too
+    # long (413), a bad chunk (400) or too many trailers (431). An app may rescue it and respond by
+    # itself; if not, the client gets that status.
     class RequestError < Gyre::ProtocolError; end
 
     # The client left before the end of the body that it had announced.

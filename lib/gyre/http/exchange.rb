@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
-# One request and its response, on the server's side: its primitives, and what a Rack env gets from it. Service runs an app
-# on them, Response writes the slower kinds of response with them. H1::Exchange (C) defines them all; here is what each has
-# to do. Nothing in this file touches a socket, and no method may use an instance variable: an exchange is a C structure.
+# One request and its response, on the server's side: its primitives, and what a Rack env gets from
+# it. Service runs an app on them, Response writes the slower kinds of response with them.
+# H1::Exchange (C) defines them all; here is what each has to do. Nothing in this file touches a
+# socket, and no method may use an instance variable: an exchange is a C structure.
 #
-# An HTTP/1 connection makes one exchange at a time. Only SERVING has one, and a fiber; IDLE and FIRST BYTE hold no buffer either:
+# An HTTP/1 connection makes one exchange at a time. Only SERVING has one, and a fiber; IDLE and
+# FIRST BYTE hold no buffer either:
 #
 #   accepted ─► (HANDSHAKE, with TLS) ─►
 #               FIRST BYTE ─► HEAD ─► SERVING ─► IDLE ─► HEAD …
@@ -13,17 +15,19 @@
 #               LINGERING ◄────┴─────────┴─► HIJACKED (no longer the server's)
 #                  └► closed
 #
-# The connection collects a head without a fiber. When it is complete, or refused, or too late, it runs
-# handler.call(exchange) in a pooled fiber; that calls next_request until it returns nil. "Parks" below means: waits
-# through the scheduler, so that other fibers run. A parked primitive can be interrupted by any exception; the connection
-# can be closed then.
+# The connection collects a head without a fiber. When it is complete, or refused, or too late, it
+# runs handler.call(exchange) in a pooled fiber; that calls next_request until it returns nil.
+# "Parks" below means: waits through the scheduler, so that other fibers run. A parked primitive can
+# be interrupted by any exception; the connection can be closed then.
 #
-# An exchange ends with the next request, and when the handler has returned: from then on its methods raise IOError or Errno::EPIPE,
-# and its questions return what they return for a closed connection. Any thread may call it (see Handovers).
+# An exchange ends with the next request, and when the handler has returned: from then on its
+# methods raise IOError or Errno::EPIPE, and its questions return what they return for a closed
+# connection. Any thread may call it (see Handovers).
 
 module Gyre
   module HTTP
-    # @abstract See the head of this file. The superclass is Object, so that the C extension may define it first.
+    # @abstract See the head of this file. The superclass is Object, so that the C extension may
+    #   define it first.
     class Exchange
       NOTHING = Object.new.freeze
       private_constant :NOTHING
@@ -33,8 +37,9 @@ module Gyre
         "an HTTP client"
       end
 
-      # What a Rack env holds as rack.hijack and rack.early_hints: the exchange itself is called for both, told apart by the
-      # argument. Two objects for each request would cost more than the rest of an env that is dupped from its template.
+      # What a Rack env holds as rack.hijack and rack.early_hints: the exchange itself is called for
+      # both, told apart by the argument. Two objects for each request would cost more than the rest
+      # of an env that is dupped from its template.
       #
       # @param headers [Hash] early hints; without an argument: a full hijack
       # @return [IO, Boolean] the socket; or whether the hints were sent
@@ -45,27 +50,30 @@ module Gyre
 
       # @!group Requests
 
-      # Ends the request before and begins the next one that is there already: the head that the acceptor collected, or a
-      # pipelined one. Nil when there is none: the connection is then without an exchange (IDLE, or HEAD with its
-      # partial head kept), or closed, or hijacked; the caller need not know which, and must not touch it any more.
+      # Ends the request before and begins the next one that is there already: the head that the
+      # acceptor collected, or a pipelined one. Nil when there is none: the connection is then
+      # without an exchange (IDLE, or HEAD with its partial head kept), or closed, or hijacked; the
+      # caller need not know which, and must not touch it any more.
       #
-      # Of the body of the request before, up to limits.unread_body_bytes_limit are read off (parks); if more is left, or an
-      # Expect was not met, the connection lingers and closes. A head that is refused gets its response here (written, writing
-      # shut down, lingering) and gives nil; so does a content-length beyond limits.body_bytes_limit (413).
+      # Of the body of the request before, up to limits.unread_body_bytes_limit are read off
+      # (parks); if more is left, or an Expect was not met, the connection lingers and closes. A
+      # head that is refused gets its response here (written, writing shut down, lingering) and
+      # gives nil; so does a content-length beyond limits.body_bytes_limit (413).
       #
       # The env is the acceptor's template (Env.template) and
-      # - REQUEST_METHOD PATH_INFO QUERY_STRING REQUEST_URI SERVER_NAME SERVER_PORT SERVER_PROTOCOL REMOTE_ADDR HTTP_*
-      #   CONTENT_TYPE CONTENT_LENGTH: new, unfrozen, BINARY, as is SCRIPT_NAME
+      # - REQUEST_METHOD PATH_INFO QUERY_STRING REQUEST_URI SERVER_NAME SERVER_PORT SERVER_PROTOCOL
+      #   REMOTE_ADDR HTTP_* CONTENT_TYPE CONTENT_LENGTH: new, unfrozen, BINARY, as is SCRIPT_NAME
       # - rack.hijack, rack.early_hints: the exchange itself, so a request allocates neither
       # - rack.response_finished: a new Array
       # - rack.input: Input::EMPTY without a body, else Input.new(exchange)
-      # - rack.protocol: only when the parser says UPGRADE: the names of Upgrade as an Array of Strings
+      # - rack.protocol: only when the parser says UPGRADE: the names of Upgrade as an Array of
+      #   Strings
       # - gyre.trailers: only for a chunked body: exchange.method(:trailers)
       #
-      # Fields with "_" in the name are left out (CVE-2024-45614). Repeated ones are joined by ", ", Cookie by "; ". HTTP_HOST
-      # is the authority of an absolute-form target. SERVER_NAME and SERVER_PORT come from the authority (its port or
-      # else 80, 443 for https); without one from the socket's own address (IPv6 in brackets; "localhost" and "80" for a
-      # Unix socket).
+      # Fields with "_" in the name are left out (CVE-2024-45614). Repeated ones are joined by ", ",
+      # Cookie by "; ". HTTP_HOST is the authority of an absolute-form target. SERVER_NAME and
+      # SERVER_PORT come from the authority (its port or else 80, 443 for https); without one from
+      # the socket's own address (IPv6 in brackets; "localhost" and "80" for a Unix socket).
       #
       # For a second request the env has its exchange as rack.hijack, and the receiver has ended.
       #
@@ -74,20 +82,21 @@ module Gyre
         raise NotImplementedError
       end
 
-      # Reads of the request's body; what is there is returned at once, otherwise it parks. The first call sends
-      # 100 Continue if {#expects_continue?}.
+      # Reads of the request's body; what is there is returned at once, otherwise it parks. The
+      # first call sends 100 Continue if {#expects_continue?}.
       #
       # @param max_bytes [Integer]
       # @return [String, nil] BINARY, 1 to max_bytes bytes, a new one each time; nil at the end
-      # @raise [RequestError] 408 between bytes, 413, 400 or 431 for chunks and trailers; ends keep-alive; again and again
+      # @raise [RequestError] 408 between bytes, 413, 400 or 431 for chunks and trailers; ends
+      #   keep-alive; again and again
       # @raise [RequestCut] the client left before the end, or the connection is closed; the same
       # @raise [IOError] the request is over
       def read_body(_max_bytes)
         raise NotImplementedError
       end
 
-      # For Handovers, from any thread that has the interpreter: if that fiber waits in read_body, the exception is raised there, and
-      # another one may read at once.
+      # For Handovers, from any thread that has the interpreter: if that fiber waits in read_body,
+      # the exception is raised there, and another one may read at once.
       #
       # @param fiber [Fiber]
       # @param exception [Exception]
@@ -96,15 +105,18 @@ module Gyre
         raise NotImplementedError
       end
 
-      # @return [Hash{String => String}] lower-case names, values joined as in the env; empty until the body was read to its end
+      # @return [Hash{String => String}] lower-case names, values joined as in the env; empty until
+      #   the body was read to its end
       def trailers
         raise NotImplementedError
       end
 
-      # The socket leaves the server: it is not watched, timed, closed or counted as a connection any more. The handler's
-      # fiber still counts as running. May be called before any head, or after write_head(…, :raw or :close).
+      # The socket leaves the server: it is not watched, timed, closed or counted as a connection
+      # any more. The handler's fiber still counts as running. May be called before any head, or
+      # after write_head(…, :raw or :close).
       #
-      # @return [Socket, HijackedSocket] non-blocking; the latter when some bytes were received already
+      # @return [Socket, HijackedSocket] non-blocking; the latter when some bytes were received
+      #   already
       # @raise [IOError] it is closed, or hijacked before
       def hijack
         raise NotImplementedError
@@ -113,47 +125,56 @@ module Gyre
       # @!endgroup
       # @!group Responses
       #
-      # Errors of the network while writing (Errno::EPIPE, Errno::ECONNRESET and the like), and WriteTimeout after
-      # limits.write_timeout_s without a byte taken, have closed the connection before they are raised, so {#closed?} tells
-      # them from the app's own. On a closed connection the write primitives raise Errno::EPIPE.
+      # Errors of the network while writing (Errno::EPIPE, Errno::ECONNRESET and the like), and
+      # WriteTimeout after limits.write_timeout_s without a byte taken, have closed the connection
+      # before they are raised, so {#closed?} tells them from the app's own. On a closed connection
+      # the write primitives raise Errno::EPIPE.
       #
-      # Header values are Strings or Arrays of Strings (a line each). A name that is no token, or a value with CR, LF or NUL,
-      # raises ArgumentError, and nothing was sent. Keys that start with "rack." are not sent, and content-length,
-      # transfer-encoding and connection of the app's own only with the framing :raw. A date is added if there is none.
+      # Header values are Strings or Arrays of Strings (a line each). A name that is no token, or a
+      # value with CR, LF or NUL, raises ArgumentError, and nothing was sent. Keys that start with
+      # "rack." are not sent, and content-length, transfer-encoding and connection of the app's own
+      # only with the framing :raw. A date is added if there is none.
       #
-      # Whether the connection is kept is decided before the head goes out. It is not after "connection: close" of either
-      # side, HTTP/1.0 without keep-alive, an Expect that was not met, limits.keep_alive_requests_limit, a draining acceptor, a
-      # framing that ends with the connection; and, in write_response, when more than limits.unread_body_bytes_limit of the
-      # request's body are known to be left. The head then has "connection: close". HTTP/1.0 that is kept has
-      # "connection: keep-alive", 1.1 nothing.
+      # Whether the connection is kept is decided before the head goes out. It is not after
+      # "connection: close" of either side, HTTP/1.0 without keep-alive, an Expect that was not met,
+      # limits.keep_alive_requests_limit, a draining acceptor, a framing that ends with the
+      # connection; and, in write_response, when more than limits.unread_body_bytes_limit of the
+      # request's body are known to be left. The head then has "connection: close". HTTP/1.0 that is
+      # kept has "connection: keep-alive", 1.1 nothing.
 
-      # The fast path: head and whole body in one writev, with content-length. It may decline anything, and must unless
-      # - status is an Integer from 200 to 599, headers a Hash with String keys, body an Array of Strings,
-      # - there is none of rack.hijack, rack.protocol, transfer-encoding, and it is no 2xx to CONNECT,
+      # The fast path: head and whole body in one writev, with content-length. It may decline
+      # anything, and must unless
+      # - status is an Integer from 200 to 599, headers a Hash with String keys, body an Array of
+      #   Strings,
+      # - there is none of rack.hijack, rack.protocol, transfer-encoding, and it is no 2xx to
+      #   CONNECT,
       # - content-length, if given, is the body's length (any digits for HEAD, 204, 304).
       #
-      # HEAD, 204 and 304 send no body. content-length: none for 204; for 304 and HEAD the given one, else none for
-      # 304, and for HEAD the body's length unless that is 0 (a middleware took it away).
+      # HEAD, 204 and 304 send no body. content-length: none for 204; for 304 and HEAD the given
+      # one, else none for 304, and for HEAD the body's length unless that is 0 (a middleware took
+      # it away).
       #
       # @param status [Object]
       # @param headers [Object]
       # @param body [Object]
-      # @return [Boolean] true: all of it is in the kernel (parks until then), or the connection was hijacked. False: nothing
-      #   was sent, Response has to do it
+      # @return [Boolean] true: all of it is in the kernel (parks until then), or the connection was
+      #   hijacked. False: nothing was sent, Response has to do it
       # @raise [ArgumentError, SystemCallError, WriteTimeout]
       def write_response(_status, _headers, _body)
         raise NotImplementedError
       end
 
-      # Sends a head at once: a client may wait for it before it does what the body waits for. Framings:
+      # Sends a head at once: a client may wait for it before it does what the body waits for.
+      # Framings:
       # - Integer: content-length; the caller sends exactly so many bytes
       # - :chunked: transfer-encoding: chunked; HTTP/1.0 turns it into :close
       # - :close: the body ends with the connection
-      # - :raw: nothing of the server's own except date; the connection is over afterwards (upgrades, partial hijack)
+      # - :raw: nothing of the server's own except date; the connection is over afterwards
+      #   (upgrades, partial hijack)
       # - nil: no body, and nothing said about one
       #
-      # HEAD, 204 and 304 turn all but :raw into nil. An Integer is written as content-length all the same (but for 204),
-      # :chunked as transfer-encoding for HEAD.
+      # HEAD, 204 and 304 turn all but :raw into nil. An Integer is written as content-length all
+      # the same (but for 204), :chunked as transfer-encoding for HEAD.
       #
       # @param status [Integer] 101, or 200 to 999
       # @param headers [Hash]
@@ -164,7 +185,8 @@ module Gyre
         raise NotImplementedError
       end
 
-      # Sends of the body, framed as {#write_head} returned; nothing for an empty String, for nil framing, after {#finish_body}.
+      # Sends of the body, framed as {#write_head} returned; nothing for an empty String, for nil
+      # framing, after {#finish_body}.
       #
       # @param string [String]
       # @return [Integer] its bytes
@@ -196,7 +218,8 @@ module Gyre
       #
       # @param status [Integer] 100 to 199, but not 101
       # @param headers [Hash]
-      # @return [Boolean] false when nothing was sent: HTTP/1.0, the head has been sent, or the connection is closed
+      # @return [Boolean] false when nothing was sent: HTTP/1.0, the head has been sent, or the
+      #   connection is closed
       # @raise [ArgumentError, SystemCallError, WriteTimeout]
       def write_interim(_status, _headers)
         raise NotImplementedError
@@ -205,7 +228,8 @@ module Gyre
       # @!endgroup
       # @!group The end
 
-      # Closes at once; what was written still arrives. May be called again, also while another fiber is parked on it.
+      # Closes at once; what was written still arrives. May be called again, also while another
+      # fiber is parked on it.
       #
       # @return [nil]
       def close
@@ -242,8 +266,8 @@ module Gyre
         raise NotImplementedError
       end
 
-      # @return [Boolean] the client waits for a 100: it sent Expect, no byte of the body came with the head, and neither
-      #   100 nor the head was sent
+      # @return [Boolean] the client waits for a 100: it sent Expect, no byte of the body came with
+      #   the head, and neither 100 nor the head was sent
       def expects_continue?
         raise NotImplementedError
       end
@@ -253,7 +277,8 @@ module Gyre
         raise NotImplementedError
       end
 
-      # @return [Integer] of the present response, without head and chunk framing; also when it is closed
+      # @return [Integer] of the present response, without head and chunk framing; also when it is
+      #   closed
       def body_bytes_sent
         raise NotImplementedError
       end

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# A request that is used from another thread than its server's: the thread waits here, and what it asked for is done in a fiber of
-# the loop's thread, where fibers and descriptors belong. The primitives of H1::Exchange call it when they notice
-# (ext/gyre/http/http_exchange.c). It knows nothing of what it hands over.
+# A request that is used from another thread than its server's: the thread waits here, and what it
+# asked for is done in a fiber of the loop's thread, where fibers and descriptors belong. The
+# primitives of H1::Exchange call it when they notice (ext/gyre/http/http_exchange.c). It knows
+# nothing of what it hands over.
 
 require "gyre/errors"
 require "gyre/http/service"
@@ -50,8 +51,9 @@ module Gyre
           value
         end
 
-        # In the other thread, at the end, whatever was raised in it and when. Without an answer so far the wait in the loop ends
-        # then, too, and others may read the body at once; a message of which some was sent ends its connection.
+        # In the other thread, at the end, whatever was raised in it and when. Without an answer so
+        # far the wait in the loop ends then, too, and others may read the body at once; a message
+        # of which some was sent ends its connection.
         # @return [void]
         def leave
           @left = true

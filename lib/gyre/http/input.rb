@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# rack.input: the body of a request as apps read it (Rack SPEC, "The Input Stream"). The connection makes one for each request
-# with a body; requests without one share EMPTY. Bytes come from Exchange#read_body as the app asks for them: nothing is
-# read ahead of the app except by gets, nothing is kept, so it cannot be rewound.
+# rack.input: the body of a request as apps read it (Rack SPEC, "The Input Stream"). The connection
+# makes one for each request with a body; requests without one share EMPTY. Bytes come from
+# Exchange#read_body as the app asks for them: nothing is read ahead of the app except by gets,
+# nothing is kept, so it cannot be rewound.
 
 module Gyre
   module HTTP

@@ -1,14 +1,15 @@
 # frozen_string_literal: true
 
-# Every size, count and time that bounds an HTTP/1 connection, and what happens beyond it. The acceptor reads a Limits object when
-# a server starts; the command line, the DSL and the docs are made from TABLE (gyre/limits.rb says how). It enforces nothing by itself.
+# Every size, count and time that bounds an HTTP/1 connection, and what happens beyond it. The
+# acceptor reads a Limits object when a server starts; the command line, the DSL and the docs are
+# made from TABLE (gyre/limits.rb says how). It enforces nothing by itself.
 
 require "gyre/net/limits"
 
 module Gyre
   module HTTP
-    # The limits of one server. Zero is a meaningful size for a body, its trailers, its rate and what is read off, and for nothing else.
-    # Where no status is named the connection just closes.
+    # The limits of one server. Zero is a meaningful size for a body, its trailers, its rate and
+    # what is read off, and for nothing else. Where no status is named the connection just closes.
     Limits = Gyre::Limits.with_table(
       Gyre::Limits.row(:request_line_bytes_limit, 8_192, :bytes, "the request line with its line end", status: 414),
       Gyre::Limits.row(:header_count_limit, 128, :count, "header lines of a request", status: 431),

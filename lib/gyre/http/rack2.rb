@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Between the server and an app that runs on Rack 2: what that version's SPEC requires and Rack 3's does not. Server puts it
-# around an app when Rack 2 is loaded, so apps on Rack 3 pay nothing. It changes what passes, and sends nothing itself.
+# Between the server and an app that runs on Rack 2: what that version's SPEC requires and Rack 3's
+# does not. Server puts it around an app when Rack 2 is loaded, so apps on Rack 3 pay nothing. It
+# changes what passes, and sends nothing itself.
 
 require "gyre/http/input"
 require "gyre/http/rewindable_input"

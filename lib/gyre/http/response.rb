@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The slower kinds of a Rack response: bodies by each, call and to_path, arrays that need a closer look, partial hijack, upgrades.
-# Service makes one when Exchange#write_response declines it. It works on Exchange's primitives and
-# never closes the app's body (Service does), never rescues what the app or the client did.
+# The slower kinds of a Rack response: bodies by each, call and to_path, arrays that need a closer
+# look, partial hijack, upgrades. Service makes one when Exchange#write_response declines it. It
+# works on Exchange's primitives and never closes the app's body (Service does), never rescues what
+# the app or the client did.
 
 require "gyre/http/errors"
 require "gyre/http/input"
@@ -88,7 +89,8 @@ module Gyre
 
       private
 
-      # Lower-case names, values as Strings or Arrays of Strings; what is meant for the server is put aside.
+      # Lower-case names, values as Strings or Arrays of Strings; what is meant for the server is
+      # put aside.
       def collect(headers)
         unless headers.respond_to?(:each)
           raise TypeError, "an app must return [status, headers, body], and its headers are #{headers.class}"
@@ -104,7 +106,8 @@ module Gyre
         end
       end
 
-      # Rack SPEC: to_ary gives what each would and closes the body; each wins over call; to_path is the same as each.
+      # Rack SPEC: to_ary gives what each would and closes the body; each wins over call; to_path is
+      # the same as each.
       def send_body
         coding = H1::OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
         @headers.delete("transfer-encoding") # else the framing is the server's
@@ -153,7 +156,8 @@ module Gyre
         @headers["content-type"].to_s.start_with?("text/event-stream")
       end
 
-      # A client of events shall see that all came that was sent, so it ends in order unless the server stops within a write.
+      # A client of events shall see that all came that was sent, so it ends in order unless the
+      # server stops within a write.
       def endless(&block)
         @streams.endless(&block)
       rescue Gyre::Stop
@@ -207,7 +211,8 @@ module Gyre
         finish
       end
 
-      # The app cannot refuse any more, and 100 cannot come after the head: a client that waits for it gets it now.
+      # The app cannot refuse any more, and 100 cannot come after the head: a client that waits for
+      # it gets it now.
       def write_stream
         @exchange.write_interim(100, {}) if @status < 300 && @exchange.expects_continue?
         start(announced || :chunked)
@@ -219,7 +224,8 @@ module Gyre
         stream.close
       end
 
-      # The app's Input may hold bytes that its gets has read too much; a wrapper around it does not.
+      # The app's Input may hold bytes that its gets has read too much; a wrapper around it does
+      # not.
       def input
         input = @env["rack.input"]
         input.respond_to?(:readpartial) ? input : Input.new(@exchange)

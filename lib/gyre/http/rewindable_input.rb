@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A rack.input that rewinds, which Rack 2's SPEC requires and Rack 3's does not: Rack2 puts it around an Input. What was read is kept, in
-# memory at first and beyond a bound in a temporary file; nothing is read that the app does not ask for.
+# A rack.input that rewinds, which Rack 2's SPEC requires and Rack 3's does not: Rack2 puts it
+# around an Input. What was read is kept, in memory at first and beyond a bound in a temporary file;
+# nothing is read that the app does not ask for.
 
 require "stringio"
 

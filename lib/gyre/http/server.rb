@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# An HTTP/1 server on the loop of this thread: listening sockets in, a Rack app behind. Gyre::Web::Server and tests start
-# it; it needs a scheduler of the native engine. It binds nothing and handles no signal.
+# An HTTP/1 server on the loop of this thread: listening sockets in, a Rack app behind.
+# Gyre::Web::Server and tests start it; it needs a scheduler of the native engine. It binds nothing
+# and handles no signal.
 #
 # The acceptor (Gyre::HTTP::NativeAcceptor, in C) is all of a server that knows sockets:
 #
@@ -47,7 +48,8 @@ module Gyre
       UNWIND_S = 1.0
       # A streaming body that sends nothing for so long while the server stops has nothing to send.
       QUIET_S = 1.0
-      # How often shutdown looks whether the last request is done. Only a server that ends pays for it.
+      # How often shutdown looks whether the last request is done. Only a server that ends pays for
+      # it.
       LOOK_S = 0.01
       # The {#stats} of a server that has not begun.
       NOT_STARTED = { connections: 0, idle: 0, running: 0, accepted: 0, requests: 0, malformed: 0, refused: 0 }.freeze
@@ -66,16 +68,19 @@ module Gyre
       attr_reader :limits
 
       # @param app [#call] a Rack app
-      # @param listeners [Array<#to_io>] listening sockets, or Gyre::Listener objects; it never closes them
+      # @param listeners [Array<#to_io>] listening sockets, or Gyre::Listener objects; it never
+      #   closes them
       # @param limits [Limits]
-      # @param log [#error] takes a String: an app's exception with its trace, or a fault of the server
-      # @param access_log [#log, #call, nil] given (env, status, body bytes sent, seconds) after each request; of
-      #   one whose head was refused env has only REMOTE_ADDR and what was understood (REQUEST_METHOD, REQUEST_URI, SERVER_PROTOCOL)
+      # @param log [#error] takes a String: an app's exception with its trace, or a fault of the
+      #   server
+      # @param access_log [#log, #call, nil] given (env, status, body bytes sent, seconds) after
+      #   each request; of one whose head was refused env has only REMOTE_ADDR and what was
+      #   understood (REQUEST_METHOD, REQUEST_URI, SERVER_PROTOCOL)
       # @param scheme [String] rack.url_scheme
       # @param errors [#puts, #write, #flush] rack.errors
       # @param env [Hash{String => Object}] more entries of each request's env
-      # @param tls [TLS::Context, Hash{#to_io => TLS::Context}, nil] of all listeners, or of those named (RFC 2818); their requests
-      #   have rack.url_scheme "https" and HTTPS "on"
+      # @param tls [TLS::Context, Hash{#to_io => TLS::Context}, nil] of all listeners, or of those
+      #   named (RFC 2818); their requests have rack.url_scheme "https" and HTTPS "on"
       # @raise [ArgumentError] tls has no context of a server
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
@@ -95,7 +100,8 @@ module Gyre
       # Accepts from now on, on the loop of this thread.
       #
       # @return [self]
-      # @raise [RuntimeError] the thread has no native scheduler of Gyre's, or the server was started before
+      # @raise [RuntimeError] the thread has no native scheduler of Gyre's, or the server was
+      #   started before
       def start
         raise "this server was started already" if @acceptor
 
@@ -113,7 +119,8 @@ module Gyre
         @acceptor&.stop
       end
 
-      # Accepts no more, closes idle connections at once and every other one after its next response. Does not wait.
+      # Accepts no more, closes idle connections at once and every other one after its next
+      # response. Does not wait.
       #
       # @return [void]
       def drain
@@ -135,13 +142,15 @@ module Gyre
         @acceptor&.close
       end
 
-      # @return [Integer] running requests that {#shutdown} ends at once: event streams, upgraded and hijacked connections
+      # @return [Integer] running requests that {#shutdown} ends at once: event streams, upgraded
+      #   and hijacked connections
       def endless
         @streams.count
       end
 
-      # All of that in order: drain, end what has no end, wait for the running requests, cancel them, close. Has to run in a fiber
-      # of the loop. (Gyre::Stop is raised in a streaming body, too, once it has sent nothing for a second.)
+      # All of that in order: drain, end what has no end, wait for the running requests, cancel
+      # them, close. Has to run in a fiber of the loop. (Gyre::Stop is raised in a streaming body,
+      # too, once it has sent nothing for a second.)
       #
       # @param timeout_s [Numeric] how long running requests may go on
       # @return [Boolean] true: none had to be cancelled, but for those without an end
@@ -155,8 +164,8 @@ module Gyre
         finished
       end
 
-      # @return [Hash{Symbol => Integer}] connections, idle, running, accepted, requests, malformed, refused (see the head of
-      #   this file)
+      # @return [Hash{Symbol => Integer}] connections, idle, running, accepted, requests, malformed,
+      #   refused (see the head of this file)
       def stats
         @acceptor ? @acceptor.stats : NOT_STARTED
       end

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Runs a Rack app on HTTP exchanges: the loop over a connection's requests, what an app's exception becomes, and the end of a request
-# (body.close, rack.response_finished, access log). The acceptor calls it in a pooled fiber whenever a connection has a request.
-# The usual response takes the few lines of #respond; everything slower is in Response. It never touches a socket.
+# Runs a Rack app on HTTP exchanges: the loop over a connection's requests, what an app's exception
+# becomes, and the end of a request (body.close, rack.response_finished, access log). The acceptor
+# calls it in a pooled fiber whenever a connection has a request. The usual response takes the few
+# lines of #respond; everything slower is in Response. It never touches a socket.
 
 require "gyre/errors"
 require "gyre/http/errors"
@@ -13,7 +14,8 @@ module Gyre
   module HTTP
     # One app, behind any number of connections.
     class Service
-      # What never becomes a response: the end of the process, of the task, of the thread. `exit` in an app is the end of its request.
+      # What never becomes a response: the end of the process, of the task, of the thread. `exit` in
+      # an app is the end of its request.
       PASSED_ON = [SignalException, Gyre::Stop].freeze
       # A client that went away. On a connection that is closed or hijacked they are no fault.
       GONE = [Errno::EPIPE, Errno::ECONNRESET, Errno::ETIMEDOUT, WriteTimeout].freeze
@@ -34,7 +36,8 @@ module Gyre
 
       # @param app [#call] a Rack app
       # @param log [#error] takes a String
-      # @param access_log [#call, nil] called with (env, status, body bytes sent, seconds) after each request
+      # @param access_log [#call, nil] called with (env, status, body bytes sent, seconds) after
+      #   each request
       # @param streams [Streams] where responses without an end of their own are entered
       def initialize(app, log:, access_log: nil, streams: Streams.new)
         @app = app
@@ -44,7 +47,8 @@ module Gyre
         @access_log = access_log
       end
 
-      # Serves every request that is there already. The connection then is idle, closed or hijacked (see Exchange).
+      # Serves every request that is there already. The connection then is idle, closed or hijacked
+      # (see Exchange).
       #
       # @param exchange [Exchange]
       # @return [void]
@@ -70,7 +74,8 @@ module Gyre
 
       # A request whose head was refused, from the acceptor; the app sees nothing of it.
       #
-      # @param env [Hash] REMOTE_ADDR, and of REQUEST_METHOD, REQUEST_URI and SERVER_PROTOCOL what was understood
+      # @param env [Hash] REMOTE_ADDR, and of REQUEST_METHOD, REQUEST_URI and SERVER_PROTOCOL what
+      #   was understood
       # @param status [Integer]
       # @param bytes [Integer] of body sent
       # @param seconds [Float]
@@ -128,7 +133,8 @@ module Gyre
         end
       end
 
-      # The exit of another thread, which Ruby raises in the main one, whatever fiber runs there: it ends the server.
+      # The exit of another thread, which Ruby raises in the main one, whatever fiber runs there: it
+      # ends the server.
       def foreign?(error)
         error.backtrace&.none? { |line| line.start_with?(__FILE__) }
       end

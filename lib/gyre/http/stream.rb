@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# What a streaming body is called with (Rack SPEC, "Streaming Body"): the request's body to read from and the response's to
-# write to, both against the socket's back-pressure. Response makes one for each such response.
-# It buffers nothing, and it never touches the socket: reads go to rack.input, writes to the Response.
+# What a streaming body is called with (Rack SPEC, "Streaming Body"): the request's body to read
+# from and the response's to write to, both against the socket's back-pressure. Response makes one
+# for each such response. It buffers nothing, and it never touches the socket: reads go to
+# rack.input, writes to the Response.
 
 module Gyre
   module HTTP

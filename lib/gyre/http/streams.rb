@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The responses of one server that have no end of their own: event streams, upgraded connections, hijacked sockets, and streaming
-# bodies that wait for something to send. Response and the acceptor enter them here, Server ends them when it stops, so that
-# a stop does not have to wait for them. It closes no socket and writes nothing.
+# The responses of one server that have no end of their own: event streams, upgraded connections,
+# hijacked sockets, and streaming bodies that wait for something to send. Response and the acceptor
+# enter them here, Server ends them when it stops, so that a stop does not have to wait for them. It
+# closes no socket and writes nothing.
 
 require "gyre/errors"
 
@@ -10,7 +11,8 @@ module Gyre
   module HTTP
     # All methods are for the thread of the server's loop, except {#hijacked}.
     class Streams
-      # One response under way: its Response, and how many bytes it had sent when it was looked at last.
+      # One response under way: its Response, and how many bytes it had sent when it was looked at
+      # last.
       Entry = Struct.new(:response, :bytes)
       private_constant :Entry
 
@@ -52,7 +54,8 @@ module Gyre
         @endless.size
       end
 
-      # The server stops: endless responses end with Gyre::Stop at their present wait, hijacked sockets read their end of file.
+      # The server stops: endless responses end with Gyre::Stop at their present wait, hijacked
+      # sockets read their end of file.
       #
       # @return [void]
       def finish
@@ -61,8 +64,8 @@ module Gyre
         @sockets.each_key { |socket| end_input(socket) }
       end
 
-      # To be called now and then while the server stops: ends streaming bodies that have sent nothing since the last call,
-      # unless it is the client that takes nothing.
+      # To be called now and then while the server stops: ends streaming bodies that have sent
+      # nothing since the last call, unless it is the client that takes nothing.
       #
       # @return [void]
       def finish_quiet

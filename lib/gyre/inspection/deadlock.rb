@@ -1,12 +1,14 @@
 # frozen_string_literal: true
 
-# Fibers of one scheduler that wait for each other, so that certainly none can go on before the others. Looked for
-# by Scheduler#refuse_deadlock when a loop has nothing else to do, by print_hierarchy and for the watchdog.
+# Fibers of one scheduler that wait for each other, so that certainly none can go on before the
+# others. Looked for by Scheduler#refuse_deadlock when a loop has nothing else to do, by
+# print_hierarchy and for the watchdog.
 #
 #   task a ──waits for──► mutex ──held by──► fiber of task b ──waits for──► task a
 #
-# Only of a mutex, of a semaphore and of what is Awaited it is known what has to go on first. A queue or a condition may be
-# fed from anywhere: no circle goes through them, and a wait with a timeout ends by itself.
+# Only of a mutex, of a semaphore and of what is Awaited it is known what has to go on first. A
+# queue or a condition may be fed from anywhere: no circle goes through them, and a wait with a
+# timeout ends by itself.
 
 module Gyre
   class Inspection
@@ -22,8 +24,8 @@ module Gyre
     # What several fibers may hold at once, with its holders: semaphores.
     # @api private
     module Held
-      # @!method holders
-      #   @return [Array<Fiber>, nil] one of these has to let go first; nil when it is not known of every place
+      # @!method holders @return [Array<Fiber>, nil] one of these has to let go first; nil when it
+      #   is not known of every place
       # @!method lent?
       #   @return [Boolean] whether another one than its holder may give a place back
       # @!method label
@@ -36,11 +38,13 @@ module Gyre
       # What a wait has to be for to be looked at here.
       KINDS = [Thread::Mutex, Awaited, Held].freeze
 
-      # Called when a loop has had nothing to do for a while: nothing of it would wake a fiber, or it has a watchdog.
+      # Called when a loop has had nothing to do for a while: nothing of it would wake a fiber, or
+      # it has a watchdog.
       # @param scheduler [Scheduler] this thread's
       # @param certain [Boolean] whether neither a timer nor a descriptor could change anything
-      # @raise [DeadlockError] when fibers wait for each other, and all others for them; a wait for something else,
-      #   a queue perhaps, could still end it when another thread or a signal comes, so that is only reported
+      # @raise [DeadlockError] when fibers wait for each other, and all others for them; a wait for
+      #   something else, a queue perhaps, could still end it when another thread or a signal comes,
+      #   so that is only reported
       def self.refuse(scheduler, certain)
         inspection = Inspection.new(scheduler, [*KINDS, Offload::Job])
         certain &&= inspection.waits.none? { |wait| wait.blocker.is_a?(Offload::Job) } # its end might lead to something
@@ -58,7 +62,8 @@ module Gyre
         end
       end
 
-      # @param inspection [Inspection] of its runs each is what its fiber waits for, while that one drives the loop
+      # @param inspection [Inspection] of its runs each is what its fiber waits for, while that one
+      #   drives the loop
       def initialize(inspection)
         @waits = inspection.waits.select { |wait| endless?(wait) }
         @owners = inspection.owners
@@ -84,7 +89,8 @@ module Gyre
       end
 
       # @param waits [Array<Wait>] all that there are
-      # @return [Boolean] whether nothing is left that could end it: all wait for a circle, directly or not
+      # @return [Boolean] whether nothing is left that could end it: all wait for a circle, directly
+      #   or not
       def complete?(waits)
         waits.all? { |wait| @prerequisites.key?(@by_fiber[wait.entered]) }
       end

@@ -1,21 +1,23 @@
 # frozen_string_literal: true
 
-# A task and what is below it as text, one line for each, indented like a tree: what it does, how old it is and where.
+# A task and what is below it as text, one line for each, indented like a tree: what it does, how
+# old it is and where.
 #
 #   task "main": running [2.0 s old, app.rb:31]
 #   ├── task "fetch" (GET /index.html): reading from fd 7 (127.0.0.1:80), 4.8 s left [0.2 s old, app.rb:12]
 #   │   └── task at app.rb:17: waiting for a mutex that task "clock" holds [0.1 s old, app.rb:18]
 #   └── task "clock": sleeping, 0.3 s left [transient, 2.0 s old, app.rb:24]
 #
-# Gyre::Task#print_hierarchy and Gyre.print_hierarchy print it. It may be made on another thread than the tasks'; then
-# no fiber can be asked whether it holds a mutex. Goes by a list of its own and not by recursion: a fiber's stack is small.
+# Gyre::Task#print_hierarchy and Gyre.print_hierarchy print it. It may be made on another thread
+# than the tasks'; then no fiber can be asked whether it holds a mutex. Goes by a list of its own
+# and not by recursion: a fiber's stack is small.
 
 require "gyre/inspection"
 
 module Gyre
-  # Prints every call of Gyre.run that is under way, on all threads, with its tasks: what each waits for, how old it is and
-  # where it is. May be called from anywhere, also in a trap handler; which of them holds a mutex is shown for the tasks of the
-  # calling thread only.
+  # Prints every call of Gyre.run that is under way, on all threads, with its tasks: what each waits
+  # for, how old it is and where it is. May be called from anywhere, also in a trap handler; which
+  # of them holds a mutex is shown for the tasks of the calling thread only.
   #
   # @param out [#puts]
   # @param backtrace [Boolean] prints all of where each task is, without Gyre's own part of it

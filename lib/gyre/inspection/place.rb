@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Where a program is: the line of a backtrace that is the program's own. For print_hierarchy, the watchdog and the search for
-# deadlocks.
+# Where a program is: the line of a backtrace that is the program's own. For print_hierarchy, the
+# watchdog and the search for deadlocks.
 
 require "rbconfig"
 

@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# Fibers of one scheduler that all wait, each for something that only another one of them would do: two tasks, each at the
-# queue that the other was to fill. What fills a queue is unknown, so it is never certain: it is reported, once, and only
-# where there is no other thread, no timer, no descriptor and no listener to signals. A single one, for which the others
-# wait, may well wait for a signal handler. Called by Deadlock.refuse when there is no circle.
+# Fibers of one scheduler that all wait, each for something that only another one of them would do:
+# two tasks, each at the queue that the other was to fill. What fills a queue is unknown, so it is
+# never certain: it is reported, once, and only where there is no other thread, no timer, no
+# descriptor and no listener to signals. A single one, for which the others wait, may well wait for
+# a signal handler. Called by Deadlock.refuse when there is no circle.
 
 require_relative "../loop/traps"
 

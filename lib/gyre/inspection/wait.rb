@@ -1,17 +1,20 @@
 # frozen_string_literal: true
 
-# What a fiber of a scheduler waits for, seen from outside and put into words. Made by Scheduler#waits, for print_hierarchy
-# and for the search for deadlocks; it shows the moment at which it was made.
+# What a fiber of a scheduler waits for, seen from outside and put into words. Made by
+# Scheduler#waits, for print_hierarchy and for the search for deadlocks; it shows the moment at
+# which it was made.
 
 require_relative "place"
 
 module Gyre
   class Inspection
-    # The fiber that waits; the fiber in whose name it does (another one when it runs an Enumerator, say); :waiting or
-    # :ready; what it waits for (see {Scheduler#block}), nil when it only lets others run; the descriptor's number and the
-    # events (sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY), if it is one; how many seconds it will still wait at most.
+    # The fiber that waits; the fiber in whose name it does (another one when it runs an Enumerator,
+    # say); :waiting or :ready; what it waits for (see {Scheduler#block}), nil when it only lets
+    # others run; the descriptor's number and the events (sum of IO::READABLE, IO::WRITABLE,
+    # IO::PRIORITY), if it is one; how many seconds it will still wait at most.
     Wait = Struct.new(:fiber, :entered, :state, :blocker, :fd, :events, :left_s) do
-      # @param holding [String, nil] the holder of what it waits for (see {Inspection#describe}), if it is known
+      # @param holding [String, nil] the holder of what it waits for (see {Inspection#describe}), if
+      #   it is known
       # @return [String] for example: reading from fd 7 (127.0.0.1:80), 4.8 s left
       def to_s(holding = nil)
         return "ready" if state == :ready
@@ -82,7 +85,8 @@ module Gyre
         blocker.respond_to?(:label) ? blocker.label : blocker.class.name.to_s
       end
 
-      # ConditionVariable#wait sleeps, without a blocker of its own; but it goes through condition_wait.rb.
+      # ConditionVariable#wait sleeps, without a blocker of its own; but it goes through
+      # condition_wait.rb.
       def condition_variable?
         fiber.backtrace.take_while { |frame| Place.own?(frame) }.any? { |frame| frame.include?("/gyre/scheduler/condition_wait.rb:") }
       end

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Gyre::Watchdog: reports what holds up the loop, while it does. A thread looks at the loop's pulse a few times within the
-# limit; if the loop has not got on, it prints where the loop's thread is. Gyre.run starts one when it is asked to, or when
-# GYRE_WATCHDOG_MS is set. What counts as a hold is decided in watchdog/hold.rb.
+# Gyre::Watchdog: reports what holds up the loop, while it does. A thread looks at the loop's pulse
+# a few times within the limit; if the loop has not got on, it prints where the loop's thread is.
+# Gyre.run starts one when it is asked to, or when GYRE_WATCHDOG_MS is set. What counts as a hold is
+# decided in watchdog/hold.rb.
 
 require "gyre/scheduler"
 require "gyre/inspection/watchdog/cpu_time"

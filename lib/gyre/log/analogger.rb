@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# `require "gyre/log/analogger"`: Swiftcore::Analogger::Client with the original's names, for programs that used the analogger gem's
-# client. It logs to any Analogger server, acknowledged where the server can do that, and is a Gyre::Log::Client otherwise. Do not load
-# the gem beside it.
+# `require "gyre/log/analogger"`: Swiftcore::Analogger::Client with the original's names, for
+# programs that used the analogger gem's client. It logs to any Analogger server, acknowledged where
+# the server can do that, and is a Gyre::Log::Client otherwise. Do not load the gem beside it.
 
 require "gyre/log/client"
 
@@ -15,7 +15,8 @@ module Swiftcore
       # The server refuses a wrong key; `new`, `log` and `reconnect` raise it.
       FailedToAuthenticate = Gyre::Log::Denied
 
-      # What settings are until they are set: seconds, attempts, bytes on disk, seconds, bytes in memory.
+      # What settings are until they are set: seconds, attempts, bytes on disk, seconds, bytes in
+      # memory.
       DEFAULTS = { connection_failure_timeout: 86_400 * 2, max_failure_count: (1 << 62) - 1,
                    persistent_queue_limit: 10_737_412_742, reconnect_throttle_interval: 0.1,
                    ram_queue_limit: Gyre::Log::Settings::MEMORY_LIMIT, tmplog: nil }.freeze
@@ -27,8 +28,8 @@ module Swiftcore
         end
       end
 
-      # Those of the class when the client was made. A client that has begun keeps what it began with; setting them here is for
-      # `connection_failure_timeout` and `max_failure_count`.
+      # Those of the class when the client was made. A client that has begun keeps what it began
+      # with; setting them here is for `connection_failure_timeout` and `max_failure_count`.
       DEFAULTS.each_key do |name|
         define_method(name) { @originals.fetch(name) } unless name == :tmplog
         define_method(:"#{name}=") { |value| @originals[name] = value }
@@ -54,7 +55,8 @@ module Swiftcore
       # Waits for the connection, or for the first failure.
       # @return [Boolean]
       # @raise [FailedToAuthenticate] a wrong key
-      # @raise [SystemCallError, SocketError, IOError] for longer than connection_failure_timeout, or more often than max_failure_count
+      # @raise [SystemCallError, SocketError, IOError] for longer than connection_failure_timeout,
+      #   or more often than max_failure_count
       def connect(timeout_s = @settings.address.connect_timeout)
         ready
         @sender.wait(timeout_s) { raise_refusal || @sender.tried? }

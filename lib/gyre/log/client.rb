@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Client: logs to a log server from any Ruby program, as a Logger. `require "gyre/log/client"`. It needs no loop and no
-# scheduler; threads, fibers, signal handlers and forked children use it alike. It puts records into an outbox; a thread of its own
-# (Gyre::Log::Sender) does the rest.
+# Gyre::Log::Client: logs to a log server from any Ruby program, as a Logger. `require
+# "gyre/log/client"`. It needs no loop and no scheduler; threads, fibers, signal handlers and forked
+# children use it alike. It puts records into an outbox; a thread of its own (Gyre::Log::Sender)
+# does the rest.
 
 require "gyre/log/client/address"
 require "gyre/log/errors"
@@ -21,7 +22,8 @@ module Gyre
       attr_reader :service
 
       # @param sender [Sender]
-      # @return [Proc] for when the client is no longer referenced: what it has is sent, then its thread ends
+      # @return [Proc] for when the client is no longer referenced: what it has is sent, then its
+      #   thread ends
       def self.finalizer(sender) = proc { sender.close(Float::INFINITY) }
 
       # Begins to connect, and returns at once.
@@ -31,24 +33,31 @@ module Gyre
       # @param port [Integer, nil] 6766 if nothing is given
       # @param address [String, nil] instead of host and port: tcp://host:port or unix:///path
       # @param key [String, nil] what the server asks for
-      # @param acknowledged [Boolean, :if_possible] false: the protocol of Analogger, for its servers; :if_possible: that one only where
-      #   the server has no other; until that is known, what the old one cannot carry is refused
+      # @param acknowledged [Boolean, :if_possible] false: the protocol of Analogger, for its
+      #   servers; :if_possible: that one only where the server has no other; until that is known,
+      #   what the old one cannot carry is refused
       # @param level [Integer, String, Symbol] as Logger's
       # @param progname [Object, nil] as Logger's, for a formatter
       # @param formatter [#call, nil] as Logger's; nil sends messages as they are
-      # @param tls [Boolean, Hash, TLS::Context, nil] true: with the system's authorities; a Hash: what {TLS.client} takes
+      # @param tls [Boolean, Hash, TLS::Context, nil] true: with the system's authorities; a Hash:
+      #   what {TLS.client} takes
       # @param connect_timeout [Numeric] seconds until a connection that is not accepted is given up
       # @param options [Hash]
-      # @option options [String, Boolean] :spool folder for what the server has not taken; true: one of this user's; false: none
+      # @option options [String, Boolean] :spool folder for what the server has not taken; true: one
+      #   of this user's; false: none
       # @option options [Integer] :spool_limit bytes on disk; 1 GiB
       # @option options [Integer] :memory_limit bytes in memory; 16 MiB
-      # @option options [Symbol] :when_full :block (waits), :drop_oldest (counts them) or :raise (SpoolFull)
-      # @option options [Numeric] :stall_timeout seconds without an answer after which a connection is given up; 10
-      # @option options [Numeric] :flush_timeout seconds that {#flush} waits by default; 5. Rails calls it after each
-      #   request: 0 there
+      # @option options [Symbol] :when_full :block (waits), :drop_oldest (counts them) or :raise
+      #   (SpoolFull)
+      # @option options [Numeric] :stall_timeout seconds without an answer after which a connection
+      #   is given up; 10
+      # @option options [Numeric] :flush_timeout seconds that {#flush} waits by default; 5. Rails
+      #   calls it after each request: 0 there
       # @option options [Numeric] :exit_timeout seconds that the process's end may be held up; 5
-      # @option options [Range] :retry_interval seconds between attempts to connect: the first and the longest pause; 0.1..5.0
-      # @option options [Numeric] :adoption_interval seconds between looks for spools of processes that have died; 60
+      # @option options [Range] :retry_interval seconds between attempts to connect: the first and
+      #   the longest pause; 0.1..5.0
+      # @option options [Numeric] :adoption_interval seconds between looks for spools of processes
+      #   that have died; 60
       # @option options [#call] :report is given errors, as Strings; by default they go to $stderr
       # @raise [ArgumentError]
       # @raise [ExtensionRequired] without the C extension
@@ -63,7 +72,8 @@ module Gyre
         @outbox = Outbox.new(@service, @settings.memory_limit, @settings.record_limit, acknowledged != true)
         @sender = Sender.new(@settings, @outbox)
         @sender.start
-        # A clone (ActiveSupport::TaggedLogging makes one) shares it, so the last of them to go ends the thread.
+        # A clone (ActiveSupport::TaggedLogging makes one) shares it, so the last of them to go ends
+        # the thread.
         @shared = Object.new
         ObjectSpace.define_finalizer(@shared, Client.finalizer(@sender))
       end
@@ -79,8 +89,8 @@ module Gyre
         @sender.wait(timeout_s) { raise_refusal || @sender.state == :connected }
       end
 
-      # Waits until the server has everything that was logged before: has acknowledged it; over the old protocol, until the
-      # network has taken it.
+      # Waits until the server has everything that was logged before: has acknowledged it; over the
+      # old protocol, until the network has taken it.
       #
       # @param timeout_s [Numeric]
       # @return [Boolean] false when the time was too short
@@ -92,7 +102,8 @@ module Gyre
         @sender.wait(timeout_s) { @sender.acknowledged?(number) || raise_refusal }
       end
 
-      # Sends what it can, also of what ended processes have left in the spool; the rest stays there for the next client of this service.
+      # Sends what it can, also of what ended processes have left in the spool; the rest stays there
+      # for the next client of this service.
       #
       # @param timeout_s [Numeric]
       # @return [void]
@@ -119,13 +130,15 @@ module Gyre
         self
       end
 
-      # @return [Exception, nil] why there is no connection; nil when there is one, or none was tried yet
+      # @return [Exception, nil] why there is no connection; nil when there is one, or none was
+      #   tried yet
       def trouble
         @sender.error unless @sender.state == :connected
       end
 
-      # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged: (the last number), spooled:, dropped:,
-      #   reconnects:, queue_bytes: (all that is not acknowledged), spool_bytes:
+      # @return [Hash{Symbol => Integer, Symbol}] state:, logged:, sent:, acknowledged: (the last
+      #   number), spooled:, dropped:, reconnects:, queue_bytes: (all that is not acknowledged),
+      #   spool_bytes:
       def stats = @sender.stats
 
       # @return [String] without the key
@@ -144,7 +157,8 @@ module Gyre
         true
       end
 
-      # What `Outbox#append` has not taken: another kind of object, no room, or a refusal to be raised.
+      # What `Outbox#append` has not taken: another kind of object, no room, or a refusal to be
+      # raised.
       def append_slowly(severity, message)
         check(severity, message)
         ready

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A finished line of text, taken apart again: time, service, severity and the message as it was logged. For readers of the
-# log: `gyre log tail`, and pages that follow it. It reads no file and writes none.
+# A finished line of text, taken apart again: time, service, severity and the message as it was
+# logged. For readers of the log: `gyre log tail`, and pages that follow it. It reads no file and
+# writes none.
 
 require "json"
 require "time"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What a log client raises, beside ArgumentError for what cannot be logged, and what its threads survive. Defines classes only.
+# What a log client raises, beside ArgumentError for what cannot be logged, and what its threads
+# survive. Defines classes only.
 
 require "gyre/errors"
 
@@ -21,7 +22,8 @@ module Gyre
     # The client was closed.
     class Closed < Error; end
 
-    # What ends no thread of a client: a thread that dies of it would raise it where it is joined, in the middle of the spooling.
+    # What ends no thread of a client: a thread that dies of it would raise it where it is joined,
+    # in the middle of the spooling.
     FAULTS = [StandardError, ScriptError, NoMemoryError, SystemStackError].freeze
   end
 end

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Every size, count and time that bounds the log server and its connections. The server reads a Limits object when it starts;
-# configuration and docs are made from TABLE (gyre/net/limits.rb). It enforces nothing by itself.
+# Every size, count and time that bounds the log server and its connections. The server reads a
+# Limits object when it starts; configuration and docs are made from TABLE (gyre/net/limits.rb). It
+# enforces nothing by itself.
 
 require "gyre/net/limits"
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Where log lines go: makes an output from its settings. Called by the server for each entry of `logs` and for `default_log`.
-# Every output has the same methods (see Output below), so that the committer does not care which it has.
+# Where log lines go: makes an output from its settings. Called by the server for each entry of
+# `logs` and for `default_log`. Every output has the same methods (see Output below), so that the
+# committer does not care which it has.
 
 require "gyre/log/limits"
 require "gyre/log/output/access"
@@ -38,16 +39,17 @@ module Gyre
       FILES_DO_NOT_SPILL = "when_full: spill is for sockets, pipes and Redis; a log file is on a disk already: block or drop"
 
       class << self
-        # @param settings [Hash] keys are Symbols or Strings:
-        #   type (file, stdout, stderr, socket, redis; by default what `logfile` looks like), logfile (a path, STDOUT, STDERR,
-        #   tcp://host:port, unix:///path, redis://…), format (text, json), rotate (see Rotation.from),
-        #   mode, owner (of a file, see Access),
-        #   options (for socket: [port], as Analogger has it; for redis: stream, max_length, shared),
-        #   spill (a folder for what the output does not take in time, see Spilling), spill_bytes_limit
+        # @param settings [Hash] keys are Symbols or Strings: type (file, stdout, stderr, socket,
+        #   redis; by default what `logfile` looks like), logfile (a path, STDOUT, STDERR,
+        #   tcp://host:port, unix:///path, redis://…), format (text, json), rotate (see
+        #   Rotation.from), mode, owner (of a file, see Access), options (for socket: [port], as
+        #   Analogger has it; for redis: stream, max_length, shared), spill (a folder for what the
+        #   output does not take in time, see Spilling), spill_bytes_limit
         # @param key [String] the configuration's word for it, for messages
         # @param report [#call, nil] is given messages about the output's troubles
         # @return [File, Late, Stream, Socket, Redis, Spilling]
-        # @raise [ArgumentError] when the settings are wrong or the file cannot be opened; names the key
+        # @raise [ArgumentError] when the settings are wrong or the file cannot be opened; names the
+        #   key
         def open(settings, key: "logfile", report: nil)
           settings = settings.to_h { |name, value| [name.to_sym, value] }
           target = settings[:logfile].to_s
@@ -73,7 +75,8 @@ module Gyre
           end
         end
 
-        # What has a file has a disk: nothing would be gained, and its promise lost that no line comes twice.
+        # What has a file has a disk: nothing would be gained, and its promise lost that no line
+        # comes twice.
         def spilling(output, settings, key, report)
           raise ArgumentError, "#{key}: #{FILES_DO_NOT_SPILL}" if file?(output)
 

@@ -65,9 +65,9 @@ module Gyre
       # @param restart [#call, nil] called for USR2, in a task, with the names of the inputs that a
       #   fresh program would inherit: checks it, and returns what Process.exec takes to start it
       #   (an Array), or a String: why it must not be started
-      # @param handover [#listeners, #connections, #close_others, #signalled?, #exec, nil] takes over
-      #   what a server before this one has left in this process, and leaves this one's to the fresh
-      #   program (Gyre::CLI::Log::Handover); nil: neither, and no restart
+      # @param handover [#listeners, #connections, #close_others, #signalled?, #exec, nil] takes
+      #   over what a server before this one has left in this process, and leaves this one's to the
+      #   fresh program (Gyre::CLI::Log::Handover); nil: neither, and no restart
       # @raise [ArgumentError] names the wrong setting
       # @raise [ExtensionRequired] without the C extension
       def initialize(bind: "tcp://127.0.0.1:6766", key: nil, logs: [], default_log: "STDOUT", levels: nil, interval: 1,

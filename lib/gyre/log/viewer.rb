@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Looks at a log server: its status, and its lines as they come. Used by `gyre log status` and `gyre log tail`, and by pages that
-# show the log. Each call is a connection of its own; under a scheduler only the calling fiber waits. It logs nothing.
+# Looks at a log server: its status, and its lines as they come. Used by `gyre log status` and `gyre
+# log tail`, and by pages that show the log. Each call is a connection of its own; under a scheduler
+# only the calling fiber waits. It logs nothing.
 
 require "json"
 require "gyre/net"
@@ -48,8 +49,8 @@ module Gyre
         raise ProtocolError, "#{self} answered what is not a status"
       end
 
-      # Has the server write and sync all that it has and reopen its files. Returns when that is done: the former files, renamed, may
-      # be compressed then.
+      # Has the server write and sync all that it has and reopen its files. Returns when that is
+      # done: the former files, renamed, may be compressed then.
       #
       # @param within_s [Numeric]
       # @return [void]

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Analogger's frames, as bytes and values: what clients send before and without the versioned protocol. Called by the server for a
-# connection's first frame and by clients; the frames after the first are the ingest's. It knows no socket and no clock.
+# Analogger's frames, as bytes and values: what clients send before and without the versioned
+# protocol. Called by the server for a connection's first frame and by clients; the frames after the
+# first are the ingest's. It knows no socket and no clock.
 #
 #   LLLL LLLL ":" service ":" severity ":" message       LLLL: the bytes of the whole frame, four decimal digits, twice
 
@@ -44,8 +45,8 @@ module Gyre
           raise ArgumentError, "a frame has less than #{FRAME_BYTES_LIMIT} bytes, and this one would have #{bytes}"
         end
 
-        # The frame's length, or what is wrong with its header. Checked in this order: a server must not wait for bytes that
-        # a broken length announces.
+        # The frame's length, or what is wrong with its header. Checked in this order: a server must
+        # not wait for bytes that a broken length announces.
         #
         # @param header [String] its first eight bytes
         # @param limit [Integer] a frame has fewer bytes
@@ -60,7 +61,8 @@ module Gyre
         # Takes a whole frame apart.
         #
         # @param frame [String] BINARY, as long as its header says
-        # @return [Array(String, String, String), nil] service, severity and message; nil without the three colons
+        # @return [Array(String, String, String), nil] service, severity and message; nil without
+        #   the three colons
         def parts(frame)
           return unless frame.getbyte(HEADER_BYTES) == 58
 
@@ -73,7 +75,8 @@ module Gyre
         # @param bytes [String] what has come so far
         # @param limit [Integer] the frame has fewer bytes
         # @return [nil] when more is needed
-        # @return [Hash{Symbol => String}] service:, severity:, key:, and rest:, the bytes that came after the frame
+        # @return [Hash{Symbol => String}] service:, severity:, key:, and rest:, the bytes that came
+        #   after the frame
         # @return [String] what is wrong, as it stands behind "error: "
         def authentication(bytes, limit: FRAME_BYTES_LIMIT)
           return if bytes.bytesize < HEADER_BYTES

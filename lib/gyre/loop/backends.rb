@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Which backend drives a loop: one of the native engine's (C extension), or select of the portable one (pure Ruby).
-# Gyre::Scheduler, Gyre::Loop and the command line ask here. Whether a native backend can be used is found out by opening
-# it; nothing stays open.
+# Which backend drives a loop: one of the native engine's (C extension), or select of the portable
+# one (pure Ruby). Gyre::Scheduler, Gyre::Loop and the command line ask here. Whether a native
+# backend can be used is found out by opening it; nothing stays open.
 require_relative "../errors"
 
 module Gyre
@@ -41,9 +41,10 @@ module Gyre
         name
       end
 
-      # Has a loop made by the engine of a backend, and by the portable one where nothing was asked for and no native
-      # backend opens.
-      # @param name [String, Symbol, nil] what was asked for; nil leaves it to GYRE_BACKEND, and then to us
+      # Has a loop made by the engine of a backend, and by the portable one where nothing was asked
+      # for and no native backend opens.
+      # @param name [String, Symbol, nil] what was asked for; nil leaves it to GYRE_BACKEND, and
+      #   then to us
       # @yieldparam engine [Symbol] :native or :portable
       # @yieldparam backend [String, nil] its name; nil: the first native one that opens
       # @return what the block returns

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# IO#close and IO#reopen while the portable engine sleeps in IO.select, on Rubies whose schedulers are not informed (before
-# 4.0): select(2) does not notice that another thread closes what it waits for. So the first Loop::Portable puts a step
-# around both methods, which wakes the loops that watch the IO's number; they find out by themselves. CRuby only. Its twin is
-# ext/gyre/loop/loop_close.c.
+# IO#close and IO#reopen while the portable engine sleeps in IO.select, on Rubies whose schedulers
+# are not informed (before 4.0): select(2) does not notice that another thread closes what it waits
+# for. So the first Loop::Portable puts a step around both methods, which wakes the loops that watch
+# the IO's number; they find out by themselves. CRuby only. Its twin is ext/gyre/loop/loop_close.c.
 
 module Gyre
   class Loop
@@ -38,7 +38,8 @@ module Gyre
           Ractor.current[KEY] = Ractor.current[KEY].reject { |other, _| other.equal?(loop) } if NEEDED && Ractor.current[KEY]
         end
 
-        # Runs the block, then wakes the loops that watch the IO. A forked child leaves its parent's alone.
+        # Runs the block, then wakes the loops that watch the IO. A forked child leaves its parent's
+        # alone.
         def around(io)
           loops = Ractor.current[KEY]
           return yield if loops.nil? || loops.empty? || io.closed?

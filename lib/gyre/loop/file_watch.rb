@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What Loop#watch_file holds: an inotify descriptor for the file's folder, or else a look at the file now and then. Made by
-# Gyre::Loop; an engine's loop calls io, interval, event and cancel.
+# What Loop#watch_file holds: an inotify descriptor for the file's folder, or else a look at the
+# file now and then. Made by Gyre::Loop; an engine's loop calls io, interval, event and cancel.
 
 module Gyre
   class Loop
@@ -38,7 +38,8 @@ module Gyre
         end
       end
 
-      # @return [Boolean] whether it was changed; of an event that was queued before {#cancel} nothing is delivered
+      # @return [Boolean] whether it was changed; of an event that was queued before {#cancel}
+      #   nothing is delivered
       def event
         return false if @cancelled
 

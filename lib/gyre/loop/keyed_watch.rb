@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# One thing that a Loop::PortableKeyed watches under a key: a descriptor, a timer, or what a helper holds. It is itself the target of
-# the portable loop's watch or timer; the keyed loop moves it from loop to loop.
+# One thing that a Loop::PortableKeyed watches under a key: a descriptor, a timer, or what a helper
+# holds. It is itself the target of the portable loop's watch or timer; the keyed loop moves it from
+# loop to loop.
 
 module Gyre
   class Loop
@@ -93,7 +94,8 @@ module Gyre
         @keyed.failed(self)
       end
 
-      # The timer's call. One that is late by more than its interval fires once, and goes on in its old rhythm.
+      # The timer's call. One that is late by more than its interval fires once, and goes on in its
+      # old rhythm.
       def call
         if @interval > 0
           late = Timers.now - @at

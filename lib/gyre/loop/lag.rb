@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# How long what is ready has to wait for the loop, as a histogram of fixed size: four buckets to each doubling, so that
-# a percentile is at most a quarter too much. Fed by the portable loop once a turn; lag.c is its twin in C.
+# How long what is ready has to wait for the loop, as a histogram of fixed size: four buckets to
+# each doubling, so that a percentile is at most a quarter too much. Fed by the portable loop once a
+# turn; lag.c is its twin in C.
 
 module Gyre
   class Loop

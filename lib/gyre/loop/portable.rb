@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The portable engine's loop: what waits for which descriptor, and the timers; one `poll` is the asking half of a turn.
-# Driven by Gyre::Scheduler::Portable; it calls back, but never switches fibers itself. Everything except `wake` belongs to
-# the thread that drives it.
+# The portable engine's loop: what waits for which descriptor, and the timers; one `poll` is the
+# asking half of a turn. Driven by Gyre::Scheduler::Portable; it calls back, but never switches
+# fibers itself. Everything except `wake` belongs to the thread that drives it.
 require_relative "closing"
 require_relative "lag"
 require_relative "select"
@@ -46,7 +46,8 @@ module Gyre
         end
       end
 
-      # The thread that the calling fiber belongs to. On JRuby Thread.current is the fiber's own one, and the variables are shared.
+      # The thread that the calling fiber belongs to. On JRuby Thread.current is the fiber's own
+      # one, and the variables are shared.
       # @return [Thread]
       def self.thread
         current = Thread.current
@@ -67,8 +68,9 @@ module Gyre
         open
       end
 
-      # Calls target.ready(events) again and again while the descriptor is ready, until the watch is cancelled;
-      # target.failed(error) when the descriptor was closed meanwhile (then the watch is over).
+      # Calls target.ready(events) again and again while the descriptor is ready, until the watch is
+      # cancelled; target.failed(error) when the descriptor was closed meanwhile (then the watch is
+      # over).
       # @param io [IO]
       # @param interest [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
       # @return [Watch]
@@ -89,13 +91,15 @@ module Gyre
         tell_backend(watch.fd)
       end
 
-      # @return [Boolean] whether the loop is waiting for the kernel, or is about to: then what makes work has to wake it
+      # @return [Boolean] whether the loop is waiting for the kernel, or is about to: then what
+      #   makes work has to wake it
       def waiting?
         @waiting
       end
 
       # Asks the backend once, reports what happened, fires what is due.
-      # @yieldreturn [Boolean] whether there is nothing else to do, so that it may sleep; asked after {#waiting?} is true
+      # @yieldreturn [Boolean] whether there is nothing else to do, so that it may sleep; asked
+      #   after {#waiting?} is true
       def poll
         @turns += 1
         begin
@@ -121,13 +125,15 @@ module Gyre
         Timers.now - @polled
       end
 
-      # @return [Hash{Symbol => Integer, Float}] for Scheduler#stats, which has figures for the fibers
+      # @return [Hash{Symbol => Integer, Float}] for Scheduler#stats, which has figures for the
+      #   fibers
       def stats
         { turns: @turns, waits: @waits, wakeups: @wakeups, events: @events, tasks: 0, idle_fibers: 0, parked: 0,
           ready: 0, timers: @timers.size, descriptors: @watches.size }.merge(@lag.to_h)
       end
 
-      # @return [Boolean] whether nothing of its own will ever end its sleep: no timer, no descriptor
+      # @return [Boolean] whether nothing of its own will ever end its sleep: no timer, no
+      #   descriptor
       def idle?
         @watches.empty? && @timers.delay.nil?
       end

@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
-# Gyre::Loop::PortableKeyed: the keyed loop in pure Ruby, over Loop::Portable; the twin of keyed_loop.c. That is the
-# loop of the thread's scheduler, where a wait for an event parks the fiber, else one of its own; the watches move along.
+# Gyre::Loop::PortableKeyed: the keyed loop in pure Ruby, over Loop::Portable; the twin of
+# keyed_loop.c. That is the loop of the thread's scheduler, where a wait for an event parks the
+# fiber, else one of its own; the watches move along.
 require_relative "keyed_watch"
 require_relative "portable"
 
 module Gyre
   class Loop
-    # The contract stands in test/contracts/loop_contract.rb. Everything but emit, signal and stop belongs to one thread at a time.
+    # The contract stands in test/contracts/loop_contract.rb. Everything but emit, signal and stop
+    # belongs to one thread at a time.
     class PortableKeyed < Loop
       # How often it is asked whether something watched was closed, while things happen.
       SWEEP_S = 0.1
@@ -151,7 +153,8 @@ module Gyre
         nil
       end
 
-      # What the loop has done and holds, as Scheduler#stats. On a scheduler's loop the figures are that one's.
+      # What the loop has done and holds, as Scheduler#stats. On a scheduler's loop the figures are
+      # that one's.
       # @return [Hash{Symbol => Integer, Float}]
       # @raise [RuntimeError] when the loop is closed
       def stats
@@ -320,7 +323,8 @@ module Gyre
         @events.empty? && !@stopped && !@signalled && @failures.empty?
       end
 
-      # An unblock that comes between here and there is kept by the scheduler; each is met by a block.
+      # An unblock that comes between here and there is kept by the scheduler; each is met by a
+      # block.
       def park
         fiber = Fiber.current
         @waiters += [fiber]

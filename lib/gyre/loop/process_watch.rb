@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What Loop#watch_process holds: a pidfd that becomes readable when the child has ended, or else a look at it now and then.
-# Made by Gyre::Loop; an engine's loop calls io, interval, event and cancel.
+# What Loop#watch_process holds: a pidfd that becomes readable when the child has ended, or else a
+# look at it now and then. Made by Gyre::Loop; an engine's loop calls io, interval, event and
+# cancel.
 
 module Gyre
   class Loop

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The backend without C: asks the kernel by IO.select. Gyre::Loop::Portable calls it and keeps account of what waits for
-# which descriptor; the contract is that of the backends in C, see ext/gyre/loop/backend.h. It handles no fibers and never
-# calls back.
+# The backend without C: asks the kernel by IO.select. Gyre::Loop::Portable calls it and keeps
+# account of what waits for which descriptor; the contract is that of the backends in C, see
+# ext/gyre/loop/backend.h. It handles no fibers and never calls back.
 require_relative "wakeup_pipe"
 
 module Gyre
@@ -12,8 +12,8 @@ module Gyre
       # The name for GYRE_BACKEND.
       NAME = "select"
 
-      # Runs the block so that no fiber scheduler sees what it does: since Ruby 3.2 IO.select is a hook itself, and must
-      # not come back to us.
+      # Runs the block so that no fiber scheduler sees what it does: since Ruby 3.2 IO.select is a
+      # hook itself, and must not come back to us.
       if Fiber.respond_to?(:blocking)
         def self.blocking(&block)
           Fiber.current.blocking? ? block.call : Fiber.blocking(&block)
@@ -33,7 +33,8 @@ module Gyre
         @woken = false # there is something in it
       end
 
-      # Reports a descriptor from now on whenever it is ready; replaces an earlier watch of the same number.
+      # Reports a descriptor from now on whenever it is ready; replaces an earlier watch of the same
+      # number.
       # @param io [IO, Integer] with an IO object, a close of that object is noticed
       # @param interest [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
       # @raise [IOError, Errno::EBADF] when it is closed
@@ -57,8 +58,10 @@ module Gyre
 
       # Waits until something is ready, until the time is over or until {#wake}.
       # @param timeout [Numeric, nil] seconds; 0 only looks, nil waits for ever
-      # @return [Hash{Integer => Integer}] what is ready by descriptor; 0 for a descriptor that is not open any more
-      # @raise [RuntimeError] when there are more descriptors than select(2) can watch on this system
+      # @return [Hash{Integer => Integer}] what is ready by descriptor; 0 for a descriptor that is
+      #   not open any more
+      # @raise [RuntimeError] when there are more descriptors than select(2) can watch on this
+      #   system
       def wait(timeout)
         ready = Select.blocking { IO.select(@readers.values.push(@wakeup_reader), @writers.values, @priorities.values, timeout) }
         ready ? collect(ready) : {}

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What Loop#watch_signal holds: a trap that emits a key. Made by Gyre::Loop; an engine's loop calls cancel.
+# What Loop#watch_signal holds: a trap that emits a key. Made by Gyre::Loop; an engine's loop calls
+# cancel.
 require_relative "traps"
 
 module Gyre
@@ -19,7 +20,8 @@ module Gyre
         @name = Signal.signame(number) || number # a name for Signal.trap: JRuby counts signals as no system does
       end
 
-      # Once the key is known to be free. A loop that does not go on in a daemon sees there that it has to start over, and cancels this.
+      # Once the key is known to be free. A loop that does not go on in a daemon sees there that it
+      # has to start over, and cancels this.
       def start
         @listener = Traps.add(@name, moved: -> { @loop.watching?(@key) }) { @loop.emit(@key) }
       rescue ArgumentError, SystemCallError => error

@@ -1,15 +1,17 @@
 # frozen_string_literal: true
 
-# The portable loop's timers: what is to be called when. Gyre::Loop::Portable asks how long it may sleep and has the
-# due ones fired; fibers play no part here. Times are seconds of the monotonic clock.
+# The portable loop's timers: what is to be called when. Gyre::Loop::Portable asks how long it may
+# sleep and has the due ones fired; fibers play no part here. Times are seconds of the monotonic
+# clock.
 
 module Gyre
   class Loop
     # Timers in the order of their times.
     #
-    # A sorted array, not a heap: finding the place takes a few comparisons, inserting is one memmove in C (4 µs at
-    # 20,000 timers, next to nothing in the usual case that the new one is among the last), taking the first is free.
-    # A heap in Ruby is no faster, and an interrupt in the midst of sifting would leave it in disorder.
+    # A sorted array, not a heap: finding the place takes a few comparisons, inserting is one
+    # memmove in C (4 µs at 20,000 timers, next to nothing in the usual case that the new one is
+    # among the last), taking the first is free. A heap in Ruby is no faster, and an interrupt in
+    # the midst of sifting would leave it in disorder.
     class Timers
       # From how many cancelled timers on they are thrown out, once they are the majority.
       CANCELLED_LIMIT = 128
@@ -58,8 +60,8 @@ module Gyre
       end
 
       # @param seconds [Numeric] from now
-      # @param target [#call] called without arguments by {#fire}; a second call for the same timer is possible when an
-      #   interrupt came in between, so it has to be harmless
+      # @param target [#call] called without arguments by {#fire}; a second call for the same timer
+      #   is possible when an interrupt came in between, so it has to be harmless
       # @return [Timer]
       def after(seconds, target)
         timer = Timer.new(self, Timers.now + seconds, target)
@@ -72,7 +74,8 @@ module Gyre
         @timers.size - @cancelled
       end
 
-      # @return [Float, nil] seconds until the first one is due (0 when it is over-due), nil when there is none
+      # @return [Float, nil] seconds until the first one is due (0 when it is over-due), nil when
+      #   there is none
       def delay
         drop_cancelled
         first = @timers.first or return nil

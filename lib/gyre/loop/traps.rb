@@ -1,15 +1,15 @@
 # frozen_string_literal: true
 
-# The one place where Gyre traps signals, for a signal has one handler in a process: Loop#watch_signal, Gyre.signals and
-# Gyre::Signals.handle all listen here, in any order, and the program's own handler comes back after the last of them. Nothing
-# here takes a lock in a trap.
+# The one place where Gyre traps signals, for a signal has one handler in a process:
+# Loop#watch_signal, Gyre.signals and Gyre::Signals.handle all listen here, in any order, and the
+# program's own handler comes back after the last of them. Nothing here takes a lock in a trap.
 
 module Gyre
   class Loop
     # @api private
     module Traps
-      # A signal that is trapped: by which process, the listeners (never changed in place, as the trap reads it), our handler,
-      # and the one that was there before.
+      # A signal that is trapped: by which process, the listeners (never changed in place, as the
+      # trap reads it), our handler, and the one that was there before.
       Trapped = Struct.new(:name, :pid, :listeners, :handler, :former)
       # A listener. Each has an identity of its own.
       Listener = Struct.new(:number, :moved, :block)
@@ -21,7 +21,8 @@ module Gyre
       class << self
         # Each listener of a signal gets each one; meanwhile it does nothing else.
         # @param name [String, Symbol, Integer] as Signal.trap takes it
-        # @param moved [Proc, nil] called in the daemon that this process became; may {remove} the listener
+        # @param moved [Proc, nil] called in the daemon that this process became; may {remove} the
+        #   listener
         # @yield in the trap: it may take no lock and must not wait
         # @return [Listener] for {remove}
         # @raise [ArgumentError, SystemCallError] when it cannot be trapped
@@ -68,7 +69,8 @@ module Gyre
 
         private
 
-        # @param inherited [Trapped, nil] the parent's, in the child of a fork: its handler is still set
+        # @param inherited [Trapped, nil] the parent's, in the child of a fork: its handler is still
+        #   set
         def set(name, listener, inherited)
           trapped = Trapped.new(name, Process.pid, [listener])
           trapped.handler = proc { arrived(trapped) }
@@ -77,7 +79,8 @@ module Gyre
           trapped
         end
 
-        # In the trap. A child of a fork has the handler and not the listeners: there, a signal does what it did.
+        # In the trap. A child of a fork has the handler and not the listeners: there, a signal does
+        # what it did.
         def arrived(trapped)
           if trapped.pid == Process.pid
             trapped.listeners.each { |listener| listener.block.call }
@@ -87,7 +90,8 @@ module Gyre
           end
         end
 
-        # Signal.trap answers nil where the handler was not set by Ruby; its way back is the system's own.
+        # Signal.trap answers nil where the handler was not set by Ruby; its way back is the
+        # system's own.
         def restore(trapped)
           Signal.trap(trapped.name, trapped.former || "SYSTEM_DEFAULT")
         end

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Connects to a name, as RFC 8305 ("Happy Eyeballs") has it: its addresses are tried one after the other, the next one as soon as one
-# fails or has not answered for a while, and the first that answers is taken. Called by Gyre::Endpoint#connect. With a scheduler other
-# fibers run meanwhile, without one the present thread waits. It keeps no socket but the one that it returns.
+# Connects to a name, as RFC 8305 ("Happy Eyeballs") has it: its addresses are tried one after the
+# other, the next one as soon as one fails or has not answered for a while, and the first that
+# answers is taken. Called by Gyre::Endpoint#connect. With a scheduler other fibers run meanwhile,
+# without one the present thread waits. It keeps no socket but the one that it returns.
 
 require "socket"
 require "timeout"
@@ -14,11 +15,13 @@ module Gyre
     class Connector
       # How long an address is waited for before the next one is tried too (RFC 8305, section 5).
       ATTEMPT_DELAY_S = 0.25
-      # What is wrong with this machine's own network: an address that another error came from shows more.
+      # What is wrong with this machine's own network: an address that another error came from shows
+      # more.
       LOCAL = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::ENETUNREACH, Errno::EHOSTUNREACH].freeze
 
       # @param endpoint [Endpoint] of TCP
-      # @param timeout_s [Numeric, nil] for all of it, the name's resolution included; nil: as long as the system allows
+      # @param timeout_s [Numeric, nil] for all of it, the name's resolution included; nil: as long
+      #   as the system allows
       def initialize(endpoint, timeout_s)
         @endpoint = endpoint
         @timeout_s = timeout_s
@@ -28,7 +31,8 @@ module Gyre
       end
 
       # @return [Socket] connected, without delay of small segments and with keep-alive
-      # @raise [SystemCallError] names each address and what it answered; Errno::ETIMEDOUT: the time is over
+      # @raise [SystemCallError] names each address and what it answered; Errno::ETIMEDOUT: the time
+      #   is over
       # @raise [SocketError] the name has no address
       def connect
         connected = race(in_turns(resolve)) or raise failure
@@ -52,7 +56,8 @@ module Gyre
 
       # --- names ---
 
-      # Without a scheduler a thread asks, for not every Ruby's and system's resolver can be interrupted.
+      # Without a scheduler a thread asks, for not every Ruby's and system's resolver can be
+      # interrupted.
       def resolve
         host = @endpoint.host
         return [Addrinfo.tcp(host, @endpoint.port)] if host.match?(/\A[\d.]+\z|:/)

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Packets over UDP or a Unix datagram socket, for any program: with a scheduler its waits let other fibers run, without one they block
-# the present thread only. What moves packets is in C (ext/gyre/net/datagram*); here are addresses and the methods over it.
-# Gyre.datagram makes them.
+# Packets over UDP or a Unix datagram socket, for any program: with a scheduler its waits let other
+# fibers run, without one they block the present thread only. What moves packets is in C
+# (ext/gyre/net/datagram*); here are addresses and the methods over it. Gyre.datagram makes them.
 require "socket"
 require "gyre/loop"
 require "gyre/net/endpoint"
@@ -19,8 +19,9 @@ module Gyre
   #     socket.send("hello")
   #     socket.receive(timeout: 1)&.bytes
   #   end
-  # @param address [String, Endpoint, nil] where packets come to: udp://host:port or unixgram:///path. Port 0 lets the kernel choose;
-  #   host "*" means every address of this machine; of a name with several addresses the first is taken. nil: the kernel chooses
+  # @param address [String, Endpoint, nil] where packets come to: udp://host:port or
+  #   unixgram:///path. Port 0 lets the kernel choose; host "*" means every address of this machine;
+  #   of a name with several addresses the first is taken. nil: the kernel chooses
   # @param connect [String, Endpoint, nil] see {Datagram#connect}
   # @param bytes_limit [Integer] the largest packet that is received whole, 65,536 at most
   # @yieldparam socket [Datagram] closed behind the block
@@ -74,7 +75,8 @@ module Gyre
         address.ip_port if address&.ip?
       end
 
-      # @return [String, nil] of a Unix socket, "@…" in the abstract name space; nil over UDP, and where the sender has no address
+      # @return [String, nil] of a Unix socket, "@…" in the abstract name space; nil over UDP, and
+      #   where the sender has no address
       def path
         return unless address&.unix?
 
@@ -206,7 +208,8 @@ module Gyre
     # @param timeout [Numeric, nil] seconds; nil: without end
     # @return [Packet, nil] nil after the time
     # @raise [IOError] the socket is closed, in another fiber or thread too
-    # @raise [SystemCallError] Errno::ECONNREFUSED: nothing receives at the peer that the socket is connected to, see udp(7)
+    # @raise [SystemCallError] Errno::ECONNREFUSED: nothing receives at the peer that the socket is
+    #   connected to, see udp(7)
     def receive(timeout: nil)
       take(timeout)
     end
@@ -228,11 +231,12 @@ module Gyre
     # Sends a packet, at once.
     #
     # @param bytes [String]
-    # @param to [Packet, Peer, String, Endpoint, nil] the sender of a packet, a peer, an address; nil: the peer that the socket is
-    #   connected to. A name is resolved each time
+    # @param to [Packet, Peer, String, Endpoint, nil] the sender of a packet, a peer, an address;
+    #   nil: the peer that the socket is connected to. A name is resolved each time
     # @return [Integer] bytes
-    # @raise [SystemCallError] Errno::EMSGSIZE: it is too long; Errno::ECONNREFUSED: nothing received an earlier one (udp(7)), or this
-    #   one over a Unix socket; Errno::EAGAIN: the receiver's queue is full, over a Unix socket that is not connected
+    # @raise [SystemCallError] Errno::EMSGSIZE: it is too long; Errno::ECONNREFUSED: nothing
+    #   received an earlier one (udp(7)), or this one over a Unix socket; Errno::EAGAIN: the
+    #   receiver's queue is full, over a Unix socket that is not connected
     def send(bytes, to: nil)
       transmit(bytes, to.nil? || to.is_a?(Packet) ? to : sockaddr(to))
     end

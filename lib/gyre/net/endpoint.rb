@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Where to listen or connect: an address as people write it (tcp://host:port, unix:///path, host:port, a port; for datagrams
-# udp://host:port, unixgram:///path), checked and taken apart. Servers parse with it and bind it, which gives
-# Gyre::Listener objects. It holds no socket itself and never accepts.
+# Where to listen or connect: an address as people write it (tcp://host:port, unix:///path,
+# host:port, a port; for datagrams udp://host:port, unixgram:///path), checked and taken apart.
+# Servers parse with it and bind it, which gives Gyre::Listener objects. It holds no socket itself
+# and never accepts.
 
 require "socket"
 require "gyre/net/connector"
@@ -11,11 +12,13 @@ require "gyre/net/listener"
 module Gyre
   # An address to listen on, or to connect to. Immutable; two endpoints of one address are equal.
   class Endpoint
-    # How many connections the kernel may keep ready for accept; it lowers this to net.core.somaxconn by itself.
+    # How many connections the kernel may keep ready for accept; it lowers this to
+    # net.core.somaxconn by itself.
     BACKLOG = 4096
     # sun_path of sockaddr_un holds 108 bytes, the last one NUL (unix(7)).
     UNIX_PATH_BYTES_LIMIT = 107
-    # How often a port that the kernel chose is tried again, when it is free for one family of addresses only.
+    # How often a port that the kernel chose is tried again, when it is free for one family of
+    # addresses only.
     CHOSEN_PORT_TRIES = 10
 
     # What may be written for each transport.
@@ -23,11 +26,13 @@ module Gyre
 
     # @return [Symbol] :tcp, :unix, :udp or :unixgram
     attr_reader :transport
-    # @return [String, nil] host as written, without brackets; "*" means every address of this machine
+    # @return [String, nil] host as written, without brackets; "*" means every address of this
+    #   machine
     attr_reader :host
     # @return [Integer, nil] TCP port; 0 lets the kernel choose
     attr_reader :port
-    # @return [String, nil] path of a Unix socket; one that begins with "@" is in Linux's abstract name space
+    # @return [String, nil] path of a Unix socket; one that begins with "@" is in Linux's abstract
+    #   name space
     attr_reader :path
     # @return [Integer, nil] permissions for the socket file; nil leaves what the umask gives
     attr_reader :mode
@@ -35,11 +40,15 @@ module Gyre
     class << self
       # Reads an address.
       #
-      # - `tcp://host:port` (also `http://`): a host name, an IPv4 address, an IPv6 address in brackets, or `*`
-      #   (every address, IPv4 and IPv6). `localhost` means 127.0.0.1 and ::1, where the machine has both.
-      # - `unix:///path`, `unix://relative/path`, `unix://@abstract`; `?mode=0660` sets the file's permissions.
-      # - `host:port`, `:port` (every address), `host`, `port`, `/path`: the same without the scheme.
-      # - `udp://` and `unixgram://` are for datagrams, and accepted only where the caller asks for them.
+      # - `tcp://host:port` (also `http://`): a host name, an IPv4 address, an IPv6 address in
+      #   brackets, or `*` (every address, IPv4 and IPv6). `localhost` means 127.0.0.1 and ::1,
+      #   where the machine has both.
+      # - `unix:///path`, `unix://relative/path`, `unix://@abstract`; `?mode=0660` sets the file's
+      #   permissions.
+      # - `host:port`, `:port` (every address), `host`, `port`, `/path`: the same without the
+      #   scheme.
+      # - `udp://` and `unixgram://` are for datagrams, and accepted only where the caller asks for
+      #   them.
       #
       # @param address [String, Integer, Endpoint]
       # @param host [String] taken where the address is a port alone
@@ -132,11 +141,13 @@ module Gyre
                            "this one has #{path.bytesize}"
     end
 
-    # Listens: one listener for a Unix socket, one for each of the host's addresses with TCP and UDP. Either all or none.
+    # Listens: one listener for a Unix socket, one for each of the host's addresses with TCP and
+    # UDP. Either all or none.
     #
     # @param backlog [Integer] connections that may wait to be accepted
     # @return [Array<Gyre::Listener>]
-    # @raise [SystemCallError] Errno::EADDRINUSE, EACCES, EADDRNOTAVAIL …; the message names this endpoint
+    # @raise [SystemCallError] Errno::EADDRINUSE, EACCES, EADDRNOTAVAIL …; the message names this
+    #   endpoint
     # @raise [SocketError] when the host has no address
     def bind(backlog: BACKLOG)
       return [Listener.unix(self, backlog: backlog)] if path
@@ -154,10 +165,11 @@ module Gyre
 
     # Connects to it, as a client: over TCP to the first of its addresses that answers.
     #
-    # @param timeout_s [Numeric, nil] for a TCP connection in all, names included; a Unix socket takes one at once or not at all
+    # @param timeout_s [Numeric, nil] for a TCP connection in all, names included; a Unix socket
+    #   takes one at once or not at all
     # @return [Socket]
-    # @raise [SystemCallError] names what was tried; Errno::ETIMEDOUT: the time is over; Errno::EAGAIN: as many wait at the Unix
-    #   socket as may
+    # @raise [SystemCallError] names what was tried; Errno::ETIMEDOUT: the time is over;
+    #   Errno::EAGAIN: as many wait at the Unix socket as may
     # @raise [SocketError] when the host has no address
     def connect(timeout_s)
       return connect_to_path if path

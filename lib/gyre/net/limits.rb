@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Tables of limits: every size, count and time that bounds a server, with names, defaults and what they mean. Gyre::HTTP::Limits and
-# Gyre::Log::Limits are made here; servers read an object of those when they start; command lines, configurations and docs are made
-# from its TABLE. It enforces nothing by itself.
+# Tables of limits: every size, count and time that bounds a server, with names, defaults and what
+# they mean. Gyre::HTTP::Limits and Gyre::Log::Limits are made here; servers read an object of those
+# when they start; command lines, configurations and docs are made from its TABLE. It enforces
+# nothing by itself.
 
 require "gyre/net/units"
 
@@ -11,8 +12,9 @@ module Gyre
   #
   #   Gyre::HTTP::Limits.new(body_bytes_limit: 1 << 20).body_bytes_limit # => 1048576
   class Limits
-    # One row: its name as a Symbol, its default, :bytes, :count or :seconds, one line that says what it bounds, the status that is
-    # answered beyond it (nil: none) and the smallest size or count.
+    # One row: its name as a Symbol, its default, :bytes, :count or :seconds, one line that says
+    # what it bounds, the status that is answered beyond it (nil: none) and the smallest size or
+    # count.
     Row = Struct.new(:name, :default, :unit, :meaning, :status, :minimum) do
       # @param value [Object]
       # @return [Integer, Float, nil] the value
@@ -85,7 +87,8 @@ module Gyre
       Row.new(name, default, unit, meaning, status, minimum).freeze
     end
 
-    # @param overrides [Hash{Symbol => Numeric, nil}] by the names in TABLE; nil for a time means no limit
+    # @param overrides [Hash{Symbol => Numeric, nil}] by the names in TABLE; nil for a time means no
+    #   limit
     # @raise [ArgumentError] for an unknown name or a value that is none
     def initialize(**overrides)
       unknown = overrides.keys - table.map(&:name)

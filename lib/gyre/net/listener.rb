@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# One listening socket and what belongs to it: the address that it really has, and for a Unix socket the file.
-# Gyre::Endpoint#bind makes them, servers accept from them (to_io, fileno), and the caller of `bind` closes them. One that a former
-# process left open is adopted. It never accepts by itself and knows no protocol.
+# One listening socket and what belongs to it: the address that it really has, and for a Unix socket
+# the file. Gyre::Endpoint#bind makes them, servers accept from them (to_io, fileno), and the caller
+# of `bind` closes them. One that a former process left open is adopted. It never accepts by itself
+# and knows no protocol.
 
 require "socket"
 
@@ -34,26 +35,30 @@ module Gyre
         end
       end
 
-      # Listens on a Unix socket. A file that a dead server left behind is replaced; a living one's is not.
+      # Listens on a Unix socket. A file that a dead server left behind is replaced; a living one's
+      # is not.
       #
       # @param endpoint [Gyre::Endpoint]
       # @param backlog [Integer]
       # @return [Listener]
-      # @raise [SystemCallError] Errno::EADDRINUSE when another socket listens there, Errno::EEXIST when the file is no socket
+      # @raise [SystemCallError] Errno::EADDRINUSE when another socket listens there, Errno::EEXIST
+      #   when the file is no socket
       def unix(endpoint, backlog:)
         path = endpoint.path
         abstract = path.start_with?("@")
         open(:UNIX, endpoint) do |socket|
           remove_stale(endpoint) unless abstract
           socket.bind(endpoint.unix_address)
-          # Before listen: until then no client can connect, so there is no moment with wrong permissions.
+          # Before listen: until then no client can connect, so there is no moment with wrong
+          # permissions.
           File.chmod(endpoint.mode, path) if endpoint.mode && !abstract
           socket.listen(backlog) unless endpoint.datagram?
           new(socket, endpoint, file: abstract ? nil : File.stat(path))
         end
       end
 
-      # Takes over a descriptor that a former process bound: one inherited through exec, or from the parent.
+      # Takes over a descriptor that a former process bound: one inherited through exec, or from the
+      # parent.
       #
       # @param descriptor [Integer]
       # @param endpoint [Gyre::Endpoint] what it was bound for; the port is asked of the kernel
@@ -88,8 +93,8 @@ module Gyre
         raise error.class, "listen on #{endpoint}"
       end
 
-      # Whether a server listens can only be found out by connecting, without waiting: EAGAIN means that the
-      # backlog is full, so a server is there (unix(7)).
+      # Whether a server listens can only be found out by connecting, without waiting: EAGAIN means
+      # that the backlog is full, so a server is there (unix(7)).
       def remove_stale(endpoint)
         path = endpoint.path
         raise Errno::EEXIST unless File.lstat(path).socket?
@@ -163,11 +168,12 @@ module Gyre
       @socket.closed?
     end
 
-    # Lets no new connection in; those that wait can still be accepted. To be called before the last of them are, and {#close} soon
-    # after: what came in between would be reset, with a request in it perhaps. Over TCP the kernel then drops SYNs, which a client
-    # repeats after a second: it finds a successor then, or is refused without having sent anything. A handshake that is half done
-    # may still end. Nothing happens in a forked child, with an adopted socket (the process that gave it may go on with it), and where
-    # the kernel cannot do it.
+    # Lets no new connection in; those that wait can still be accepted. To be called before the last
+    # of them are, and {#close} soon after: what came in between would be reset, with a request in
+    # it perhaps. Over TCP the kernel then drops SYNs, which a client repeats after a second: it
+    # finds a successor then, or is refused without having sent anything. A handshake that is half
+    # done may still end. Nothing happens in a forked child, with an adopted socket (the process
+    # that gave it may go on with it), and where the kernel cannot do it.
     #
     # @return [void]
     def refuse
@@ -210,14 +216,16 @@ module Gyre
       nil # there was none: it could not be attached
     end
 
-    # A struct sock_fprog (socket(7), linux/filter.h); it points to the program, which begins at the TCP header: load the byte of
-    # the flags; SYN? drop it, or else take all of it. What has no SYN goes on, so a handshake's last ACK is heard.
+    # A struct sock_fprog (socket(7), linux/filter.h); it points to the program, which begins at the
+    # TCP header: load the byte of the flags; SYN? drop it, or else take all of it. What has no SYN
+    # goes on, so a handshake's last ACK is heard.
     def no_syn
       program = [[0x30, 0, 0, 13], [0x45, 0, 1, 0x02], [0x06, 0, 0, 0], [0x06, 0, 0, 0xffffffff]]
       [program.size, program.flatten.pack("SCCL" * program.size)].pack("S@#{[nil].pack("p").bytesize}p")
     end
 
-    # The file may be a successor's by now (another inode), and a forked child must leave its parent's alone.
+    # The file may be a successor's by now (another inode), and a forked child must leave its
+    # parent's alone.
     def remove_file
       return unless @file && @owner == Process.pid
 

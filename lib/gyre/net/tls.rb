@@ -83,7 +83,8 @@ module Gyre
       PEM = "-----BEGIN"
       private_constant :VERIFY, :PEM
 
-      # The extension allocates a context, so it is loaded before, and not earlier: the portable engine does without.
+      # The extension allocates a context, so it is loaded before, and not earlier: the portable
+      # engine does without.
       # @api private
       def self.new(*)
         Loop.require_native("TLS")

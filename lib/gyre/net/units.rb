@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Sizes and times as written in configurations and on command lines: "64k", "100 MB", "2 hours", "1.5". Called where such a text
-# is read; it returns a number, or nil for anything else, and the caller reports what was expected.
+# Sizes and times as written in configurations and on command lines: "64k", "100 MB", "2 hours",
+# "1.5". Called where such a text is read; it returns a number, or nil for anything else, and the
+# caller reports what was expected.
 
 module Gyre
   # Functions without state.
@@ -21,7 +22,8 @@ module Gyre
       match && (match[1].to_i * FACTORS.fetch(match[2].downcase))
     end
 
-    # @param value [Object] seconds, also as a text; or second, minute, hour, day, week, or a number of them such as 2 days
+    # @param value [Object] seconds, also as a text; or second, minute, hour, day, week, or a number
+    #   of them such as 2 days
     # @return [Integer, Float, nil] seconds, 0 or more
     def seconds(value)
       match = SPAN.match(value.to_s)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# One piece of blocking work, between the fiber that waits for it and the thread that does it. Made by Gyre::Offload.
+# One piece of blocking work, between the fiber that waits for it and the thread that does it. Made
+# by Gyre::Offload.
 
 module Gyre
   module Offload

@@ -1,16 +1,19 @@
 # frozen_string_literal: true
 
-# The threads that do blocking work. Asked by Gyre::Offload for each job, and by a waiting fiber when its job was not begun in
-# time. It cannot know whether a job computes, and more threads than processors only cost, or waits (a name server that does
-# not answer, a job that itself needs the pool), and then those behind it need other threads. So it hesitates:
+# The threads that do blocking work. Asked by Gyre::Offload for each job, and by a waiting fiber
+# when its job was not begun in time. It cannot know whether a job computes, and more threads than
+# processors only cost, or waits (a name server that does not answer, a job that itself needs the
+# pool), and then those behind it need other threads. So it hesitates:
 #
 #   threads        a job that finds all of them at work
 #   < READY        gets one more at once
 #   < LIMIT        gets one more after PATIENCE_S in the queue
 #   >= LIMIT       gets one more when for STANDSTILL_S no job at all was begun
 #
-# The first READY threads stay, and wait for jobs without a limit of time: on Ruby 3.4 the child of a fork hangs when another thread is just
-# going into a timed sleep (https://github.com/ruby/ruby/pull/13584), and a thread does so just when the fiber whose job it did goes on.
+# The first READY threads stay, and wait for jobs without a limit of time: on Ruby 3.4 the child of
+# a fork hangs when another thread is just going into a timed sleep
+# (https://github.com/ruby/ruby/pull/13584), and a thread does so just when the fiber whose job it
+# did goes on.
 require "etc"
 
 module Gyre
@@ -77,8 +80,8 @@ module Gyre
         @begun_at = now
       end
 
-      # Never waits as a fiber: on Ruby 3.1, where a fiber waits for a mutex, one that gives it up in ConditionVariable#wait
-      # is switched away from before it sleeps, and may miss the signal.
+      # Never waits as a fiber: on Ruby 3.1, where a fiber waits for a mutex, one that gives it up
+      # in ConditionVariable#wait is switched away from before it sleeps, and may miss the signal.
       def locked
         Thread.pass until @mutex.try_lock
         yield

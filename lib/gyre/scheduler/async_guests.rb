@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Tasks of the gem Async on a Gyre::Scheduler. `Async { }`, `Sync { }` and what is built on Async (async-http, io-endpoint) take the
-# thread's scheduler for one of Async's: for the parent of the first task, and for the means to enter, suspend and interrupt fibers.
-# Here is what they ask for, which a Gyre::Scheduler passes on; requires nothing of Async, and nothing else of Gyre calls it.
+# Tasks of the gem Async on a Gyre::Scheduler. `Async { }`, `Sync { }` and what is built on Async
+# (async-http, io-endpoint) take the thread's scheduler for one of Async's: for the parent of the
+# first task, and for the means to enter, suspend and interrupt fibers. Here is what they ask for,
+# which a Gyre::Scheduler passes on; requires nothing of Async, and nothing else of Gyre calls it.
 
 module Gyre
   class Scheduler
@@ -66,8 +67,8 @@ module Gyre
         ::Async::Task.new(::Async::Task.current? || async_root, **options, &block).tap { |task| task.run(*arguments) }
       end
 
-      # Enters a fiber; the caller goes on when that one waits. A new one runs inside of a fiber of ours: below the calling
-      # Gyre::Task, if there is one, so that it ends with it.
+      # Enters a fiber; the caller goes on when that one waits. A new one runs inside of a fiber of
+      # ours: below the calling Gyre::Task, if there is one, so that it ends with it.
       # @param fiber [Fiber]
       def resume(fiber, *arguments)
         return resume_new(fiber, arguments) if fiber.backtrace.empty?
@@ -106,7 +107,8 @@ module Gyre
 
       private
 
-      # A transient one ends with the whole run, for Async hands it on to the parent's parent when its parent ends.
+      # A transient one ends with the whole run, for Async hands it on to the parent's parent when
+      # its parent ends.
       def resume_new(fiber, arguments)
         guest = fiber.async_task if fiber.respond_to?(:async_task)
         transient = guest&.transient? || false

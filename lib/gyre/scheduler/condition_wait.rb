@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# ConditionVariable#wait in a fiber of a scheduler. A signal may come just before its fiber is stopped or out of time, or while it
-# takes the mutex again on its way out; Ruby has taken it off the list of waiters then, so no other one would get the signal. Here
-# it is signalled again.
+# ConditionVariable#wait in a fiber of a scheduler. A signal may come just before its fiber is
+# stopped or out of time, or while it takes the mutex again on its way out; Ruby has taken it off
+# the list of waiters then, so no other one would get the signal. Here it is signalled again.
 
 module Gyre
   class Scheduler

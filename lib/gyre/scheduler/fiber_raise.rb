@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Fiber#raise and Fiber#kill on a fiber that waits on a scheduler of ours. Ruby transfers control there, and the caller, which is
-# in no queue, would never run again. Here the waiting fiber gets it at its wait, as from Scheduler#fiber_interrupt, and the
-# caller goes on after it, as if it had called Scheduler#yield. Other fibers are left to Ruby.
+# Fiber#raise and Fiber#kill on a fiber that waits on a scheduler of ours. Ruby transfers control
+# there, and the caller, which is in no queue, would never run again. Here the waiting fiber gets it
+# at its wait, as from Scheduler#fiber_interrupt, and the caller goes on after it, as if it had
+# called Scheduler#yield. Other fibers are left to Ruby.
 
 module Gyre
   class Scheduler
@@ -29,7 +30,8 @@ module Gyre
         end
       end
 
-      # The exception that Kernel#raise would raise for these arguments; its backtrace is that of the wait, unless one is given.
+      # The exception that Kernel#raise would raise for these arguments; its backtrace is that of
+      # the wait, unless one is given.
       # @return [Exception]
       def self.exception(error = RuntimeError.new("unhandled exception"), *message, **details)
         return RuntimeError.new(error) if error.is_a?(String)

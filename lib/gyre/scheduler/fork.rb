@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A forked child must not share its parent's loop. This hooks into Process._fork (Ruby 3.1), which fork and IO.popen("-") go
-# through, and into Process.daemon, which does not; it calls the thread's scheduler, whatever engine that is.
+# A forked child must not share its parent's loop. This hooks into Process._fork (Ruby 3.1), which
+# fork and IO.popen("-") go through, and into Process.daemon, which does not; it calls the thread's
+# scheduler, whatever engine that is.
 
 module Gyre
   class Scheduler
@@ -22,7 +23,8 @@ module Gyre
         pid
       end
 
-      # The daemon takes the place of the process that called, so the thread's fibers go on in it. Other threads do not.
+      # The daemon takes the place of the process that called, so the thread's fibers go on in it.
+      # Other threads do not.
       # @return [Integer] as Process.daemon
       def daemon(*)
         from = Process.pid

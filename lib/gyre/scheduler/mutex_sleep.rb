@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# Mutex#sleep in a fiber of a scheduler, and so ConditionVariable#wait. On Ruby 3.1, a fiber that is stopped there, or out of time, goes
-# on without the mutex: the `synchronize` around it then raises a ThreadError in place of what was on its way. Later Rubies take
-# the mutex again first, but do the same when a second exception comes meanwhile, as a timeout after a stop. Here it is
-# taken again whatever comes. Without an exception nothing changes.
+# Mutex#sleep in a fiber of a scheduler, and so ConditionVariable#wait. On Ruby 3.1, a fiber that is
+# stopped there, or out of time, goes on without the mutex: the `synchronize` around it then raises
+# a ThreadError in place of what was on its way. Later Rubies take the mutex again first, but do the
+# same when a second exception comes meanwhile, as a timeout after a stop. Here it is taken again
+# whatever comes. Without an exception nothing changes.
 
 module Gyre
   class Scheduler
@@ -19,8 +20,8 @@ module Gyre
         raise stop if stop
       end
 
-      # A stop that was on its way when a timeout replaced it. A program that rescues the timeout would go on although it was
-      # stopped.
+      # A stop that was on its way when a timeout replaced it. A program that rescues the timeout
+      # would go on although it was stopped.
       # @param error [Exception, nil]
       # @param before [Exception, nil] what was on its way before
       # @return [Stop, nil]

@@ -1,14 +1,16 @@
 # frozen_string_literal: true
 
-# Calls on sockets that ask no scheduler as long as they succeed: a fiber that accepts, or receives datagrams, under a flood of them
-# would never let others run. In a fiber of a Gyre::Scheduler each is preceded by Scheduler#pace, which yields when the
-# present slice of time is over. Reads and writes do the same in the scheduler's own hooks.
+# Calls on sockets that ask no scheduler as long as they succeed: a fiber that accepts, or receives
+# datagrams, under a flood of them would never let others run. In a fiber of a Gyre::Scheduler each
+# is preceded by Scheduler#pace, which yields when the present slice of time is over. Reads and
+# writes do the same in the scheduler's own hooks.
 
 require "socket"
 
 module Gyre
   class Scheduler
-    # Prepended to the classes of sockets. Written out, for a Ractor calls no method that a block defines.
+    # Prepended to the classes of sockets. Written out, for a Ractor calls no method that a block
+    # defines.
     # @api private
     module Pacing
       # In a fiber of a Gyre::Scheduler: lets others run, when it is their turn.

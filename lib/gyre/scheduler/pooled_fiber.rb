@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# What both engines' pools make: a fiber that runs one job after the other. The program may keep it beyond its job
-# (Fiber.current of a task that has ended). To the program it has ended then, and is not entered: it would go on to other
-# fibers, and its caller, which is in no queue, would never run again. The engines themselves enter fibers by Fiber's own
-# transfer, and ask for nothing.
+# What both engines' pools make: a fiber that runs one job after the other. The program may keep it
+# beyond its job (Fiber.current of a task that has ended). To the program it has ended then, and is
+# not entered: it would go on to other fibers, and its caller, which is in no queue, would never run
+# again. The engines themselves enter fibers by Fiber's own transfer, and ask for nothing.
 
 module Gyre
   class Scheduler

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Gyre::Scheduler::Portable: the fiber scheduler's hooks in plain Ruby over IO.select, for machines without a compiler
-# and for GYRE_BACKEND=select. What moves the fibers is in portable/fibers.rb, what asks the kernel in loop/portable.rb.
+# Gyre::Scheduler::Portable: the fiber scheduler's hooks in plain Ruby over IO.select, for machines
+# without a compiler and for GYRE_BACKEND=select. What moves the fibers is in portable/fibers.rb,
+# what asks the kernel in loop/portable.rb.
 require "fcntl"
 require "forwardable"
 require_relative "../loop/portable"
@@ -18,9 +19,10 @@ module Gyre
       # How often the fibers that are left at the end are asked to go, and for how long each time.
       UNWIND_ROUNDS = 3
       UNWIND_TIMEOUT_S = 1
-      # Ruby reads and writes itself where there are no hooks io_read and io_write, and calls io_wait when it would block. But
-      # before Ruby 4.0 a close by another fiber then raises in the closer, or crashes, and a read from a descriptor in
-      # blocking mode (an inherited stdin) stops the whole loop. 4.1 gives the arguments another meaning; 3.2.5 had a broken interface.
+      # Ruby reads and writes itself where there are no hooks io_read and io_write, and calls
+      # io_wait when it would block. But before Ruby 4.0 a close by another fiber then raises in the
+      # closer, or crashes, and a read from a descriptor in blocking mode (an inherited stdin) stops
+      # the whole loop. 4.1 gives the arguments another meaning; 3.2.5 had a broken interface.
       READS = RUBY_ENGINE == "ruby" && RUBY_VERSION < "4" && RUBY_VERSION != "3.2.5"
       # Before 3.3.1 the buffer of io_write could lose its lock (Ruby bug 19640).
       WRITES = READS && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
@@ -45,7 +47,8 @@ module Gyre
 
       # --- fibers ---
 
-      # Runs callable.call(*arguments), or the block, in a pooled non-blocking fiber, at once up to its first wait.
+      # Runs callable.call(*arguments), or the block, in a pooled non-blocking fiber, at once up to
+      # its first wait.
       # @return [Fiber] which goes on to other work after that
       def spawn(callable = nil, *arguments, &block)
         open!
@@ -59,7 +62,8 @@ module Gyre
         @fibers.spawn(block, arguments, options)
       end
 
-      # Puts the current fiber at the end of the queue and runs the others first (Fiber::Scheduler#yield).
+      # Puts the current fiber at the end of the queue and runs the others first
+      # (Fiber::Scheduler#yield).
       def yield
         @fibers.requeue
         nil
@@ -74,13 +78,14 @@ module Gyre
         waiter.strand.take_early(blocker) || park(waiter, timeout)
       end
 
-      # Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread; when the fiber is not parked, its next
-      # block returns at once.
+      # Makes a blocked fiber ready (Fiber::Scheduler#unblock). From any thread; when the fiber is
+      # not parked, its next block returns at once.
       def unblock(blocker, fiber)
         @fibers.inbox.unblock(fiber, blocker) unless @closed
       end
 
-      # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other ready fiber run first.
+      # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other
+      # ready fiber run first.
       # @param duration [Numeric, nil] seconds; nil: until it is unblocked
       def kernel_sleep(duration = nil)
         if duration && seconds(duration).zero?
@@ -95,16 +100,18 @@ module Gyre
       # @api private
       def_delegators :@fibers, :expect_signal, :signalled?
 
-      # Has a fiber raise an exception at its present wait, or at its next one (Fiber::Scheduler#fiber_interrupt). From any thread.
+      # Has a fiber raise an exception at its present wait, or at its next one
+      # (Fiber::Scheduler#fiber_interrupt). From any thread.
       # @param exception [Exception, nil] nil ends the fiber, as Fiber#kill does
       def fiber_interrupt(fiber, exception)
         @fibers.inbox.interrupt(fiber, exception) unless @closed
       end
 
-      # Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which Timeout.timeout
-      # calls). When it is over so late that the block has ended, nothing happens.
+      # Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which
+      # Timeout.timeout calls). When it is over so late that the block has ended, nothing happens.
       # @param duration [Numeric, nil] seconds
-      # @param exception [Array] what Kernel#raise takes: a class or an exception, a message, a backtrace; Timeout::Error without one
+      # @param exception [Array] what Kernel#raise takes: a class or an exception, a message, a
+      #   backtrace; Timeout::Error without one
       # @yieldparam duration [Numeric]
       # @return what the block returns
       def timeout_after(duration, *exception)
@@ -124,10 +131,11 @@ module Gyre
 
       # --- callbacks, for what shall wait without a fiber ---
 
-      # Calls the block on the loop again and again while the descriptor is ready. The block must not wait: it spawns a
-      # fiber for that. `run` goes on as long as there is a watch.
+      # Calls the block on the loop again and again while the descriptor is ready. The block must
+      # not wait: it spawns a fiber for that. `run` goes on as long as there is a watch.
       # @param events [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
-      # @yieldparam ready [Integer] which of them; 0 when the descriptor was closed, and the watch is over
+      # @yieldparam ready [Integer] which of them; 0 when the descriptor was closed, and the watch
+      #   is over
       # @return [Callback] with cancel
       def watch(io, events, &block)
         open!
@@ -244,13 +252,14 @@ module Gyre
         nil
       end
 
-      # Runs what is left and gives the loop's descriptors back. Ruby calls it when the thread ends or gets another
-      # scheduler (Fiber::Scheduler#scheduler_close).
+      # Runs what is left and gives the loop's descriptors back. Ruby calls it when the thread ends
+      # or gets another scheduler (Fiber::Scheduler#scheduler_close).
       def scheduler_close
         return if @closed
 
         @fibers.check_thread
-        # In a fiber of its own: Ruby keeps the exception that ends a thread where any rescue here would put it out.
+        # In a fiber of its own: Ruby keeps the exception that ends a thread where any rescue here
+        # would put it out.
         waits = !leaving?
         Fiber.new(blocking: true) { run_and_close(waits) }.resume
       end
@@ -266,7 +275,8 @@ module Gyre
         Loop::Select::NAME
       end
 
-      # What print_hierarchy, the watchdog and the search for deadlocks ask; and scheduler/pacing.rb.
+      # What print_hierarchy, the watchdog and the search for deadlocks ask; and
+      # scheduler/pacing.rb.
       # @api private
       def_delegators :@fibers, :stats, :list_waits, :waiting_in, :working?, :ask, :pulse, :suspicious=, :pace
 
@@ -279,7 +289,8 @@ module Gyre
         @handles.clear
       end
 
-      # For Process.daemon: all fibers go on in another process. IO.select keeps nothing in the kernel.
+      # For Process.daemon: all fibers go on in another process. IO.select keeps nothing in the
+      # kernel.
       def process_move; end
 
       private

@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# TCPSocket.new with a host name, in a fiber of a Gyre::Scheduler. Since Ruby 3.4 it tries IPv4 and IPv6 at once (RFC
-# 8305) in C code that asks no scheduler: it would stop every fiber of the thread until the name is resolved. There it
-# goes one address after the other instead, as up to 3.3, with the hooks address_resolve and io_wait. Elsewhere, and
-# where the caller gives fast_fallback, nothing changes. Net::HTTP and most clients come through here.
+# TCPSocket.new with a host name, in a fiber of a Gyre::Scheduler. Since Ruby 3.4 it tries IPv4 and
+# IPv6 at once (RFC 8305) in C code that asks no scheduler: it would stop every fiber of the thread
+# until the name is resolved. There it goes one address after the other instead, as up to 3.3, with
+# the hooks address_resolve and io_wait. Elsewhere, and where the caller gives fast_fallback,
+# nothing changes. Net::HTTP and most clients come through here.
 
 require "socket"
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A group of tasks that are waited for together, in the order in which they end, or stopped together. A barrier belongs
-# to the thread that uses it and starts its tasks through a parent, which stays responsible for them.
+# A group of tasks that are waited for together, in the order in which they end, or stopped
+# together. A barrier belongs to the thread that uses it and starts its tasks through a parent,
+# which stays responsible for them.
 
 require "gyre/sync/queue"
 require "gyre/task"
@@ -21,7 +22,8 @@ module Gyre
     end
     private_constant :Ended
 
-    # @param parent [Task, Semaphore, #async, nil] what starts the tasks; nil: the task that calls {#async}
+    # @param parent [Task, Semaphore, #async, nil] what starts the tasks; nil: the task that calls
+    #   {#async}
     def initialize(parent: nil)
       @parent = parent
       @tasks = {}.compare_by_identity # not yet waited for
@@ -46,8 +48,8 @@ module Gyre
 
     # Waits until all tasks of the group are over, also those that are added meanwhile.
     #
-    # @yieldparam task [Task] each, in the order in which they end; `break` leaves the others running. Without a block,
-    #   the first one that failed ends the wait.
+    # @yieldparam task [Task] each, in the order in which they end; `break` leaves the others
+    #   running. Without a block, the first one that failed ends the wait.
     # @return [self]
     # @raise [Exception] without a block: what a task raised
     def wait
@@ -59,8 +61,8 @@ module Gyre
       self
     end
 
-    # Stops all tasks of the group that are still running. When the calling task is among them, or below one, it is the
-    # last and Stop is raised here.
+    # Stops all tasks of the group that are still running. When the calling task is among them, or
+    # below one, it is the last and Stop is raised here.
     # @return [self]
     def stop
       own = nil

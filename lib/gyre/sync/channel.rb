@@ -1,19 +1,22 @@
 # frozen_string_literal: true
 
-# A bounded channel between tasks and threads. Each message is handed straight to a waiting receiver, if there is one,
-# so a send and a receive, also in a Gyre.select, either happen or do not. Waiters are kept here as cases of a
-# Gyre::Selection; this file decides when a message can move, and never waits itself.
+# A bounded channel between tasks and threads. Each message is handed straight to a waiting
+# receiver, if there is one, so a send and a receive, also in a Gyre.select, either happen or do
+# not. Waiters are kept here as cases of a Gyre::Selection; this file decides when a message can
+# move, and never waits itself.
 
 require "gyre/sync/selection"
 require "gyre/sync/spin_lock"
 
 module Gyre
-  # Messages in the order in which they were sent, at most {#capacity} that are not received yet. With a capacity of 0, {#send}
-  # waits until a caller receives. Every method may be called from any thread, but not in a signal handler.
+  # Messages in the order in which they were sent, at most {#capacity} that are not received yet.
+  # With a capacity of 0, {#send} waits until a caller receives. Every method may be called from any
+  # thread, but not in a signal handler.
   class Channel
     include Enumerable
 
-    # The channel is closed: nothing can be sent any more, or everything has been received. It ends a `loop`.
+    # The channel is closed: nothing can be sent any more, or everything has been received. It ends
+    # a `loop`.
     class ClosedError < ClosedQueueError
       def initialize(message = "the channel is closed")
         super
@@ -61,7 +64,8 @@ module Gyre
       send(message)
     end
 
-    # Takes the oldest message; waits while there is none. A message whose receiver is stopped just then goes to the next.
+    # Takes the oldest message; waits while there is none. A message whose receiver is stopped just
+    # then goes to the next.
     #
     # @param timeout [Numeric, nil] seconds
     # @return [Object]
@@ -91,8 +95,8 @@ module Gyre
       end
     end
 
-    # Ends sending; what is in the channel can still be received. A {#send} that waits, and a {#receive} for which nothing
-    # is left, raise {ClosedError}.
+    # Ends sending; what is in the channel can still be received. A {#send} that waits, and a
+    # {#receive} for which nothing is left, raise {ClosedError}.
     # @return [self]
     def close
       synchronize do

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Tasks wait for something to happen; the caller that makes it happen wakes them all and hands them a value. Remembers nothing:
-# a signal for which no task waits is lost. Where that matters, a Gyre::Queue is the better choice.
+# Tasks wait for something to happen; the caller that makes it happen wakes them all and hands them
+# a value. Remembers nothing: a signal for which no task waits is lost. Where that matters, a
+# Gyre::Queue is the better choice.
 
 require "gyre/sync/waiter"
 
@@ -58,6 +59,7 @@ module Gyre
     end
   end
 
-  # Async's word. The woken tasks run when the signalling one waits, never at once, so it is the same.
+  # Async's word. The woken tasks run when the signalling one waits, never at once, so it is the
+  # same.
   Notification = Condition
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A queue that holds so many items and no more: a push into a full one waits, so a fast producer cannot run away
-# from a slow consumer. Otherwise as Gyre::Queue.
+# A queue that holds so many items and no more: a push into a full one waits, so a fast producer
+# cannot run away from a slow consumer. Otherwise as Gyre::Queue.
 
 require "gyre/sync/queue"
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A queue that serves its waiters by priority, and those of the same priority in their order. The items have
-# no priority: they come in the order in which they were pushed.
+# A queue that serves its waiters by priority, and those of the same priority in their order. The
+# items have no priority: they come in the order in which they were pushed.
 
 require "gyre/sync/queue"
 

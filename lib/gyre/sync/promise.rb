@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A value that is known later: set once, by any thread, and waited for by any number of tasks and threads.
-# A task is the better choice where a block makes the value.
+# A value that is known later: set once, by any thread, and waited for by any number of tasks and
+# threads. A task is the better choice where a block makes the value.
 
 require "gyre/clock"
 require "gyre/errors"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A queue between tasks, and between threads and tasks. What it holds is in a Thread::Queue; waiters are kept by
-# Gyre::Waiters and not by Ruby, because Ruby's own wait has no timeout before 3.2 and forgets a wake-up whose receiver
-# is stopped. Never blocks the loop.
+# A queue between tasks, and between threads and tasks. What it holds is in a Thread::Queue; waiters
+# are kept by Gyre::Waiters and not by Ruby, because Ruby's own wait has no timeout before 3.2 and
+# forgets a wake-up whose receiver is stopped. Never blocks the loop.
 
 require "gyre/clock"
 require "gyre/sync/waiters"
@@ -55,8 +55,8 @@ module Gyre
       yield(take(nil) { return self }) while true
     end
 
-    # Starts a task for each item, until the queue is closed and empty. With a {Semaphore} as the parent, no faster than
-    # they end.
+    # Starts a task for each item, until the queue is closed and empty. With a {Semaphore} as the
+    # parent, no faster than they end.
     # @param parent [Task, Semaphore, Barrier, #async]
     # @param options [Hash] for {Task#async}
     # @yieldparam item [Object]

@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# Gyre.select: waits for the first of several things, and does that one only. A selection is one such call. It tries its
-# cases, in a random order so that none is starved; if none can be done, each registers where it waits, and the first one that
-# becomes possible takes the selection: its offer can be taken once. Channels are locked together, in the order of their ids, while
-# their cases are tried and registered, so that no message goes by in between.
+# Gyre.select: waits for the first of several things, and does that one only. A selection is one
+# such call. It tries its cases, in a random order so that none is starved; if none can be done,
+# each registers where it waits, and the first one that becomes possible takes the selection: its
+# offer can be taken once. Channels are locked together, in the order of their ids, while their
+# cases are tried and registered, so that no message goes by in between.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -11,8 +12,8 @@ require "gyre/sync/selection/offer"
 require "gyre/sync/selection/cases"
 
 module Gyre
-  # Waits for the first of several things to happen, does that one and leaves the others as they are. When several can
-  # be done at once, chance decides.
+  # Waits for the first of several things to happen, does that one and leaves the others as they
+  # are. When several can be done at once, chance decides.
   #
   # @example
   #   Gyre.select do |on|
@@ -23,8 +24,8 @@ module Gyre
   #
   # @param timeout [Numeric, nil] seconds; as a timer without a block
   # @yieldparam on [Selection] to name the cases
-  # @return [Object] what the block of the case returns; without a block the message, the task, the signal. nil when the
-  #   time is over.
+  # @return [Object] what the block of the case returns; without a block the message, the task, the
+  #   signal. nil when the time is over.
   # @raise [Channel::ClosedError] when the case is one of a closed channel
   def self.select(timeout: nil)
     selection = Selection.new
@@ -132,7 +133,8 @@ module Gyre
       self
     end
 
-    # @return [Case, nil] the one that could be done at once; else they wait now, unless there is a default
+    # @return [Case, nil] the one that could be done at once; else they wait now, unless there is a
+    #   default
     def try
       locking(channels) do
         chosen = (@cases.size == 1 ? @cases : shuffled(@cases)).find(&:try)

@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# So many at once and no more: connections to one host, queries at one database, files open. First come, first served: a
-# release hands its place to the longest waiter. Handles tasks only to start them (`async`), and remembers the holders of
-# its places only for the search for deadlocks. A block's holder is its fiber, since only that one gives the place back;
-# without a block it is the fiber that took it, unless any other one has ever given a place back.
+# So many at once and no more: connections to one host, queries at one database, files open. First
+# come, first served: a release hands its place to the longest waiter. Handles tasks only to start
+# them (`async`), and remembers the holders of its places only for the search for deadlocks. A
+# block's holder is its fiber, since only that one gives the place back; without a block it is the
+# fiber that took it, unless any other one has ever given a place back.
 
 require "gyre/sync/spin_lock"
 require "gyre/task"
@@ -54,8 +55,8 @@ module Gyre
       self
     end
 
-    # Starts a task that holds a place while it runs; waits for the place first, so that a loop which starts many goes
-    # no faster than they end.
+    # Starts a task that holds a place while it runs; waits for the place first, so that a loop
+    # which starts many goes no faster than they end.
     #
     # @param name [String, nil] as for {Task#async}
     # @param parent [Task, #async]
@@ -85,8 +86,8 @@ module Gyre
       @count >= @limit
     end
 
-    # Sets how many may hold it at once. With more places than before, waiters get them; with fewer, no place is
-    # given out until enough have come back.
+    # Sets how many may hold it at once. With more places than before, waiters get them; with fewer,
+    # no place is given out until enough have come back.
     # @param limit [Integer] at least 1
     def limit=(limit)
       check(limit)
@@ -123,7 +124,8 @@ module Gyre
       fibers.uniq if fibers.all?
     end
 
-    # @return [Boolean] whether one of its places was taken without a block: any thread may give it back
+    # @return [Boolean] whether one of its places was taken without a block: any thread may give it
+    #   back
     # @api private
     def lent?
       @lent || !@takers.empty?

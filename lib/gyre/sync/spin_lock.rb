@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# A lock for a few lines that never wait: held by Channel, Semaphore and Run around what several threads share. So it is
-# free in a moment, and a caller that waits for it lets other threads run until then instead of parking: a fiber that parked here could
-# be stopped before it has done what the lock is for, as to give a place back.
+# A lock for a few lines that never wait: held by Channel, Semaphore and Run around what several
+# threads share. So it is free in a moment, and a caller that waits for it lets other threads run
+# until then instead of parking: a fiber that parked here could be stopped before it has done what
+# the lock is for, as to give a place back.
 
 module Gyre
   # @api private

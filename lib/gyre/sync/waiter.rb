@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Something that waits to be woken: a fiber under any Fiber::Scheduler, or a thread without one. Gyre::Waiters, Condition and
-# Semaphore make one for each wait; any thread may wake it, also before it has parked.
+# Something that waits to be woken: a fiber under any Fiber::Scheduler, or a thread without one.
+# Gyre::Waiters, Condition and Semaphore make one for each wait; any thread may wake it, also before
+# it has parked.
 
 require "gyre/clock"
 
@@ -54,8 +55,8 @@ module Gyre
 
     private
 
-    # Its thread has the lock in the moment before it sleeps, and a signal then would be lost. The caller must not wait
-    # for it: it may have locks of its own, or be a signal handler.
+    # Its thread has the lock in the moment before it sleeps, and a signal then would be lost. The
+    # caller must not wait for it: it may have locks of its own, or be a signal handler.
     def signal_thread
       return Thread.new { @lock.synchronize { @condition.signal } } unless @lock.try_lock
 
@@ -63,7 +64,8 @@ module Gyre
       @lock.unlock
     end
 
-    # A wait may end early without having been woken, so it is repeated with what is left of the time.
+    # A wait may end early without having been woken, so it is repeated with what is left of the
+    # time.
     def park_until(timeout)
       @parked = true # in this order: `wake` looks here after it has set @woken
       deadline = timeout && (Clock.now + timeout)

@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
-# The waiters for one thing, first come first served: Gyre::Queue and LimitedQueue keep them here. A wake-up that
-# comes as its receiver is stopped or out of time goes on to the next one, so none is lost.
+# The waiters for one thing, first come first served: Gyre::Queue and LimitedQueue keep them here. A
+# wake-up that comes as its receiver is stopped or out of time goes on to the next one, so none is
+# lost.
 #
-# Used by several threads at once without a lock: with compare_by_identity each Hash operation runs in C without giving
-# the interpreter's lock away, and a waiter that is taken out of the Hash is taken once.
+# Used by several threads at once without a lock: with compare_by_identity each Hash operation runs
+# in C without giving the interpreter's lock away, and a waiter that is taken out of the Hash is
+# taken once.
 
 require "gyre/sync/waiter"
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The children of one task that are not over yet, and how many of them it has to wait for. Made by Gyre::Task with its
-# first child; never starts or stops one.
+# The children of one task that are not over yet, and how many of them it has to wait for. Made by
+# Gyre::Task with its first child; never starts or stops one.
 
 module Gyre
   class Task

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What a task hands on to the children that it starts: its deadlines and its values. Never changed: setting something
-# makes a new one, so parent and children share one until they differ.
+# What a task hands on to the children that it starts: its deadlines and its values. Never changed:
+# setting something makes a new one, so parent and children share one until they differ.
 
 module Gyre
   class Task

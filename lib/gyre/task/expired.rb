@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# How the end of a deadline travels: as an exception of its own that refers to its deadline, and only that
-# one turns it into the exception that the caller sees. So an outer timeout passes through a `rescue Gyre::TimeoutError`
-# around an inner one. Made by the scheduler when the time is over; only Gyre::Deadline rescues it.
+# How the end of a deadline travels: as an exception of its own that refers to its deadline, and
+# only that one turns it into the exception that the caller sees. So an outer timeout passes through
+# a `rescue Gyre::TimeoutError` around an inner one. Made by the scheduler when the time is over;
+# only Gyre::Deadline rescues it.
 
 module Gyre
   class Task
@@ -25,8 +26,9 @@ module Gyre
         !deadline.over?
       end
 
-      # Another cancellation that was on its way through the block when this one came, and which goes first: a stop, or
-      # the end of an outer deadline. One that was there before the block began, as in an ensure, does not count.
+      # Another cancellation that was on its way through the block when this one came, and which
+      # goes first: a stop, or the end of an outer deadline. One that was there before the block
+      # began, as in an ensure, does not count.
       # @param before [Exception, nil] what was on its way when the block began
       # @return [Stop, Expired, nil]
       def interrupted(before)

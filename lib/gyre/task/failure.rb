@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The exception that a task ended with, and whether a `wait` has raised it. A failed task holds one as its result;
-# Gyre::Task::Unawaited keeps those that no `wait` has raised. It does not refer to its task, so that a task which the
-# program has forgotten can be collected while its failure waits to be reported.
+# The exception that a task ended with, and whether a `wait` has raised it. A failed task holds one
+# as its result; Gyre::Task::Unawaited keeps those that no `wait` has raised. It does not refer to
+# its task, so that a task which the program has forgotten can be collected while its failure waits
+# to be reported.
 
 module Gyre
   class Task

@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# The failures of one Gyre.run that no `wait` has raised yet, so that none is lost. One is reported when its task's
-# parent finishes, or as soon as the program holds the task no longer: then no `wait` can raise it. Only a
-# garbage collection finds that out, so while there are such failures a fiber of its own asks for a small one now and then.
-# Never reports a failure whose task is still referenced, since it may yet be awaited.
+# The failures of one Gyre.run that no `wait` has raised yet, so that none is lost. One is reported
+# when its task's parent finishes, or as soon as the program holds the task no longer: then no
+# `wait` can raise it. Only a garbage collection finds that out, so while there are such failures a
+# fiber of its own asks for a small one now and then. Never reports a failure whose task is still
+# referenced, since it may yet be awaited.
 
 module Gyre
   class Task

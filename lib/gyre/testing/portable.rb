@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What Gyre::Testing asks of the portable engine: the same as ext/gyre/fiber/scheduler_testing.c of the native one. Added to its
-# classes when gyre/testing is required.
+# What Gyre::Testing asks of the portable engine: the same as ext/gyre/fiber/scheduler_testing.c of
+# the native one. Added to its classes when gyre/testing is required.
 
 require "gyre/loop/portable"
 require "gyre/scheduler"
@@ -20,7 +20,8 @@ module Gyre
         stand_before(backend)
       end
 
-      # In a forked child it is another one, and threads that worked for the parent do not for the child.
+      # In a forked child it is another one, and threads that worked for the parent do not for the
+      # child.
       # @param backend [Loop::Select]
       # @return [self]
       def stand_before(backend)
@@ -74,7 +75,8 @@ module Gyre
 
       private
 
-      # Any of the ready ones comes to the front. A fiber that has just started another goes on before all others.
+      # Any of the ready ones comes to the front. A fiber that has just started another goes on
+      # before all others.
       def next_ready
         waiter = super
         return waiter if waiter.nil? || waiter.first
@@ -101,7 +103,8 @@ module Gyre
   class Scheduler
     module Portable
       # From now on the time stands still but for jumps, and the ready fibers are drawn.
-      # @param seed [Integer, nil] the same one gives the same order; nil leaves the ready fibers in their own
+      # @param seed [Integer, nil] the same one gives the same order; nil leaves the ready fibers in
+      #   their own
       def simulate(seed)
         @fibers.extend(Testing::Drawn).random = Random.new(seed) if seed
         @simulation = @loop.simulate

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One run of Gyre::Testing: its clock, and how the rest of Gyre gets to see it. Made by Gyre::Testing.run; the clock itself
-# belongs to the scheduler's loop.
+# One run of Gyre::Testing: its clock, and how the rest of Gyre gets to see it. Made by
+# Gyre::Testing.run; the clock itself belongs to the scheduler's loop.
 
 require "gyre/clock"
 require "gyre/loop/timers"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The access log: a line for each request, gathered and written together, once a turn of the loop.
-# The HTTP server calls it when a response has left; Gyre::Web::Server closes it at the end. It never raises:
-# a log that cannot be written must not end a request.
+# The HTTP server calls it when a response has left; Gyre::Web::Server closes it at the end. It
+# never raises: a log that cannot be written must not end a request.
 
 require "gyre/web/log_format"
 
@@ -10,7 +10,8 @@ module Gyre
   module Web
     # Collects lines and writes many with one call.
     class AccessLog
-      # From so many bytes on, the request that logs writes them itself, and thereby waits for a slow reader.
+      # From so many bytes on, the request that logs writes them itself, and thereby waits for a
+      # slow reader.
       BUFFER_BYTES_LIMIT = 32 * 1024
 
       # @param format [String] a name of {LogFormat::NAMES}, but not "none"
@@ -25,7 +26,8 @@ module Gyre
         @flush_due = false
       end
 
-      # Adds a line; it is written at the end of this turn of the loop, or at once where no loop runs.
+      # Adds a line; it is written at the end of this turn of the loop, or at once where no loop
+      # runs.
       #
       # @param env [Hash] the Rack environment
       # @param status [Integer]
@@ -59,7 +61,8 @@ module Gyre
 
       private
 
-      # The fiber goes to the end of the ready queue: every request that is ready now logs before it writes.
+      # The fiber goes to the end of the ready queue: every request that is ready now logs before it
+      # writes.
       def flush_later
         scheduler = Fiber.current_scheduler
         return flush unless scheduler

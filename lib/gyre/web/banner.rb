@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What a server prints when it starts: version, engine, where it listens. The command line and the Rackup handler print it.
+# What a server prints when it starts: version, engine, where it listens. The command line and the
+# Rackup handler print it.
 
 require "gyre/loop"
 require "gyre/version"

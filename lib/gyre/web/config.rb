@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The configuration file (config/gyre.rb): Ruby, with a word for each setting. Read once by Gyre::CLI::Serve, before the
-# app; flags win over it. It starts nothing and keeps nothing but the settings.
+# The configuration file (config/gyre.rb): Ruby, with a word for each setting. Read once by
+# Gyre::CLI::Serve, before the app; flags win over it. It starts nothing and keeps nothing but the
+# settings.
 
 require "did_you_mean"
 require "gyre/errors"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A pipe that carries commands from signal handlers and other threads to the task that runs the server.
-# A pipe and not a queue: a signal handler may take no lock, and a byte wakes every kind of loop.
-# Gyre::Web::Server owns one; the meaning of the messages is the server's.
+# A pipe that carries commands from signal handlers and other threads to the task that runs the
+# server. A pipe and not a queue: a signal handler may take no lock, and a byte wakes every kind of
+# loop. Gyre::Web::Server owns one; the meaning of the messages is the server's.
 
 require "gyre/loop/wakeup_pipe"
 require "io/wait"

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Ensures that a signal is handled although the app computes without end and its loop does not run. Gyre::Web::Server starts a watch
-# with each signal; a thread sends the loop a message, and cancels what the loop's thread computes if the message is not taken. A loop
-# that runs is never touched.
+# Ensures that a signal is handled although the app computes without end and its loop does not run.
+# Gyre::Web::Server starts a watch with each signal; a thread sends the loop a message, and cancels
+# what the loop's thread computes if the message is not taken. A loop that runs is never touched.
 
 require "gyre/clock"
 require "gyre/errors"
@@ -33,7 +33,8 @@ module Gyre
       #
       # @param thread [Thread] the loop's
       # @param patience_s [Numeric] seconds until then
-      # @yieldparam event [Symbol] :stuck: a Gyre::Stop is about to be raised in the thread; :still: that did not help
+      # @yieldparam event [Symbol] :stuck: a Gyre::Stop is about to be raised in the thread; :still:
+      #   that did not help
       # @return [void]
       def watch(thread, patience_s, &block)
         @threads << Thread.new { insist(thread, patience_s, block) }

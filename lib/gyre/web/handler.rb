@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What `rackup -s gyre` and `rails server -u gyre` run: their options in, a Gyre::Web::Server out. lib/rackup/handler/gyre.rb and, for
-# Rack 2, lib/rack/handler/gyre.rb name it for them. The middleware and the request log of a rackup are rackup's own.
+# What `rackup -s gyre` and `rails server -u gyre` run: their options in, a Gyre::Web::Server out.
+# lib/rackup/handler/gyre.rb and, for Rack 2, lib/rack/handler/gyre.rb name it for them. The
+# middleware and the request log of a rackup are rackup's own.
 
 require "did_you_mean"
 require "gyre/web"
@@ -19,8 +20,8 @@ module Gyre
       private_constant :FOREIGN
 
       # @param app [#call] a Rack app
-      # @param options [Hash] :Host and :Port, and Gyre's own settings by name (`-O bind=unix:///run/app.sock`,
-      #   `-O keep_alive_timeout=20`), as Strings or Symbols
+      # @param options [Hash] :Host and :Port, and Gyre's own settings by name (`-O
+      #   bind=unix:///run/app.sock`, `-O keep_alive_timeout=20`), as Strings or Symbols
       # @yield [Gyre::Web::Server] once it serves
       # @return [void]
       def self.run(app, **options, &block)
@@ -56,7 +57,8 @@ module Gyre
         }.compact
       end
 
-      # A newer rackup or Rails may pass further options of its own, so this warns and does not refuse.
+      # A newer rackup or Rails may pass further options of its own, so this warns and does not
+      # refuse.
       #
       # @return [Array<String>]
       def self.unknown(options)

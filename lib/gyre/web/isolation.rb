@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Active Support keeps the state of a request (Active Record's connection and transaction, I18n, current attributes) by thread unless
-# it is set to keep it by fiber. Requests of a Gyre server share a thread, so by thread they would get into each other's
-# transactions. Gyre::Web::Server calls this before it listens. Nothing is loaded for it: without Active Support nothing is done.
+# Active Support keeps the state of a request (Active Record's connection and transaction, I18n,
+# current attributes) by thread unless it is set to keep it by fiber. Requests of a Gyre server
+# share a thread, so by thread they would get into each other's transactions. Gyre::Web::Server
+# calls this before it listens. Nothing is loaded for it: without Active Support nothing is done.
 
 require "gyre/cli/errors"
 

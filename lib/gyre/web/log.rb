@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The server's own messages: notices (started, stopping) and errors, these with the time. The HTTP server and
-# Gyre::Web::Server write here; requests go to Gyre::Web::AccessLog. It never raises.
+# The server's own messages: notices (started, stopping) and errors, these with the time. The HTTP
+# server and Gyre::Web::Server write here; requests go to Gyre::Web::AccessLog. It never raises.
 
 module Gyre
   module Web

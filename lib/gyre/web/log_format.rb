@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # One line of the access log for one request, in the formats that log readers know.
-# Gyre::Web::AccessLog calls it. Text in, text out: it opens no file, and no client can forge a line or
-# end a field through it.
+# Gyre::Web::AccessLog calls it. Text in, text out: it opens no file, and no client can forge a line
+# or end a field through it.
 
 require "json"
 
@@ -13,7 +13,8 @@ module Gyre
       # Names for --log-format; "none" has no format.
       NAMES = %w[none common combined json].freeze
 
-      # What may not stand between quotes as it is: quote, backslash and control bytes (and whatever is not ASCII).
+      # What may not stand between quotes as it is: quote, backslash and control bytes (and whatever
+      # is not ASCII).
       UNSAFE_ASCII = /["\\\x00-\x1f\x7f]/
       UNSAFE = /["\\\x00-\x1f\x7f-\xff]/n
       private_constant :UNSAFE_ASCII, :UNSAFE
@@ -41,9 +42,11 @@ module Gyre
         text.b.gsub(UNSAFE) { |byte| format("\\x%02X", byte.ord) }
       end
 
-      # Behind a Unix socket the peer is a proxy on this machine: the client is the one that it has added to X-Forwarded-For, the last.
+      # Behind a Unix socket the peer is a proxy on this machine: the client is the one that it has
+      # added to X-Forwarded-For, the last.
       #
-      # @return [String] the client's address; "unix:" (as nginx has it) for a Unix socket without that header
+      # @return [String] the client's address; "unix:" (as nginx has it) for a Unix socket without
+      #   that header
       def self.client(env)
         address = env["REMOTE_ADDR"]
         return address unless address == ""
@@ -52,7 +55,8 @@ module Gyre
         forwarded.empty? ? "unix:" : forwarded
       end
 
-      # @return [String, nil] the request target as the client sent it; nil when its head was refused before that was read
+      # @return [String, nil] the request target as the client sent it; nil when its head was
+      #   refused before that was read
       def self.target(env)
         uri = env["REQUEST_URI"]
         return uri if uri
@@ -92,7 +96,8 @@ module Gyre
           escaped.include?(" ") ? escaped.tr(" ", "+") : escaped # tr makes its table and a String each time
         end
 
-        # Formatting a time costs more than all the rest of the line, and there is only one a second.
+        # Formatting a time costs more than all the rest of the line, and there is only one a
+        # second.
         def time
           second = Process.clock_gettime(Process::CLOCK_REALTIME, :second)
           return @time if second == @second

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The gem rack-timeout raises in the thread that runs a request that takes too long. Requests of a Gyre server share a thread, so that
-# would end the server. Here it raises in the request's fiber, by the scheduler's timer. Gyre::Web::Server calls this before it listens.
-# Nothing is loaded for it: without the gem nothing is done.
+# The gem rack-timeout raises in the thread that runs a request that takes too long. Requests of a
+# Gyre server share a thread, so that would end the server. Here it raises in the request's fiber,
+# by the scheduler's timer. Gyre::Web::Server calls this before it listens. Nothing is loaded for
+# it: without the gem nothing is done.
 
 require "gyre/scheduler"
 
@@ -10,7 +11,8 @@ module Gyre
   module Web
     # Has Rack::Timeout raise at the present wait of a request.
     module RackTimeout
-      # What the gem takes for the thread. An exception for the scheduler's timeout, which is made when the time is over.
+      # What the gem takes for the thread. An exception for the scheduler's timeout, which is made
+      # when the time is over.
       class Fault
         # @param on_timeout [Proc] is called with what to raise in; it decides on the exception
         def initialize(on_timeout)

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Makes the app from a file: config.ru with Rack::Builder, or a .rb file that defines it. The rack gem is needed for
-# the former and for nothing else. Gyre::CLI::Serve calls it; an app given as an object never comes here.
+# Makes the app from a file: config.ru with Rack::Builder, or a .rb file that defines it. The rack
+# gem is needed for the former and for nothing else. Gyre::CLI::Serve calls it; an app given as an
+# object never comes here.
 
 require "gyre/cli/errors"
 
@@ -10,15 +11,18 @@ module Gyre
     # Reads a rackup file.
     module RackupFile
       PATH = "config.ru"
-      # Lines of a trace that are about reading a file: Rack's builder, and require in its several shapes.
+      # Lines of a trace that are about reading a file: Rack's builder, and require in its several
+      # shapes.
       LOADERS = %r{/rack/builder\.rb:|/(?:core_ext/)?kernel_require\.rb:|\A<internal:|/(?:bootsnap|bundled_gems|zeitwerk)[^:]*:}.freeze
       private_constant :LOADERS
 
       module_function
 
-      # No middleware is added that the file does not name: what runs is what is written, in every environment.
+      # No middleware is added that the file does not name: what runs is what is written, in every
+      # environment.
       #
-      # @param path [String] a rackup file, a Ruby file that defines the app, or a folder with a config.ru
+      # @param path [String] a rackup file, a Ruby file that defines the app, or a folder with a
+      #   config.ru
       # @return [#call] the Rack app
       # @raise [StartError]
       def load(path)
@@ -75,7 +79,8 @@ module Gyre
         end
       end
 
-      # What stands below this file in the trace loads the app, and is the same for every app; so is what reads a rackup file.
+      # What stands below this file in the trace loads the app, and is the same for every app; so is
+      # what reads a rackup file.
       def own_trace(error)
         error.backtrace.to_a.take_while { |line| !line.start_with?(__FILE__) }.reject { |line| line.match?(LOADERS) }
       end

@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
-# A whole web server: its sockets, its logs, its signals, and its end. `gyre serve`, the Rackup handler and programs that
-# embed Gyre make one. HTTP itself is Gyre::HTTP::Server's; flags and files are Gyre::CLI::Serve's.
+# A whole web server: its sockets, its logs, its signals, and its end. `gyre serve`, the Rackup
+# handler and programs that embed Gyre make one. HTTP itself is Gyre::HTTP::Server's; flags and
+# files are Gyre::CLI::Serve's.
 #
 #   new ── listen ──► LISTENING ── run ──► SERVING ── stop, INT, TERM ──► DRAINING ── all served ──► ended
 #                                             │                              │ time over: cancelled ──►  │
 #                                             └── stop(now: true) ───────────┴── second signal ─────────►┘
 #
-# What the app has left running beside its requests (Fiber.schedule, Async) is cancelled at the end, if the loop is the server's own.
+# What the app has left running beside its requests (Fiber.schedule, Async) is cancelled at the end,
+# if the loop is the server's own.
 
 require "gyre"
 require "gyre/net/endpoint"
@@ -38,15 +40,18 @@ module Gyre
       attr_reader :limits
 
       # @param app [#call] a Rack app
-      # @param bind [String, Integer, Gyre::Endpoint, Array] as {Gyre::Endpoint.parse} reads it, one or several
+      # @param bind [String, Integer, Gyre::Endpoint, Array] as {Gyre::Endpoint.parse} reads it, one
+      #   or several
       # @param limits [Hash, Gyre::HTTP::Limits] by the names in docs/serve.md
       # @param log_format [String] the access log: none, common, combined, json
       # @param out [IO] where the access log goes
-      # @param log [#info, #error] takes the server's notices and errors; by default errors only, to $stderr
+      # @param log [#info, #error] takes the server's notices and errors; by default errors only, to
+      #   $stderr
       # @param shutdown_timeout [Numeric] seconds that running requests get to finish
-      # @param signals [Boolean, nil] whether INT and TERM stop it; nil: only when it runs on the main thread
-      # @param abandon [#call, nil] called last when requests go on although they were cancelled, to end the process;
-      #   without it {#run} waits for them
+      # @param signals [Boolean, nil] whether INT and TERM stop it; nil: only when it runs on the
+      #   main thread
+      # @param abandon [#call, nil] called last when requests go on although they were cancelled, to
+      #   end the process; without it {#run} waits for them
       # @raise [ArgumentError]
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, bind: "tcp://localhost:#{Settings::DEFAULT_PORT}", limits: {}, log_format: "none", out: $stdout,
@@ -68,12 +73,13 @@ module Gyre
         @listeners = []
       end
 
-      # Opens the sockets. From here on clients can connect; they are served when it runs. {#run} and
-      # {#start} do it if it was not done.
+      # Opens the sockets. From here on clients can connect; they are served when it runs. {#run}
+      # and {#start} do it if it was not done.
       #
       # @return [self]
       # @raise [SystemCallError, SocketError] the message names the address; none is open then
-      # @raise [StartError] the app cannot run on a server whose requests share a thread (see Isolation)
+      # @raise [StartError] the app cannot run on a server whose requests share a thread (see
+      #   Isolation)
       def listen
         return self unless @listeners.empty?
 
@@ -130,8 +136,9 @@ module Gyre
         self
       end
 
-      # Asks it to end, from any thread or signal handler; returns at once. No connection is accepted any more; running
-      # requests may finish for the shutdown timeout, then they are cancelled.
+      # Asks it to end, from any thread or signal handler; returns at once. No connection is
+      # accepted any more; running requests may finish for the shutdown timeout, then they are
+      # cancelled.
       #
       # @param now [Boolean] cancel them at once
       # @return [void]
@@ -146,7 +153,8 @@ module Gyre
         !@thread&.join(timeout_s).nil?
       end
 
-      # Gives back everything that {#listen} took, for a server that shall not run after all. {#run} does it at its end.
+      # Gives back everything that {#listen} took, for a server that shall not run after all. {#run}
+      # does it at its end.
       #
       # @return [void]
       def close
@@ -155,12 +163,14 @@ module Gyre
         @control.close
       end
 
-      # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; all 0 before it runs
+      # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; all
+      #   0 before it runs
       def stats = @http ? @http.stats : HTTP::Server::NOT_STARTED
 
       private
 
-      # In the task that calls, if there is one: a child would be stopped together with it, and before it.
+      # In the task that calls, if there is one: a child would be stopped together with it, and
+      # before it.
       def in_task(&block)
         return block.call if Task.current?
 
@@ -194,8 +204,9 @@ module Gyre
         AccessLog.new(format, out: out, on_error: ->(error) { @log.error("the access log cannot be written: #{error.message}") })
       end
 
-      # The first signal lets requests finish, the second does not. A third, or one while the server breaks off, is raised. What
-      # keeps the loop from hearing of a signal at all, an app that computes without end, meets the guard of each.
+      # The first signal lets requests finish, the second does not. A third, or one while the server
+      # breaks off, is raised. What keeps the loop from hearing of a signal at all, an app that
+      # computes without end, meets the guard of each.
       def handle_signals(&block)
         return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
 
@@ -211,8 +222,8 @@ module Gyre
         Signals.handle(%w[INT TERM], on_signal) { heed_hang_up(&block) }
       end
 
-      # A person or logrotate sends HUP for a restart or for log files to be opened again; the kernel sends it at a terminal's end. A
-      # handler of the program's own stays.
+      # A person or logrotate sends HUP for a restart or for log files to be opened again; the
+      # kernel sends it at a terminal's end. A handler of the program's own stays.
       def heed_hang_up(&block)
         former = Signal.trap("HUP", "DEFAULT")
         Signal.trap("HUP", former || "SYSTEM_DEFAULT")
@@ -224,7 +235,8 @@ module Gyre
         Signals.handle(%w[HUP], on_signal, &block)
       end
 
-      # The run is left by an exception: one that was raised for this thread, or the end of the task. No request stays behind.
+      # The run is left by an exception: one that was raised for this thread, or the end of the
+      # task. No request stays behind.
       def break_off
         @broken = true
         quit_listening

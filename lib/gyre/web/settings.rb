@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# What can be set for a web server, with defaults and checks: one list for the command line, the configuration file
-# and Gyre::Web::Server. The limits of HTTP are in it too, straight from Gyre::HTTP::Limits::TABLE.
-# It reads no file and starts nothing.
+# What can be set for a web server, with defaults and checks: one list for the command line, the
+# configuration file and Gyre::Web::Server. The limits of HTTP are in it too, straight from
+# Gyre::HTTP::Limits::TABLE. It reads no file and starts nothing.
 
 require "gyre/cli/values"
 require "gyre/http/limits"
@@ -15,7 +15,8 @@ module Gyre
       DEFAULT_PORT = 9292
       SHUTDOWN_TIMEOUT_S = 30
 
-      # A setting beside the limits: its name, its type (see {check}) and one line that describes it.
+      # A setting beside the limits: its name, its type (see {check}) and one line that describes
+      # it.
       Row = Struct.new(:name, :type, :meaning)
 
       TABLE = [
@@ -68,8 +69,9 @@ module Gyre
         base.merge(over) { |name, old, new| name == :limits ? old.merge(new) : new }
       end
 
-      # Where to listen: each :bind; and :host with :port, where one of them is given; or else the default, which is
-      # this machine only in development and every address in other environments (as rackup has it).
+      # Where to listen: each :bind; and :host with :port, where one of them is given; or else the
+      # default, which is this machine only in development and every address in other environments
+      # (as rackup has it).
       #
       # @param settings [Hash]
       # @param environment [String]

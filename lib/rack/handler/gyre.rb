@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The same for Rack 2, whose own rackup looks for this file by its path. Rack 3 has no handlers, and never loads it.
+# The same for Rack 2, whose own rackup looks for this file by its path. Rack 3 has no handlers, and
+# never loads it.
 
 require "gyre/web/handler"
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The server as people start it: in front and as a daemon, with its pidfile, its signals, and what it says when it cannot start.
+# The server as people start it: in front and as a daemon, with its pidfile, its signals, and what
+# it says when it cannot start.
 
 require "test_helper"
 require_relative "../../log/peers"
@@ -131,7 +132,8 @@ class CLILogServeTest < Minitest::Test
     assert_equal "", server.read("log.pid")
   end
 
-  # In the old program, when nothing looks for signals any more; in the fresh one, before it heeds them by itself.
+  # In the old program, when nothing looks for signals any more; in the fresh one, before it heeds
+  # them by itself.
   def test_term_in_the_middle_of_a_restart_ends_it_with_status_0
     { "exec" => "Process.singleton_class.prepend(Module.new { def exec(*) = Process.kill(:TERM, Process.pid) && super })",
       "load" => "Kernel.prepend(Module.new { def require(name) = (Process.kill(:TERM, Process.pid) && nil if name == 'gyre/log/server') || super })" \

@@ -442,8 +442,9 @@ module LoopContract
 
     private
 
-    # Closes the IO and opens a pipe whose reader has its number. Lower ones may be free: a backend that another thread waits in
-    # may open its descriptors again. On JRuby any number will do, for the machine opens descriptors of its own.
+    # Closes the IO and opens a pipe whose reader has its number. Lower ones may be free: a backend
+    # that another thread waits in may open its descriptors again. On JRuby any number will do, for
+    # the machine opens descriptors of its own.
     def new_pipe_in_place_of(old)
       pipe, writer = new_pipe
       number = old.fileno

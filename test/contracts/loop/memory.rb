@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What it keeps alive, what it lets go, what it allocates. In programs of their own, where nothing else allocates.
+# What it keeps alive, what it lets go, what it allocates. In programs of their own, where nothing
+# else allocates.
 module LoopContract
   # The collector and the loop.
   module Memory

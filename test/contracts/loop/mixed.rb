@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A keyed loop in a thread that has a scheduler: they share one loop, and a wait for an event parks its fiber.
+# A keyed loop in a thread that has a scheduler: they share one loop, and a wait for an event parks
+# its fiber.
 require "gyre"
 require "gyre/testing"
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Waiting without descriptors: sleep, Mutex, Queue, ConditionVariable, Thread#join, and block and unblock themselves.
+# Waiting without descriptors: sleep, Mutex, Queue, ConditionVariable, Thread#join, and block and
+# unblock themselves.
 
 module SchedulerContract
   # block, unblock, kernel_sleep.

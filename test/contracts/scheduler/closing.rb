@@ -72,7 +72,8 @@ module SchedulerContract
       (RUBY_VERSION < "3.2" ? WAYS.reject { |name, _| name == :select } : WAYS).values
     end
 
-    # A fiber in a thread of its own waits for the IO, and the loop sleeps, when the block is called.
+    # A fiber in a thread of its own waits for the IO, and the loop sleeps, when the block is
+    # called.
     def waiting_in_each_way
       ways.each do |way|
         with_pipe do |reader, _|

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Regular files: reads that have to wait for the disk (their pages are dropped from the cache first), writes, and what becomes of
-# either when it is left early.
+# Regular files: reads that have to wait for the disk (their pages are dropped from the cache
+# first), writes, and what becomes of either when it is left early.
 require "tempfile"
 require "tmpdir"
 require "gyre/offload"
@@ -234,7 +234,8 @@ module SchedulerContract
 
     private
 
-    # @yieldparam path [String] of CONTENT; nothing of it is in memory, where the file system allows that
+    # @yieldparam path [String] of CONTENT; nothing of it is in memory, where the file system allows
+    #   that
     def with_file
       Tempfile.create("gyre-files") do |file|
         file.binmode
@@ -257,8 +258,9 @@ module SchedulerContract
       steps
     end
 
-    # Asked whether a read would wait, the kernel says yes and fetches what is wanted; where the process loses its processor in
-    # between, it is there in the answer's stead. So each attempt has a file of which nothing is in memory, until one waits.
+    # Asked whether a read would wait, the kernel says yes and fetches what is wanted; where the
+    # process loses its processor in between, it is there in the answer's stead. So each attempt has
+    # a file of which nothing is in memory, until one waits.
     # @yieldparam file [File]
     # @yieldreturn [Boolean] whether the read had to wait
     def until_a_read_waits

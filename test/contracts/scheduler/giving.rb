@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What an unblock gives to a fiber (a lock, an element of a queue) when that fiber is interrupted, or out of time, in the same
-# turn: another one that waits for it gets it. test/stress/wake_ups_test.rb draws such cases.
+# What an unblock gives to a fiber (a lock, an element of a queue) when that fiber is interrupted,
+# or out of time, in the same turn: another one that waits for it gets it.
+# test/stress/wake_ups_test.rb draws such cases.
 require "timeout"
 
 module SchedulerContract
@@ -9,7 +10,8 @@ module SchedulerContract
   module Giving
     Interruption = Class.new(StandardError)
 
-    # Runs the block in a fiber, or in one that the fiber resumes, and expects the interruption there.
+    # Runs the block in a fiber, or in one that the fiber resumes, and expects the interruption
+    # there.
     def interrupted(scheduler, inner)
       scheduler.spawn do
         assert_raises(Interruption) { inner ? Fiber.new { yield }.resume : yield }

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Exceptions from outside: fiber_interrupt for one fiber; Interrupt, Thread#raise and Thread#kill for the thread.
+# Exceptions from outside: fiber_interrupt for one fiber; Interrupt, Thread#raise and Thread#kill
+# for the thread.
 require "io/wait"
 
 module SchedulerContract
@@ -60,7 +61,8 @@ module SchedulerContract
       assert_equal %i[answer slept], steps
     end
 
-    # Timeout::Error of Ruby 3.1 has such a method. What came in it left `run`, and the timeout was lost.
+    # Timeout::Error of Ruby 3.1 has such a method. What came in it left `run`, and the timeout was
+    # lost.
     def test_what_comes_for_the_thread_in_a_method_of_an_exception_loses_neither
       meanwhile = Class.new(StandardError)
       kind = Class.new(IOError) do

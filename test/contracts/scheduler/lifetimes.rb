@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Fibers that the program abandons: in the middle of a timeout, in every kind of wait, and after one. What stands on their stacks
-# must be kept, or be gone from the loop, before the collector gives the stacks to others. Runs under the address sanitizer, too.
+# Fibers that the program abandons: in the middle of a timeout, in every kind of wait, and after
+# one. What stands on their stacks must be kept, or be gone from the loop, before the collector
+# gives the stacks to others. Runs under the address sanitizer, too.
 require "socket"
 require "timeout"
 

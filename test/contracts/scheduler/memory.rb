@@ -6,7 +6,8 @@ require "timeout"
 module SchedulerContract
   # Short runs under GC.stress and compaction; nothing kept.
   module Memory
-    # In a program of its own: a collection of the suite's heap takes too long to do hundreds of them.
+    # In a program of its own: a collection of the suite's heap takes too long to do hundreds of
+    # them.
     def test_everything_survives_a_collection_at_every_allocation
       assert_program "block queue read sleep timeout\n", <<~RUBY
         require "contracts/scheduler/memory"

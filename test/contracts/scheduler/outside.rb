@@ -174,7 +174,8 @@ module SchedulerContract
     end
   end
 
-  # Prepended to Addrinfo's singleton class; it only answers in threads without a scheduler, as the real one.
+  # Prepended to Addrinfo's singleton class; it only answers in threads without a scheduler, as the
+  # real one.
   module SlowResolution
     class << self
       attr_accessor :answer

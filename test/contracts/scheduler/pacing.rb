@@ -52,7 +52,8 @@ module SchedulerContract
 
     private
 
-    # The block is called as often, and each call is followed by work: the clock ticks many times meanwhile.
+    # The block is called as often, and each call is followed by work: the clock ticks many times
+    # meanwhile.
     def assert_others_run_beside(count)
       in_fiber do |scheduler|
         ticks = 0

@@ -119,8 +119,8 @@ module SchedulerContract
       with_scheduler { |scheduler| assert_equal backend, scheduler.backend }
     end
 
-    # A machine that stands still until the timers are due needs no wait for them, but one for the byte, which comes when the
-    # scheduler's thread sleeps.
+    # A machine that stands still until the timers are due needs no wait for them, but one for the
+    # byte, which comes when the scheduler's thread sleeps.
     def test_stats_count_turns_live_fibers_and_timers
       with_pipe do |reader, writer|
         with_scheduler do |scheduler|

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What a scheduler shows of itself: which fiber waits for what, what can be found out in another fiber, and figures.
+# What a scheduler shows of itself: which fiber waits for what, what can be found out in another
+# fiber, and figures.
 
 module SchedulerContract
   # Waits, questions, figures.

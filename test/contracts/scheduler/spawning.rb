@@ -224,7 +224,8 @@ module SchedulerContract
       assert_equal [nil, nil, nil, nil, 1, nil, 1, nil, 1, nil, nil], found
     end
 
-    # The program may have kept the fibers that the pool has given up, and enter them: there is nothing for them to do.
+    # The program may have kept the fibers that the pool has given up, and enter them: there is
+    # nothing for them to do.
     def test_the_pool_shrinks_after_a_burst_and_its_former_fibers_end_when_they_are_entered
       enter, alive = %i[transfer alive?].map { |name| Fiber.instance_method(name) }
       with_scheduler do |scheduler|

@@ -75,7 +75,8 @@ module SchedulerContract
       end
     end
 
-    # What Timeout.timeout hands over: the gem's later versions make the exception themselves, and look for the same object.
+    # What Timeout.timeout hands over: the gem's later versions make the exception themselves, and
+    # look for the same object.
     def test_the_exception_is_what_raise_takes
       in_fiber do |scheduler|
         timed = ->(*exception) { scheduler.timeout_after(0.001, *exception) { sleep } }
@@ -207,7 +208,8 @@ module SchedulerContract
       in_fiber do |scheduler|
         fiber = Fiber.current
         20.times do |number|
-          # The block ends in the same turn in which the time is over, sometimes before, sometimes after.
+          # The block ends in the same turn in which the time is over, sometimes before, sometimes
+          # after.
           begin
             Timeout.timeout(0.001) { sleep(0.0009 + (number * 0.00001)) }
           rescue Timeout::Error

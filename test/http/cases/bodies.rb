@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Cases: chunked bodies with their extensions and trailers (RFC 9112, section 7.1). Read by cases.rb only.
+# Cases: chunked bodies with their extensions and trailers (RFC 9112, section 7.1). Read by cases.rb
+# only.
 
 module HTTPCases
   body "an empty body", "0\r\n\r\n", data: "", fields: []

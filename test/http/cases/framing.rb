@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Cases: where a request ends: Content-Length, Transfer-Encoding, both, and Expect (RFC 9112, section 6; RFC 9110,
-# section 10.1.1). Whatever two parties could read differently is refused. Read by cases.rb only.
+# Cases: where a request ends: Content-Length, Transfer-Encoding, both, and Expect (RFC 9112,
+# section 6; RFC 9110, section 10.1.1). Whatever two parties could read differently is refused. Read
+# by cases.rb only.
 
 module HTTPCases
   { "0" => 0, "5" => 5, "0005" => 5, "4611686018427387904" => 1 << 62, "#{"0" * 300}7" => 7, "00" => 0 }.each do |value, length|

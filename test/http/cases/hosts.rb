@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Cases: Host and the authorities that it may name (RFC 9112, section 3.2; RFC 3986, section 3.2.2). Read by cases.rb only.
+# Cases: Host and the authorities that it may name (RFC 9112, section 3.2; RFC 3986, section 3.2.2).
+# Read by cases.rb only.
 
 module HTTPCases
   { "example.com" => ["example.com", ""], "EXAMPLE.com:80" => ["EXAMPLE.com", "80"], "a:" => ["a", ""],

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Cases: what is too long or too many, and that it is refused as early as that is known. Read by cases.rb only.
+# Cases: what is too long or too many, and that it is refused as early as that is known. Read by
+# cases.rb only.
 
 module HTTPCases
   line = "GET /abcdef HTTP/1.1\r\n" # 22 bytes

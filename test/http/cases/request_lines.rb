@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Cases: the request line, its methods, targets and versions, and what stands before it. Read by cases.rb only.
+# Cases: the request line, its methods, targets and versions, and what stands before it. Read by
+# cases.rb only.
 
 module HTTPCases
   accept "the smallest request of HTTP/1.1", "GET / HTTP/1.1\r\nHost: a\r\n\r\n",

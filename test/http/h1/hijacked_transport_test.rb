@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# A hijacked connection over TLS, as apps use it. (How it comes to be: test/contracts/http1_contract_{rack,tls}_test.rb.)
+# A hijacked connection over TLS, as apps use it. (How it comes to be:
+# test/contracts/http1_contract_{rack,tls}_test.rb.)
 
 require "test_helper"
 require "socket"

@@ -6,7 +6,8 @@ require "gyre/log/wire/records"
 require "gyre/loop"
 require "tmpdir"
 
-# What a log client has and its server has not acknowledged; its whole is tested with the client's outages.
+# What a log client has and its server has not acknowledged; its whole is tested with the client's
+# outages.
 class LogBacklogTest < Minitest::Test
   ID = "0123456789abcdef" * 2
 

@@ -360,7 +360,8 @@ class LogSpoolTest < Minitest::Test
   end
 
   # In a process that is killed before its step of that number.
-  # @return [Array(Array<Integer>, Boolean)] the numbers that it had stored, and whether it came to its end
+  # @return [Array(Array<Integer>, Boolean)] the numbers that it had stored, and whether it came to
+  #   its end
   def stored_before(step)
     told, tell = IO.pipe
     pid = fork do

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::File with kill -9 at random moments: a program commits numbered lines of some clients, with lines of others between,
-# rotates and compresses, and says what is durable; its successor goes on after what was acknowledged, as clients do. In the end each
-# acknowledged line is there once, in order.
+# Gyre::Log::Output::File with kill -9 at random moments: a program commits numbered lines of some
+# clients, with lines of others between, rotates, compresses, and prints what is durable; its
+# successor goes on after what was acknowledged, as clients do. In the end each acknowledged line is
+# there once, in order.
 
 require "test_helper"
 require "support/engines"
@@ -18,7 +19,7 @@ GyreTest::Engines.test_case("LogOutputCrashTest", backends: GyreTest::Engines::N
     random = Random.new(Integer(seed))
     output = Gyre::Log::Output.open({ logfile: path, rotate: { size: 3000, keep: 1000, compress: "gzip" } }, report: ->(said) { STDERR.puts(said) })
     ids = %w[a b c].map { |digit| digit * 32 }
-    # What the clients have no answer for they send again: here, from the beginning; what is stored the server leaves out.
+    # Clients send again what was not acknowledged; the server leaves out what is stored.
     last = ids.to_h { |id| [id, output.stored_by(id)] }
     STDOUT.sync = true
     STDOUT.puts("begin #{last.values.join(" ")}")

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::File on a disk whose writes fail: what counts as stored is on the disk, as a power failure at that moment shows, and
-# once the disk works again each line is there once.
+# Gyre::Log::Output::File on a disk whose writes fail: what counts as stored is on the disk, as a
+# power failure at that moment shows, and once the disk works again each line is there once.
 
 require "test_helper"
 require "json"

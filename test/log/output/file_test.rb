@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::File: commits, full disks, syncs that fail, files that others move, cut or lock.
+# Gyre::Log::Output::File: commits, full disks, syncs that fail, files that others move, cut or
+# lock.
 
 require "test_helper"
 require "tmpdir"
@@ -281,7 +282,8 @@ class LogOutputFileTest < Minitest::Test
     assert_equal({ ID => 3 }, open_output.stored)
   end
 
-  # logrotate has renamed the file and made the new one, and compresses the old one in a moment: HUP may come too late.
+  # logrotate has renamed the file and made the new one, and compresses the old one in a moment: HUP
+  # may come too late.
   def test_a_file_that_has_the_name_now_gets_the_next_lines_also_without_hup
     output = open_output
     store(output, "one\n", 1)
@@ -348,7 +350,8 @@ class LogOutputFileTest < Minitest::Test
     store(output, "one\n", 2)
     assert_equal "one\n", content
     File.truncate(@path, 0)
-    # Without acknowledged records; were the process killed now, the journal must not speak of the bytes that are gone.
+    # Without acknowledged records; were the process killed now, the journal must not speak of the
+    # bytes that are gone.
     output.write("#{"y" * 200}\n")
     FileUtils.cp("#{@path}.journal", "#{@path}.kept")
     output.close

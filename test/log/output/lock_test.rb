@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::Lock: two servers and one log file, as processes of their own, also while others rename the file.
+# Gyre::Log::Output::Lock: two servers and one log file, as processes of their own, also while
+# others rename the file.
 
 require "test_helper"
 require "io/wait"
@@ -10,7 +11,8 @@ require "gyre/log/output/file"
 
 class LogOutputLockTest < Minitest::Test
   ID = "0123456789abcdef0123456789abcdef"
-  # Commits one batch, stands still when half of it is in the file, and goes on when it hears a word; keeps the file until the next.
+  # Commits one batch, stands still when half of it is in the file, and goes on when it hears a
+  # word; keeps the file until the next.
   FIRST = <<~'RUBY'
     require "gyre"
     require "gyre/log/output/file"
@@ -34,7 +36,8 @@ class LogOutputLockTest < Minitest::Test
     STDOUT.puts("whole #{output.stored[id]}")
     STDIN.gets
   RUBY
-  # Opens it, if it may: says what is stored, or why it may not; and when it has found the lock taken.
+  # Opens it, if it may: says what is stored, or why it may not; and when it has found the lock
+  # taken.
   SECOND = <<~'RUBY'
     require "gyre"
     require "gyre/log/output/file"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Recovery: every state in which a crash can leave a log file and its journal, and what a restart makes of it.
+# Gyre::Log::Recovery: every state in which a crash can leave a log file and its journal, and what a
+# restart makes of it.
 
 require "test_helper"
 require "tmpdir"
@@ -23,7 +24,8 @@ class LogRecoveryTest < Minitest::Test
     FileUtils.remove_entry(@folder)
   end
 
-  # Two commits and what comes between them without one: each prefix of what was written, in the order in which it was written.
+  # Two commits and what comes between them without one: each prefix of what was written, in the
+  # order in which it was written.
   def test_at_whatever_byte_the_process_was_killed_nothing_is_lost_and_nothing_comes_twice
     6.times do |seed|
       plan = Plan.new(Random.new(seed), @path)
@@ -119,7 +121,8 @@ class LogRecoveryTest < Minitest::Test
     state.log + "\0" * [zeros, batch.data.bytesize - Regexp.last_match(2).to_i].min
   end
 
-  # What the clients send again: all that was not acknowledged. What is stored the server leaves out.
+  # What the clients send again: all that was not acknowledged. What is stored the server leaves
+  # out.
   def resend(plan, state, stored)
     plan.commits.drop(state.committed).filter_map do |commit|
       lines = commit.data.lines.reject { |line| line.split(":")[1].to_i <= stored.fetch(line[0, 32], 0) }

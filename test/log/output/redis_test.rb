@@ -60,7 +60,8 @@ GyreTest::Engines.test_case("LogOutputRedisTest", backends: GyreTest::Engines::N
     end
   end
 
-  # Cut at each of these points once: before, inside and after the request, before and inside the answer.
+  # Cut at each of these points once: before, inside and after the request, before and inside the
+  # answer.
   def test_wherever_the_connection_breaks_each_record_is_there_once
     proxy = GyreTest::Proxy.new(server.path).tap { |each| @closing << each }
     sizes = [0, 1, 10, 200, 400, -30, -1]

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Rotation: when, under which names, how many; and what is left when the process is killed in the middle.
+# Gyre::Log::Rotation: when, under which names, how many; and what is left when the process is
+# killed in the middle.
 
 require "test_helper"
 require "tmpdir"
@@ -158,8 +159,8 @@ class LogRotationTest < Minitest::Test
     assert_equal ["two\n", "one\n"], [File.read(@path), File.read("#{real}.1")]
   end
 
-  # Each rename, unlink and packing in turn is the one before which the process is killed; nothing may be missing afterwards, and the
-  # next process has to tidy up.
+  # Each rename, unlink and packing in turn is the one before which the process is killed; nothing
+  # may be missing afterwards, and the next process has to tidy up.
   def test_killed_at_each_step_nothing_is_lost
     [{ compress: "gzip" }, {}, { naming: "time", compress: "gzip" }].each do |settings|
       steps = (0..).find { |step| !killed_at?(step, settings) }

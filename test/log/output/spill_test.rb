@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::Spill: batches on disk in order, what a crash leaves of them, and whose they may be.
+# Gyre::Log::Output::Spill: batches on disk in order, what a crash leaves of them, and whose they
+# may be.
 
 require "test_helper"
 require "gyre"

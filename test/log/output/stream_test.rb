@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::Stream: pipes and terminals, slow ones, full ones, and ones whose reader is gone.
+# Gyre::Log::Output::Stream: pipes and terminals, slow ones, full ones, and ones whose reader is
+# gone.
 
 require "test_helper"
 require "io/nonblock"

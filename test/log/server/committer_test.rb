@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Committer: when the sinks are taken, in which order outputs are written, synced and sessions acknowledged.
+# Gyre::Log::Committer: when the sinks are taken, in which order outputs are written, synced and
+# sessions acknowledged.
 
 require "test_helper"
 require "support/engines"
@@ -238,7 +239,8 @@ GyreTest::Engines.test_case("LogCommitterTest", backends: GyreTest::Engines::NAT
     end
   end
 
-  # A commit takes what is there when its output is free, also what came after the pass that asked for it.
+  # A commit takes what is there when its output is free, also what came after the pass that asked
+  # for it.
   def test_what_came_during_a_commit_is_acknowledged_by_the_next
     with_committer(interval: 60) do |committer, sink, output|
       session = new_session("a")

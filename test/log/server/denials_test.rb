@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Wrong keys by address: which response comes at once, which late, and what is reported. Time is a parameter.
+# Wrong keys by address: which response comes at once, which late, and what is reported. Time is a
+# parameter.
 
 require "test_helper"
 require "gyre/log/server/denials"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# An output that stands still: its own clients wait, or its messages are dropped and counted; everything else goes on. The server is asked
-# over sockets; an output stands still because nothing listens where it leads to, or because a pipe is full.
+# An output that stands still: its own clients wait, or its messages are dropped and counted;
+# everything else goes on. The server is asked over sockets; an output stands still because nothing
+# listens where it leads to, or because a pipe is full.
 
 require "test_helper"
 require "json"
@@ -136,7 +137,8 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  # A limit on the size of files stands for the disk: the journal that the first server left cannot be rewritten.
+  # A limit on the size of files stands for the disk: the journal that the first server left cannot
+  # be rewritten.
   def test_a_server_whose_disk_is_full_at_the_start_listens_and_goes_on_when_there_is_room
     prlimit = need_program("prlimit")
     Dir.mktmpdir do |folder|

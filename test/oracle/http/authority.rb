@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Authorities (RFC 3986, section 3.2): the value of Host and the host part of request targets, host [":" port] without
-# user information. Called by Parser. Twin of a part of ext/gyre/http/http1_target.c.
+# Authorities (RFC 3986, section 3.2): the value of Host and the host part of request targets, host
+# [":" port] without user information. Called by Parser. Twin of a part of
+# ext/gyre/http/http1_target.c.
 
 module HTTPOracle
   # One sound authority, in parts.

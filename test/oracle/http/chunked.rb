@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The decoder of chunked bodies (RFC 9112, section 7.1) in Ruby, strict: bytes in, places of data in them out. Tests and
-# fuzzers call it. It copies nothing and needs no byte kept between two calls. It stops where the trailer section starts;
-# Trailers reads that. Twin of ext/gyre/http/http1_chunked.c.
+# The decoder of chunked bodies (RFC 9112, section 7.1) in Ruby, strict: bytes in, places of data in
+# them out. Tests and fuzzers call it. It copies nothing and needs no byte kept between two calls.
+# It stops where the trailer section starts; Trailers reads that. Twin of
+# ext/gyre/http/http1_chunked.c.
 #
 #   size ──";"──► extension ─► name ──"="──► value_start ─► value or quoted (─► escaped ─►) quoted_end
 #     │  blank in between where the grammar has BWS (RFC 9112, section 7.1.1): before and after ";" and "="
@@ -45,7 +46,8 @@ module HTTPOracle
     attr_reader :data_offset
     # @return [Integer] after :data, how many bytes it has, 1 at least
     attr_reader :data_length
-    # @return [Integer] after :data, how many bytes of this chunk are still to come; at other times a number in the making
+    # @return [Integer] after :data, how many bytes of this chunk are still to come; at other times
+    #   a number in the making
     attr_reader :remaining
     # @return [Integer, nil] on refusal: 400
     attr_reader :status
@@ -62,8 +64,9 @@ module HTTPOracle
     #
     # @param bytes [String] BINARY
     # @param position [Integer] the first byte that was not consumed yet
-    # @return [Symbol] :data (see data_offset and data_length; step again from {#position}), :more (all was consumed, bring
-    #   more), :trailers (the trailer section starts at {#position}; from then on each step says so) or :refused
+    # @return [Symbol] :data (see data_offset and data_length; step again from {#position}), :more
+    #   (all was consumed, bring more), :trailers (the trailer section starts at {#position}; from
+    #   then on each step says so) or :refused
     def step(bytes, position = 0)
       @position = position
       loop do

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The chunked decoder's way of being called; what it accepts and refuses is in cases/bodies.rb (see parser_test.rb).
+# The chunked decoder's way of being called; what it accepts and refuses is in cases/bodies.rb (see
+# parser_test.rb).
 require "test_helper"
 require "oracle/http/chunked"
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A second implementation of ext/gyre/http/http1_env.c: the Rack environment that belongs to a parsed head, in plain Ruby. The contract of
-# the environments compares the two. It reads no body and knows no socket.
+# A second implementation of ext/gyre/http/http1_env.c: the Rack environment that belongs to a
+# parsed head, in plain Ruby. The contract of the environments compares the two. It reads no body
+# and knows no socket.
 
 require "gyre/http/env"
 require "oracle/http/parser"

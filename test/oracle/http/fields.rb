@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Field lines, strict after RFC 9112, section 5: name ":" OWS value OWS CRLF. The header lines of a request and the trailer
-# lines of a chunked body are the same to it. Used by Parser and Trailers; twin of ext/gyre/http/http1_fields.c.
+# Field lines, strict after RFC 9112, section 5: name ":" OWS value OWS CRLF. The header lines of a
+# request and the trailer lines of a chunked body are the same to it. Used by Parser and Trailers;
+# twin of ext/gyre/http/http1_fields.c.
 #
 #   field ─► name ─► value_start ─► value ─► value_lf ─► field …
 #     └─ CR ─► end_lf ─► done
@@ -23,7 +24,8 @@ module HTTPOracle
     LF = 0x0a
     COLON = 0x3a
 
-    # @return [Array<Array(String, String)>] the complete lines so far: name as it was sent, value without blanks around it
+    # @return [Array<Array(String, String)>] the complete lines so far: name as it was sent, value
+    #   without blanks around it
     attr_reader :pairs
     # @return [Integer] the first byte that was not looked at yet
     attr_reader :position
@@ -31,7 +33,8 @@ module HTTPOracle
     # @param start [Integer] where the section begins in the bytes
     # @param bytes_limit [Integer] the blank line included
     # @param count_limit [Integer]
-    # @param meaning [#call] called with the name and the value of each line; may raise, or return :drop
+    # @param meaning [#call] called with the name and the value of each line; may raise, or return
+    #   :drop
     def initialize(start, bytes_limit, count_limit, meaning)
       @section = @position = @token = start
       @bytes_limit = bytes_limit

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The reader of field lines on its own; what it accepts and refuses is in cases/header_lines.rb (see parser_test.rb).
+# The reader of field lines on its own; what it accepts and refuses is in cases/header_lines.rb (see
+# parser_test.rb).
 require "test_helper"
 require "oracle/http/fields"
 

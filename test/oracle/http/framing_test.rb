@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# What header lines mean, on its own; what is accepted and refused is in cases/framing.rb and cases/hosts.rb (see parser_test.rb).
+# What header lines mean, on its own; what is accepted and refused is in cases/framing.rb and
+# cases/hosts.rb (see parser_test.rb).
 require "test_helper"
 require "oracle/http/framing"
 

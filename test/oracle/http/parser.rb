@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The request parser of HTTP/1.0 and HTTP/1.1 in Ruby, strict after RFC 9110 and RFC 9112: bytes in, values out. Tests and
-# fuzzers call it with whatever has arrived so far. It knows no socket and no clock. Twin of
-# ext/gyre/http/http1_parser.c: the same verdict, status and reason for the same bytes, and at the same byte.
+# The request parser of HTTP/1.0 and HTTP/1.1 in Ruby, strict after RFC 9110 and RFC 9112: bytes in,
+# values out. Tests and fuzzers call it with whatever has arrived so far. It knows no socket and no
+# clock. Twin of ext/gyre/http/http1_parser.c: the same verdict, status and reason for the same
+# bytes, and at the same byte.
 #
 #   start ─► method ─► target ─► version ─► fields (Fields, Framing)
 #     └─ CRLF, once ─┘
@@ -16,7 +17,8 @@ require "gyre/http/limits"
 require "oracle/http/target"
 
 module HTTPOracle
-  # One head, first in the making and then, when {#parse} has returned its length, to be read. All Strings are BINARY.
+  # One head, first in the making and then, when {#parse} has returned its length, to be read. All
+  # Strings are BINARY.
   #
   #   parser = HTTPOracle::Parser.new
   #   parser.parse("GET /a?b HTTP/1.1\r\nHost: c\r\n".b)     # => 0, more is needed
@@ -55,11 +57,13 @@ module HTTPOracle
       self
     end
 
-    # Reads on. What was looked at is not looked at again. The answer depends on the bytes alone, not on how they were split.
+    # Reads on. What was looked at is not looked at again. The answer depends on the bytes alone,
+    # not on how they were split.
     #
     # @param bytes [String] BINARY, from the start of the head; the same as before, and more
-    # @return [Integer] the length of the head with its blank line (and an empty line before it, which is skipped), 0 when
-    #   more bytes are needed, -1 when it is refused ({#status} and {#reason} say why)
+    # @return [Integer] the length of the head with its blank line (and an empty line before it,
+    #   which is skipped), 0 when more bytes are needed, -1 when it is refused ({#status} and
+    #   {#reason} say why)
     # @raise [ArgumentError] not BINARY: a position would be a character's then, and finding it slow
     def parse(bytes)
       raise ArgumentError, "bytes must be BINARY, not #{bytes.encoding}" unless bytes.encoding == Encoding::BINARY
@@ -81,7 +85,8 @@ module HTTPOracle
       @parts.form
     end
 
-    # @return [String] never empty: "/" for http://host; the target itself in authority and asterisk form
+    # @return [String] never empty: "/" for http://host; the target itself in authority and asterisk
+    #   form
     def path
       @parts.path
     end
@@ -91,7 +96,8 @@ module HTTPOracle
       @parts.query
     end
 
-    # @return [String, nil] host and port, from the target if it has them, else from Host; nil in HTTP/1.0 only
+    # @return [String, nil] host and port, from the target if it has them, else from Host; nil in
+    #   HTTP/1.0 only
     def authority
       whole_authority&.text
     end
@@ -106,7 +112,8 @@ module HTTPOracle
       whole_authority&.port
     end
 
-    # @return [Array<Array(String, String)>] names as they were sent, values without blanks around them
+    # @return [Array<Array(String, String)>] names as they were sent, values without blanks around
+    #   them
     def fields
       @fields.pairs
     end
@@ -208,7 +215,8 @@ module HTTPOracle
       @fields = Fields.new(@token + 10, @limits.header_bytes_limit, @limits.header_count_limit, @framing)
     end
 
-    # Looks closer at a version, or the beginning of one, that is not the usual one. Nothing may be wrong with it.
+    # Looks closer at a version, or the beginning of one, that is not the usual one. Nothing may be
+    # wrong with it.
     def refuse_version(version)
       8.times do |index|
         return if index == version.bytesize

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Both HTTP/1 parsers against every case of cases.rb: the Ruby one here, the C one through a program that is compiled for
-# this test, plain and with sanitizers. Each way of arriving is tried by what runs the case (verdicts.rb, test/c/http1_exercise.c).
+# Both HTTP/1 parsers against every case of cases.rb: the Ruby one here, the C one through a program
+# that is compiled for this test, plain and with sanitizers. Each way of arriving is tried by what
+# runs the case (verdicts.rb, test/c/http1_exercise.c).
 require "test_helper"
 require "http/cases"
 

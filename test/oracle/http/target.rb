@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Request targets (RFC 9112, section 3.2): what the second word of a request line means. Called by Parser with a target whose bytes are
-# allowed. Twin of a part of ext/gyre/http/http1_target.c.
+# Request targets (RFC 9112, section 3.2): what the second word of a request line means. Called by
+# Parser with a target whose bytes are allowed. Twin of a part of ext/gyre/http/http1_target.c.
 
 require "gyre/errors"
 require "oracle/http/authority"
@@ -13,7 +13,8 @@ module HTTPOracle
   Target = Struct.new(:form, :path, :query, :authority)
 
   # @!attribute form [r] @return [Symbol] :origin, :absolute, :authority or :asterisk
-  # @!attribute path [r] @return [String] never empty; the target itself in authority and asterisk form
+  # @!attribute path [r] @return [String] never empty; the target itself in authority and asterisk
+  #   form
   # @!attribute query [r] @return [String, nil] without the "?"
   # @!attribute authority [r] @return [Authority, nil]
   class Target

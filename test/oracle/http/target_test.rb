@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Request targets on their own; what is accepted and refused is in cases/request_lines.rb (see parser_test.rb).
+# Request targets on their own; what is accepted and refused is in cases/request_lines.rb (see
+# parser_test.rb).
 require "test_helper"
 require "oracle/http/target"
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The trailer section after the last chunk of a body (RFC 9112, section 7.1.2): bytes in, pairs out. Tests and
-# fuzzers call it where Chunked stops. Twin of gyre_http1_trailers_parse in ext/gyre/http/http1_parser.c.
+# The trailer section after the last chunk of a body (RFC 9112, section 7.1.2): bytes in, pairs out.
+# Tests and fuzzers call it where Chunked stops. Twin of gyre_http1_trailers_parse in
+# ext/gyre/http/http1_parser.c.
 
 require "gyre/errors"
 require "oracle/http/fields"
@@ -10,8 +11,8 @@ require "gyre/http/limits"
 module HTTPOracle
   # One section, first in the making and then, when {#parse} has returned its length, to be read.
   class Trailers
-    # RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be known before its body. As
-    # a trailer it is left out.
+    # RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be
+    # known before its body. As a trailer it is left out.
     FORBIDDEN = %w[
       te host range cookie expect pragma trailer upgrade if-match if-range connection keep-alive content-type max-forwards
       authorization cache-control content-range if-none-match content-length http2-settings content-encoding proxy-connection
@@ -31,8 +32,10 @@ module HTTPOracle
 
     # Reads on.
     #
-    # @param bytes [String] BINARY, from the end of the last chunk's line; the same as before, and more
-    # @return [Integer] the length of the section with its blank line, 0 when more bytes are needed, -1 when it is refused
+    # @param bytes [String] BINARY, from the end of the last chunk's line; the same as before, and
+    #   more
+    # @return [Integer] the length of the section with its blank line, 0 when more bytes are needed,
+    #   -1 when it is refused
     def parse(bytes)
       return -1 if @status
 
@@ -43,7 +46,8 @@ module HTTPOracle
       -1
     end
 
-    # @return [Array<Array(String, String)>] names as they were sent, values without blanks around them
+    # @return [Array<Array(String, String)>] names as they were sent, values without blanks around
+    #   them
     def fields
       @fields.pairs
     end

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# Where messages begin and end in a connection's bytes, for the oracle's streams. The log itself has this in ext/gyre/log/log_frame.c,
-# log_record.c and log_syslog_frame.c. A framing answers
+# Where messages begin and end in a connection's bytes, for the oracle's streams. The log itself has
+# this in ext/gyre/log/log_frame.c, log_record.c and log_syslog_frame.c. A framing answers
 #
 #   cut(bytes, position) → nil: more is needed; String: what is wrong; or
 #                          [position after it, service, severity, message, sequence, time_us]: a whole message
 #   last(bytes) → the same for what was left when the connection ended; never nil
 #
-# and gets the same incomplete message from its beginning again until it is whole. All bytes are BINARY.
+# and gets the same incomplete message from its beginning again until it is whole. All bytes are
+# BINARY.
 
 require "gyre/log/wire/records"
 require "gyre/log/wire"
@@ -68,7 +69,8 @@ module LogOracle
     # Lines that are parsed elsewhere.
     class Lines
       # @param limit [Integer] bytes of a line
-      # @param parser [#parse] given a line without its end: service, severity, message and perhaps a time, or nil for none
+      # @param parser [#parse] given a line without its end: service, severity, message and perhaps
+      #   a time, or nil for none
       # @param ends [String, Regexp] one byte
       def initialize(limit, parser, ends: "\n")
         @limit, @parser, @ends = limit, parser, ends
@@ -103,8 +105,9 @@ module LogOracle
       end
     end
 
-    # Syslog on a stream, RFC 6587: "11 <13>message" counts its bytes, everything else ends with a line feed, or with a zero byte
-    # (section 3.4.2; Python's SysLogHandler); one connection may mix them.
+    # Syslog on a stream, RFC 6587: "11 <13>message" counts its bytes, everything else ends with a
+    # line feed, or with a zero byte (section 3.4.2; Python's SysLogHandler); one connection may mix
+    # them.
     class Syslog
       FRAMINGS = %i[auto octet_counting lines].freeze
       COUNTED = /\G([1-9]\d{0,8}) /n

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# A second implementation of the log's ingest, in plain Ruby: which message goes to which sinks, and how many there were. The head of
-# lib/gyre/log/ingest.rb has the contract. Tests and the fuzzer compare ext/gyre/log/log_ingest.c and the files below it with this one: the
-# same bytes in, the same bytes in the sinks. Nothing in lib loads it.
+# A second implementation of the log's ingest, in plain Ruby: which message goes to which sinks, and
+# how many there were. The head of lib/gyre/log/ingest.rb has the contract. Tests and the fuzzer
+# compare ext/gyre/log/log_ingest.c and the files below it with this one: the same bytes in, the
+# same bytes in the sinks. Nothing in lib loads it.
 
 require "gyre/log/ingest/json_lines"
 require_relative "framing"
@@ -24,7 +25,8 @@ module LogOracle
     CHANNELS_LIMIT = 4096
     private_constant :CHANNELS_LIMIT
 
-    # A service and a severity, where their messages go (nil: nowhere) and where taps have them, too, and their texts.
+    # A service and a severity, where their messages go (nil: nowhere) and where taps have them,
+    # too, and their texts.
     class Channel
       attr_reader :sinks, :taps, :counted_as
 
@@ -51,7 +53,8 @@ module LogOracle
     attr_reader :messages
     # @return [Integer] how many no route wanted
     attr_reader :filtered
-    # @return [Integer] bytes in incomplete messages and in sinks without a limit: those with one bound themselves
+    # @return [Integer] bytes in incomplete messages and in sinks without a limit: those with one
+    #   bound themselves
     attr_reader :bytesize
     # @return [Integer] of these, the former
     attr_reader :incomplete
@@ -173,7 +176,8 @@ module LogOracle
       raise ArgumentError, "a sink of another ingest" unless sink.ingest.equal?(self)
     end
 
-    # Sinks of taps come and go: no session remembers them. They get what is new for one of the others.
+    # Sinks of taps come and go: no session remembers them. They get what is new for one of the
+    # others.
     def give(channel, message, time, logged_at, session, sequence, origin)
       sinks = channel.sinks
       sinks = sinks.select { |sink| session.new_for?(sink, sequence) } if session

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A message as a finished line: text, JSON, or a Redis command. Called by the oracle's sinks; ext/gyre/log/log_line.c writes the same
-# bytes. A line is <before><message><after>, and what stands before and after is the same for many messages. It keeps nothing.
+# A message as a finished line: text, JSON, or a Redis command. Called by the oracle's sinks;
+# ext/gyre/log/log_line.c writes the same bytes. A line is <before><message><after>, and what stands
+# before and after is the same for many messages. It keeps nothing.
 #
 #   text    2026/11/21 19:20:00|service|severity|message
 #   json    {"time":"2026-11-21T19:20:00.123456+01:00","service":"…","severity":"…","message":"…"}, and "logged_at" for records

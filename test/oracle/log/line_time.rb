@@ -1,12 +1,13 @@
 # frozen_string_literal: true
 
-# Times as lines have them, in the local zone. Called by the oracle's ingest for each feed; most feeds fall into the same
-# second as the one before, so its text is kept. It reads no clock.
+# Times as lines have them, in the local zone. Called by the oracle's ingest for each feed; most
+# feeds fall into the same second as the one before, so its text is kept. It reads no clock.
 
 module LogOracle
   # The present moment, as the caller gives it.
   class LineTime
-    # No message is logged in years of five digits; the limit keeps a broken client's times out of the lines.
+    # No message is logged in years of five digits; the limit keeps a broken client's times out of
+    # the lines.
     SECONDS_LIMIT = 253_402_214_400
     private_constant :SECONDS_LIMIT
 

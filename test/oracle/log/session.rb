@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A client of acknowledged logging, as the oracle's ingest knows it: how far its records have come, and how far each sink has
-# them. Made by the ingest, held by the server, also between the client's connections.
+# A client of acknowledged logging, as the oracle's ingest knows it: how far its records have come,
+# and how far each sink has them. Made by the ingest, held by the server, also between the client's
+# connections.
 
 module LogOracle
   # See Gyre::Log::Ingest.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Finished lines for one output, until they are taken. Made and filled by the oracle's ingest. It writes nothing anywhere.
+# Finished lines for one output, until they are taken. Made and filled by the oracle's ingest. It
+# writes nothing anywhere.
 
 require_relative "line"
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A connection's bytes on their way through the oracle's ingest. It keeps an incomplete message until the rest comes; where
-# messages begin and end is its framing's knowledge (LogOracle::Framing).
+# A connection's bytes on their way through the oracle's ingest. It keeps an incomplete message
+# until the rest comes; where messages begin and end is its framing's knowledge
+# (LogOracle::Framing).
 
 module LogOracle
   # See Gyre::Log::Ingest.

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Syslog's messages: RFC 5424 and RFC 3164 as service, severity and message. Called by the oracle's ingest; the
-# log itself has this in ext/gyre/log/log_syslog.c. Where messages begin and end on a stream is the framing's knowledge. It keeps nothing.
+# Syslog's messages: RFC 5424 and RFC 3164 as service, severity and message. Called by the oracle's
+# ingest; the log itself has this in ext/gyre/log/log_syslog.c. Where messages begin and end on a
+# stream is the framing's knowledge. It keeps nothing.
 #
 #   <34>1 2026-11-21T19:20:00Z web su 123 ID47 [a b="c"] failed    service su, severity fatal: host=web pid=123 id=ID47 [a b="c"] failed
 #   <34>Nov 21 19:20:00 web su[123]: failed                        service su, severity fatal: host=web pid=123 failed
@@ -33,8 +34,8 @@ module LogOracle
 
     class << self
       # @param bytes [String] one message
-      # @return [Array(String, String, String, Integer), nil] service, severity, message, and microseconds since 1970 or nil;
-      #   nil when there is nothing
+      # @return [Array(String, String, String, Integer), nil] service, severity, message, and
+      #   microseconds since 1970 or nil; nil when there is nothing
       def parse(bytes)
         last = bytes.rindex(/[^\r\n\0]/n) or return
 

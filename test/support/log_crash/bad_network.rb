@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A network between writers and server that does what networks do: cuts connections in the midst of a record, delivers byte by byte,
-# holds back what comes or what is answered, and stalls. A forked process with threads, started by GyreTest::LogCrash::World; it looks
-# at no protocol.
+# A network between writers and server that does what networks do: cuts connections in the midst of
+# a record, delivers byte by byte, holds back what comes or what is answered, and stalls. A forked
+# process with threads, started by GyreTest::LogCrash::World; it looks at no protocol.
 
 require "socket"
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The crash test's messages and its bookkeeping: what a writer logs as its n-th message, and whether a server's log files hold what was
-# acknowledged, once and in order. Used by GyreTest::LogCrash. It starts nothing, and has its own idea of how a line is escaped.
+# The crash test's messages and its bookkeeping: what a writer logs as its n-th message, and whether
+# a server's log files hold what was acknowledged, once and in order. Used by GyreTest::LogCrash. It
+# starts nothing, and has its own idea of how a line is escaped.
 
 require "zlib"
 
@@ -44,7 +45,8 @@ module GyreTest
     # What was acknowledged to which client, held against what is in the files.
     class Books
       LINE = %r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|[^|]*\|[^|]*\|((\S+) (\d+) .*)\n\z}mn.freeze
-      # What a kill may leave of a line of the old wire before its message is known; the next server ends it.
+      # What a kill may leave of a line of the old wire before its message is known; the next server
+      # ends it.
       TORN = %r{\A(?:[\d/: ]{0,19}|\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|[^|]*(?:\|[^|]*(?:\|(?:o|ol|old\S*(?: \d*)?)?)?)?)\n\z}n.freeze
       SERVERS_OWN = %r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|gyre\|}n.freeze
 
@@ -66,7 +68,8 @@ module GyreTest
         @acknowledged[writer] = number if number > @acknowledged[writer]
       end
 
-      # The writer closed its client in order after that many: the last one to come has to bring all of them.
+      # The writer closed its client in order after that many: the last one to come has to bring all
+      # of them.
       def closed(writer, number)
         @logged[writer] = number
       end
@@ -84,7 +87,8 @@ module GyreTest
           io = File.open(path, "rb")
           io = Zlib::GzipReader.new(io) if path.end_with?(".gz")
           begin
-            # The torn line stays without an end in a file that was renamed before the next server came.
+            # The torn line stays without an end in a file that was renamed before the next server
+            # came.
             io.each_line("\n") { |line| take("#{line.b.chomp("\n")}\n", path) }
           rescue Zlib::Error => error
             @faults << "#{path} is damaged: #{error.message}"
@@ -130,7 +134,8 @@ module GyreTest
         # On the old wire what a crash takes with it is lost, but nothing comes twice or changed.
         return if promised.zero? && writer.start_with?("old")
 
-        # A client's records are stored in their order, so there is never a hole before the last one.
+        # A client's records are stored in their order, so there is never a hole before the last
+        # one.
         lost = (1..[promised, numbers.max.to_i].max).to_a - numbers
         @faults << "#{writer}: lost: #{runs(lost)}; #{@acknowledged[writer]} were acknowledged, #{@logged.fetch(writer, "-")} logged" if lost.any?
       end

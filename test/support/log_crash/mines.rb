@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Kills the process that it is laid in at a system call on a file: before it, after it, or in a write's midst. Laid by the crash test
-# in servers and writers, after the fork. A kill from outside rarely hits the moments between two such calls; this always does.
+# Kills the process that it is laid in at a system call on a file: before it, after it, or in a
+# write's midst. Laid by the crash test in servers and writers, after the fork. A kill from outside
+# rarely hits the moments between two such calls; this always does.
 
 module GyreTest
   module LogCrash

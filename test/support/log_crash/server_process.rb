@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The log server that the crash test kills: in a forked process, or as the fresh program after USR2, which starts this file with its
-# settings. Used by GyreTest::LogCrash::World. It decides about no kill itself but those of its mines.
+# The log server that the crash test kills: in a forked process, or as the fresh program after USR2,
+# which starts this file with its settings. Used by GyreTest::LogCrash::World. It decides about no
+# kill itself but those of its mines.
 
 require "json"
 require "gyre/cli/log/handover"
@@ -16,8 +17,8 @@ module GyreTest
 
       # Runs until it is told to end.
       #
-      # @param settings [Hash{String => Object}] folder, bind, seed, mine (calls or nil), journal_bytes, room (bytes a file may have, or
-      #   nil), rotate, interval
+      # @param settings [Hash{String => Object}] folder, bind, seed, mine (calls or nil),
+      #   journal_bytes, room (bytes a file may have, or nil), rotate, interval
       # @param ready [IO, nil] hears when it serves
       # @return [Integer] exit status
       def run(settings, ready = nil)

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# One run of the crash test: a server, writers and perhaps a bad network, all forked from this process; kills at drawn moments until
-# there were enough; then peace, and the books are read. Used by log_crash.rb. It touches no other process.
+# One run of the crash test: a server, writers and perhaps a bad network, all forked from this
+# process; kills at drawn moments until there were enough; then peace, and the books are read. Used
+# by log_crash.rb. It touches no other process.
 
 require "fileutils"
 require "socket"
@@ -65,7 +66,8 @@ module GyreTest
 
       # --- addresses ---
 
-      # Bound, but not listening, so that no other process gets the port while the server is away; with REUSEADDR the server may have it.
+      # Bound, but not listening, so that no other process gets the port while the server is away;
+      # with REUSEADDR the server may have it.
       def take_ports
         @placeholder = Socket.new(:INET, :STREAM)
         @placeholder.setsockopt(:SOCKET, :REUSEADDR, true)
@@ -99,7 +101,8 @@ module GyreTest
         @counts[what.to_s.tr("_", " ").to_sym] += 1
       end
 
-      # At any moment of its life, the first one too: the server may just be looking at what the last one left.
+      # At any moment of its life, the first one too: the server may just be looking at what the
+      # last one left.
       def kill_server
         return unless @server
 
@@ -131,7 +134,8 @@ module GyreTest
         @random.rand(2).zero? ? kill(-family.pid) : kill([family.pid, *family.children].sample(random: @random))
       end
 
-      # The server is away until every writer has a spool; when it is back they begin to send it, and are killed over that.
+      # The server is away until every writer has a spool; when it is back they begin to send it,
+      # and are killed over that.
       def outage
         bury_server(kill(@server)) if @server
         wait_for(0.4) { hear || spools.size > 3 }
@@ -350,7 +354,8 @@ module GyreTest
         %w[all.log apart.log].each { |name| @books.read(parts(File.join(@folder, name))) }
       end
 
-      # A log's files, the oldest first. Where a plain and a packed one have the same name they are the same, in the midst of packing.
+      # A log's files, the oldest first. Where a plain and a packed one have the same name they are
+      # the same, in the midst of packing.
       def parts(path)
         others = Dir["#{path}.*"].grep_v(/\.journal|\.part\z/).reject { |part| File.exist?(part.delete_suffix(".gz")) && part.end_with?(".gz") }
         numbered, named = others.partition { |part| part.match?(/\.\d+(\.gz)?\z/) }

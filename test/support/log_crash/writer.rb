@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# A program that logs, in a forked process, with threads and forks of its own: it writes numbered messages through one acknowledged client
-# and tells through a pipe what the client says is acknowledged. Used by GyreTest::LogCrash::World, which kills it. It knows nothing of
-# the server.
+# A program that logs, in a forked process, with threads and forks of its own: it writes numbered
+# messages through one acknowledged client and tells through a pipe what the client says is
+# acknowledged. Used by GyreTest::LogCrash::World, which kills it. It knows nothing of the server.
 
 module GyreTest
   module LogCrash
@@ -16,8 +16,9 @@ module GyreTest
       ADOPTION_S = 60
 
       # @param name [String]
-      # @param settings [Hash] service:, port:, spool:, seed:, messages:, threads:, forks:, pause_s:, mine:; old: on the old wire; stop: a
-      #   file: when it is there, no more is logged; last: it logs all the same, and stays until nothing of its service is left
+      # @param settings [Hash] service:, port:, spool:, seed:, messages:, threads:, forks:,
+      #   pause_s:, mine:; old: on the old wire; stop: a file: when it is there, no more is logged;
+      #   last: it logs all the same, and stays until nothing of its service is left
       # @param pipe [IO]
       def initialize(name, settings, pipe)
         @name, @settings, @pipe = name, settings, pipe

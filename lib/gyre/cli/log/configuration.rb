@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The settings of `gyre log`: Analogger's YAML as it is, with keys of ours beside (Keys). The command reads it before anything
-# starts, and gives Gyre::Log::Server its keyword settings. All mistakes are reported at once, each with its line; it opens nothing
-# but the file itself and the file of the key, and shows no secret.
+# The settings of `gyre log`: Analogger's YAML as it is, with keys of ours beside (Keys). The
+# command reads it before anything starts, and gives Gyre::Log::Server its keyword settings. All
+# mistakes are reported at once, each with its line; it opens nothing but the file itself and the
+# file of the key, and shows no secret.
 
 require "gyre/errors"
 require "gyre/log/limits"
@@ -44,7 +45,8 @@ module Gyre
 
         class << self
           # @param path [String]
-          # @param places [Boolean] whether the files and folders that it names have to be there, as they do for the server
+          # @param places [Boolean] whether the files and folders that it names have to be there, as
+          #   they do for the server
           # @return [Configuration]
           # @raise [Invalid]
           def load(path, places: true)
@@ -110,8 +112,8 @@ module Gyre
           freeze
         end
 
-        # @param over [Hash{Symbol => Object}] values that win; a host or port replaces the file's bind, a bind its host and port, a key
-        #   its key_file
+        # @param over [Hash{Symbol => Object}] values that win; a host or port replaces the file's
+        #   bind, a bind its host and port, a key its key_file
         # @return [Configuration]
         def merge(over)
           replaced = []
@@ -136,7 +138,8 @@ module Gyre
           ["tcp://#{host}:#{values.fetch(:port, DEFAULT_PORT)}"]
         end
 
-        # @return [String] Analogger writes to STDOUT when no file is named; without any configuration it is ./log
+        # @return [String] Analogger writes to STDOUT when no file is named; without any
+        #   configuration it is ./log
         def default_log
           values.fetch(:default_log) do
             next "STDOUT" if @path
@@ -178,7 +181,8 @@ module Gyre
 
         private
 
-        # Each file has what is configured for all, unless its entry has its own; severities and culling at the top are for services without a log.
+        # Each file has what is configured for all, unless its entry has its own; severities and
+        # culling at the top are for services without a log.
         def log_settings(log)
           { logfile: log[:type]&.upcase, **values.slice(:rotate, :format, :mode, :owner, :raw, :origin), **log }
         end

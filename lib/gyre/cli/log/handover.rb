@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
-# What a log server leaves to the fresh one that takes its place in the same process (USR2): listening sockets, and connections with
-# their states. The descriptors stay open across exec; the rest is JSON in a file without a name, whose descriptor stands in an
-# environment variable. Gyre::Log::Server gets one from the command, and calls it on both sides. Everything must be written before: it
-# carries no messages but incomplete ones.
+# What a log server leaves to the fresh one that takes its place in the same process (USR2):
+# listening sockets, and connections with their states. The descriptors stay open across exec; the
+# rest is JSON in a file without a name, whose descriptor stands in an environment variable.
+# Gyre::Log::Server gets one from the command, and calls it on both sides. Everything must be
+# written before: it carries no messages but incomplete ones.
 #
-# INT and TERM that come just before the exec stand behind the JSON in that file (ext/gyre/log/log_signals.c); exe/gyre traps those
-# that come while the fresh program is being loaded. One that comes while Ruby itself starts ends the process as it ends any Ruby
-# program, by the signal or with status 1; everything was written before the exec.
+# INT and TERM that come just before the exec stand behind the JSON in that file
+# (ext/gyre/log/log_signals.c); exe/gyre traps those that come while the fresh program is being
+# loaded. One that comes while Ruby itself starts ends the process as it ends any Ruby program, by
+# the signal or with status 1; everything was written before the exec.
 
 require "fcntl"
 require "json"
@@ -28,7 +30,8 @@ module Gyre
         BYTES = %w[service rest unsent].freeze
 
         class << self
-          # @return [Boolean] whether this process takes another server's place: it is a daemon already, and its pidfile is right
+          # @return [Boolean] whether this process takes another server's place: it is a daemon
+          #   already, and its pidfile is right
           def pending? = ENV.fetch(VARIABLE, "").split.last == Process.pid.to_s
 
           # @return [Handover]
@@ -133,7 +136,8 @@ module Gyre
           ios.each { |io| io.close_on_exec = true }
         end
 
-        # A signal that came before is in the loop by now, which gets its turn: then this task is stopped there.
+        # A signal that came before is in the loop by now, which gets its turn: then this task is
+        # stopped there.
         def holding_signals(file)
           Gyre::Log::HeldSignals.hold(file.fileno)
           2.times { sleep 0 }

@@ -81,7 +81,8 @@ module Gyre
 
         def pair(name, text) = format("  %-12s %s", name, text)
 
-        # Texts to the left, numbers to the right; the first column is truncated when the screen is narrow.
+        # Texts to the left, numbers to the right; the first column is truncated when the screen is
+        # narrow.
         def table(heads, rows, texts: 1)
           return [] if rows.empty?
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# `gyre log send`: one message, or a message for each line of standard input, from a shell. Its exit status shows whether the server
-# has stored everything; it keeps nothing for later unless --spool names a folder.
+# `gyre log send`: one message, or a message for each line of standard input, from a shell. Its exit
+# status shows whether the server has stored everything; it keeps nothing for later unless --spool
+# names a folder.
 
 require "gyre/cli/log"
 require "gyre/log/client"
@@ -22,7 +23,8 @@ module Gyre
           The exit status is 0 when the server has stored everything, and 1 otherwise.
         TEXT
         WITHIN_S = 10
-        # Without --within: so soon it is reported that nothing listens there, for waiting rarely helps then.
+        # Without --within: so soon it is reported that nothing listens there, for waiting rarely
+        # helps then.
         FIRST_TRY_S = 0.3
         HOPELESS = [Errno::ECONNREFUSED, Errno::ENOENT, Errno::EACCES, Errno::EHOSTUNREACH, Errno::ENETUNREACH, SocketError,
                     TLS::Error].freeze
@@ -123,7 +125,8 @@ module Gyre
           raise unless @spool # it has the message
         end
 
-        # @return [Boolean] whether the server has everything; perhaps it came only while lines were read
+        # @return [Boolean] whether the server has everything; perhaps it came only while lines were
+        #   read
         def stored?(client)
           (@reached || client.stats[:state] == :connected) && client.flush(@within_s)
         rescue Gyre::Log::Denied, Gyre::Log::Incompatible

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log [serve]`: configuration and flags in, a running server out. Nothing is opened before everything that is configured has
-# been understood; the serving itself is Gyre::Log::Server's.
+# `gyre log [serve]`: configuration and flags in, a running server out. Nothing is opened before
+# everything that is configured has been understood; the serving itself is Gyre::Log::Server's.
 
 require "gyre/cli/daemon"
 require "gyre/cli/listen_errors"
@@ -36,7 +36,8 @@ module Gyre
                          "put it into GYRE_LOG_KEY, or into a file and that into key_file"
         private_constant :ANALOGGER, :KEY_IS_VISIBLE
 
-        # @return [Hash{Symbol => Object}] the values of the flags, by the names of Configuration::Keys
+        # @return [Hash{Symbol => Object}] the values of the flags, by the names of
+        #   Configuration::Keys
         attr_reader :values
         # @return [String, nil] the configuration file
         attr_reader :path
@@ -153,7 +154,8 @@ module Gyre
           end
         end
 
-        # A program that reads the line about listening, or finds the pidfile, may send signals: so both come when these are handled.
+        # A program that reads the line about listening, or finds the pidfile, may send signals: so
+        # both come when these are handled.
         def run(configuration, pidfile)
           server = listen(configuration)
           complete = server.run do

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log status`: a server's figures as a table, as JSON, or again and again. Report makes the table. It changes nothing at the
-# server.
+# `gyre log status`: a server's figures as a table, as JSON, or again and again. Report makes the
+# table. It changes nothing at the server.
 
 require "io/console"
 require "json"
@@ -21,8 +21,8 @@ module Gyre
           Usage: gyre log status [options]
         TEXT
         INTERVAL_S = 1.0
-        # Cursor to the corner, and lines that are too long are cut, for wrapped ones would push the first away; rest of a line away;
-        # rest of the screen away, and lines wrap again.
+        # Cursor to the corner, and lines that are too long are cut, for wrapped ones would push the
+        # first away; rest of a line away; rest of the screen away, and lines wrap again.
         HOME = "\e[?7l\e[H"
         REST_OF_LINE = "\e[K"
         REST = "\e[J\e[?7h"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# `gyre log tail`: follows a server's log, with colours on a terminal. When the server goes away it waits until the server is back.
-# It never asks for what was logged before: the files have that.
+# `gyre log tail`: follows a server's log, with colours on a terminal. When the server goes away it
+# waits until the server is back. It never asks for what was logged before: the files have that.
 
 require "gyre/cli/log"
 require "gyre/log/entry"

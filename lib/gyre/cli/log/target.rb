@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Which server send, tail, status and reopen connect to: from their flags, the environment and, if one is named, the server's
-# configuration. It connects to nothing.
+# Which server send, tail, status and reopen connect to: from their flags, the environment and, if
+# one is named, the server's configuration. It connects to nothing.
 
 require "gyre/cli/flags"
 require "gyre/cli/log/configuration"
@@ -89,7 +89,8 @@ module Gyre
 
         private
 
-        # A server that verifies its clients refuses only after TLS's handshake, and the connection may be gone before that is read.
+        # A server that verifies its clients refuses only after TLS's handshake, and the connection
+        # may be gone before that is read.
         def advice_when_closed
           return "if it needs TLS, add --tls" unless tls
 

@@ -1,16 +1,18 @@
 # frozen_string_literal: true
 
 # A hijacked connection whose first bytes had been read already: they come first, then the socket's.
-# Exchange#hijack makes one in place of a plain Socket when a client sent more than the request's head. The bytes are put
-# into the IO's own read buffer, so Ruby's ways of reading, IO.select and IO.copy_stream know of them. Here is what Ruby refuses
-# while something is in that buffer: the calls that go past it to the kernel.
+# Exchange#hijack makes one in place of a plain Socket when a client sent more than the request's
+# head. The bytes are put into the IO's own read buffer, so Ruby's ways of reading, IO.select and
+# IO.copy_stream know of them. Here is what Ruby refuses while something is in that buffer: the
+# calls that go past it to the kernel.
 
 require "socket"
 
 module Gyre
   module HTTP
     module H1
-      # Only what reads the descriptor without Ruby (C code of other gems, TLS) does not see the bytes.
+      # Only what reads the descriptor without Ruby (C code of other gems, TLS) does not see the
+      # bytes.
       class HijackedSocket < Socket
         # @param descriptor [Integer]
         # @param bytes [String] BINARY, not empty

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A hijacked connection over TLS: a Gyre::Transport with the methods that Rack asks of a hijacked stream. Exchange#hijack makes one in
-# place of a Socket, which would read and write ciphertext. It keeps no bytes of its own.
+# A hijacked connection over TLS: a Gyre::Transport with the methods that Rack asks of a hijacked
+# stream. Exchange#hijack makes one in place of a Socket, which would read and write ciphertext. It
+# keeps no bytes of its own.
 
 require "forwardable"
 require "gyre/net/transport"

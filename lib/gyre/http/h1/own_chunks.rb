@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# A body that comes in chunks of the app's own, under its own transfer-encoding (Rack 2's way: Rack::Chunked). Response calls
-# this and sends the parts as they are. It refuses, in words and before anything is sent, what would leave
-# the client with a body that it cannot read. It writes nothing.
+# A body that comes in chunks of the app's own, under its own transfer-encoding (Rack 2's way:
+# Rack::Chunked). Response calls this and sends the parts as they are. It refuses, in words and
+# before anything is sent, what would leave the client with a body that it cannot read. It writes
+# nothing.
 
 module Gyre
   module HTTP
@@ -47,7 +48,8 @@ module Gyre
 
         # @yieldparam part [String]
         # @return [void]
-        # @raise [ArgumentError] before the first one is given, when that is no beginning of a chunk, or there is none
+        # @raise [ArgumentError] before the first one is given, when that is no beginning of a
+        #   chunk, or there is none
         def each
           begun = false
           @parts.each do |part|
@@ -60,7 +62,8 @@ module Gyre
 
         private
 
-        # Goes from chunk to chunk: whatever they contain, that takes time in proportion to their number.
+        # Goes from chunk to chunk: whatever they contain, that takes time in proportion to their
+        # number.
         def whole?(bytes)
           position = 0
           while (line = bytes.match(SIZE, position))

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# The processor time of another thread, where the system has it (Linux). Gyre::Watchdog decides by it
-# whether a thread that does not get on computes, or is kept from it. Keeps the interpreter's lock meanwhile: a thread that
-# holds the loop would have it for the next 100 ms.
+# The processor time of another thread, where the system has it (Linux). Gyre::Watchdog decides by
+# it whether a thread that does not get on computes, or is kept from it. Keeps the interpreter's
+# lock meanwhile: a thread that holds the loop would have it for the next 100 ms.
 
 require "rbconfig"
 
@@ -11,8 +11,8 @@ module Gyre
     # One thread's clock.
     # @api private
     class CPUTime
-      # The clock of a thread has a number that is made of the thread's own (clock_getcpuclockid(3), and
-      # include/linux/posix-timers.h): of the scheduler, for one thread.
+      # The clock of a thread has a number that is made of the thread's own (clock_getcpuclockid(3),
+      # and include/linux/posix-timers.h): of the scheduler, for one thread.
       LINUX = RbConfig::CONFIG["host_os"].include?("linux")
       SCHEDULER_PER_THREAD = 6
       private_constant :LINUX, :SCHEDULER_PER_THREAD

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Where a log client's server is and what the client shows there. Made by Gyre::Log::Client, read by Gyre::Log::ServerConnection. Immutable.
+# Where a log client's server is and what the client shows there. Made by Gyre::Log::Client, read by
+# Gyre::Log::ServerConnection. Immutable.
 
 require "gyre/net"
 require "gyre/log/wire/origin"
@@ -24,10 +25,12 @@ module Gyre
       # @return [Numeric] seconds
       attr_reader :connect_timeout
 
-      # @param address [String, Integer, Gyre::Endpoint, nil] tcp://host:port, unix:///path, host:port, a port; nil: host and port
+      # @param address [String, Integer, Gyre::Endpoint, nil] tcp://host:port, unix:///path,
+      #   host:port, a port; nil: host and port
       # @param host [String, nil]
       # @param port [Integer, nil]
-      # @param tls [Boolean, Hash, TLS::Context, nil] true: the system's authorities; a Hash: what {TLS.client} takes
+      # @param tls [Boolean, Hash, TLS::Context, nil] true: the system's authorities; a Hash: what
+      #   {TLS.client} takes
       # @raise [ArgumentError]
       def initialize(service, address: nil, host: nil, port: nil, key: nil, tls: nil, connect_timeout: 5)
         raise ArgumentError, "address cannot stand beside host and port" if address && (host || port)

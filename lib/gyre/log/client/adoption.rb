@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Sends what ended processes of the same service left in their spools, with their own client ids, so that the server drops what it
-# has already. Started by a Gyre::Log::Sender when it has a connection; one connection and one spool at a time. What cannot be sent
-# now stays for the next time.
+# Sends what ended processes of the same service left in their spools, with their own client ids, so
+# that the server drops what it has already. Started by a Gyre::Log::Sender when it has a
+# connection; one connection and one spool at a time. What cannot be sent now stays for the next
+# time.
 
 require "gyre/clock"
 require "gyre/log/errors"

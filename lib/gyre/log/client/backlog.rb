@@ -1,12 +1,14 @@
 # frozen_string_literal: true
 
-# All that a log client has and its server has not acknowledged, in order: first what is in the spool, then batches in memory,
-# then the outbox. Belongs to one Gyre::Log::Sender and its thread; it uses no socket and no clock, and never waits.
+# All that a log client has and its server has not acknowledged, in order: first what is in the
+# spool, then batches in memory, then the outbox. Belongs to one Gyre::Log::Sender and its thread;
+# it uses no socket and no clock, and never waits.
 #
 #   spool (read, unread) ≺ memory ≺ outbox        flying: batches of the spool or of memory that this connection has been given
 #
-# While the server is away everything moves to the spool. While the spool is being sent, what is new goes to its end as soon as
-# memory is short; after its last batch was given, memory's turn has come, and the spool takes nothing until the connection is lost.
+# While the server is away everything moves to the spool. While the spool is being sent, what is new
+# goes to its end as soon as memory is short; after its last batch was given, memory's turn has
+# come, and the spool takes nothing until the connection is lost.
 
 require "gyre/log/errors"
 require "gyre/log/client/spool"
@@ -15,7 +17,8 @@ module Gyre
   module Log
     # See the head of this file.
     class Backlog
-      # Some whole records: their bytes, the last one's number, how many; the spool's position behind them, nil in memory.
+      # Some whole records: their bytes, the last one's number, how many; the spool's position
+      # behind them, nil in memory.
       Batch = Struct.new(:bytes, :last, :count, :mark)
 
       # @return [Integer] the last number that the server acknowledged
@@ -124,7 +127,8 @@ module Gyre
         store(drop: false)
       end
 
-      # Drops the oldest records, a handful at once, if that is the policy: for when there is no spool, or its disk is full.
+      # Drops the oldest records, a handful at once, if that is the policy: for when there is no
+      # spool, or its disk is full.
       def drop_oldest
         return unless @drop
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Connects a log client to its server, and connects again: each attempt has a thread of its own, since names and handshakes may take
-# long, and the pause between attempts grows while they fail. Belongs to one Gyre::Log::Sender and its thread.
+# Connects a log client to its server, and connects again: each attempt has a thread of its own,
+# since names and handshakes may take long, and the pause between attempts grows while they fail.
+# Belongs to one Gyre::Log::Sender and its thread.
 
 require "gyre/clock"
 require "gyre/log/client/server_connection"
@@ -104,7 +105,8 @@ module Gyre
       # @return [Float] seconds in which records may stay in memory; 0 or less when they are over
       def grace_left = @failures.zero? ? @graceful_until - Clock.now : 0
 
-      # Ends the present attempt. One that nothing interrupts (a name that is looked up) ends by itself, later.
+      # Ends the present attempt. One that nothing interrupts (a name that is looked up) ends by
+      # itself, later.
       def stop
         @attempt&.kill&.join(ATTEMPT_END_S)
         @attempt = nil

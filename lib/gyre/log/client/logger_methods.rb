@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Logger's methods for Gyre::Log::Client: levels, severities, formatter, tags. A module, so that what others include into the client
-# (ActiveSupport's LoggerSilence) comes before it. It hands texts to `append`, which the client has.
+# Logger's methods for Gyre::Log::Client: levels, severities, formatter, tags. A module, so that
+# what others include into the client (ActiveSupport's LoggerSilence) comes before it. It hands
+# texts to `append`, which the client has.
 
 require "gyre/log/client/text"
 require "logger"
@@ -19,10 +20,10 @@ module Gyre
 
       # Logs a message.
       #
-      # @param severity [Integer, String, Symbol, nil] a number of Logger's, or any name; numbers and the usual names are compared
-      #   with the level
-      # @param message [Object, nil] a String as it is; an exception with its trace; another object's inspect. nil: the block's
-      #   value, or else progname
+      # @param severity [Integer, String, Symbol, nil] a number of Logger's, or any name; numbers
+      #   and the usual names are compared with the level
+      # @param message [Object, nil] a String as it is; an exception with its trace; another
+      #   object's inspect. nil: the block's value, or else progname
       # @param progname [Object, nil] for the formatter
       # @return [true]
       # @raise [ArgumentError] what the wire cannot carry

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What a process's end and its forks mean for log clients: at exit each sends what it can and leaves the rest in its spool; a child
-# starts as new; a daemon goes on as the process before. Holds every Gyre::Log::Sender that runs.
+# What a process's end and its forks mean for log clients: at exit each sends what it can and leaves
+# the rest in its spool; a child starts as new; a daemon goes on as the process before. Holds every
+# Gyre::Log::Sender that runs.
 
 module Gyre
   module Log
@@ -9,7 +10,8 @@ module Gyre
     module ProcessHooks
       @senders = {}.compare_by_identity
 
-      # Prepended to Process's singleton class; fork and IO.popen("-") go through _fork, daemon does not.
+      # Prepended to Process's singleton class; fork and IO.popen("-") go through _fork, daemon does
+      # not.
       module Fork
         # @return [Integer] as Process._fork
         def _fork
@@ -45,7 +47,8 @@ module Gyre
           @senders.keys.each { |sender| sender.flush_at_exit(now) }
         end
 
-        # Without the threads, which go on afterwards with all that they had: in the daemon, or where the block fails.
+        # Without the threads, which go on afterwards with all that they had: in the daemon, or
+        # where the block fails.
         # @return the block's value
         def suspended
           senders = @senders.keys.each(&:suspend)
@@ -61,7 +64,8 @@ module Gyre
 
           @installed = true
           Process.singleton_class.prepend(Fork)
-          # The threads go on, for other handlers log, too. When the process ends them they leave the rest in their spools.
+          # The threads go on, for other handlers log, too. When the process ends them they leave
+          # the rest in their spools.
           at_exit { flush }
         end
       end

@@ -1,14 +1,16 @@
 # frozen_string_literal: true
 
-# A log client's thread: sends what the outbox and the spool hold (Transmission) over the connections that a Dialer makes, and keeps
-# all of it on disk while the server is away. Made by Gyre::Log::Client; Gyre::Log::Adoption runs one without a client. It needs no
-# loop and no scheduler. Other threads only wake it and wait for it.
+# A log client's thread: sends what the outbox and the spool hold (Transmission) over the
+# connections that a Dialer makes, and keeps all of it on disk while the server is away. Made by
+# Gyre::Log::Client; Gyre::Log::Adoption runs one without a client. It needs no loop and no
+# scheduler. Other threads only wake it and wait for it.
 #
 #   :connecting ──► :connected ──► :away ──► :connected …        :refused: away, and the server refuses (a key, a protocol)
 #                                                                :closed:  what is left is in the spool
 #
-# A connection that is lost is tried again at once, and then after 0.1 s … 5 s; one that was refused, after 5 s each time. Until the
-# first new attempt has failed, or has taken too long, nothing goes to the disk.
+# A connection that is lost is tried again at once, and then after 0.1 s … 5 s; one that was
+# refused, after 5 s each time. Until the first new attempt has failed, or has taken too long,
+# nothing goes to the disk.
 
 require "gyre/clock"
 require "gyre/log/client/adoption"
@@ -69,8 +71,9 @@ module Gyre
         end
       end
 
-      # What the thread does: everything, until it is closed and either done or out of time. It may be killed, as threads are when a
-      # process ends, between two turns and while it waits, so that a record is either in memory or in the spool.
+      # What the thread does: everything, until it is closed and either done or out of time. It may
+      # be killed, as threads are when a process ends, between two turns and while it waits, so that
+      # a record is either in memory or in the spool.
       def run
         until finished?
           turn
@@ -80,8 +83,8 @@ module Gyre
         leave
       end
 
-      # Sends what there is, also from spools that were left behind, then ends; what is left after the time, or when the server is
-      # away, stays in the spool.
+      # Sends what there is, also from spools that were left behind, then ends; what is left after
+      # the time, or when the server is away, stays in the spool.
       # @param timeout_s [Numeric]
       def close(timeout_s)
         @closing_at = [@closing_at, Clock.now + timeout_s].compact.min
@@ -126,17 +129,20 @@ module Gyre
       # @param timeout_s [Numeric, nil]
       # @yieldreturn [Object] false or nil: not yet. It may raise
       # @return what the block returned; false after the time
-      # @raise [ThreadError] in a signal handler, and in the sender's own thread, where reports may be logged
+      # @raise [ThreadError] in a signal handler, and in the sender's own thread, where reports may
+      #   be logged
       def wait(timeout_s = nil, &block)
         raise ThreadError, "the thread of a log client cannot wait for itself" if Thread.current.equal?(@thread)
 
         @waiters.wait(timeout_s, method(:wake), &block)
       end
 
-      # @return [Boolean] whether records wait in memory for which there is no room, neither at the server nor on the disk
+      # @return [Boolean] whether records wait in memory for which there is no room, neither at the
+      #   server nor on the disk
       def full? = @full
 
-      # @return [Boolean] whether everything up to this number is acknowledged (with the old wire: written)
+      # @return [Boolean] whether everything up to this number is acknowledged (with the old wire:
+      #   written)
       def acknowledged?(number) = @backlog.acknowledged >= number
 
       # @return [Boolean] whether {#close} was called
@@ -161,7 +167,8 @@ module Gyre
         wait([left, 0].max) { acknowledged?(number) || !running? || (@dialer.failures.positive? && @backlog.spools?) }
       end
 
-      # Ends the thread; all that it has stays as it is. {#resume} goes on, also in the daemon that this process becomes.
+      # Ends the thread; all that it has stays as it is. {#resume} goes on, also in the daemon that
+      # this process becomes.
       def suspend
         @suspended = true unless @closing_at # what is closed leaves the rest in its spool
         @thread&.kill&.join
@@ -215,8 +222,8 @@ module Gyre
         @state = :connecting
       end
 
-      # The thread was killed, or had ended: what it left is in its spool, and first to be sent. Where another process has
-      # adopted that, a fresh id begins.
+      # The thread was killed, or had ended: what it left is in its spool, and first to be sent.
+      # Where another process has adopted that, a fresh id begins.
       def set_up_again
         @former = counts
         spool = @settings.retake_spool(@identity) unless @done
@@ -266,7 +273,8 @@ module Gyre
         nil while @pipe.read_nonblock(4096, exception: false).is_a?(String)
       end
 
-      # @param key [Symbol] of several reports with one key only those are made that differ from the one before
+      # @param key [Symbol] of several reports with one key only those are made that differ from the
+      #   one before
       # @param text [String, nil]
       def report_once(key, text)
         @settings.report.call(text) if text && @reported[key] != text
@@ -331,7 +339,8 @@ module Gyre
         wait_away(stored)
       end
 
-      # With an error of TLS the server has not gone: a certificate is wrong, or something else that time does not change.
+      # With an error of TLS the server has not gone: a certificate is wrong, or something else that
+      # time does not change.
       def new_connection
         @dialer.connection(@settings.acknowledged ? @identity : nil)
       rescue TLS::Error => error
@@ -381,7 +390,8 @@ module Gyre
         @waiters.notify
       end
 
-      # At the end of a thread that will go on: in another process, which has neither its connection nor its other threads.
+      # At the end of a thread that will go on: in another process, which has neither its connection
+      # nor its other threads.
       def pause
         @state = :connecting
         @dialer.restart

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# One connection of a log client to its server: authenticates, writes what the socket takes and reads replies. Opened in a thread of
-# its own by Gyre::Log::Dialer; Gyre::Log::Transmission then alone uses it. Nothing here waits after it was opened.
+# One connection of a log client to its server: authenticates, writes what the socket takes and
+# reads replies. Opened in a thread of its own by Gyre::Log::Dialer; Gyre::Log::Transmission then
+# alone uses it. Nothing here waits after it was opened.
 
 require "gyre/clock"
 require "gyre/log/errors"
@@ -25,7 +26,8 @@ module Gyre
       # @param old [Boolean] whether a server is good that has the old one only
       # @param adopted [Boolean] whether the records are another process's
       # @return [ServerConnection]
-      # @raise [Denied, Incompatible, ProtocolError, SystemCallError, SocketError, IOError, TLS::Error]
+      # @raise [Denied, Incompatible, ProtocolError, SystemCallError, SocketError, IOError,
+      #   TLS::Error]
       def self.open(address, identity, old: identity.nil?, adopted: false)
         deadline = Clock.now + address.connect_timeout
         transport = Gyre.connect(address.endpoint, tls: address.tls, timeout_s: address.connect_timeout)
@@ -76,7 +78,8 @@ module Gyre
 
       # Reads what has come.
       # @return [Integer, nil] the last number that was acknowledged; nil: nothing new
-      # @raise [IOError, SystemCallError, ProtocolError] the connection is gone, or the server's reason to end it
+      # @raise [IOError, SystemCallError, ProtocolError] the connection is gone, or the server's
+      #   reason to end it
       def acknowledged
         number = nil
         while (bytes = @transport.read_available).is_a?(String)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A log client's settings: limits, times, policies, and where its spools are. Made by Gyre::Log::Client, checked here, read by its
-# sender. Immutable.
+# A log client's settings: limits, times, policies, and where its spools are. Made by
+# Gyre::Log::Client, checked here, read by its sender. Immutable.
 
 require "gyre/log/client/spool"
 require "set"
@@ -43,8 +43,10 @@ module Gyre
       # @return [#call]
       attr_reader :report
 
-      # Where spools are unless it is configured otherwise: a place that outlives a restart of the machine.
-      # @return [String] in XDG_STATE_HOME, if that is set (XDG Base Directory Specification), or /var/tmp
+      # Where spools are unless it is configured otherwise: a place that outlives a restart of the
+      # machine.
+      # @return [String] in XDG_STATE_HOME, if that is set (XDG Base Directory Specification), or
+      #   /var/tmp
       def self.default_spool
         state = ENV["XDG_STATE_HOME"]
         return File.join(state, "gyre-log") if state&.start_with?("/")

@@ -1,15 +1,17 @@
 # frozen_string_literal: true
 
-# The records of one log client on disk, while its server is away: a folder of segments, taken by a lock. Written and read by
-# Gyre::Log::Backlog in one thread; another process that finds the folder without its owner adopts it. It sends nothing.
+# The records of one log client on disk, while its server is away: a folder of segments, taken by a
+# lock. Written and read by Gyre::Log::Backlog in one thread; another process that finds the folder
+# without its owner adopts it. It sends nothing.
 #
 #   <folder>/<name>.<client id>/lock             flock(2) by its owner, gone with the process; in it the id's secret (identity.rb)
 #                              /00000001.records  see spool/segment.rb; the oldest one first
 #
 #   oldest segment: [ acknowledged | given to the connection | unread ] … newest segment: [ unread ] ← append
 #
-# Only what is acknowledged moves a segment's position, and a segment that is done is deleted; so what a crash leaves behind is what
-# was not acknowledged, or a little more, which the server recognises by its numbers.
+# Only what is acknowledged moves a segment's position, and a segment that is done is deleted; so
+# what a crash leaves behind is what was not acknowledged, or a little more, which the server
+# recognises by its numbers.
 
 require "gyre/log/wire/identity"
 require "gyre/log/client/spool/folders"
@@ -113,7 +115,8 @@ module Gyre
 
       # The next whole records.
       #
-      # @return [Array(String, Integer, Integer, Array), nil] bytes, last sequence number, count, and the position behind them
+      # @return [Array(String, Integer, Integer, Array), nil] bytes, last sequence number, count,
+      #   and the position behind them
       def read
         while (segment = reading)
           offset = @at.last
@@ -203,7 +206,8 @@ module Gyre
         segment
       end
 
-      # Whether something in it was not read. A disk that was full leaves a segment without a record.
+      # Whether something in it was not read. A disk that was full leaves a segment without a
+      # record.
       def more?(segment)
         segment.number == @at.first ? segment.size > @at.last : segment.number > @at.first && segment.bytesize.positive?
       end
@@ -270,7 +274,8 @@ module Gyre
         tidy { segment.position = offset }
       end
 
-      # On a disk that takes no more: what is done is known in memory, and to the server. Only a later process would send it again.
+      # On a disk that takes no more: what is done is known in memory, and to the server. Only a
+      # later process would send it again.
       def tidy(kept = "what is done")
         yield
       rescue SystemCallError => error

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What becomes of things that are logged: severities' names and messages' bytes. Asked by Gyre::Log::Client when the quick way,
-# which takes Strings as they are, does not do.
+# What becomes of things that are logged: severities' names and messages' bytes. Asked by
+# Gyre::Log::Client when the quick way, which takes Strings as they are, does not do.
 
 module Gyre
   module Log

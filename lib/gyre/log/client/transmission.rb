@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What goes over a log client's connection: batches out, acknowledgements in. Belongs to one Gyre::Log::Sender and its thread; it never
-# waits. A connection's end comes as an exception.
+# What goes over a log client's connection: batches out, acknowledgements in. Belongs to one
+# Gyre::Log::Sender and its thread; it never waits. A connection's end comes as an exception.
 
 require "gyre/clock"
 require "gyre/log/wire/records"
@@ -14,7 +14,8 @@ module Gyre
       BATCHES_A_TURN = 8
       # A connection has a copy of so much at once.
       PIECE_BYTES = 1 << 18
-      # What is being written: a batch, its bytes for the wire, how many of them the connection has, whether all records are in them.
+      # What is being written: a batch, its bytes for the wire, how many of them the connection has,
+      # whether all records are in them.
       Writing = Struct.new(:batch, :bytes, :queued, :all)
       private_constant :BATCHES_A_TURN, :PIECE_BYTES, :Writing
 
@@ -46,7 +47,8 @@ module Gyre
         note_progress unless connection.acknowledges? && @backlog.any?
       end
 
-      # Reads what is acknowledged. Each connection begins with what was acknowledged on the one before: that alone is no progress.
+      # Reads what is acknowledged. Each connection begins with what was acknowledged on the one
+      # before: that alone is no progress.
       def receive
         before = @backlog.acknowledged
         number = @connection.acknowledged
@@ -67,7 +69,8 @@ module Gyre
       # @return [Boolean] whether nothing is to be written
       def idle? = !@writing && !@backlog.any?
 
-      # @return [Float, nil] seconds until the server counts as stalled; nil while nothing is expected of it
+      # @return [Float, nil] seconds until the server counts as stalled; nil while nothing is
+      #   expected of it
       def left
         @stalled_from + @settings.stall_timeout - Clock.now if @backlog.flying?
       end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Other threads and fibers that wait for a log client's sender: for room, for what it has sent, for a connection. Belongs to one
-# Gyre::Log::Sender. It starts no thread.
+# Other threads and fibers that wait for a log client's sender: for room, for what it has sent, for
+# a connection. Belongs to one Gyre::Log::Sender. It starts no thread.
 
 require "gyre/clock"
 

@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
-# Owner and mode of a log file: what the configuration has (mode, owner), or else what its predecessor had before
-# it was rotated. Made by Output.open, used by Output::File, Journal and Rotation::Packing, which make files. It reads and writes
-# no bytes.
+# Owner and mode of a log file: what the configuration has (mode, owner), or else what its
+# predecessor had before it was rotated. Made by Output.open, used by Output::File, Journal and
+# Rotation::Packing, which make files. It reads and writes no bytes.
 
 require "etc"
 
 module Gyre
   module Log
     module Output
-      # Mode and owner of one log file. A file is made for its owner alone and opened to others only when it belongs to the right ones.
+      # Mode and owner of one log file. A file is made for its owner alone and opened to others only
+      # when it belongs to the right ones.
       class Access
         # Of files beside a log, which are the server's own business.
         PRIVATE = 0o600
@@ -28,8 +29,8 @@ module Gyre
             ids.any? ? ids : raise(ArgumentError, "owner is user, user:group or :group, not #{owner.inspect}")
           end
 
-          # A file that only its owner reads, such as a journal or an unfinished part. Links are not followed: in a folder that
-          # another user may write to, one could lead to any file.
+          # A file that only its owner reads, such as a journal or an unfinished part. Links are not
+          # followed: in a folder that another user may write to, one could lead to any file.
           # @param path [String]
           # @param flags [Integer]
           # @return [::File]
@@ -51,7 +52,8 @@ module Gyre
             private_file(path, flags | ::File::EXCL)
           end
 
-          # Gives a file the owner, the group and the mode of another one; what cannot be given is not opened to others either.
+          # Gives a file the owner, the group and the mode of another one; what cannot be given is
+          # not opened to others either.
           # @param io [::File]
           # @param stat [::File::Stat]
           def like(io, stat) = give(io, stat.uid, stat.gid, stat.mode & 0o7777)

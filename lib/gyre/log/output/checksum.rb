@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# CRC-32 of many bytes, by the extension: six times as fast as zlib's. Used for the batches of a journal, which have megabytes; Zlib
-# does for everything small, and comes to the same number.
+# CRC-32 of many bytes, by the extension: six times as fast as zlib's. Used for the batches of a
+# journal, which have megabytes; Zlib does for everything small, and comes to the same number.
 
 module Gyre
   module Log

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What every output answers by default: it keeps no books, so what it has written is gone and counts as stored.
-# Included by each class of Output, which has @name, @format and @retries. It writes nothing.
+# What every output answers by default: it keeps no books, so what it has written is gone and counts
+# as stored. Included by each class of Output, which has @name, @format and @retries. It writes
+# nothing.
 
 module Gyre
   module Log
@@ -32,7 +33,8 @@ module Gyre
         # @return [Hash{Symbol => Object}] its part of the server's status
         def status = { trouble: trouble, spilled: 0 }
 
-        # The server is about to end: batches that have counted as stored already need not be written now.
+        # The server is about to end: batches that have counted as stored already need not be
+        # written now.
         def rest(_timeout_s); end
 
         # The server goes on.

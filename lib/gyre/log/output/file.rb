@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
-# An output to a log file, with a journal beside it as soon as acknowledged records come (journal.rb describes a commit), and
-# rotation by itself or by others (logrotate with HUP, or with copytruncate). Made by Output.open, used by one task of the
-# committer at a time. It appends only, and never holds up the loop for a sync.
+# An output to a log file, with a journal beside it as soon as acknowledged records come (journal.rb
+# describes a commit), and rotation by itself or by others (logrotate with HUP, or with
+# copytruncate). Made by Output.open, used by one task of the committer at a time. It appends only,
+# and never holds up the loop for a sync.
 #
-# A full disk, an error of the device: write and sync keep the bytes, report it once and try again (Retry).
+# A full disk, an error of the device: write and sync keep the bytes, report it once and try again
+# (Retry).
 
 require "gyre/log/output/checksum"
 require "gyre/log/output/journal"
@@ -22,15 +24,16 @@ module Gyre
       class File
         include Defaults
 
-        # How long another process may take to let go of the file, the one before a restart for example.
+        # How long another process may take to let go of the file, the one before a restart for
+        # example.
         LOCK_PATIENCE_S = 10
         # How often the file may be renamed while it is opened (logrotate at that very moment).
         OPENINGS_LIMIT = 10
         NO_CLIENTS = {}.freeze
         IF_THE_MACHINE_FAILS = "a crash of the machine may lose lines since the last sync, no acknowledged ones"
 
-        # A batch with acknowledged records that is written, not synced: the journal's entry, its bytes, and whether they went
-        # elsewhere.
+        # A batch with acknowledged records that is written, not synced: the journal's entry, its
+        # bytes, and whether they went elsewhere.
         Commit = Struct.new(:entry, :data, :astray)
 
         # @return [String]
@@ -64,7 +67,8 @@ module Gyre
         # So much may be written and not synced: after a failed sync it is read and written again.
         UNSYNCED_BYTES_LIMIT = 256 * 1024 * 1024
 
-        # Writes everything. With clients this is a commit: it is durable, and counts as stored, when {#sync} has returned.
+        # Writes everything. With clients this is a commit: it is durable, and counts as stored,
+        # when {#sync} has returned.
         # @param data [String] finished lines
         # @param clients [Hash{String=>Integer}]
         def write(data, clients = NO_CLIENTS)
@@ -93,7 +97,8 @@ module Gyre
           finish_commit if @commit
         end
 
-        # Syncs the file and opens it again, under its name. If that cannot be done, the open one is kept.
+        # Syncs the file and opens it again, under its name. If that cannot be done, the open one is
+        # kept.
         # @return [Boolean] whether it was done
         def reopen
           sync
@@ -102,9 +107,9 @@ module Gyre
           same?
         end
 
-        # The same in the middle of a write that finds no room: when the log was renamed or removed to make some, the room is
-        # there only after it is closed. The batch then goes into the new file as a whole. For another task than the one that
-        # writes.
+        # The same in the middle of a write that finds no room: when the log was renamed or removed
+        # to make some, the room is there only after it is closed. The batch then goes into the new
+        # file as a whole. For another task than the one that writes.
         def reopen_soon
           @reopen_soon = true if @retries.trouble
         end
@@ -130,7 +135,8 @@ module Gyre
 
         private
 
-        # The journal first: without its lock no process may touch the file that its last entry names, whatever that is called now.
+        # The journal first: without its lock no process may touch the file that its last entry
+        # names, whatever that is called now.
         def open_and_recover
           tries ||= 0
           @journal ||= Journal.new("#{@path}.journal", @retries, @lock)
@@ -174,15 +180,16 @@ module Gyre
             @retries.report("was deleted, and is created again")
             reopen
           elsif @journal.used? && stat.size < @end
-            # Cut (copytruncate): the journal's last entry speaks of bytes that are gone, and would be compared with others
-            # after a crash.
+            # Cut (copytruncate): the journal's last entry speaks of bytes that are gone, and would
+            # be compared with others after a crash.
             @journal.compact(seconds)
           end
           @durable = stat.size if stat.size < @durable
         end
 
-        # Another file has the name now (logrotate's create): what is written from here on must not go to the old one, which is
-        # compressed and removed in a moment, whether HUP has come or not. While nothing has the name, HUP is waited for.
+        # Another file has the name now (logrotate's create): what is written from here on must not
+        # go to the old one, which is compressed and removed in a moment, whether HUP has come or
+        # not. While nothing has the name, HUP is waited for.
         def replaced? = !same? && ::File.exist?(@path)
 
         def append(data)
@@ -198,8 +205,8 @@ module Gyre
           throw :again, false if @reopen_soon
         end
 
-        # A part of a batch is taken back, and the journal's entry for it, if there is one. Compaction comes in any case: the next
-        # entry would make that one count.
+        # A part of a batch is taken back, and the journal's entry for it, if there is one.
+        # Compaction comes in any case: the next entry would make that one count.
         def start_over(bytes)
           @reopen_soon = false
           @retries.until_success("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
@@ -231,9 +238,10 @@ module Gyre
           @nameless = false
         end
 
-        # All since the last good sync: a commit from memory, what stands before it as the page cache has it. It is cut off first,
-        # for bytes in their old place may go to blocks that the file system never adds to the file (ext4's unwritten extents).
-        # Interrupted, it leaves the commit to recovery: there is none here meanwhile.
+        # All since the last good sync: a commit from memory, what stands before it as the page
+        # cache has it. It is cut off first, for bytes in their old place may go to blocks that the
+        # file system never adds to the file (ext4's unwritten extents). Interrupted, it leaves the
+        # commit to recovery: there is none here meanwhile.
         def write_again
           commit, @commit = @commit, nil
           start = commit ? commit.entry.offset : @end
@@ -249,7 +257,8 @@ module Gyre
           Writing.refresh_name(@path) if @nameless
         end
 
-        # Where others changed the file meanwhile, the bytes are not at the entry's offset: only a snapshot is right then.
+        # Where others changed the file meanwhile, the bytes are not at the entry's offset: only a
+        # snapshot is right then.
         def finish_commit
           commit, @commit = @commit, nil
           @journal.settle(true)

@@ -1,18 +1,20 @@
 # frozen_string_literal: true
 
-# What makes a log file remember its acknowledged clients: `<logfile>.journal`, beside it. Written by Output::File, read again by
-# Recovery when the server starts. An entry goes in before each batch that holds acknowledged records (journal/entry.rb draws it):
+# What makes a log file remember its acknowledged clients: `<logfile>.journal`, beside it. Written
+# by Output::File, read again by Recovery when the server starts. An entry goes in before each batch
+# that holds acknowledged records (journal/entry.rb draws it):
 #
 #   1 entry: where the batch goes, its CRC, the clients' sequence numbers ── fsync of the journal
 #   2 the batch is written to the log file
 #   3 fsync of the log file                                     4 "ack" goes to the clients
 #
-# So whenever the process or the machine dies, the last entry shows whether its batch is whole in the file (its sequence numbers
-# count) or not (it is cut off, none of it was acknowledged, and the clients send it again). All entries before the last one
-# are of batches that are durable. The journal is compacted to one snapshot when it has grown, when the file is rotated or
-# opened again, and at each start: a new file is written and renamed over the old one, so that there is always a whole one.
-# It is there, empty, before anything is entered, for the holder of its lock is the log file's only writer (output/lock.rb). It decides
-# nothing about the log file.
+# So whenever the process or the machine dies, the last entry shows whether its batch is whole in
+# the file (its sequence numbers count) or not (it is cut off, none of it was acknowledged, and the
+# clients send it again). All entries before the last one are of batches that are durable. The
+# journal is compacted to one snapshot when it has grown, when the file is rotated or opened again,
+# and at each start: a new file is written and renamed over the old one, so that there is always a
+# whole one. It is there, empty, before anything is entered, for the holder of its lock is the log
+# file's only writer (output/lock.rb). It decides nothing about the log file.
 
 require "gyre/log/output/journal/entry"
 require "gyre/log/output/access"
@@ -32,7 +34,8 @@ module Gyre
 
       # @return [String]
       attr_reader :path
-      # @return [Batch, nil] the last entry when it was read, if it is not yet decided whether it counts
+      # @return [Batch, nil] the last entry when it was read, if it is not yet decided whether it
+      #   counts
       attr_reader :open_batch
       # @return [Integer] bytes in the file
       attr_reader :bytesize
@@ -107,7 +110,8 @@ module Gyre
 
       private
 
-      # The lock counts only on the file that has the name: its former owner may have put another one there meanwhile.
+      # The lock counts only on the file that has the name: its former owner may have put another
+      # one there meanwhile.
       # @return [IO, nil] nil where none may be made: then there is no other server's either
       def open_locked
         loop do
@@ -151,7 +155,8 @@ module Gyre
         @retries.report("more than #{CLIENTS_LIMIT} acknowledged clients: those unseen for longest are forgotten")
       end
 
-      # After a failed sync it is not known what is on the disk: the entry goes into a new file then, and so does all before it.
+      # After a failed sync it is not known what is on the disk: the entry goes into a new file
+      # then, and so does all before it.
       def sync(entry)
         doubtful = false
         @retries.until_success("sync #{@path}") do

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# An output to a file that could not be opened at the start: its disk is full, or fails. It stands in the file's place and opens it as soon
-# as that can be done; until then nothing is written, and it is unknown what acknowledged clients have stored there. Made by Output.open.
+# An output to a file that could not be opened at the start: its disk is full, or fails. It stands
+# in the file's place and opens it as soon as that can be done; until then nothing is written, and
+# it is unknown what acknowledged clients have stored there. Made by Output.open.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/reconnecting_socket"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Which process may write a log file: an flock(2) on the file and one on its journal, for Output::File and Journal. The file can be renamed
-# by others, and a second server would then lock the new one of that name; the journal keeps its name. It reads and writes nothing.
+# Which process may write a log file: an flock(2) on the file and one on its journal, for
+# Output::File and Journal. The file can be renamed by others, and a second server would then lock
+# the new one of that name; the journal keeps its name. It reads and writes nothing.
 
 require "gyre/clock"
 

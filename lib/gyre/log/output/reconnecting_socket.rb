@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A connection to another server that comes back by itself. Used by Output::Socket and Output::Redis, which decide what is sent and
-# when it has arrived; this connects, waits between tries, and starts over after each failure. It never gives up.
+# A connection to another server that comes back by itself. Used by Output::Socket and
+# Output::Redis, which decide what is sent and when it has arrived; this connects, waits between
+# tries, and starts over after each failure. It never gives up.
 
 require "gyre/errors"
 require "gyre/log/output/retry"
@@ -24,7 +25,8 @@ module Gyre
 
         # @param retries [Retry]
         # @param endpoint [Endpoint] where the other side is
-        # @yieldparam transport [Transport] each new connection, for a greeting; what it raises of ERRORS makes a new try
+        # @yieldparam transport [Transport] each new connection, for a greeting; what it raises of
+        #   ERRORS makes a new try
         def initialize(retries, endpoint, connect_timeout_s: CONNECT_TIMEOUT_S, &greet)
           @retries = retries
           @connect_timeout_s = connect_timeout_s
@@ -32,7 +34,8 @@ module Gyre
           @greet = greet
         end
 
-        # Runs the block with a connection, and again with a new one when it breaks, until it returns.
+        # Runs the block with a connection, and again with a new one when it breaks, until it
+        # returns.
         # @param doing [String] for messages
         # @param errors [Array<Class>] more than ERRORS that make a new try
         # @yieldparam transport [Transport]

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# What happens to a log file when the server starts: its journal's last entry is compared with it, a batch that was cut off is
-# taken away, a torn line gets its newline. Called by Output::File before the first write. It never touches a file that the
-# entry does not speak of, and never more bytes than one batch has.
+# What happens to a log file when the server starts: its journal's last entry is compared with it, a
+# batch that was cut off is taken away, a torn line gets its newline. Called by Output::File before
+# the first write. It never touches a file that the entry does not speak of, and never more bytes
+# than one batch has.
 #
 #   the file from the entry's offset on          is                 then
 #   as long as the batch or longer, CRC right    whole              its sequence numbers count
@@ -10,9 +11,11 @@
 #   longer than the batch, CRC wrong             changed by others  left alone; they do not count
 #   not to be found                              gone               they do not count
 #
-# The file is the log file if its dev and ino are the entry's, or one beside it (renamed by logrotate), or else the log file if
-# the bytes are there all the same (restored from a copy). Before it is read, it is synced, and its pages are dropped from the page cache:
-# a server that was killed after a failed sync leaves pages there that the kernel takes for written, and the disk has other bytes.
+# The file is the log file if its dev and ino are the entry's, or one beside it (renamed by
+# logrotate), or else the log file if the bytes are there all the same (restored from a copy).
+# Before it is read, it is synced, and its pages are dropped from the page cache: a server that was
+# killed after a failed sync leaves pages there that the kernel takes for written, and the disk has
+# other bytes.
 require "gyre/log/output/journal"
 require "zlib"
 

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# An output to a Redis Stream, the way past one machine: several servers add to one stream, consumers read it in groups. Made by
-# Output.open; its sink gives finished XADD commands (Ingest, format :redis, with `key` as the stream's name).
+# An output to a Redis Stream, the way past one machine: several servers add to one stream,
+# consumers read it in groups. Made by Output.open; its sink gives finished XADD commands (Ingest,
+# format :redis, with `key` as the stream's name).
 #
 #   MULTI
 #     XADD stream * …                        each line of the batch
@@ -10,12 +11,13 @@
 #     SET {stream}:writer:<ours> n EX …      which of our batches this was
 #   EXEC
 #
-# So a batch, its clients' sequence numbers and its own number are in Redis together or not at all. When the connection broke
-# before the answer, the number shows on the next one whether the batch is there. Redis keeps what its own configuration
-# promises: `appendonly yes` and `appendfsync always` for acknowledgements that outlive its machine.
+# So a batch, its clients' sequence numbers and its own number are in Redis together or not at all.
+# When the connection broke before the answer, the number shows on the next one whether the batch is
+# there. Redis keeps what its own configuration promises: `appendonly yes` and `appendfsync always`
+# for acknowledgements that outlive its machine.
 #
-# What clients have stored is read once, at the beginning. Until then, and always where clients move between servers (`shared`), Redis is
-# asked for each session.
+# What clients have stored is read once, at the beginning. Until then, and always where clients move
+# between servers (`shared`), Redis is asked for each session.
 
 require "gyre/clock"
 require "gyre/log/output/defaults"
@@ -35,7 +37,8 @@ module Gyre
         FORGET_AFTER_S = 30 * 24 * 3600
         FORGOTTEN_EVERY_S = 24 * 3600
         WRITER_KEPT_S = 24 * 3600
-        # For a server's answer about one client, and for a connection to ask on: a client waits for it.
+        # For a server's answer about one client, and for a connection to ask on: a client waits for
+        # it.
         ASK_TIMEOUT_S = 1
         # After it could not be asked, it is not asked again for so many times as long as that took.
         ASK_PAUSE = 10
@@ -46,7 +49,8 @@ module Gyre
         # @param url [String] see RedisConnection
         # @param stream [String]
         # @param max_length [Integer, nil] about how many entries are kept
-        # @param shared [Boolean] whether clients may have stored something through other servers meanwhile
+        # @param shared [Boolean] whether clients may have stored something through other servers
+        #   meanwhile
         # @param report [#call, nil]
         # @param clock [#call] gives the Time
         # @raise [ArgumentError]
@@ -101,8 +105,8 @@ module Gyre
           @asking.close
         end
 
-        # What one client has stored by now. Where it may have done that through another server, this waits for Redis, but not for
-        # long; one task after the other.
+        # What one client has stored by now. Where it may have done that through another server,
+        # this waits for Redis, but not for long; one task after the other.
         # @param client_id [String]
         # @return [Integer] 0 for an unknown one
         # @raise [Unavailable]
@@ -116,7 +120,8 @@ module Gyre
           end
         end
 
-        # @return [Boolean] clients may come here from other servers: what is known of one is right for one session only
+        # @return [Boolean] clients may come here from other servers: what is known of one is right
+        #   for one session only
         def shared? = @stored.nil?
 
         # @return [Hash]
@@ -145,7 +150,8 @@ module Gyre
             Resp.command("ECHO", "end of #{number}")
         end
 
-        # A command that fails inside of EXEC does not stop the others: nothing may be wrong beforehand.
+        # A command that fails inside of EXEC does not stop the others: nothing may be wrong
+        # beforehand.
         def check_types(redis)
           types = redis.call(["TYPE", @key], ["TYPE", @clients_key])
           return if %w[stream none].include?(types[0]) && %w[hash none].include?(types[1])
@@ -153,8 +159,8 @@ module Gyre
           raise RedisConnection::Refused, "#{@key} is a #{types[0]} and #{@clients_key} a #{types[1]}, not a stream and a hash"
         end
 
-        # Reads up to the ECHO: an EXEC that went through answers an Array. What is there of one that did not is unknown; it is
-        # stored again under another number.
+        # Reads up to the ECHO: an EXEC that went through answers an Array. What is there of one
+        # that did not is unknown; it is stored again under another number.
         # @return [String, nil] nil when all is well
         def failure_in(redis, number)
           failure = done = nil
@@ -177,7 +183,8 @@ module Gyre
           old.each_slice(1000) { |ids| @writing.ask("forget old clients", ["HDEL", @clients_key, *ids]) }
         end
 
-        # @return [Hash{String => Array(Integer, Integer)}] each client's last sequence number and when it was stored
+        # @return [Hash{String => Array(Integer, Integer)}] each client's last sequence number and
+        #   when it was stored
         def read_clients
           table, = @writing.ask("read from it", ["HGETALL", @clients_key])
           table.each_slice(2).to_h { |id, text| [id, text.split.map(&:to_i)] }

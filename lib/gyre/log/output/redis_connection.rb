@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A connection to a Redis server, named by a URL: logs in, asks, reads replies. Used by Output::Redis; it comes back as
-# every ReconnectingSocket does. It has no part in streams.
+# A connection to a Redis server, named by a URL: logs in, asks, reads replies. Used by
+# Output::Redis; it comes back as every ReconnectingSocket does. It has no part in streams.
 #
 #   redis://[user[:password]@]host[:port][/database]        redis+unix://[user[:password]@]/path[?db=database]
 
@@ -41,7 +41,8 @@ module Gyre
         # @raise [Unavailable]
         def try(doing, *requests) = @socket.try(doing, Refused, Resp::Malformed) { call(*requests) }
 
-        # Runs the block with what can `call`, `write` and `read`; again when the connection breaks or Refused is raised.
+        # Runs the block with what can `call`, `write` and `read`; again when the connection breaks
+        # or Refused is raised.
         def use(doing) = @socket.use(doing, Refused, Resp::Malformed) { yield self }
 
         # Within {#use}.

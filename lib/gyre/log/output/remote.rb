@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Outputs that are reached by an address: what may be written for them, checked and taken apart. Output makes them from it, and the
-# configuration finds out by it what is wrong before anything starts. It connects to nothing, and shows no password.
+# Outputs that are reached by an address: what may be written for them, checked and taken apart.
+# Output makes them from it, and the configuration finds out by it what is wrong before anything
+# starts. It connects to nothing, and shows no password.
 
 require "gyre/net/endpoint"
 
@@ -16,14 +17,16 @@ module Gyre
         REDIS = %r{\A(?<scheme>redis|redis\+unix|unix)://
                    (?:(?:(?<user>[^:@/]*):)?(?<password>[^@/]*)@)?
                    (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?db=(?<db>\d+))?\z}x.freeze
-        # A Redis: its endpoint, the number of its database as text, user and password as far as they are given.
+        # A Redis: its endpoint, the number of its database as text, user and password as far as
+        # they are given.
         Database = Struct.new(:endpoint, :number, :login)
         private_constant :TYPES, :REDIS_PORT, :REDIS
 
         module_function
 
         # @param target [String]
-        # @return [String, nil] the type of the output at this address; nil for what is no address, such as a path
+        # @return [String, nil] the type of the output at this address; nil for what is no address,
+        #   such as a path
         # @raise [ArgumentError] nothing can be written to addresses with this scheme
         def type(target)
           scheme = target[%r{\A([a-z][a-z0-9+.-]*)://}i, 1] or return

@@ -31,8 +31,8 @@ module Gyre
 
         # @param bytes [String]
         # @param at [Integer]
-        # @return [Array(Object, Integer), nil] a reply (String, Integer, nil, Failure, or Opening of an Array) and where the next
-        #   one begins; nil when it is not there yet
+        # @return [Array(Object, Integer), nil] a reply (String, Integer, nil, Failure, or Opening
+        #   of an Array) and where the next one begins; nil when it is not there yet
         # @raise [Malformed]
         def parse(bytes, at = 0)
           line_end = bytes.index("\r\n", at) or return

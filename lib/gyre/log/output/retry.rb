@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# What stands between an output and its bytes: a full disk, a peer that is away. Used by every output around each system call
-# that may fail: repeats it until it works, with pauses that grow to a bound, and reports the failure once when it begins and
-# once when it is over. It never gives up and drops nothing: the server reads less while bytes wait.
+# What stands between an output and its bytes: a full disk, a peer that is away. Used by every
+# output around each system call that may fail: repeats it until it works, with pauses that grow to
+# a bound, and reports the failure once when it begins and once when it is over. It never gives up
+# and drops nothing: the server reads less while bytes wait.
 
 require "gyre/clock"
 
@@ -40,8 +41,8 @@ module Gyre
           @once = false
         end
 
-        # Runs the block again and again until it raises none of these errors. Blocks may be nested: the failure is over when the outermost
-        # one has ended.
+        # Runs the block again and again until it raises none of these errors. Blocks may be nested:
+        # the failure is over when the outermost one has ended.
         # @param doing [String] what is tried, for the message
         # @param errors [Array<Class>]
         # @param meanwhile [String] what becomes of the bytes, for the message

@@ -1,13 +1,15 @@
 # frozen_string_literal: true
 
-# Rotation of one log file: when it is due, what its older parts are called, compressing them, and how many are kept. Called by
-# Output::File between two batches, which syncs before and opens the new file after {#move}. It never touches a line.
+# Rotation of one log file: when it is due, what its older parts are called, compressing them, and
+# how many are kept. Called by Output::File between two batches, which syncs before and opens the
+# new file after {#move}. It never touches a line.
 #
 #   naming: number   log ──► log.1 ──► log.1.gz     older ones move up first, log.2.gz ──► log.3.gz, from the last one down
 #   naming: time     log ──► log.20261121T193000 ──► log.20261121T193000.gz
 #
-# Each step is one rename or one unlink, and leaves every byte under some name: killed between two of them, the next rotation goes
-# on from what it finds. A packed file is written as *.part, synced, renamed, and then only the plain one is removed.
+# Each step is one rename or one unlink, and leaves every byte under some name: killed between two
+# of them, the next rotation goes on from what it finds. A packed file is written as *.part, synced,
+# renamed, and then only the plain one is removed.
 require "gyre/log/output/rotation/packing"
 require "gyre/log/output/rotation/settings"
 require "gyre/task"
@@ -161,7 +163,8 @@ module Gyre
 
       def too_large?(stat, bytes) = @settings.size ? stat.size + bytes > @settings.size : false
 
-      # The file's last line is of another period. Periods begin with the clock here, weeks on Monday.
+      # The file's last line is of another period. Periods begin with the clock here, weeks on
+      # Monday.
       def too_old?(stat, time) = @settings.every ? period(stat.mtime) != period(time) : false
 
       def period(time) = ((time.to_i + time.utc_offset + SINCE_MONDAY_S) / @settings.every).floor

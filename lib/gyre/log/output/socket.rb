@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# An output to another program over TCP or a Unix socket: plain lines. Made by Output.open. A batch is over when the other side's
-# kernel has taken all of it (Linux reports how much is still queued); when the connection breaks before, the whole batch is sent
-# again on the next one. So nothing is lost between batches, and lines of one batch may come twice. It cannot sync.
+# An output to another program over TCP or a Unix socket: plain lines. Made by Output.open. A batch
+# is over when the other side's kernel has taken all of it (Linux reports how much is still queued);
+# when the connection breaks before, the whole batch is sent again on the next one. So nothing is
+# lost between batches, and lines of one batch may come twice. It cannot sync.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/reconnecting_socket"
@@ -48,7 +49,8 @@ module Gyre
 
         private
 
-        # The other side has closed since the last batch; what it sends is thrown away, a little at a time, since it may never end.
+        # The other side has closed since the last batch; what it sends is thrown away, a little at
+        # a time, since it may never end.
         def ended?(transport)
           READS.times do
             bytes = transport.read_available(4096)

@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
-# Batches on disk that an output has not taken yet, in order: a folder of its own with a lock and a row of segments. Output::Spilling
-# appends and drains; what a crash or a stop has left is there at the next start. It uses no output.
+# Batches on disk that an output has not taken yet, in order: a folder of its own with a lock and a
+# row of segments. Output::Spilling appends and drains; what a crash or a stop has left is there at
+# the next start. It uses no output.
 #
-# What is drained goes out as this server's own, so the folder and its files must be this user's, and links are not followed (Spool::Trust).
+# What is drained goes out as this server's own, so the folder and its files must be this user's,
+# and links are not followed (Spool::Trust).
 
 require "gyre/log/output/access"
 require "gyre/log/output/lock"
@@ -84,7 +86,8 @@ module Gyre
           end
         end
 
-        # Returns when all that was appended is durable, after a failed sync by writing it once more.
+        # Returns when all that was appended is durable, after a failed sync by writing it once
+        # more.
         def sync
           return unless @unsynced
 
@@ -155,7 +158,8 @@ module Gyre
           tidy
         end
 
-        # The segment that batches are added to. It stays while it is in use, also when all in it is drained meanwhile.
+        # The segment that batches are added to. It stays while it is in use, also when all in it is
+        # drained meanwhile.
         def tail
           return @segments.last if @segments.any? && @segments.last.size < SEGMENT_BYTES
 

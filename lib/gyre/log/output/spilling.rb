@@ -1,14 +1,16 @@
 # frozen_string_literal: true
 
-# An output in front of another one, which may stand still: what that does not take in time goes to a spill on disk, counts as stored
-# there, and is drained in order, before anything newer, when the other works again. Made by Output.open for `when_full: spill`.
+# An output in front of another one, which may stand still: what that does not take in time goes to
+# a spill on disk, counts as stored there, and is drained in order, before anything newer, when the
+# other works again. Made by Output.open for `when_full: spill`.
 #
 #   write ──► spill empty: the writer's task gives the batch to the output ──► taken in time: stored
 #                │ not empty                          │ not taken within STILL_S
 #                └────────► appended to the spill ◄───┘            the writer drains: first, write, shift, …
 #
-# What was given to the output and spilled as well is the spill's first batch until the output has taken it. So a kill brings at most one
-# batch twice, and long batches of lines are cut into several. When the spill is full, write waits.
+# What was given to the output and spilled as well is the spill's first batch until the output has
+# taken it. So a kill brings at most one batch twice, and long batches of lines are cut into
+# several. When the spill is full, write waits.
 
 require "gyre/clock"
 require "gyre/sync/condition"
@@ -31,7 +33,8 @@ module Gyre
         # How long {#rest} waits for an output that gives no sign of trouble.
         REST_S = 1.0
 
-        # What the writer has in hand: whether it is in the spill as well, and whether the output has taken it.
+        # What the writer has in hand: whether it is in the spill as well, and whether the output
+        # has taken it.
         Batch = Struct.new(:data, :clients, :spilled, :taken)
         private_constant :Batch
 
@@ -74,7 +77,8 @@ module Gyre
           @work.signal
         end
 
-        # Drains nothing more, and lets the output finish what it has in hand, if it works: before the server ends.
+        # Drains nothing more, and lets the output finish what it has in hand, if it works: before
+        # the server ends.
         #
         # @param timeout_s [Numeric]
         def rest(timeout_s)
@@ -115,7 +119,8 @@ module Gyre
           "its spill is full, and #{@output.trouble || "what it has is not taken"}"
         end
 
-        # @return [Hash{Symbol => Object}] the trouble of the output, also while batches do not wait for it
+        # @return [Hash{Symbol => Object}] the trouble of the output, also while batches do not wait
+        #   for it
         def status = { trouble: trouble || @output.trouble, spilled: @spill.bytes }
 
         def to_s = @output.to_s

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# An output to something without a length: STDOUT, STDERR, a pipe, a terminal, a named pipe, a device. Made by Output.open,
-# written to by the committer. The descriptor may belong to other processes as well, so it is never made non-blocking: a thread
-# of Gyre::Offload writes, and a reader that stands still holds up that thread only. It cannot sync: written is durable.
+# An output to something without a length: STDOUT, STDERR, a pipe, a terminal, a named pipe, a
+# device. Made by Output.open, written to by the committer. The descriptor may belong to other
+# processes as well, so it is never made non-blocking: a thread of Gyre::Offload writes, and a
+# reader that stands still holds up that thread only. It cannot sync: written is durable.
 
 require "gyre/log/output/defaults"
 require "gyre/log/output/retry"
@@ -33,8 +34,8 @@ module Gyre
           @retries = Retry.new(name, report: report, longest_pause_s: longest_pause_s)
         end
 
-        # Opens a named pipe or a device. A pipe is opened for reading too, so that it waits for its first reader and
-        # survives its last one.
+        # Opens a named pipe or a device. A pipe is opened for reading too, so that it waits for its
+        # first reader and survives its last one.
         # @param path [String]
         # @return [Stream]
         # @raise [SystemCallError]

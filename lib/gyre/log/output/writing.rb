@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# How bytes get into a file, for Output::File and Journal: in pieces, through short writes and a full disk, without holding up
-# the loop for long; and how a thread waits for the disk. It decides nothing.
+# How bytes get into a file, for Output::File and Journal: in pieces, through short writes and a
+# full disk, without holding up the loop for long; and how a thread waits for the disk. It decides
+# nothing.
 
 require "gyre/log/output/retry"
 require "gyre/offload"
@@ -12,10 +13,12 @@ module Gyre
     module Output
       # Functions without state.
       module Writing
-        # write(2) to a file is made in the loop's thread: it goes to the page cache, a piece in well below a millisecond.
+        # write(2) to a file is made in the loop's thread: it goes to the page cache, a piece in
+        # well below a millisecond.
         PIECE_BYTES = 2 * 1024 * 1024
-        # How often a busy loop lets the thread in that waits for the disk, and how many times: then Ruby does it by itself, and
-        # a long wait (for a pipe without a reader) shall not keep an idle loop awake.
+        # How often a busy loop lets the thread in that waits for the disk, and how many times: then
+        # Ruby does it by itself, and a long wait (for a pipe without a reader) shall not keep an
+        # idle loop awake.
         PASS_S = 0.001
         PASSES = 100
         # No file system has larger blocks.
@@ -51,8 +54,9 @@ module Gyre
         end
         private_class_method :piece
 
-        # Runs the block in a thread while the loop goes on. A loop with much to do never sleeps, and Ruby would give the thread
-        # its turn after 100 ms only, at its beginning and again at its end: a sync of 1 ms took 200 (12 this way).
+        # Runs the block in a thread while the loop goes on. A loop with much to do never sleeps,
+        # and Ruby would give the thread its turn after 100 ms only, at its beginning and again at
+        # its end: a sync of 1 ms took 200 (12 this way).
         # @param abandon [Boolean] as for Offload.call
         # @return the block's value
         def in_thread(abandon: false, &work)
@@ -68,9 +72,10 @@ module Gyre
           passing&.stop
         end
 
-        # Makes what was written durable. For a thread, it blocks. An error is reported once: the kernel takes the pages that it could not
-        # write for clean, and the next call succeeds. So after an error nothing counts that was not written again. IO#fdatasync
-        # must not be used: after an error Ruby tries fsync(2), and returns that one's result.
+        # Makes what was written durable. For a thread, it blocks. An error is reported once: the
+        # kernel takes the pages that it could not write for clean, and the next call succeeds. So
+        # after an error nothing counts that was not written again. IO#fdatasync must not be used:
+        # after an error Ruby tries fsync(2), and returns that one's result.
         # @param io [IO]
         # @raise [SystemCallError]
         def sync(io)
@@ -101,7 +106,8 @@ module Gyre
           nil
         end
 
-        # Has the pages of a file read from the disk again, as far as they have been written to it. For a thread, it blocks.
+        # Has the pages of a file read from the disk again, as far as they have been written to it.
+        # For a thread, it blocks.
         # @param path [String]
         # @raise [SystemCallError]
         def forget_pages(path)
@@ -111,7 +117,8 @@ module Gyre
           end
         end
 
-        # Changes a folder's entry and changes it back, so that the next sync of the folder writes it.
+        # Changes a folder's entry and changes it back, so that the next sync of the folder writes
+        # it.
         # @param path [String]
         # @raise [SystemCallError]
         def refresh_name(path)

@@ -42,7 +42,8 @@ module Gyre
         @result = @watched = nil
       end
 
-      # @param left [Hash{String => Object}, nil] {#handover} of a former process, which it continues
+      # @param left [Hash{String => Object}, nil] {#handover} of a former process, which it
+      #   continues
       def start(left = nil)
         act { left ? continue(left) : secure }
       end
@@ -321,7 +322,8 @@ module Gyre
         @hub.queues.check(self, @service) unless closed?
       end
 
-      # The response comes when nothing goes to the former files any more: they may be compressed then.
+      # The response comes when nothing goes to the former files any more: they may be compressed
+      # then.
       def reopen(request)
         ask do |done|
           linger("#{request.response}#{done == :reopened ? "reopened" : "error: not every file could be reopened"}\n")

@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# As which client a program's records are numbered: an id, and the secret from which it was made. The id stands in journals and in the
-# names of spools; only the client that shows the secret is taken for it, so another one cannot use up its numbers. Made by
-# Gyre::Log::Sender and kept in its spool; the server checks it by Gyre::Log::Handshake and stores nothing for that.
+# As which client a program's records are numbered: an id, and the secret from which it was made.
+# The id stands in journals and in the names of spools; only the client that shows the secret is
+# taken for it, so another one cannot use up its numbers. Made by Gyre::Log::Sender and kept in its
+# spool; the server checks it by Gyre::Log::Handshake and stores nothing for that.
 #
 #   id = 676c6f67 (the prefix) + the first 24 hexadecimal digits of SHA-256("gyre log client " + secret)
 #

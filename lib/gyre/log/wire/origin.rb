@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Where messages come from: a host, and a process there. A client names its own in its first frame (Gyre::Log::Address writes it,
-# Gyre::Log::Handshake reads it); of all others the server knows the peer's address. Bounded, and without spaces. Nothing is proven by it:
-# a client may name any host.
+# Where messages come from: a host, and a process there. A client names its own in its first frame
+# (Gyre::Log::Address writes it, Gyre::Log::Handshake reads it); of all others the server knows the
+# peer's address. Bounded, and without spaces. Nothing is proven by it: a client may name any host.
 
 require "socket"
 

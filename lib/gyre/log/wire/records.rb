@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# The records of acknowledged logging, as bytes and values; the same on the wire and in a client's spool. Called by
-# clients; the server's half is ext/gyre/log/log_record.c. It knows no socket, no file and no clock.
+# The records of acknowledged logging, as bytes and values; the same on the wire and in a client's
+# spool. Called by clients; the server's half is ext/gyre/log/log_record.c. It knows no socket, no
+# file and no clock.
 #
 #    0 u32 length: the bytes from offset 8 on        4 u32 CRC-32 of those bytes        (all big-endian)
 #    8 u64 sequence number, from 1 on               16 u64 time of logging, µs since 1970
@@ -60,7 +61,8 @@ module Gyre
         # @yieldparam service [String]
         # @yieldparam severity [String]
         # @yieldparam message [String]
-        # @return [Integer] the bytes of these records; after them stands nothing, or a beginning. Without a block an Enumerator
+        # @return [Integer] the bytes of these records; after them stands nothing, or a beginning.
+        #   Without a block an Enumerator
         # @raise [ProtocolError] for a record that is broken
         def each(bytes, limit: BYTES_LIMIT)
           return enum_for(:each, bytes, limit: limit) unless block_given?
@@ -107,7 +109,8 @@ module Gyre
         # Takes a whole record apart.
         #
         # @param length [Integer] what {length} said
-        # @return [Array(Integer, Integer, String, String, String), String] sequence, time, service, severity, message; or what is wrong
+        # @return [Array(Integer, Integer, String, String, String), String] sequence, time, service,
+        #   severity, message; or what is wrong
         def fields(bytes, position, length)
           body = bytes.byteslice(position + HEADER_BYTES, length).force_encoding(Encoding::BINARY)
           return CHECKSUM_FAILED if Zlib.crc32(body) != bytes.unpack1("N", offset: position + 4)

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What the portable loop calls besides fibers' waits: the blocks of `watch` and `after`, and the end of a `timeout_after`.
-# Made by Scheduler::Portable; each is the target of a timer or of a watch.
+# What the portable loop calls besides fibers' waits: the blocks of `watch` and `after`, and the end
+# of a `timeout_after`. Made by Scheduler::Portable; each is the target of a timer or of a watch.
 
 module Gyre
   class Scheduler
@@ -67,8 +67,9 @@ module Gyre
           @exception = exception
         end
 
-        # The timer's call. It comes again when an exception for the thread came at its end, and when the exception's constructor
-        # waits: then the loop goes on, and the block may end meanwhile.
+        # The timer's call. It comes again when an exception for the thread came at its end, and
+        # when the exception's constructor waits: then the loop goes on, and the block may end
+        # meanwhile.
         def call
           return if @sent || @making
 

@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
-# How the portable engine's fibers move: park and wake, the queue of ready ones, the pool, and the turns of the fiber that drives
-# the loop. The hooks in Scheduler::Portable are its only callers; fibers.c is its twin in C.
+# How the portable engine's fibers move: park and wake, the queue of ready ones, the pool, and the
+# turns of the fiber that drives the loop. The hooks in Scheduler::Portable are its only callers;
+# fibers.c is its twin in C.
 #
-# Fibers move by transfer only; resume and yield belong to the program. An exception from outside (Interrupt, Thread#raise)
-# can come up wherever Ruby checks for interrupts: at the return of a method, at a jump. So what must not come apart
-# (taking a fiber off the queue and entering it) stands in a row without either.
+# Fibers move by transfer only; resume and yield belong to the program. An exception from outside
+# (Interrupt, Thread#raise) can come up wherever Ruby checks for interrupts: at the return of a
+# method, at a jump. So what must not come apart (taking a fiber off the queue and entering it)
+# stands in a row without either.
 require_relative "inbox"
 require_relative "pool"
 require_relative "question"
@@ -19,13 +21,15 @@ module Gyre
       class Fibers
         # How many fibers run between two questions to the kernel.
         BUDGET = 256
-        # How long calls that succeed at once may go on until others run, and how many pass between two looks at the clock.
+        # How long calls that succeed at once may go on until others run, and how many pass between
+        # two looks at the clock.
         SLICE_S = 0.004
         CLOCK_INTERVAL = 4
 
-        # The fiber that drives the loop until its condition is true, the strand below it, and whether it is a parked fiber that
-        # drives because no other one does. Overdue: it began because the budget was spent, and the kernel is asked before its own
-        # fiber goes on. Of several the newest one is at work.
+        # The fiber that drives the loop until its condition is true, the strand below it, and
+        # whether it is a parked fiber that drives because no other one does. Overdue: it began
+        # because the budget was spent, and the kernel is asked before its own fiber goes on. Of
+        # several the newest one is at work.
         Drive = Struct.new(:fiber, :base, :parked, :condition, :overdue) do
           def done?
             condition.call(self)
@@ -128,7 +132,8 @@ module Gyre
           (@unwaited % CLOCK_INTERVAL).zero? && @loop.since_poll_s > SLICE_S
         end
 
-        # ConditionVariable#wait begins in this fiber: from now on it is known whether a signal may have reached it.
+        # ConditionVariable#wait begins in this fiber: from now on it is known whether a signal may
+        # have reached it.
         # @param mutex [Thread::Mutex] which the signal will be for
         def expect_signal(mutex)
           strand = Strand.of(Fiber.current)
@@ -143,8 +148,10 @@ module Gyre
           strand.signalled.tap { strand.mutex = strand.signalled = nil }
         end
 
-        # Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait; then the caller goes on.
-        # @param options [Hash, nil] for Fiber.new: then it is a fiber of its own, which ends with the job
+        # Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait; then the
+        # caller goes on.
+        # @param options [Hash, nil] for Fiber.new: then it is a fiber of its own, which ends with
+        #   the job
         # @return [Fiber]
         def spawn(callable, arguments, options = nil)
           check_thread
@@ -155,8 +162,8 @@ module Gyre
           worker.fiber
         end
 
-        # Drives the loop until the block is true; it is asked at least once a turn. When another one drives already, this one
-        # takes over, and checks the other one's condition as well.
+        # Drives the loop until the block is true; it is asked at least once a turn. When another
+        # one drives already, this one takes over, and checks the other one's condition as well.
         # @param parked [Boolean] whether it is a parked fiber that drives because no other one does
         # @yieldparam drive [Drive]
         def drive(parked: false, &done)
@@ -180,8 +187,8 @@ module Gyre
           @parked.empty? && @inbox.empty? && @drives.take_while { |other| !other.equal?(drive) }.all?(&:parked)
         end
 
-        # Fibers can be entered in the thread that made them only, so another one must not take any off the queue. The scheduler of
-        # a thread that has ended may be taken over.
+        # Fibers can be entered in the thread that made them only, so another one must not take any
+        # off the queue. The scheduler of a thread that has ended may be taken over.
         def check_thread
           return if here?
           raise ThreadError, "this scheduler's fibers belong to another thread, and the present one cannot wait on it" if @thread&.alive?
@@ -220,7 +227,8 @@ module Gyre
           @base = strand
         end
 
-        # An exception that ends the thread or the process leaves through the fiber that drives the loop.
+        # An exception that ends the thread or the process leaves through the fiber that drives the
+        # loop.
         def fail(error)
           @failure ||= error
         end
@@ -252,7 +260,8 @@ module Gyre
           Loop::Portable.thread.equal?(@thread)
         end
 
-        # Gyre::Scheduler's parts call these to show what the fibers do; scheduler_inspection.c is their twin in C.
+        # Gyre::Scheduler's parts call these to show what the fibers do; scheduler_inspection.c is
+        # their twin in C.
 
         # The fibers that wait or are ready. From any thread.
         # @param classes [Array<Class>, nil] only those that wait for an object of one of these
@@ -286,8 +295,8 @@ module Gyre
         # Whether to look for deadlocks also while timers and descriptors may still wake a fiber.
         attr_writer :suspicious
 
-        # Runs the block in a fiber that waits, which goes on waiting: for what a fiber alone can tell (Mutex#owned?). The
-        # block must not wait. On the scheduler's own thread only.
+        # Runs the block in a fiber that waits, which goes on waiting: for what a fiber alone can
+        # tell (Mutex#owned?). The block must not wait. On the scheduler's own thread only.
         # @param fiber [Fiber]
         # @return [Object, nil] the block's value; nil when the fiber cannot be entered
         def ask(fiber, &block)
@@ -304,9 +313,10 @@ module Gyre
         end
 
         # What the loop has done and holds.
-        # @return [Hash{Symbol => Integer, Float}] turns, waits (turns that slept), wakeups (from outside), events, tasks
-        #   (fibers at work), idle_fibers, parked, ready, timers, descriptors (watched ones); lag_p50_s, lag_p90_s,
-        #   lag_p99_s, lag_max_s: how long what is ready had to wait for the loop at most, in seconds
+        # @return [Hash{Symbol => Integer, Float}] turns, waits (turns that slept), wakeups (from
+        #   outside), events, tasks (fibers at work), idle_fibers, parked, ready, timers,
+        #   descriptors (watched ones); lag_p50_s, lag_p90_s, lag_p99_s, lag_max_s: how long what is
+        #   ready had to wait for the loop at most, in seconds
         def stats
           { **@loop.stats, tasks: @pool.busy_count, idle_fibers: @pool.idle_count, parked: @parked.size, ready: @ready.size,
                            timers: @loop.timers.size - (@sweep.armed? ? 1 : 0) }
@@ -314,7 +324,8 @@ module Gyre
 
         private
 
-        # The caller waits at the head of the queue. It is no wait in which an exception may be raised: the job has begun.
+        # The caller waits at the head of the queue. It is no wait in which an exception may be
+        # raised: the job has begun.
         def enter(worker)
           waiter = self.waiter
           waiter.binding = waiter.first = true
@@ -326,8 +337,8 @@ module Gyre
           @entering = nil
         end
 
-        # Control goes round until it is this waiter's turn. It may come back before that: Ruby enters the root fiber when
-        # another one ends.
+        # Control goes round until it is this waiter's turn. It may come back before that: Ruby
+        # enters the root fiber when another one ends.
         def leave(waiter)
           until waiter.state == :entered
             if @entering
@@ -343,7 +354,8 @@ module Gyre
           !@parked.empty? && (@suspicious || @loop.idle?)
         end
 
-        # Gives control to a fiber; returns when the present one has it again, and has answered what it was asked.
+        # Gives control to a fiber; returns when the present one has it again, and has answered what
+        # it was asked.
         def enter_other(fiber)
           @transfer.bind_call(fiber)
           answer while @question
@@ -417,7 +429,8 @@ module Gyre
           raise failure
         end
 
-        # One for the thread may come in the exception's own method: then that one is raised, and this one at the next wait.
+        # One for the thread may come in the exception's own method: then that one is raised, and
+        # this one at the next wait.
         def raise_here(error, strand)
           Fiber.current.kill if error.equal?(Inbox::KILL)
           raise error

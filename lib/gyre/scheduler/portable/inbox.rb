@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
-# What unblock and fiber_interrupt bring to the fibers of a portable scheduler, from any thread: it is sent to the scheduler's own
-# thread, and there it ends a wait, or is kept for the fiber's next one. What is given to a fiber that cannot take it goes to another
-# one that waits for the same. Called by Scheduler::Portable and by the turns of Scheduler::Portable::Fibers.
+# What unblock and fiber_interrupt bring to the fibers of a portable scheduler, from any thread: it
+# is sent to the scheduler's own thread, and there it ends a wait, or is kept for the fiber's next
+# one. What is given to a fiber that cannot take it goes to another one that waits for the same.
+# Called by Scheduler::Portable and by the turns of Scheduler::Portable::Fibers.
 require_relative "waiter"
 
 module Gyre
   class Scheduler
     module Portable
-      # Other threads' messages stand in a Thread::Queue, without a Mutex: it may be used in a trap handler, and a push
-      # never waits, so it cannot come back to the scheduler.
+      # Other threads' messages stand in a Thread::Queue, without a Mutex: it may be used in a trap
+      # handler, and a push never waits, so it cannot come back to the scheduler.
       class Inbox
         # In place of an exception: the fiber ends.
         KILL = Object.new.freeze
@@ -27,7 +28,8 @@ module Gyre
           @present.nil? && @messages.empty?
         end
 
-        # Takes what other threads sent. A message during whose treatment an interrupt came is treated again next time.
+        # Takes what other threads sent. A message during whose treatment an interrupt came is
+        # treated again next time.
         def receive
           until empty?
             @present ||= @messages.pop(true)
@@ -57,8 +59,8 @@ module Gyre
           push(:interrupt, fiber, error)
         end
 
-        # Has a waiter raise. What it has been given by an unblock goes to another one that waits for the same; when there is
-        # none, it keeps it and goes on.
+        # Has a waiter raise. What it has been given by an unblock goes to another one that waits
+        # for the same; when there is none, it keeps it and goes on.
         # @param target [Strand] of the fiber that it is meant for
         # @return [Boolean] false when it is too late for this wait
         def raise_at(waiter, error, target = waiter.strand)
@@ -78,8 +80,9 @@ module Gyre
           @loop.wake
         end
 
-        # What another thread has given to a fiber may come too late: the fiber was stopped meanwhile, or its time was over. So if
-        # it does not wait for this, another one that does is woken, too; that is harmless, for it looks again.
+        # What another thread has given to a fiber may come too late: the fiber was stopped
+        # meanwhile, or its time was over. So if it does not wait for this, another one that does is
+        # woken, too; that is harmless, for it looks again.
         def unblocked(fiber, blocker)
           strand = Strand.of(fiber)
           waiter = strand.block_of(fiber)
@@ -91,16 +94,17 @@ module Gyre
           hand_on(blocker)
         end
 
-        # What ends a sleep besides :sleep. ConditionVariable#wait is a sleep, and its signal is an unblock for its mutex. So is the
-        # wait of IO#close for the threads that use the IO, which unblock it for the thread of the fiber that closes (Ruby 3.4).
+        # What ends a sleep besides :sleep. ConditionVariable#wait is a sleep, and its signal is an
+        # unblock for its mutex. So is the wait of IO#close for the threads that use the IO, which
+        # unblock it for the thread of the fiber that closes (Ruby 3.4).
         def signal?(strand, blocker)
           return @fibers.thread.equal?(blocker) unless strand.mutex.equal?(blocker)
 
           strand.signalled = true
         end
 
-        # An unblock wins over the end of the time, and over an exception that has not been raised yet, unless another fiber can have
-        # what it gives.
+        # An unblock wins over the end of the time, and over an exception that has not been raised
+        # yet, unless another fiber can have what it gives.
         def give(waiter)
           return hand_on(waiter.blocker) if waiter.binding # in the place of another one, and it is still on its blocker's list
 
@@ -114,8 +118,8 @@ module Gyre
           waiter.state == :parked ? @fibers.wake(waiter, true) : waiter.value = true
         end
 
-        # Wakes another fiber in the place of one that cannot take what it was given. Pushes and pops wait for
-        # the same queue, so of these all are woken.
+        # Wakes another fiber in the place of one that cannot take what it was given. Pushes and
+        # pops wait for the same queue, so of these all are woken.
         # @return [Boolean] whether there is one
         def hand_on(blocker)
           return false if nil.equal?(blocker) || :sleep.equal?(blocker)

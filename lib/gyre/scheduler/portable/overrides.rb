@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Lets a program's subclass of Gyre::Scheduler override hooks of the portable engine. Ruby finds the methods of a module that
-# extends an object before those of its class: so a hook that the subclass has, too, is sent on to it from the object, and
-# `super` in it comes back to the module. Called when a scheduler is made; on the native engine Ruby does all of this by itself.
+# Lets a program's subclass of Gyre::Scheduler override hooks of the portable engine. Ruby finds the
+# methods of a module that extends an object before those of its class: so a hook that the subclass
+# has, too, is sent on to it from the object, and `super` in it comes back to the module. Called
+# when a scheduler is made; on the native engine Ruby does all of this by itself.
 
 module Gyre
   class Scheduler

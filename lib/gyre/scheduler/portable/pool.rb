@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The workers of one scheduler: those with a job and those that wait for one. Asked by Scheduler::Portable::Fibers for a worker,
-# and by each worker when it begins and ends a job.
+# The workers of one scheduler: those with a job and those that wait for one. Asked by
+# Scheduler::Portable::Fibers for a worker, and by each worker when it begins and ends a job.
 require_relative "worker"
 
 module Gyre
@@ -11,7 +11,8 @@ module Gyre
       class Pool
         # How many finished fibers are kept.
         IDLE_LIMIT = 1024
-        # How many of them however long they have nothing to do, and how long that is for the others.
+        # How many of them however long they have nothing to do, and how long that is for the
+        # others.
         IDLE_KEPT = 16
         TRIM_S = 0.5
         # A pooled fiber must not have the storage of the fiber that made it.
@@ -59,7 +60,8 @@ module Gyre
           Worker.new(self, options, pooled: false)
         end
 
-        # Called once a turn: now and then leaves those to the collector that have been idle all the time.
+        # Called once a turn: now and then leaves those to the collector that have been idle all the
+        # time.
         def trim
           return if @idle.size <= IDLE_KEPT || (now = Loop::Timers.now) < @trimmed_at + TRIM_S
 
@@ -76,8 +78,9 @@ module Gyre
           @busy.select! { |busy, _| busy.equal?(fiber) }
         end
 
-        # No job comes any more: the idle fibers are left to the collector. Those of a closed scheduler must not hang on it, for the
-        # stack of a later fiber may be where its own was, and keep it: so a program that runs one after the other would collect none.
+        # No job comes any more: the idle fibers are left to the collector. Those of a closed
+        # scheduler must not hang on it, for the stack of a later fiber may be where its own was,
+        # and keep it: so a program that runs one after the other would collect none.
         def close
           @idle.clear
           @least = 0
@@ -104,8 +107,8 @@ module Gyre
         end
 
         # Leaves the fiber of a worker until it has a job again.
-        # @return [Boolean] false when the fiber shall end: then Ruby goes on in the thread's root fiber, or in the
-        #   innermost one that it resumes, which is parked, or drives
+        # @return [Boolean] false when the fiber shall end: then Ruby goes on in the thread's root
+        #   fiber, or in the innermost one that it resumes, which is parked, or drives
         def rest(worker)
           return true if worker.assigned? # an exception for the thread came before the job had begun
           return false if !worker.pooled || @closed || @idle.size >= IDLE_LIMIT

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Something to be found out in another fiber, which is entered for it and goes back to its own wait. Made by
-# Scheduler::Portable::Fibers#ask.
+# Something to be found out in another fiber, which is entered for it and goes back to its own wait.
+# Made by Scheduler::Portable::Fibers#ask.
 
 module Gyre
   class Scheduler

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Has a loop that is about to sleep looked at shortly after, once: do its fibers wait for each other? Made and asked by
-# Scheduler::Portable::Fibers; what is looked at is decided there.
+# Has a loop that is about to sleep looked at shortly after, once: do its fibers wait for each
+# other? Made and asked by Scheduler::Portable::Fibers; what is looked at is decided there.
 
 module Gyre
   class Scheduler
@@ -23,7 +23,8 @@ module Gyre
           @delay_s = DELAY_S
         end
 
-        # @param switches [Integer] how many there have been; if none since the last time, there is nothing new to see
+        # @param switches [Integer] how many there have been; if none since the last time, there is
+        #   nothing new to see
         def later(switches)
           return if @timer || @seen == switches
 

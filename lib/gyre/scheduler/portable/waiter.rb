@@ -1,15 +1,16 @@
 # frozen_string_literal: true
 
-# One wait of one fiber, and what is remembered for a fiber between its waits. Made by the hooks of Scheduler::Portable, moved
-# on by Scheduler::Portable::Fibers.
+# One wait of one fiber, and what is remembered for a fiber between its waits. Made by the hooks of
+# Scheduler::Portable, moved on by Scheduler::Portable::Fibers.
 
 module Gyre
   class Scheduler
     module Portable
-      # What there is to know of a fiber that uses the scheduler. It hangs on the Fiber object itself, so it goes when the
-      # fiber goes, and other threads may look at it.
+      # What there is to know of a fiber that uses the scheduler. It hangs on the Fiber object
+      # itself, so it goes when the fiber goes, and other threads may look at it.
       class Strand
-        # The wait of this fiber, or of an inner fiber that it is resuming (an Enumerator that sleeps, say).
+        # The wait of this fiber, or of an inner fiber that it is resuming (an Enumerator that
+        # sleeps, say).
         attr_accessor :waiter
         # @return [Fiber]
         attr_reader :fiber
@@ -41,8 +42,9 @@ module Gyre
           (@deferred ||= []).push(error)
         end
 
-        # An unblock that came when the fiber was not parked: its next block returns at once if it is for the same. One that comes
-        # late, when the wait that it is for has ended by itself, so ends no other.
+        # An unblock that came when the fiber was not parked: its next block returns at once if it
+        # is for the same. One that comes late, when the wait that it is for has ended by itself, so
+        # ends no other.
         # @param blocker [Object] no method of it is called: it may be one of Ruby's hidden objects
         # @param signal [Boolean] whether it ends a sleep, too
         def keep_early(blocker, signal)
@@ -57,7 +59,8 @@ module Gyre
           early.key?(blocker) || (:sleep.equal?(blocker) && early.value?(true))
         end
 
-        # The mutex of the fiber's ConditionVariable#wait, and whether a signal has reached it; nil outside of one.
+        # The mutex of the fiber's ConditionVariable#wait, and whether a signal has reached it; nil
+        # outside of one.
         attr_accessor :mutex, :signalled
 
         def withdraw(error)
@@ -74,8 +77,8 @@ module Gyre
         end
       end
 
-      # One stay of a fiber in the scheduler: parked, then ready, then entered (the fiber has control again), then done.
-      # It is itself the target of timers and watches.
+      # One stay of a fiber in the scheduler: parked, then ready, then entered (the fiber has
+      # control again), then done. It is itself the target of timers and watches.
       class Waiter
         OWN_FOLDER = File.dirname(__dir__).freeze
         QUEUE_METHODS = %w[pop shift deq push enq <<].freeze
@@ -89,11 +92,13 @@ module Gyre
         attr_accessor :state, :value, :error
         # The strand that the error is meant for: this one, or one that resumes it.
         attr_accessor :target
-        # Whether {#value} would be lost by raising instead: an unblock is meant to reach this fiber.
+        # Whether {#value} would be lost by raising instead: an unblock is meant to reach this
+        # fiber.
         attr_accessor :binding
         # Whether it goes on before all others that are ready: it has just started one.
         attr_accessor :first
-        # What it waits for, for print_hierarchy: an object, and the watch and the timer that may end it.
+        # What it waits for, for print_hierarchy: an object, and the watch and the timer that may
+        # end it.
         attr_reader :blocker
         attr_accessor :watch, :timer
 
@@ -115,13 +120,15 @@ module Gyre
           @state == :parked || @state == :ready
         end
 
-        # Whether its fiber is in a method of Thread::Queue or Thread::SizedQueue. The blocker is not asked: it may be a hidden mutex.
+        # Whether its fiber is in a method of Thread::Queue or Thread::SizedQueue. The blocker is
+        # not asked: it may be a hidden mutex.
         def in_queue?
           caller = @fiber.backtrace_locations.find { |place| !place.path.start_with?(OWN_FOLDER) }
           QUEUE_METHODS.include?(caller&.base_label)
         end
 
-        # A sleep ends for its own sake or for a signal, and not for an unblock of some earlier wait.
+        # A sleep ends for its own sake or for a signal, and not for an unblock of some earlier
+        # wait.
         # @param signal [Boolean] whether the blocker ends a sleep, too
         # @return [Boolean] whether an unblock with this blocker ends it
         def ends_by?(blocker, signal)

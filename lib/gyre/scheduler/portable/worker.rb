@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A pooled fiber: runs one job after the other, each as if it were in a fiber of its own. Made and handed out by
-# Scheduler::Portable::Pool.
+# A pooled fiber: runs one job after the other, each as if it were in a fiber of its own. Made and
+# handed out by Scheduler::Portable::Pool.
 require_relative "waiter"
 
 module Gyre

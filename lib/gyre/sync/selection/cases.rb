@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The kinds of cases that a Gyre::Selection has. Each can be tried without waiting, wait for its turn by an offer, leave
-# again, and be finished once it has been done: then its block runs, without any lock. The case of a channel waits in the
-# channel, where the channel takes it; others wait elsewhere.
+# The kinds of cases that a Gyre::Selection has. Each can be tried without waiting, wait for its
+# turn by an offer, leave again, and be finished once it has been done: then its block runs, without
+# any lock. The case of a channel waits in the channel, where the channel takes it; others wait
+# elsewhere.
 
 require "gyre/errors"
 require "gyre/loop/select"

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What a waiting Gyre::Selection has out with all that it waits for: the first one that takes it has it, and the selection
-# goes on with that case. Taken from any thread, with or without a channel's lock.
+# What a waiting Gyre::Selection has out with all that it waits for: the first one that takes it has
+# it, and the selection goes on with that case. Taken from any thread, with or without a channel's
+# lock.
 
 require "gyre/sync/waiter"
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Keys, lists and limits out of nodes; what Analogger's and our keys mean is in configuration_test.rb.
+# Keys, lists and limits out of nodes; what Analogger's and our keys mean is in
+# configuration_test.rb.
 
 require "test_helper"
 require "gyre/cli/log/configuration"

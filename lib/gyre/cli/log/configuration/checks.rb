@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# The types of values that only the log's configuration has; Gyre::CLI::Values has the others. Each function takes a Node (or a
-# flag's value in one), returns the value as the server takes it, and raises ArgumentError with what is expected instead.
-# Analogger's forms mean the same as there. No message holds a secret, and nothing is opened.
+# The types of values that only the log's configuration has; Gyre::CLI::Values has the others. Each
+# function takes a Node (or a flag's value in one), returns the value as the server takes it, and
+# raises ArgumentError with what is expected instead. Analogger's forms mean the same as there. No
+# message holds a secret, and nothing is opened.
 
 require "gyre/cli/values"
 require "gyre/log/output/access"
@@ -37,7 +38,8 @@ module Gyre
             node.value.to_s.empty? ? nil : node.value.to_s
           end
 
-          # A list, a name, names with commas between them, or a mapping whose keys are meant, as Analogger has it.
+          # A list, a name, names with commas between them, or a mapping whose keys are meant, as
+          # Analogger has it.
           # @return [Array<String>]
           def levels(node)
             names = case node.kind

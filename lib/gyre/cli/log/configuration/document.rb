@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# YAML as nodes with their lines: what Gyre::CLI::Log::Configuration::Reader reads. Aliases and merge keys are resolved; tags that
-# would make Ruby objects are refused. It has no key of the configuration and opens no file.
+# YAML as nodes with their lines: what Gyre::CLI::Log::Configuration::Reader reads. Aliases and
+# merge keys are resolved; tags that would make Ruby objects are refused. It has no key of the
+# configuration and opens no file.
 
 require "psych"
 
@@ -9,8 +10,9 @@ module Gyre
   module CLI
     module Log
       class Configuration
-        # A value of the file: a :map (its value is a Hash of Strings to nodes), a :list (an Array of nodes) or a :scalar (what YAML
-        # makes of the text). `line` counts from 1; `text` is the scalar as written; `key_line` is where its key stands.
+        # A value of the file: a :map (its value is a Hash of Strings to nodes), a :list (an Array
+        # of nodes) or a :scalar (what YAML makes of the text). `line` counts from 1; `text` is the
+        # scalar as written; `key_line` is where its key stands.
         Node = Struct.new(:kind, :value, :line, :text, :key_line) do
           # @return [Boolean]
           def map? = kind == :map
@@ -57,8 +59,8 @@ module Gyre
 
           private
 
-          # Psych names the line where the broken part began, the whole mapping for instance. The mistake is in the first line
-          # with which the text breaks in this way.
+          # Psych names the line where the broken part began, the whole mapping for instance. The
+          # mistake is in the first line with which the text breaks in this way.
           def line_of(error, text)
             lines = text.lines
             index = (0...lines.size).bsearch do |last|
@@ -115,7 +117,8 @@ module Gyre
             end
           end
 
-          # Symbols become their names; as keys they are none of the configuration's, so there a block makes the text.
+          # Symbols become their names; as keys they are none of the configuration's, so there a
+          # block makes the text.
           def scalar(yaml)
             return yaml.value if yaml.quoted || yaml.tag == "!" || yaml.tag&.end_with?(":str")
 

@@ -1,20 +1,23 @@
 # frozen_string_literal: true
 
-# Every key of the configuration, in a table for each section: what it is, its type, what must be there, and which keys belong
-# together. Read by Reader and SectionRules; it holds no values. A key is named like its flag and like the setting of
-# Gyre::Log::Server; Analogger's names for some of them are accepted as Analogger's.
+# Every key of the configuration, in a table for each section: what it is, its type, what must be
+# there, and which keys belong together. Read by Reader and SectionRules; it holds no values. A key
+# is named like its flag and like the setting of Gyre::Log::Server; Analogger's names for some of
+# them are accepted as Analogger's.
 
 module Gyre
   module CLI
     module Log
       class Configuration
-        # One key: its name, its type (a function of Checks or Values, an Array of words, or :section, :list, :limits), one line that
-        # describes it, the Section for :section and :list, whether its value is a secret, and what has to exist for a path: :file,
-        # the :folder that it is in, or the folder in which the file is :written.
+        # One key: its name, its type (a function of Checks or Values, an Array of words, or
+        # :section, :list, :limits), one line that describes it, the Section for :section and :list,
+        # whether its value is a secret, and what has to exist for a path: :file, the :folder that
+        # it is in, or the folder in which the file is :written.
         Key = Struct.new(:name, :type, :meaning, :section, :secret, :place, keyword_init: true)
 
-        # One section: its keys, those that it needs, of which it needs one at least, and which exclude others ({"bind" => ["host"]});
-        # the functions of SectionRules for everything else; and Analogger's keys: the name here, or nil for those without effect.
+        # One section: its keys, those that it needs, of which it needs one at least, and which
+        # exclude others ({"bind" => ["host"]}); the functions of SectionRules for everything else;
+        # and Analogger's keys: the name here, or nil for those without effect.
         Section = Struct.new(:keys, :needs, :needs_one, :excludes, :rules, :analogger, keyword_init: true) do
           # @param name [String]
           # @return [Key, nil]

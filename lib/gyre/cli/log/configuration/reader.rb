@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Nodes and the tables of keys in; values out, and a remark for each mistake and for what works otherwise than it seems. Used by
-# Gyre::CLI::Log::Configuration, once a file. It stops at no mistake, opens nothing and never shows a secret.
+# Nodes and the tables of keys in; values out, and a remark for each mistake and for what works
+# otherwise than it seems. Used by Gyre::CLI::Log::Configuration, once a file. It stops at no
+# mistake, opens nothing and never shows a secret.
 
 require "did_you_mean"
 require "gyre/cli/log/configuration/checks"
@@ -12,7 +13,8 @@ module Gyre
   module CLI
     module Log
       class Configuration
-        # One remark about the file: its line, the key as people point at it (logs[2].levels), and the text.
+        # One remark about the file: its line, the key as people point at it (logs[2].levels), and
+        # the text.
         Remark = Struct.new(:line, :key, :text) do
           # @param path [String] what the file is called
           # @return [String] path:line: key: text
@@ -41,7 +43,8 @@ module Gyre
           def places? = @places
 
           # @param node [Node] the whole document
-          # @return [Hash{Symbol => Object}] its values, by the names of Keys; what is empty is left out
+          # @return [Hash{Symbol => Object}] its values, by the names of Keys; what is empty is left
+          #   out
           def read(node)
             return wrong(node.line, nil, "must be keys with values, as in: port: 6766") && {} unless node.map?
 

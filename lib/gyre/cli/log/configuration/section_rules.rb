@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What the keys of one section must be together: what its table has (needed keys, keys that exclude others), and the rules that it
-# names. Reader calls it for each section that it has read; single values are checked by then. It changes nothing.
+# What the keys of one section must be together: what its table has (needed keys, keys that exclude
+# others), and the rules that it names. Reader calls it for each section that it has read; single
+# values are checked by then. It changes nothing.
 
 require "gyre/cli/log/configuration/keys"
 require "gyre/log/client/spool/trust"
@@ -13,7 +14,8 @@ module Gyre
         # The rules for one section of a file.
         class SectionRules
           REDIS_OPTIONS = %w[stream max_length shared].freeze
-          # Names that no client of Analogger's protocol or ours can have, nor any program on syslog: only a line of JSON.
+          # Names that no client of Analogger's protocol or ours can have, nor any program on
+          # syslog: only a line of JSON.
           UNREACHABLE = /:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m.freeze
           # What decides about a file as a whole, and the default.
           FILE_KEYS = { format: "text", rotate: nil, mode: nil, owner: nil }.freeze

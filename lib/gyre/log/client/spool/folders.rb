@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
-# The folders of log clients' spools: makes one with its lock, finds those of processes that have ended. Gyre::Log::Spool
-# is extended with it. A process is alive as long as it holds the lock; nothing else is asked.
+# The folders of log clients' spools: makes one with its lock, finds those of processes that have
+# ended. Gyre::Log::Spool is extended with it. A process is alive as long as it holds the lock;
+# nothing else is asked.
 #
-# What is sent from a spool counts as said by this program. So a folder must belong to this user and be writable by no other one,
-# and so must everything in it; links are not followed. Spool::Trust asks.
+# What is sent from a spool counts as said by this program. So a folder must belong to this user and
+# be writable by no other one, and so must everything in it; links are not followed. Spool::Trust
+# asks.
 
 require "fileutils"
 require "gyre/log/client/spool/trust"
@@ -48,7 +50,8 @@ module Gyre
           raise
         end
 
-        # Takes over what processes that have ended left behind, one spool after the other, the oldest first. The block closes it.
+        # Takes over what processes that have ended left behind, one spool after the other, the
+        # oldest first. The block closes it.
         #
         # @param folder [String]
         # @param name [String]
@@ -124,7 +127,8 @@ module Gyre
           nil
         end
 
-        # The process that deleted it may have been killed before the folder was gone. There is never one without a lock otherwise.
+        # The process that deleted it may have been killed before the folder was gone. There is
+        # never one without a lock otherwise.
         # @return [nil]
         def remove_rest(path)
           Dir.rmdir(path) && nil

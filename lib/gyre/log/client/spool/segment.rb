@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# One file of a log client's spool: a header, then records as they go over the wire. Gyre::Log::Spool keeps a row of them. It finds
-# where its records begin and end, not what is in them.
+# One file of a log client's spool: a header, then records as they go over the wire.
+# Gyre::Log::Spool keeps a row of them. It finds where its records begin and end, not what is in
+# them.
 #
 #    0  8 bytes "GYRELOG1"       8  16 bytes first client id  24  u32 CRC-32 of these 24 bytes        (all big-endian)
 #   32  u64 position, u32 CRC-32 of it      48  the same again: the two are written in turn, and the higher valid one counts,
@@ -33,8 +34,8 @@ module Gyre
             new(path, SegmentFile.create(path, head(client_id).ljust(HEADER_BYTES, "\0")), HEADER_BYTES, HEADER_BYTES)
           end
 
-          # @return [Segment, nil] one that is there. nil: its header is not that of a segment. It was torn when it
-          #   was made and is deleted, or it was damaged and is put aside
+          # @return [Segment, nil] one that is there. nil: its header is not that of a segment. It
+          #   was torn when it was made and is deleted, or it was damaged and is put aside
           # @raise [SystemCallError]
           def open(path, report = nil)
             file = Trust.open(path)

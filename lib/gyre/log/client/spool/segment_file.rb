@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# What the segments of a client's spool and of an output's spill have in common: a file with a header and a position, behind which
-# stands what is still to be sent. Included by Spool::Segment and Output::Spill::Segment, which have @path, @file, @position and @size.
+# What the segments of a client's spool and of an output's spill have in common: a file with a
+# header and a position, behind which stands what is still to be sent. Included by Spool::Segment
+# and Output::Spill::Segment, which have @path, @file, @position and @size.
 
 require "gyre/log/client/spool/trust"
 

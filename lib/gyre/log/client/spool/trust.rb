@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
-# Whether a spool on disk is this user's own: asked before anything in it is opened, written or sent. Another user could otherwise
-# plant records, which this program would send as its own (as root, with root's name), or a link to a file that it would write to.
-# Called by Gyre::Log::Spool::Folders and Segment. It changes nothing.
+# Whether a spool on disk is this user's own: asked before anything in it is opened, written or
+# sent. Another user could otherwise plant records, which this program would send as its own (as
+# root, with root's name), or a link to a file that it would write to. Called by
+# Gyre::Log::Spool::Folders and Segment. It changes nothing.
 
 module Gyre
   module Log

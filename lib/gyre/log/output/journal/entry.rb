@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# The bytes of a journal (see journal.rb for what it is for). Pure: bytes in, values out. All numbers are big-endian.
+# The bytes of a journal (see journal.rb for what it is for). Pure: bytes in, values out. All
+# numbers are big-endian.
 #
 #   entry                               batch (kind 1)                    snapshot (kind 2)
 #   +--------+--------+--------- - -    +------+------+------+------+     +------+------------------ - -
@@ -12,15 +13,17 @@
 #                                       +--------+--------+-- - -
 #                                       | n times: id 16 bytes, seq u64
 #
-# A batch means: "`length` bytes with this CRC are about to be written at `offset` of the file dev/ino; with them, these clients
-# have everything up to seq stored." A snapshot means that without a condition. A file is entries one after the other, nothing
-# else; the first one that is not whole ends it.
+# A batch means: "`length` bytes with this CRC are about to be written at `offset` of the file
+# dev/ino; with them, these clients have everything up to seq stored." A snapshot means that without
+# a condition. A file is entries one after the other, nothing else; the first one that is not whole
+# ends it.
 require "zlib"
 
 module Gyre
   module Log
     class Journal
-      # A batch that was about to be written. time: seconds since 1970; clients: {32 hex digits => last sequence number}.
+      # A batch that was about to be written. time: seconds since 1970; clients: {32 hex digits =>
+      # last sequence number}.
       Batch = Struct.new(:time, :dev, :ino, :offset, :length, :crc, :clients)
       # What each client has stored. clients: {id => [seq, time at which it was seen last]}.
       Snapshot = Struct.new(:clients)
@@ -28,7 +31,8 @@ module Gyre
       # Encodes and decodes.
       module Entry
         HEAD_BYTES = 8
-        # Longer ones are taken for damage. 24 bytes a client: far more clients than a server has at once.
+        # Longer ones are taken for damage. 24 bytes a client: far more clients than a server has at
+        # once.
         LIMIT_BYTES = 64 * 1024 * 1024
         BATCH = "CQ>Q>Q>Q>Q>L>"
         BATCH_BYTES = 45

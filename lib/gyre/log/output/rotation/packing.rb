@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# Compresses one file that is written no longer, with gzip. Called by Rotation in a thread of Gyre::Offload; it blocks. The plain
-# file is removed only when the packed one is durable under its name.
+# Compresses one file that is written no longer, with gzip. Called by Rotation in a thread of
+# Gyre::Offload; it blocks. The plain file is removed only when the packed one is durable under its
+# name.
 
 require "gyre/log/output/access"
 require "gyre/log/output/writing"

@@ -7,11 +7,11 @@ require "gyre/net/units"
 module Gyre
   module Log
     class Rotation
-      # size: bytes or nil; every: seconds or nil; keep: a number of files or nil for all; compress: :gzip or nil; naming: :number or
-      # :time.
+      # size: bytes or nil; every: seconds or nil; keep: a number of files or nil for all; compress:
+      # :gzip or nil; naming: :number or :time.
       Settings = Struct.new(:size, :every, :keep, :compress, :naming, keyword_init: true) do
-        # @param settings [Hash] size ("100 MB", bytes), every ("day", "hour", "week", seconds), keep (30), compress ("gzip", true, false),
-        #   naming ("number", "time")
+        # @param settings [Hash] size ("100 MB", bytes), every ("day", "hour", "week", seconds),
+        #   keep (30), compress ("gzip", true, false), naming ("number", "time")
         # @param key [String] for messages
         # @return [Settings]
         # @raise [ArgumentError]

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# One file of a spill: batches one after the other. Gyre::Log::Output::Spill keeps a row of them. It finds where batches begin and end,
-# and how far they are drained; it decides nothing. All numbers are big-endian.
+# One file of a spill: batches one after the other. Gyre::Log::Output::Spill keeps a row of them. It
+# finds where batches begin and end, and how far they are drained; it decides nothing. All numbers
+# are big-endian.
 #
 #    0  11 bytes "GYRESPILL1\n"     11  u8 format     12  u64 position: all before it is drained     20  batches
 #
@@ -39,7 +40,8 @@ module Gyre
               new(path, Spool::SegmentFile.create(path, header), HEADER_BYTES, HEADER_BYTES)
             end
 
-            # @return [Segment, nil] one that is there; nil: it was torn when it was made, and is deleted
+            # @return [Segment, nil] one that is there; nil: it was torn when it was made, and is
+            #   deleted
             # @raise [Foreign]
             # @raise [SystemCallError] also when it may be another user's
             def open(path, format)
@@ -110,7 +112,8 @@ module Gyre
             @file.truncate(@size) unless whole || @file.closed?
           end
 
-          # @return [Array(String, Hash), nil] lines and clients of the first batch that is not drained; nil: it is damaged
+          # @return [Array(String, Hash), nil] lines and clients of the first batch that is not
+          #   drained; nil: it is damaged
           def first
             lines_at, length, clients, crc = look(@position)
             lines = lines_at && read(lines_at, length)
@@ -122,7 +125,8 @@ module Gyre
             nil
           end
 
-          # The first batch, which was read or is the only one, is drained. That is written, not synced: a power failure may bring it back.
+          # The first batch, which was read or is the only one, is drained. That is written, not
+          # synced: a power failure may bring it back.
           # @raise [SystemCallError] it could not be written, but counts here
           def shift
             @position, @first_end = @first_end, nil
@@ -146,8 +150,9 @@ module Gyre
 
           private
 
-          # @return [Array(Integer, Integer, Hash, Integer), nil] where the lines of the batch at this offset are, their length, the clients, the
-          #   lines' checksum; nil when there is no whole one
+          # @return [Array(Integer, Integer, Hash, Integer), nil] where the lines of the batch at
+          #   this offset are, their length, the clients, the lines' checksum; nil when there is no
+          #   whole one
           def look(at)
             return if at + HEAD_BYTES > @size
 
