@@ -2,7 +2,7 @@
  * Gyre::Log::Outbox: where a log client's records are written, straight into a growing buffer,
  * until its sender takes them. Gyre::Log::Client appends from any thread, fiber or signal handler,
  * Gyre::Log::Sender takes. All of it runs under the GVL and is never interrupted, so they share one
- * without a lock. Knows no socket and wakes no thread: it tells its caller when to do so.
+ * without a lock. It uses no socket and wakes no thread: append returns when the caller has to.
  *
  *   Outbox.new(service, limit, record_limit, framed)
  *       limit         bytes of records, those included that the sender holds; one record may always be in
@@ -32,8 +32,8 @@
 #include "gyre.h"
 #include "log/log_crc32.h"
 #include "log/log_record.h"
+#include "loop/forks.h"
 
-#include <pthread.h>
 #include <ruby/encoding.h>
 #include <string.h>
 #include <time.h>
@@ -41,8 +41,6 @@
 #define FIRST_CAPACITY 4096
 #define NAME_LIMIT 255
 
-/* How often this process was forked off; an outbox of an earlier number belongs to the parent. */
-static unsigned forks;
 /* Indices of encodings. */
 static int utf8, us_ascii, binary;
 
@@ -57,7 +55,7 @@ struct outbox {
   size_t bytesize;       /* of all that is in here */
   size_t held;           /* bytes that the sender has taken and not got rid of; they count */
   size_t limit, batch_limit, record_limit;
-  unsigned forks;
+  unsigned forks; /* an outbox of an earlier number belongs to the parent */
   bool sleeping, attention, framed;
 };
 
@@ -108,7 +106,7 @@ static VALUE outbox_initialize(VALUE self, VALUE service, VALUE limit, VALUE rec
   outbox->framed = RTEST(framed);
   outbox->batch_limit = bytes / 16 < FIRST_CAPACITY ? FIRST_CAPACITY : bytes / 16;
   outbox->first_capacity = FIRST_CAPACITY;
-  outbox->forks = forks;
+  outbox->forks = gyre_forks;
   empty(outbox);
   return self;
 }
@@ -173,7 +171,8 @@ static bool as_it_is(VALUE message) {
 /* Qtrue: it is in; Qnil: it is, and the sender sleeps and has to be woken; Qfalse: it is not. */
 static VALUE store(VALUE self, struct outbox *outbox, VALUE severity_value, VALUE message_value, bool beyond_limit) {
   struct gyre_log_text severity, message;
-  if (outbox->forks != forks || !as_it_is(message_value) || !severity_text(severity_value, &severity)) return Qfalse;
+  if (outbox->forks != gyre_forks || !as_it_is(message_value) || !severity_text(severity_value, &severity))
+    return Qfalse;
   struct gyre_log_text service = {RSTRING_PTR(outbox->service), (size_t)RSTRING_LEN(outbox->service)};
   message.length = (size_t)RSTRING_LEN(message_value);
   size_t length = gyre_log_record_length(service.length, severity.length, message.length);
@@ -240,18 +239,18 @@ static VALUE outbox_reset(VALUE self) {
   rb_ary_clear(outbox->batches);
   outbox->sequence = 0;
   outbox->held = 0;
-  outbox->forks = forks;
+  outbox->forks = gyre_forks;
   outbox->sleeping = outbox->attention = false;
   return self;
 }
 
 /* This process goes on as the one before it: a daemon. */
 static VALUE outbox_stay(VALUE self) {
-  get(self)->forks = forks;
+  get(self)->forks = gyre_forks;
   return self;
 }
 
-static VALUE outbox_forked(VALUE self) { return get(self)->forks == forks ? Qfalse : Qtrue; }
+static VALUE outbox_forked(VALUE self) { return get(self)->forks == gyre_forks ? Qfalse : Qtrue; }
 static VALUE outbox_bytesize(VALUE self) { return SIZET2NUM(get(self)->bytesize); }
 static VALUE outbox_sequence(VALUE self) { return ULL2NUM(get(self)->sequence); }
 static VALUE outbox_held(VALUE self) { return SIZET2NUM(get(self)->held); }
@@ -303,14 +302,12 @@ static VALUE batch_framed(VALUE self, VALUE bytes, VALUE frames) {
   return SIZET2NUM(gyre_log_batch_framed(RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), NUM2SIZET(frames)));
 }
 
-static void child(void) { forks++; }
-
 void gyre_init_log_outbox(void) {
   utf8 = rb_utf8_encindex();
   us_ascii = rb_usascii_encindex();
   binary = rb_ascii8bit_encindex();
   gyre_log_crc32_setup();
-  pthread_atfork(NULL, NULL, child);
+  gyre_forks_count();
   VALUE log = rb_define_module_under(gyre_mGyre, "Log");
   VALUE klass = rb_define_class_under(log, "Outbox", rb_cObject);
   rb_define_alloc_func(klass, outbox_allocate);

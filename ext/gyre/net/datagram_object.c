@@ -5,12 +5,12 @@
  * thread may call any method.
  */
 #include "fiber/scheduler.h"
+#include "loop/forks.h"
 #include "net/datagram.h"
 #include "net/net.h"
 #include "net/socket_wait.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <ruby/io.h>
 
 #ifndef RUBY_TYPED_EMBEDDABLE /* Ruby 3.3 */
@@ -40,9 +40,6 @@ struct packet {
 };
 
 static VALUE datagram_class, packet_class;
-static unsigned forks;
-
-static void count_fork(void) { forks++; }
 
 /* --- memory --- */
 
@@ -122,10 +119,10 @@ static struct object *get(VALUE self) {
   struct object *object = rb_check_typeddata(self, &object_type);
   if (NIL_P(object->io)) rb_raise(rb_eIOError, "uninitialized datagram socket");
   if (rb_io_descriptor(object->io) != object->fd) rb_raise(rb_eIOError, "the socket was reopened");
-  if (object->forks != forks) {
+  if (object->forks != gyre_forks) {
     object->count = 0;
     if (object->queue) object->queue->count = 0;
-    object->forks = forks;
+    object->forks = gyre_forks;
   }
   return object;
 }
@@ -141,7 +138,7 @@ static void fail(const struct object *object, int error, const char *what) {
 static void flush_at_the_end(struct gyre_loop *loop, struct gyre_deferred *deferred) {
   struct object *object = GYRE_CONTAINER(deferred, struct object, flushing);
   (void)loop;
-  if (object->forks == forks && gyre_socket_is_open(object->io, object->fd))
+  if (object->forks == gyre_forks && gyre_socket_is_open(object->io, object->fd))
     (void)gyre_datagram_flush(object->fd, object->queue, &object->refused);
   object->refused += (size_t)object->queue->count;
   object->queue->count = 0;
@@ -319,7 +316,7 @@ static VALUE object_initialize(VALUE self, VALUE io, VALUE name, VALUE listener,
   object->name = rb_obj_as_string(name);
   object->listener = listener;
   object->limit = (size_t)bytes;
-  object->forks = forks;
+  object->forks = gyre_forks;
   return self;
 }
 
@@ -353,7 +350,7 @@ static VALUE packet_sockaddr(VALUE self) {
 }
 
 void gyre_init_net_datagram(void) {
-  pthread_atfork(NULL, NULL, count_fork);
+  gyre_forks_count();
   datagram_class = rb_define_class_under(gyre_mGyre, "Datagram", rb_cObject);
   rb_gc_register_mark_object(datagram_class);
   rb_define_alloc_func(datagram_class, object_allocate);
