@@ -27,7 +27,7 @@ module Bench
       size = text[/traffic: .*?\((\d+)\) total/, 1].to_i
       errors = [failed, errored, timeout].sum(&:to_i)
       Wrk::Result.new(requests: succeeded.to_i, seconds: seconds.to_f, requests_per_s: speed.to_f, bytes: size,
-                      errors: errors.positive? ? "#{errors} requests failed" : nil)
+                      errors: errors.positive? ? "#{Gyre::Units.count(errors, 'request')} failed" : nil)
     end
   end
 end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What bench/http measures: each scenario knows its servers, how to warm one up, how to take one
+# What bench/http measures: each scenario has its servers, how to warm one up, how to take one
 # sample of it, and the columns of its table. Writes nothing; Bench::Run takes the samples.
 
 require_relative "answers"
@@ -131,7 +131,7 @@ module Bench
         after = memory(server)
         rss_each, pss_each = after.zip(before).map { |now, earlier| (now - earlier) / answer.answered.to_f }
         { rss_kb_each: rss_each, pss_kb_each: pss_each, rss_before_mb: before[0] / 1024.0, rss_mb: after[0] / 1024.0,
-          answered: answer.answered, errors: ("#{answer.failed} connections failed" if answer.failed.positive?) }
+          answered: answer.answered, errors: ("#{Gyre::Units.count(answer.failed, 'connection')} failed" if answer.failed.positive?) }
       end
     end
 

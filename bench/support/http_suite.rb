@@ -18,7 +18,7 @@ module Bench
     def targets_note = "Ratios are the median over the rounds of the two servers' figures in the same round."
 
     def about(settings)
-      ["#{settings[:rounds]} rounds of #{settings[:seconds]} s, servers taking turns; cells are medians (lowest–highest round)."]
+      ["#{Gyre::Units.count(settings[:rounds], 'round')} of #{settings[:seconds]} s, servers taking turns; cells are medians (lowest–highest round)."]
     end
 
     def targets
@@ -48,7 +48,7 @@ module Bench
       return if spread.empty?
 
       "## Noise\n\nSpread of nginx's own CPU time a request between the rounds: #{spread.join(', ')}. Smaller differences " \
-        "than that say nothing. wrk is near its limit at 150,000 requests/s: where a server is as fast as that, its CPU " \
+        "than that mean nothing. wrk is near its limit at 150,000 requests/s: where a server is as fast as that, its CPU " \
         "time is the figure that counts."
     end
   end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What bench/log measures: each scenario knows its subjects (a server, or a client of ours or
+# What bench/log measures: each scenario has its subjects (a server, or a client of ours or
 # Analogger's), how one sample of one is taken, and the columns of its table. What a sample wrote is
 # compared with what was sent, line by line, before it counts.
 
@@ -124,7 +124,7 @@ module Bench
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 
-  # Many connections that say a little each: how late a line is in the file, whether the server
+  # Many connections that send a little each: how late a line is in the file, whether the server
   # grows.
   class TrickleScenario < LogScenario
     CONNECTIONS = 1000
@@ -181,7 +181,7 @@ module Bench
         subjects = { "gyre" => ["gyre", "analogger", GYRE[size]], "analogger" => ["analogger", "analogger", ANALOGGER[size]],
                      "rsyslog" => ["rsyslog", "syslog", RSYSLOG[size]], "rsyslog-tuned" => ["rsyslog-tuned", "syslog", RSYSLOG[size]],
                      "rsyslog-sync" => ["rsyslog-sync", "syslog", RSYSLOG_SYNC[size]] }
-        FloodScenario.new("wire-#{size}-#{connections}", "Analogger's wire: #{size} bytes, #{counted(connections)}",
+        FloodScenario.new("wire-#{size}-#{connections}", "Analogger's wire: #{size} bytes, #{Gyre::Units.count(connections, 'connection')}",
                           size: size, connections: connections, subjects: subjects)
       end
     end
@@ -189,7 +189,8 @@ module Bench
     def acknowledged
       [10, 100].product([1, 200]).map do |size, connections|
         subjects = { "gyre" => ["gyre", "analogger", GYRE[size]], "gyre-acknowledged" => ["gyre", "records", GYRE[size]] }
-        FloodScenario.new("acknowledged-#{size}-#{connections}", "Acknowledged, group commit of 10 ms: #{size} bytes, #{counted(connections)}",
+        title = "Acknowledged, group commit of 10 ms: #{size} bytes, #{Gyre::Units.count(connections, 'connection')}"
+        FloodScenario.new("acknowledged-#{size}-#{connections}", title,
                           size: size, connections: connections, subjects: subjects, columns: ACKNOWLEDGED_COLUMN)
       end
     end
@@ -207,10 +208,6 @@ module Bench
         ClientScenario.new("client-#{size}-#{count / 1000}k", "Clients on our server: #{Markdown.number(count, 0)} messages of #{size} bytes",
                            size: size, count: count)
       end
-    end
-
-    def counted(connections)
-      connections == 1 ? "1 connection" : "#{connections} connections"
     end
 
     ALL = [*wire, *client, *acknowledged, *rfc5424, TrickleScenario.new].freeze

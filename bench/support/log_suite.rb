@@ -38,7 +38,7 @@ module Bench
     end
 
     def about(settings)
-      ["#{settings[:rounds]} rounds, subjects taking turns, a fresh server each time; cells are medians (lowest–highest round).",
+      ["#{Gyre::Units.count(settings[:rounds], 'round')}, subjects taking turns, a fresh server each time; cells are medians (lowest–highest round).",
        "All messages of a sample differ, and each sample's file was compared with what was sent: every line was there once, as it was."]
     end
 

@@ -56,7 +56,7 @@ module Bench
     def targets_note = nil
 
     def about(settings)
-      ["#{settings[:rounds]} rounds of #{settings[:seconds]} s, servers taking turns, a fresh process each time; " \
+      ["#{Gyre::Units.count(settings[:rounds], 'round')} of #{settings[:seconds]} s, servers taking turns, a fresh process each time; " \
        "cells are medians (lowest–highest round).",
        'All read, parse and write by the same code. "One thread" is the same program on Gyre and on Ever.']
     end

@@ -138,7 +138,7 @@ module Bench
     def versions(_subjects) = { "gyre" => Machine.gyre }.merge(Setup.gem_versions.slice("async", "io-event", "eventmachine"))
 
     def about(settings)
-      ["#{settings[:rounds]} rounds of #{settings[:seconds]} s, servers taking turns, a fresh process each time; " \
+      ["#{Gyre::Units.count(settings[:rounds], 'round')} of #{settings[:seconds]} s, servers taking turns, a fresh process each time; " \
        "cells are medians (lowest–highest round).",
        "Gyre's echoes are made by Ruby code."]
     end

@@ -122,7 +122,8 @@ module Bench
     def targets_note = nil
 
     def about(settings)
-      ["#{settings[:rounds]} rounds, schedulers taking turns, a fresh process each time; cells are medians (lowest–highest round)."]
+      ["#{Gyre::Units.count(settings[:rounds], 'round')}, schedulers taking turns, a fresh process each time; " \
+       "cells are medians (lowest–highest round)."]
     end
 
     def targets

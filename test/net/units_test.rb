@@ -20,6 +20,11 @@ class UnitsTest < Minitest::Test
     wrong.each { |text| assert_nil Units.seconds(text), text.inspect }
   end
 
+  def test_counts
+    assert_equal ["0 files", "1 file", "2 files"], [0, 1, 2].map { |number| Units.count(number, "file") }
+    assert_equal ["1 reply is", "2,000 replies are"], ["1", "2,000"].map { |number| Units.count(number, "reply is", "replies are") }
+  end
+
   def test_numbers
     assert_equal [7, 10, 1.5, 3, :other], ["7", "010", "1.5", 3, :other].map { |value| Units.number(value) }
     ["", "x", "1 2"].each { |text| assert_nil Units.number(text), text.inspect }

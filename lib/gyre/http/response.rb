@@ -10,6 +10,7 @@ require "gyre/http/input"
 require "gyre/http/h1/own_chunks"
 require "gyre/http/stream"
 require "gyre/http/streams"
+require "gyre/net/units"
 
 module Gyre
   module HTTP
@@ -82,7 +83,7 @@ module Gyre
         return if @finished
 
         @finished = true
-        raise LengthError, "the body is #{@left} bytes shorter than its content-length" if @left&.positive?
+        raise LengthError, "the body is #{Units.count(@left, "byte")} shorter than its content-length" if @left&.positive?
 
         @exchange.finish_body
       end
@@ -268,7 +269,8 @@ module Gyre
         @exchange.finish_body
       end
 
-      # RFC 9110, section 7.8. An app that refuses (403, say) may leave rack.protocol where it is.
+      # RFC 9110, section 7.8. An app that refuses (403, for example) may leave rack.protocol where
+      # it is.
       def upgrade?
         protocol = @special["rack.protocol"]
         offered = @env["rack.protocol"]

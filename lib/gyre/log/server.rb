@@ -10,6 +10,7 @@
 
 require "gyre"
 require "gyre/net/endpoint"
+require "gyre/net/units"
 require "gyre/log/server/committer"
 require "gyre/log/server/datagram_receiver"
 require "gyre/log/server/hub"
@@ -218,7 +219,7 @@ module Gyre
       def reopen_outputs(why)
         task = @task.async("reopen", transient: true) do
           done = @committer.reopen(stop_timeout_s)
-          files = @routing.files == 1 ? "1 file" : "#{@routing.files} files"
+          files = Units.count(@routing.files, "file")
           report(done ? "reopened #{files} (#{why})" : "not all of #{files} could be reopened (#{why})")
           yield done if block_given?
         ensure
@@ -257,7 +258,7 @@ module Gyre
       # @return [Boolean] whether all that came is durable
       def write_all(timeout_s = stop_timeout_s)
         done = @committer.flush(timeout_s)
-        report("after #{stop_timeout_s} s #{@hub.bytes} bytes are still not written") unless done
+        report("after #{stop_timeout_s} s #{Units.count(@hub.bytes, "byte is", "bytes are")} still not written") unless done
         @hub.send_due
         done
       end

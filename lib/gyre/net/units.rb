@@ -2,7 +2,7 @@
 
 # Sizes and times as written in configurations and on command lines: "64k", "100 MB", "2 hours",
 # "1.5". Called where such a text is read; it returns a number, or nil for anything else, and the
-# caller reports what was expected.
+# caller reports what was expected. And counts as messages have them: "1 file", "2 files".
 
 module Gyre
   # Functions without state.
@@ -38,5 +38,11 @@ module Gyre
 
       Integer(value, 10, exception: false) || Float(value, exception: false)
     end
+
+    # @param number [Integer, String] also with separators
+    # @param one [String] what follows a 1: a noun, and its verb where one follows
+    # @param many [String] what follows another number
+    # @return [String] 1 file, 2 files
+    def count(number, one, many = "#{one}s") = "#{number} #{number.to_s == "1" ? one : many}"
   end
 end

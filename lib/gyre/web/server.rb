@@ -13,6 +13,7 @@
 
 require "gyre"
 require "gyre/net/endpoint"
+require "gyre/net/units"
 require "gyre/http"
 require "gyre/web/access_log"
 require "gyre/web/guard"
@@ -302,7 +303,7 @@ module Gyre
         count = @http.stats[:running] - @http.endless
         return "Stopping" unless count.positive?
 
-        "Stopping. #{count} #{count == 1 ? "request" : "requests"} may finish within #{@shutdown_timeout_s} s; " \
+        "Stopping. #{Units.count(count, "request")} may finish within #{@shutdown_timeout_s} s; " \
           "Ctrl-C again stops at once"
       end
 

@@ -2,6 +2,8 @@
 
 # A server's status as lines for people. Status prints them. It connects to nothing.
 
+require "gyre/net/units"
+
 module Gyre
   module CLI
     module Log
@@ -44,7 +46,7 @@ module Gyre
 
         def memory
           paused = @status["paused"] ? @paint.call("reading is paused", :yellow) : "reading"
-          "#{bytes(@status["bytes"])}, #{paused}, paused #{count(@status["pauses"])} times so far"
+          "#{bytes(@status["bytes"])}, #{paused}, paused #{Units.count(count(@status["pauses"]), "time")} so far"
         end
 
         def outputs
@@ -58,8 +60,8 @@ module Gyre
         def troubles(output)
           waiting, dropped, spilled = output.values_at("waiting", "dropped", "spilled").map(&:to_i)
           [output["trouble"], ("#{bytes(spilled)} are spilled to disk" if spilled.positive?),
-           ("its queue is full, #{count(waiting)} connections wait" if waiting.positive?),
-           ("#{count(dropped)} messages were dropped, for its queue was full" if dropped.positive?)].compact
+           ("its queue is full, #{Units.count(count(waiting), "connection waits", "connections wait")}" if waiting.positive?),
+           ("#{Units.count(count(dropped), "message was", "messages were")} dropped, for its queue was full" if dropped.positive?)].compact
         end
 
         def clients

@@ -7,6 +7,7 @@
 require "gyre/cli/log"
 require "gyre/log/client"
 require "gyre/cli/log/target"
+require "gyre/net/units"
 
 module Gyre
   module CLI
@@ -152,9 +153,10 @@ module Gyre
           count = stats[:logged] - stats[:acknowledged]
           return [] if count.zero?
 
-          messages = count == 1 ? "1 message" : "#{count} messages"
           kept = @spool && stats[:dropped].zero? && stats[:spooled] >= count
-          kept ? ["#{messages} #{count == 1 ? "is" : "are"} kept in #{@spool}"] : ["#{messages} may be lost", *(@reports.first if @spool)]
+          return ["#{Units.count(count, "message is", "messages are")} kept in #{@spool}"] if kept
+
+          ["#{Units.count(count, "message")} may be lost", *(@reports.first if @spool)]
         end
       end
     end

@@ -21,6 +21,7 @@ require "gyre/log/client/transmission"
 require "gyre/log/client/waiters"
 require "gyre/log/wire/identity"
 require "gyre/loop/wakeup_pipe"
+require "gyre/net/units"
 
 module Gyre
   module Log
@@ -417,7 +418,10 @@ module Gyre
       def give_up
         report_disk
         count = @backlog.abandon
-        @settings.report.call("#{count} messages are lost: #{@error ? @error.message : "the log server was not reached"}") if count.positive?
+        return unless count.positive?
+
+        lost = Units.count(count, "message is", "messages are")
+        @settings.report.call("#{lost} lost: #{@error ? @error.message : "the log server was not reached"}")
       end
 
       # Once for each time that the disk takes no more.

@@ -16,6 +16,7 @@
 require "gyre/log/wire/identity"
 require "gyre/log/client/spool/folders"
 require "gyre/log/client/spool/segment"
+require "gyre/net/units"
 
 module Gyre
   module Log
@@ -256,7 +257,7 @@ module Gyre
 
       # A record was torn by a crash, or is damaged; what stands behind it has no beginning.
       def cut(segment, offset)
-        @report&.call("the spool #{segment.path} ends with #{segment.size - offset} bytes that are no whole record; they are cut off")
+        @report&.call("the spool #{segment.path} ends with #{Units.count(segment.size - offset, "byte")} of an incomplete record, which are cut off")
         segment.cut(offset)
         discard_finished
       end

@@ -17,6 +17,7 @@
 # killed after a failed sync leaves pages there that the kernel takes for written, and the disk has
 # other bytes.
 require "gyre/log/output/journal"
+require "gyre/net/units"
 require "zlib"
 
 module Gyre
@@ -32,7 +33,7 @@ module Gyre
       # @return [Symbol] :clean, :whole, :torn, :changed or :gone
       def run(path, journal, retries)
         if journal.torn_bytes.positive?
-          retries.report("the journal's last #{journal.torn_bytes} bytes are no whole entry: a commit was cut off there")
+          retries.report("the journal ends with #{Units.count(journal.torn_bytes, "byte")} of an entry: a commit was cut off there")
         end
         Output::Writing.forget_pages(path)
         verdict = settle(path, journal, retries)
@@ -98,7 +99,8 @@ module Gyre
           io.truncate(batch.offset)
           Output::Writing.sync(io)
         end
-        retries.report("a commit was cut off: its #{size - batch.offset} bytes are taken away, its clients send them again")
+        rest = Units.count(size - batch.offset, "byte is", "bytes are")
+        retries.report("a commit was cut off: its #{rest} taken away, its clients send them again")
       end
 
       # Lines without a journal may be torn too.

@@ -12,6 +12,7 @@ require "gyre/log/output/lock"
 require "gyre/log/output/spill/segment"
 require "gyre/log/output/retry"
 require "gyre/log/output/writing"
+require "gyre/net/units"
 
 module Gyre
   module Log
@@ -150,11 +151,11 @@ module Gyre
           @segments = names.filter_map { |name| Segment.open(::File.join(@folder, name), @format) }
           @segments.each do |segment|
             torn = segment.recover(last: segment.equal?(@segments.last)) { |clients| @clients.merge!(clients) }
-            @retries.report("#{torn} bytes of an unfinished batch are cut off #{segment.path}") if torn.positive?
+            @retries.report("an unfinished batch is cut off #{segment.path} (#{Units.count(torn, "byte")})") if torn.positive?
             @bytes += segment.bytesize
           end
           @unsynced_from = @segments.last.size if @segments.any?
-          @retries.report("#{@bytes} bytes of the last run are written first") unless empty?
+          @retries.report("#{Units.count(@bytes, "byte of the last run is", "bytes of the last run are")} written first") unless empty?
           tidy
         end
 

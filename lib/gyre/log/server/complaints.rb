@@ -4,6 +4,8 @@
 # the rest is counted and reported afterwards, so that no faulty client fills the disk. Connections
 # call `add`, the hub's clock `tick`.
 
+require "gyre/net/units"
+
 module Gyre
   module Log
     # Bounded messages.
@@ -43,7 +45,7 @@ module Gyre
         @reported = 0
         return unless @left_out.positive? && @room.call
 
-        @write.call("warn", "#{@left_out} more complaints about clients were left out")
+        @write.call("warn", "#{Units.count(@left_out, "more complaint about clients was", "more complaints about clients were")} left out")
         @left_out = 0
       end
     end

@@ -6,6 +6,7 @@
 # outputs, waits in its socket, so that a connection's messages keep their order. Without sockets.
 
 require "gyre/log/server/backpressure"
+require "gyre/net/units"
 
 module Gyre
   module Log
@@ -61,7 +62,7 @@ module Gyre
           count = sink.dropped - @dropped[sink]
           next unless count.positive?
 
-          @server.report("#{output}: #{count} messages were dropped, for its queue is full")
+          @server.report("#{output}: #{Units.count(count, "message was", "messages were")} dropped, for its queue is full")
           @dropped[sink] += count
           @report_at_s = now_s + REPORT_S
         end

@@ -37,7 +37,7 @@ module Gyre
         lines, = @sink.take
         return lines if dropped.zero?
 
-        "#{lines}#{dropped} #{dropped == 1 ? "line was" : "lines were"} dropped here: this reader is too slow\n".b
+        "#{lines}#{Units.count(dropped, "line was", "lines were")} dropped here: this reader is too slow\n".b
       end
 
       def done? = true
