@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # A protocol over transports, whole: each line comes back with its number, "quit" ends, a line that
-# is too long is refused. The protocol does not know whether TLS is under it, and never touches a
-# socket.
+# is too long is refused. To the protocol it is the same whether TLS is under it, and never touches
+# a socket.
 #
 #   ruby -Ilib examples/line_echo.rb [address] [certificate.pem key.pem]
 #

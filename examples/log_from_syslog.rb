@@ -40,7 +40,7 @@ Dir.mktmpdir do |folder|
     TCPSocket.open("127.0.0.1", tcp) { |socket| socket.write("<36>1 - web1 sshd - - - who is there?\n") }
   end
 
-  # UDP says nothing back: wait until the files have them.
+  # UDP has no response: wait until the files have them.
   wanted = { "ssh.log" => 2, "everything.log" => 1 }
   200.times do
     break if wanted.all? { |name, lines| File.exist?(File.join(folder, name)) && File.readlines(File.join(folder, name)).size >= lines }

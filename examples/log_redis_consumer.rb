@@ -7,7 +7,7 @@
 #   ruby examples/log_redis_consumer.rb GROUP CONSUMER [STREAM]      REDIS=host:port or the path of a Unix socket
 #
 # Start several with the same GROUP to share the work; COUNT=n ends after n lines. Everything that
-# it says to Redis is plain: any Redis client does the same with xgroup, xautoclaim, xreadgroup and
+# it sends to Redis is plain: any Redis client does the same with xgroup, xautoclaim, xreadgroup and
 # xack.
 
 require "gyre"

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Ruby's Timeout in a fiber, and Gyre's with_timeout, which tells an outer timeout from an inner
-# one.
+# Ruby's Timeout in a fiber, and Gyre's with_timeout, which distinguishes an outer timeout from an
+# inner one.
 #
 #   ruby -Ilib examples/timeout.rb
 

@@ -1,6 +1,6 @@
 /*
  * A small stand-in for libFuzzer: changes inputs of a folder at random, again and again, and gives
- * them to LLVMFuzzerTestOneInput. Usage: PROGRAM FOLDER SECONDS SEED. It learns nothing from
+ * them to LLVMFuzzerTestOneInput. Usage: PROGRAM FOLDER SECONDS SEED. It uses nothing of
  * coverage. The input under way is kept in FOLDER/../current, which outlives a crash; the same seed
  * gives the same inputs.
  */
@@ -212,7 +212,7 @@ int main(int count, char **arguments) {
     for (size_t times = 1 + below(6); times > 0; times--) mutate(&input);
     memcpy(current, bytes, input.length);
     memset(current + input.length, 0, INPUT_MAX - input.length);
-    exact = malloc(input.length + 1); /* so that the sanitizer knows its end */
+    exact = malloc(input.length + 1); /* so that the sanitizer sees its end */
     if (exact == NULL) abort();
     memcpy(exact, bytes, input.length);
     LLVMFuzzerTestOneInput(exact, input.length);

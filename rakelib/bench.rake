@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The benchmarks of bench/: long runs that want the machine for themselves and write
+# The benchmarks of bench/: long runs that need the machine for themselves and write
 # bench/results/*.md. BENCHOPTS gives options to the command, e.g. BENCHOPTS="--quick --only
 # hello-64".
 

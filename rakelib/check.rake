@@ -110,7 +110,7 @@ module GyreCheck
     need_valgrind
     folder = File.join(GyreBuild.root, "tmp", "memcheck").tap { |path| FileUtils.mkdir_p(path) }
     program = GyreTest::PlainC.build(name, folder, %w[-O1]) or abort "#{name} cannot be built on this machine"
-    log = File.join(folder, "#{name}.log") # system calls that valgrind does not know are named there too
+    log = File.join(folder, "#{name}.log") # system calls unknown to valgrind are named there too
     system(*VALGRIND_C, "--log-file=#{log}", program, *arguments) || abort("#{File.read(log)}#{name} failed under valgrind")
   end
 
@@ -119,7 +119,7 @@ module GyreCheck
     system("valgrind", "--version", out: File::NULL, err: File::NULL) || abort("valgrind is not installed")
   end
 
-  # What valgrind found in blocks of memory, in our files. All else that it says is about fibers,
+  # What valgrind found in blocks of memory, in our files. All else that it reports is about fibers,
   # which change stacks without its knowledge, and about Ruby's collector, which reads stacks as
   # they are.
   # @param log [String] valgrind's output, in paragraphs
@@ -166,7 +166,7 @@ namespace :test do
     task(scheduler: :compile) { GyreCheck.memcheck(*GyreCheck::TIMELESS) }
   end
 
-  desc "Run the stress tests on each engine, as long as GYRE_STRESS says (20; 1 is a sample); TESTOPTS=--seed=N repeats a run's draws"
+  desc "Run the stress tests on each engine, as long as GYRE_STRESS has it (20; 1 is a sample); TESTOPTS=--seed=N repeats a run's draws"
   task storm: :compile do
     environment = { "GYRE_STRESS" => ENV.fetch("GYRE_STRESS", "20"), "GYRE_TEST_LIMIT_S" => "600", "GYRE_TEST_ENGINES" => "all" }
     GyreSuite.run(*GyreCheck.files(*GyreTest::PARTS["storm"]), environment: environment) || abort

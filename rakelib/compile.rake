@@ -11,7 +11,7 @@ require "rake/clean"
 module GyreBuild
   module_function
 
-  # The folder names under tmp/ and lib/gyre/ that tell one Ruby's build from another's.
+  # The folder names under tmp/ and lib/gyre/ that distinguish one Ruby's build from another's.
   def ruby_key
     "#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}"
   end
@@ -107,5 +107,5 @@ end
 
 CLOBBER.include("tmp/#{RUBY_PLATFORM}", "tmp/asan", "lib/gyre/*/gyre_ext.*", "pkg")
 
-desc "Build the C extension for this Ruby (says why where it cannot be built)"
+desc "Build the C extension for this Ruby (prints the reason where it cannot be built)"
 task(:compile) { GyreBuild.compile }

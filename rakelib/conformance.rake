@@ -9,7 +9,7 @@ require_relative "../test/conformance/exceptions"
 require_relative "../test/conformance/source"
 require_relative "../test/conformance/verdict"
 
-# How the files are run, and what is said about it.
+# How the files are run, and what is printed about it.
 module GyreConformance
   FILE_LIMIT_S = 60
 

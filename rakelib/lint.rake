@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # How the code is written: RuboCop reads the Ruby files after .rubocop.yml, clang-format the C files
-# after .clang-format. Both only tell; nothing is rewritten here. test/tidy_test.rb has the checks
+# after .clang-format. Both only report; nothing is rewritten here. test/tidy_test.rb has the checks
 # of the project's own.
 
 # How the two are started.
@@ -21,7 +21,7 @@ module GyreLint
   end
 
   # @return [Boolean] whether it finds nothing; true as well where the right clang-format is
-  #   missing, which it says
+  #   missing, which it reports
   def c
     system("bin/setup", "--with", "clang-format", chdir: GyreBuild.root)
     version = clang_format_version

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The door `require "gyre/async"`: which selector Async gets, and what is said where it cannot be
-# had.
+# The door `require "gyre/async"`: which selector Async gets, and what is reported where it cannot
+# be had.
 
 require "test_helper"
 require "fileutils"
@@ -52,7 +52,7 @@ class AsyncTest < Minitest::Test
     assert_match(/needs Gyre's C extension \(GYRE_BACKEND=select rules it out: unset it\), or leave `require "gyre\/async"` out/, run.err)
   end
 
-  def test_a_missing_extension_is_told_with_what_to_do
+  def test_a_missing_extension_is_reported_with_what_to_do
     need_async
     Dir.mktmpdir do |folder|
       FileUtils.cp_r(LIB, folder)
@@ -63,14 +63,14 @@ class AsyncTest < Minitest::Test
     end
   end
 
-  def test_without_async_it_says_how_to_get_it
+  def test_without_async_it_reports_how_to_get_it
     skip "Async needs Ruby 3.3 anyway" if RUBY_VERSION < "3.3"
     run = ruby("--disable-gems", "-e", 'require "gyre/async"')
     assert_match(/gyre\/async: Async is not installed .*`gem install async`/, run.err)
     refute_predicate run.status, :success?
   end
 
-  def test_on_an_older_ruby_it_says_what_async_needs
+  def test_on_an_older_ruby_it_reports_what_async_needs
     skip "this Ruby is new enough" if RUBY_VERSION >= "3.3"
     run = ruby("-e", 'require "gyre/async"')
     assert_match(/gyre\/async: Async needs Ruby 3\.3 or newer, this is #{RUBY_VERSION}; Gyre\.run does/, run.err)

@@ -9,7 +9,7 @@ require "timeout"
 require "gyre"
 
 GyreTest::Engines.test_case("DeadlineTest") do
-  def test_the_error_says_whose_deadline_it_was
+  def test_the_error_names_the_deadline
     Gyre.run do
       deadline = nil
       line = __LINE__ + 1
@@ -75,7 +75,7 @@ GyreTest::Engines.test_case("DeadlineTest") do
     end
   end
 
-  def test_an_outer_one_that_is_nearer_wins_and_says_so
+  def test_an_outer_one_that_is_nearer_wins_and_is_named
     Gyre.run do
       outcome = begin
         Gyre.with_deadline(0.01, name: "outer") do

@@ -12,13 +12,13 @@ class ErrorsTest < Minitest::Test
     refute_operator Gyre::Stop, :<=, StandardError
   end
 
-  def test_a_protocol_error_knows_what_to_answer
+  def test_a_protocol_error_has_the_status_to_respond_with
     assert_equal [400, "bad request"], Gyre::ProtocolError.new.then { |error| [error.status, error.message] }
     error = Gyre::ProtocolError.new("body too big", 413)
     assert_equal [413, "body too big"], [error.status, error.message]
   end
 
-  def test_a_timeout_error_says_so
+  def test_a_timeout_error_names_itself
     assert_equal "execution expired", Gyre::TimeoutError.new.message
     assert_equal "read: nothing came for 30 s", Gyre::TimeoutError.new("read: nothing came for 30 s").message
   end

@@ -26,7 +26,7 @@ class ExamplesTest < Minitest::Test
 
   def self.time_limit_s = 120
 
-  # The runs of all programs, made by the first test that wants one.
+  # The runs of all programs, made by the first test that needs one.
   # @return [Hash{Array(String, String) => Output, Exception}]
   def runs
     @@runs ||= begin # shared by the instances that Minitest makes, one a test
@@ -197,7 +197,7 @@ class ExamplesTest < Minitest::Test
     end
   end
 
-  # @return [String] what the server said of itself after twenty requests at once
+  # @return [String] what the server reported of itself after twenty requests at once
   def raw_http_server(backend)
     command = ruby_command(File.join(FOLDER, "raw_http_server.rb"), "0", "20", env: { "GYRE_BACKEND" => backend })
     with_subprocess(*command) do |_pid, out, err|

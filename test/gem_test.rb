@@ -34,7 +34,7 @@ class GemTest < Minitest::Test
     with_installed_gem { |environment| assert_equal [Gyre::VERSION, "true", "NilClass"], who_runs(environment) }
   end
 
-  def test_without_a_compiler_it_installs_all_the_same_and_runs_on_the_portable_engine_and_its_command_knows_its_version
+  def test_without_a_compiler_it_installs_all_the_same_and_runs_on_the_portable_engine_and_its_command_prints_its_version
     without_compiler do |path|
       with_installed_gem("PATH" => path) do |environment, output|
         assert_equal [Gyre::VERSION, "false", "LoadError"], who_runs(environment)
@@ -45,9 +45,9 @@ class GemTest < Minitest::Test
     end
   end
 
-  # RubyGems runs make whatever an extension says, so the gem cannot be installed; one line says
+  # RubyGems runs make whatever an extension reports, so the gem cannot be installed; one line says
   # what is missing.
-  def test_without_make_the_installation_says_what_to_install
+  def test_without_make_the_installation_names_what_to_install
     Dir.mktmpdir("gyre-path") do |path|
       %w[sh env].each { |name| FileUtils.ln_s(need_program(name), File.join(path, name)) }
       output = ruby("#{ROOT}/ext/gyre/extconf.rb", env: { "PATH" => path, "MAKE" => nil, "make" => nil }, chdir: path)
@@ -66,7 +66,7 @@ class GemTest < Minitest::Test
     RbConfig::CONFIG["ruby_version"]
   end
 
-  # @return [Array<String>] what the installed gem says about itself, in a Ruby that knows no
+  # @return [Array<String>] what the installed gem reports about itself, in a Ruby that has no
   #   checkout
   def who_runs(environment)
     output = run_program(environment, RbConfig.ruby, "-w", "-e", WHO_RUNS, chdir: environment["GEM_HOME"])
@@ -74,7 +74,8 @@ class GemTest < Minitest::Test
     output.out.lines(chomp: true)
   end
 
-  # @yield [environment, output] what finds the gem, and what its installation and extconf.rb said
+  # @yield [environment, output] what finds the gem, and what its installation and extconf.rb
+  #   printed
   def with_installed_gem(more = {})
     Dir.mktmpdir("gyre-gem") do |folder|
       environment = { **without_bundle, "GEM_HOME" => folder, "GEM_PATH" => folder, "GYRE_BACKEND" => nil,

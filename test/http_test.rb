@@ -18,7 +18,7 @@ class HTTP1Test < Minitest::Test
     assert_equal ["you asked for /this\n", true], [output.out, output.status.success?], output.err
   end
 
-  def test_without_the_extension_a_server_says_in_one_line_what_to_do
+  def test_without_the_extension_a_server_reports_in_one_line_what_to_do
     code = <<~'RUBY'
       require "gyre/web"
       { available: false, load_error: "no gyre_ext" }.each { |name, value| Gyre::Native.instance_variable_set(:"@#{name}", value) } if ARGV.any?

@@ -5,7 +5,7 @@ require "test_helper"
 require "gyre/native"
 
 class NativeTest < Minitest::Test
-  def test_it_is_available_or_says_why_not
+  def test_it_is_available_or_has_a_reason
     assert_equal Gyre::Native.available?, Gyre::Native.load_error.nil?
   end
 

@@ -44,7 +44,7 @@ class PortableEngineTest < Minitest::Test
       end
     end
 
-    def test_a_watch_of_a_descriptor_that_was_closed_is_told_so_and_is_over
+    def test_a_watch_of_a_descriptor_that_was_closed_reports_that_and_is_over
       with_scheduler do |scheduler|
         reader, writer = IO.pipe
         seen = []
@@ -107,7 +107,7 @@ class PortableEngineTest < Minitest::Test
     end
 
     # The loop calls a timer again when an exception left its call.
-    def test_a_timeout_is_told_though_an_exception_for_the_thread_came_while_it_was
+    def test_a_timeout_is_reported_though_an_exception_for_the_thread_came_while_it_was
       told = []
       fibers = Object.new
       fibers.define_singleton_method(:interrupt) { |_fiber, error| (told << error).one? && raise(Interrupt) }

@@ -46,7 +46,7 @@ GyreTest::Engines.test_case("TaskTest") do
     end
   end
 
-  def test_join_tells_whether_it_is_over
+  def test_join_returns_whether_it_is_over
     Gyre.run do |task|
       gate = Gyre::Queue.new
       slow = task.async { gate.pop }
@@ -227,7 +227,7 @@ GyreTest::Engines.test_case("TaskTest") do
     end
   end
 
-  def test_annotate_says_what_it_does
+  def test_annotate_shows_what_it_does
     Gyre.run do |task|
       assert_same task, task.annotate("counting")
       assert_equal "counting", task.annotation

@@ -256,7 +256,7 @@ GyreTest::Engines.test_case("TestingTest", backends: GyreTest::Engines::ALL) do
     assert_raises(Gyre::Error) { Gyre::Testing.elapsed }
   end
 
-  def test_it_gives_the_value_stops_what_is_left_and_wants_a_thread_of_its_own
+  def test_it_gives_the_value_stops_what_is_left_and_needs_a_thread_of_its_own
     log = []
     value = simulate do |task|
       task.async(transient: true) do

@@ -121,7 +121,7 @@ class TidyTest < Minitest::Test
     assert_empty lines_matching(/\t/, tracked_files.grep(/\.(?:rb|rake|ru|gemspec)\z/))
   end
 
-  # `rake lint` knows it, too; this is at hand wherever tests run.
+  # `rake lint` checks it, too; this is at hand wherever tests run.
   def test_no_line_of_ruby_is_longer_than_rubocop_allows
     limit = Integer(read(".rubocop.yml")[/^Layout\/LineLength:\n  Max: (\d+)/, 1])
     long = (ruby_files + files("test/**/*.rb")).uniq.flat_map do |path|

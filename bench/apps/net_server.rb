@@ -16,7 +16,7 @@ def gyre_echo(listening)
         transport.write(bytes)
       end
     rescue SystemCallError, Gyre::TLS::Error
-      nil # the load generator leaves without saying goodbye
+      nil # the load generator leaves without a FIN
     end
   end
 end

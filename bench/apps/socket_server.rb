@@ -22,7 +22,7 @@ Thread.new do
           client.write(answer) if line == "\r\n"
         end
       rescue Errno::ECONNRESET, Errno::EPIPE
-        nil # the load generator leaves without saying goodbye
+        nil # the load generator leaves without a FIN
       ensure
         client.close
       end

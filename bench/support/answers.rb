@@ -8,7 +8,7 @@ require "socket"
 require_relative "setup"
 
 module Bench
-  # Checks answers; knows nothing of servers.
+  # Checks answers; has no server.
   module Answers
     HELLO = "Hello from the benchmark.\n"
     BODIES = { "/" => HELLO, "/sleep/0.1" => HELLO, "/sleep/1" => HELLO,

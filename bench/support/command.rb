@@ -119,7 +119,7 @@ module Bench
       Process.setrlimit(:NOFILE, [hard, 65_536].min, hard)
     end
 
-    # @return [Hash] facts for a report's head; says aloud when the machine is busy with other
+    # @return [Hash] facts for a report's head; prints a warning when the machine is busy with other
     #   things
     def facts(**more)
       busy = Machine.load_average

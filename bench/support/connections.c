@@ -1,6 +1,6 @@
-/* Load client for bench/http: holds many keep-alive connections from one process and says when all
- * have answered. Started by Bench::Connections, compiled by Bench::Setup. One thread, epoll; never
- * the bottleneck at 20,000 connections.
+/* Load client for bench/http: holds many keep-alive connections from one process and reports when
+ * all have answered. Started by Bench::Connections, compiled by Bench::Setup. One thread, epoll;
+ * never the bottleneck at 20,000 connections.
  *
  *   connections PORT COUNT          then, a line each on standard input, one line of answer each:
  *   open PATH CONNECTING UNANSWERED connect all, GET PATH on each; at most so many at once that connect, that wait
@@ -95,7 +95,7 @@ static void start(struct connection *c, int index) {
     fail(c);
 }
 
-/* The head is in c->head, NUL-terminated: a 200 with a content-length, or nothing that we know. */
+/* The head is in c->head, NUL-terminated: a 200 with a content-length, or something unknown. */
 static long body_length(const char *head) {
   const char *field = strcasestr(head, "\r\ncontent-length:");
   if (strncmp(head, "HTTP/1.1 200", 12) != 0 || !field) return -1;

@@ -2,7 +2,7 @@
 
 # A process of bench/log: logs COUNT messages of SIZE bytes with one client, after a smaller pass to
 # warm up, and prints what it took as JSON. The messages are log_load.c's, so that it can verify
-# them. Arguments: CLIENT PORT SIZE COUNT FOLDER. It says "ready" and waits for a line on standard
+# them. Arguments: CLIENT PORT SIZE COUNT FOLDER. It prints "ready" and waits for a line on standard
 # input before the measured pass.
 
 require "json"
@@ -24,7 +24,7 @@ client =
 # Analogger's client has written when log returns; it has nothing to flush.
 flush = client.respond_to?(:flush) ? -> { client.flush(60) || abort("not flushed: #{client.stats}") } : -> {}
 
-# A severity that no server of ours is told to write.
+# A severity that none of the servers here writes.
 20_000.times { |number| client.log("trace", messages[number % count]) }
 flush.call
 GC.start

@@ -3,7 +3,7 @@
  * Bench::Setup. One thread, epoll. It answers in "name=value" words.
  *
  *   log_load flood PORT WIRE SIZE COUNT CONNECTIONS FILE    prints "ready", waits for a line on standard input, sends all at once
- *   log_load trickle PORT WIRE SIZE RATE CONNECTIONS FILE SECONDS    RATE messages a second on each connection; FILE says how late
+ *   log_load trickle PORT WIRE SIZE RATE CONNECTIONS FILE SECONDS    RATE messages a second on each connection; FILE shows how late
  *   log_load verify FILE OFFSET SIZE COUNT CONNECTIONS      whether each of a flood's messages is in the file once, in order
  *
  * WIRE: analogger, records (Gyre's acknowledged one), syslog (<14>bench: TEXT), rfc5424,
@@ -182,7 +182,7 @@ static void connect_all(int port) {
   }
 }
 
-/* Reads what the server has to say: acknowledgements; anything else is its complaint. */
+/* Reads what the server sends: acknowledgements; anything else is its complaint. */
 static void receive(struct connection *c) {
   for (;;) {
     ssize_t got = recv(c->fd, c->line + c->filled, sizeof c->line - 1 - c->filled, 0);

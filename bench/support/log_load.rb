@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Ruby's hand on the C load client for log servers (log_load.c), on the load generator's core:
-# floods, trickles, and whether everything is in the file. Knows nothing of servers; a run is
+# floods, trickles, and whether everything is in the file. It has no server; a run is
 # bounded in time.
 
 require "timeout"

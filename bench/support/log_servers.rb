@@ -15,7 +15,7 @@ module Bench
     # What one sample may write, and then some.
     FREE_BYTES = 6 * 1024**3
 
-    # name => what is said in the report
+    # name => what the report has about it
     NAMES = {
       "gyre" => "Gyre",
       "gyre-0.1" => "Gyre, interval 0.1 s",
@@ -103,7 +103,7 @@ module Bench
       end
     end
 
-    # Analogger's configuration, with its usual interval of a second unless the name says another.
+    # Analogger's configuration, with its usual interval of a second unless the name has another.
     # Ours adds a port for syslog.
     def configuration(port)
       log = { "service" => SERVICE, "logfile" => @file, "cull" => false, "levels" => %w[debug info warn error fatal] }

@@ -33,7 +33,7 @@ module Bench
       "Ruby #{RUBY_VERSION}p#{RUBY_PATCHLEVEL}#{' + YJIT' unless Setup.yjit_environment.empty?}"
     end
 
-    # @return [String] version of Gyre, with the commit when the checkout tells it
+    # @return [String] version of Gyre, with the commit in a checkout
     def gyre
       version = File.read(File.join(ROOT, "lib/gyre/version.rb"))[/VERSION = "([^"]+)"/, 1]
       commit = IO.popen(%w[git rev-parse --short HEAD], chdir: ROOT, err: File::NULL, &:read).strip

@@ -91,7 +91,7 @@ module Bench
     end
 
     # Since some schedulers make the fiber at once and run it later, and fibers are limited by
-    # memory maps. The last one of a batch tells by a Queue: waiting with sleep(0) takes
+    # memory maps. The last one of a batch reports through a Queue: waiting with sleep(0) takes
     # carbon_fiber 0.2 exponentially longer each time.
     def in_batches(count)
       ran = 0

@@ -21,7 +21,7 @@ module Bench
       "carbon_fiber" => {}
     }.freeze
 
-    # What is said about each in the report.
+    # What the report has about each.
     LABELS = {
       "gyre" => "Gyre, epoll",
       "gyre-uring" => "Gyre, io_uring",

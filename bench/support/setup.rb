@@ -102,7 +102,7 @@ module Bench
       target
     end
 
-    # Says aloud when the figures of this Ruby would not be the ones that count.
+    # Prints a warning when the figures of this Ruby would not be the ones that count.
     def check_ruby
       warn "bench: Ruby #{RUBY_VERSION}: the figures that count are those of Ruby 3.4" if RUBY_VERSION < "3.4"
       warn "bench: this Ruby has no YJIT" unless yjit?

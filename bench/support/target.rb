@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A figure that Gyre is to reach, and the table that says whether it did and by how much it missed.
+# A figure that Gyre is to reach, and the table that shows whether it did and by how much it missed.
 # Used by both reports.
 
 require_relative "markdown"

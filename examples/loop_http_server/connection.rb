@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # A client of the loop_http_server examples: reads what has come, and answers each request whose
-# head is complete. It knows no loop and never waits; what the examples show is what calls it, and
+# head is complete. It has no loop and never waits; what the examples show is what calls it, and
 # when.
 
 # One keep-alive connection.

@@ -2,8 +2,8 @@
 
 # Asks the platform what it has and writes the Makefile of gyre_ext. Called by `gem install` and
 # `rake compile`; feature.h gives each answer its name. Where the extension cannot be built it
-# writes a Makefile that does nothing and says why, and Gyre runs on its portable engine. It fails
-# only where make is missing, which RubyGems would run next in any case.
+# writes a Makefile that does nothing, prints the reason, and Gyre runs on its portable engine. It
+# fails only where make is missing, which RubyGems would run next in any case.
 #
 # Environment: GYRE_WERROR=1 turns warnings into errors, GYRE_SANITIZE=address,undefined builds with
 # sanitizers, GYRE_KQUEUE=1 builds the kqueue backend on Linux where libkqueue is found.

@@ -59,7 +59,7 @@
 #define GYRE_HAVE_LIBSSL 1
 #endif
 
-/* Ruby. The comment says since when. */
+/* Ruby. The comment has the first version with it. */
 #ifdef HAVE_RB_IO_TIMEOUT /* 3.2 */
 #define GYRE_HAVE_IO_TIMEOUT 1
 #endif

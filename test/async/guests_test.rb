@@ -19,7 +19,7 @@ GyreTest::Engines.test_case("AsyncGuestsTest", backends: [GyreTest::Engines::ALL
     ENV["GYRE_BACKEND"] = backend
   end
 
-  # Runs the program in a task; its output has to be what is said.
+  # Runs the program in a task; its output has to be what is given.
   def assert_prints(expected, code)
     run = async_ruby("-e", "require 'gyre'; require 'async'\nGyre.run do |gyre|\n#{code}\nend")
     assert_equal [expected, ""], [run.out, run.err]

@@ -14,7 +14,7 @@ GyreTest::Engines.test_case("AsyncRunningTest", backends: GyreTest::Engines::ALL
     need_async
   end
 
-  # Runs the program; its output has to be what is said.
+  # Runs the program; its output has to be what is given.
   def assert_prints(expected, code)
     run = async_ruby("-e", "require 'gyre/async'; require 'async'\n#{code}")
     assert_equal [expected, ""], [run.out, run.err]

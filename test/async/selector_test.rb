@@ -204,7 +204,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
 
   # --- select ---
 
-  def test_select_waits_for_so_long_and_tells_how_long_it_slept
+  def test_select_waits_for_so_long_and_returns_how_long_it_slept
     assert sleeps_through?(0.02)
     assert_operator @selector.idle_duration, :>=, 0.019
     @selector.select(0)
@@ -324,7 +324,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert_equal [[0, IO::READABLE], [1, IO::READABLE]], @steps.sort
   end
 
-  def test_readiness_that_stays_is_told_again
+  def test_readiness_that_stays_is_reported_again
     3.times do
       @far.write("x")
       assert_equal IO::READABLE, run_in_fiber { wait_for(@near) }
@@ -513,7 +513,7 @@ GyreTest::Engines.test_case("AsyncSelectorTest", backends: GyreTest::Engines::AL
     assert_equal Signal.list["KILL"], @steps.first.termsig
   end
 
-  def test_without_hanging_it_tells_that_a_child_still_runs
+  def test_without_hanging_it_reports_that_a_child_still_runs
     pid = spawn("sleep 60")
     assert_nil run_in_fiber { @selector.process_wait(Fiber.current, pid, Process::WNOHANG) }
   ensure

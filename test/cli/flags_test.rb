@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Flags in, settings out, for every command; what is said about those that are none.
+# Flags in, settings out, for every command; what is reported about those that are none.
 
 require "test_helper"
 require "gyre/cli/flags"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# `gyre log` as people call it: which command it finds, what it says about mistakes, what --check
+# `gyre log` as people call it: which command it finds, what it reports about mistakes, what --check
 # does.
 
 require "test_helper"

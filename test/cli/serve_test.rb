@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The command line: help, what it says about mistakes, where settings come from. (exe/gyre,
+# The command line: help, what it reports about mistakes, where settings come from. (exe/gyre,
 # Gyre::CLI::Serve.)
 
 require "test_helper"

@@ -12,7 +12,7 @@ require "http/serving"
 GyreTest::Engines.test_case("HTTP1FairnessContract", backends: GyreTest::Engines::NATIVE) do
   include GyreTest::HTTPServing
 
-  # Sends what it is told to, again and again, and reads all that comes, until the connection ends.
+  # Sends what it was given, again and again, and reads all that comes, until the connection ends.
   greedy = <<~'RUBY'
     require "socket"
     port, head, again = Integer(ARGV[0]), *ARGV[1, 2].map { |text| [text].pack("H*") }

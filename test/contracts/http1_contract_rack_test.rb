@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # What the HTTP/1 server owes to Rack apps: each kind of response of the Rack 3.1 SPEC, and what the
-# app is told and given. Rack::Lint stands around each kind once. Each case runs on each native
+# app is given. Rack::Lint stands around each kind once. Each case runs on each native
 # backend, over plain sockets and over TLS.
 
 require "test_helper"

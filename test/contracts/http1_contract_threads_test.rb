@@ -2,7 +2,7 @@
 
 # A request belongs to its app, whatever thread the app uses it from, and only until it has ended:
 # each primitive from a foreign thread, what ends such a wait, and what a kept piece of an ended
-# request says. Each case runs on each native backend.
+# request has. Each case runs on each native backend.
 
 require "test_helper"
 require "timeout"

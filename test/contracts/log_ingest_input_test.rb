@@ -101,7 +101,7 @@ class LogIngestInputContractTest < Minitest::Test
     assert_equal [1, 0, 1_000_030], [stream.messages, stream.bytesize, sink.bytesize]
   end
 
-  def test_what_is_cut_off_is_told_at_the_end
+  def test_what_is_cut_off_is_reported_at_the_end
     %i[analogger records].each do |kind|
       stream = ingest.stream(kind)
       assert_nil stream.finish(LogIngests::TIME_NS)

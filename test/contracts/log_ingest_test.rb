@@ -46,7 +46,7 @@ class LogIngestContractTest < Minitest::Test
     assert_equal [["web|info|1"], ["web|info|2"]], [lines(first), lines(second)]
   end
 
-  def test_severities_that_no_route_wants_are_counted
+  def test_severities_that_no_route_takes_are_counted
     some = ingest.sink
     ingest.route("web", %w[info warn], [some])
     feed(frame("1") + frame("2", severity: "debug") + frame("3", service: "other") + frame("4", severity: "warn"))
@@ -186,7 +186,7 @@ class LogIngestContractTest < Minitest::Test
   end
 
   # As much as any sink has whose output has not stored it, and all of it when there is none.
-  def test_a_session_knows_what_is_durable
+  def test_a_session_has_what_is_durable
     one, two = ingest.sink, ingest.sink
     ingest.route("web", nil, [one])
     ingest.route("db", nil, [two])
@@ -222,7 +222,7 @@ class LogIngestContractTest < Minitest::Test
     assert_raises(FrozenError) { sink.take("".b.freeze) }
   end
 
-  def test_a_record_that_no_route_wants_counts_as_received
+  def test_a_record_that_no_route_takes_counts_as_received
     session = ingest.session("a" * 32)
     feed(record(7), kind: :records, session: session)
     assert_equal [7, 1], [session.received, ingest.filtered]

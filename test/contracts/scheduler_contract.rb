@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # What every engine's scheduler has to do, whatever it is made of. test/scheduler_test.rb runs these
-# modules over every engine that this build has. Nearly everything is said through plain Ruby: what
+# modules over every engine that this build has. Nearly everything goes through plain Ruby: what
 # Ruby's own blocking calls do is the contract.
 require "gyre/scheduler"
 require "gyre/testing" # for a clock that jumps

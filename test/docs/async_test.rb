@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The program in docs/async.md prints what the guide says, and the guide's environment variables are
-# the ones that count.
+# The program in docs/async.md prints what the guide shows, and the guide's environment variables
+# are the ones that count.
 
 require "test_helper"
 require "gyre/loop"
@@ -12,7 +12,7 @@ class DocsAsyncTest < Minitest::Test
 
   GUIDE = File.read(File.join(ROOT, "docs", "async.md"))
 
-  def test_the_programs_print_what_the_guide_says
+  def test_the_programs_print_what_the_guide_shows
     need_async
     programs = GUIDE.scan(/^```ruby\n(.*?)^```\n\n```text\n(.*?)^```$/m)
     assert_equal [2, 2], [programs.size, GUIDE.scan(/^```ruby$/).size]

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The programs in docs/debugging.md print what the guide says, on every engine; times, and how this
+# The programs in docs/debugging.md print what the guide shows, on every engine; times, and how this
 # Ruby names methods, aside.
 
 require "test_helper"
@@ -13,7 +13,7 @@ GyreTest::Engines.test_case("DocsDebuggingTest") do
 
   define_method(:programs) { programs }
 
-  def test_the_programs_print_what_the_guide_says
+  def test_the_programs_print_what_the_guide_shows
     assert_equal 4, programs.size
     runs = programs.map { |code, _| Thread.new { ruby(*clock(code), "-e", code, env: { "GYRE_BACKEND" => backend }) } }
     programs.zip(runs.map(&:value)) { |(code, expected), run| assert_equal [alike(expected), ""], [alike(run.out), run.err], code }

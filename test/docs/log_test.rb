@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# docs/log.md: its programs print what the guide says; its configuration and its tables are those of
-# the code.
+# docs/log.md: its programs print what the guide shows; its configuration and its tables are those
+# of the code.
 
 require "test_helper"
 require "support/engines"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The programs in docs/loop.md print what the guide says, on every engine.
+# The programs in docs/loop.md print what the guide shows, on every engine.
 
 require "test_helper"
 require "support/engines"

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The programs in docs/net.md print what the guide says. They need the extension.
+# The programs in docs/net.md print what the guide shows. They need the extension.
 
 require "test_helper"
 require "support/engines"

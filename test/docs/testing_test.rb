@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The programs in docs/testing.md print what the guide says, on every engine.
+# The programs in docs/testing.md print what the guide shows, on every engine.
 
 require "test_helper"
 require "support/engines"
@@ -12,7 +12,7 @@ GyreTest::Engines.test_case("DocsTestingTest") do
   define_method(:guide) { guide }
   define_method(:programs) { programs }
 
-  def test_the_programs_print_what_the_guide_says
+  def test_the_programs_print_what_the_guide_shows
     assert_equal [2, 2], [guide.scan(/^```ruby$/).size, programs.size]
     programs.each do |code, expected|
       run = ruby("-e", code, env: { "GYRE_BACKEND" => backend })

@@ -4,7 +4,7 @@ require "test_helper"
 require "gyre/http/errors"
 
 class HTTP1ErrorsTest < Minitest::Test
-  def test_a_wrong_request_knows_its_status
+  def test_a_wrong_request_has_its_status
     error = Gyre::HTTP::RequestError.new("too long", 413)
     assert_equal [413, "too long"], [error.status, error.message]
     assert_kind_of Gyre::ProtocolError, error

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# An exchange without a socket, for tests of what is above it: gives the envs that it is told to and
-# notes what is written. No test itself.
+# An exchange without a socket, for tests of what is above it: gives the envs that it was made with
+# and notes what is written. No test itself.
 
 require "gyre/http/exchange"
 

@@ -10,7 +10,7 @@ class HTTP1HandoversTest < Minitest::Test
   # Stands for an exception of another thread's.
   class Raised < StandardError; end
 
-  # The loop: runs what was posted when it is told to.
+  # The loop: runs what was posted when a test has it so.
   class Acceptor
     attr_accessor :handovers, :when_posted
 

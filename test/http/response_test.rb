@@ -15,7 +15,7 @@ class HTTP1ResponseTest < Minitest::Test
     exchange.calls
   end
 
-  def test_each_is_chunked_unless_the_app_knows_the_length
+  def test_each_is_chunked_unless_the_app_gives_the_length
     assert_equal [[:write_head, 200, {}, :chunked], [:write_body, "a"], [:write_body, "b"], [:finish_body]], deliver(%w[a b].each)
     assert_equal [[:write_head, 200, { "content-length" => "1" }, 1], [:write_body, "a"], [:finish_body]],
                  deliver(["a"].each, headers: { "Content-Length" => "1" })

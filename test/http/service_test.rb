@@ -144,7 +144,7 @@ class HTTP1ServiceTest < Minitest::Test
     assert_equal [nil, nil, IndexError], [*seen[1][0, 2], seen[1][2].class]
   end
 
-  def test_the_access_log_is_told_what_went_out
+  def test_the_access_log_has_what_went_out
     told = []
     exchange = GyreTest::FakeExchange.new(env("/1"), env("/2"), env("/3"))
     serve(exchange, access_log: ->(env, status, bytes, seconds) { told << [env["PATH_INFO"], status, bytes, seconds.class] }) do |env|

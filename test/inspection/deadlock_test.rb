@@ -16,7 +16,7 @@ GyreTest::Engines.test_case("InspectionDeadlockTest") do
     links.map { |line| line.strip.sub(/ at \S+:\d+\z/, " at a place") }.sort
   end
 
-  # Two that each hold what the other wants.
+  # Two that each hold what the other waits for.
   def cross(task, one, two)
     [task.async("a") { one.synchronize { task.yield && nil || two.synchronize { nil } } },
      task.async("b") { two.synchronize { one.synchronize { nil } } }]
@@ -59,7 +59,7 @@ GyreTest::Engines.test_case("InspectionDeadlockTest") do
                   %(task "parent" is waiting for its children)], links
   end
 
-  def test_the_caller_of_run_holds_what_a_task_wants
+  def test_the_caller_of_run_holds_what_a_task_waits_for
     mutex = Mutex.new
     links = mutex.synchronize { deadlock { mutex.synchronize { nil } } }
     assert_equal ["task \"main\" is waiting for a mutex that the caller of Gyre.run holds at a place",

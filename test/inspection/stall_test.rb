@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Tasks that all wait for what only another one would do, without a circle: said once, in a process
-# that has nothing else.
+# Tasks that all wait for what only another one would do, without a circle: reported once, in a
+# process that has nothing else.
 
 require "test_helper"
 require "support/engines"
 
 GyreTest::Engines.test_case("InspectionStallTest") do
   # Runs tasks until they are killed from outside by a signal that nothing else would send.
-  # @return [String] what was said meanwhile
+  # @return [String] what was reported meanwhile
   def said_by(program, until_text: "only a signal")
     code = "require 'gyre'\n#{program}"
     with_subprocess(*ruby_command("-e", code)) do |_pid, _out, err|
@@ -45,7 +45,7 @@ GyreTest::Engines.test_case("InspectionStallTest") do
                  said.scan(/ is waiting for (.+) at -e:\d+$/).flatten
   end
 
-  def test_it_is_said_in_a_ractor_too
+  def test_it_is_reported_in_a_ractor_too
     said = said_by(<<~RUBY)
       Ractor.new { Gyre.run { |task| 2.times { task.async { Thread::Queue.new.pop } } } }
       sleep

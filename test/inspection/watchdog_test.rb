@@ -67,7 +67,7 @@ GyreTest::Engines.test_case("WatchdogTest") do
     [reader, writer].each(&:close)
   end
 
-  def test_what_is_reported_again_has_lasted_twice_as_long_and_its_end_is_told_when_the_loop_ends_with_it
+  def test_what_is_reported_again_has_lasted_twice_as_long_and_its_end_is_reported_when_the_loop_ends_with_it
     watched { |task| task.async("long") { 3.times { output.lines.clear && compute_until(/has held/) } }.wait }
     assert_match(/\Agyre watchdog: the loop of thread main goes on after/, output.lines.last)
   end
@@ -176,7 +176,7 @@ GyreTest::Engines.test_case("WatchdogTest") do
     end
   end
 
-  def test_mistakes_are_told
+  def test_mistakes_are_reported
     assert_raises(ArgumentError) { Gyre::Watchdog.start(limit_s: 0) }
     assert_match(/needs a Gyre::Scheduler/, assert_raises(Gyre::Error) { Gyre::Watchdog.start }.message)
   end

@@ -12,7 +12,7 @@ class JRubyChoiceTest < Minitest::Test
     assert_equal "select", Gyre::Loop.new.tap(&:close).backend
   end
 
-  def test_explain_says_so
+  def test_explain_has_it
     taken, other = Gyre::Loop.explain.lines
     assert_equal "backend: select (portable engine, pure Ruby), the best one here\n", taken
     assert_match(/\Anot taken: the native engine \(C extension\): .*gyre_ext\n\z/, other)

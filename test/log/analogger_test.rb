@@ -78,7 +78,7 @@ class LogAnaloggerTest < Minitest::Test
     end
   end
 
-  def test_without_a_server_it_logs_to_the_spool_or_raises_when_told_to
+  def test_without_a_server_it_logs_to_the_spool_or_raises_when_set_to
     port = GyreTest::LogPeers.free_port
     out = with_names(port, <<~'RUBY')
       p [client.authenticated?, client.log("info", "kept")]

@@ -91,7 +91,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
-  def test_a_fault_of_each_turn_is_told_once_and_waits_between_two
+  def test_a_fault_of_each_turn_is_reported_once_and_waits_between_two
     server(start: false) do |server|
       client(server) do |client|
         sender = client.instance_variable_get(:@sender)
@@ -202,7 +202,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
-  def test_a_server_that_says_nothing_is_given_up_after_the_stall_timeout
+  def test_a_silent_server_is_given_up_after_the_stall_timeout
     server(acknowledge: :never) do |server|
       client(server, stall_timeout: 0.2) do |client|
         client.info("m0")
@@ -329,7 +329,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
-  def test_a_spool_that_takes_nothing_is_told_once_and_its_policy_holds
+  def test_a_spool_that_takes_nothing_is_reported_once_and_its_policy_holds
     FileUtils.rm_rf(@spool)
     server(start: false) do |server|
       client(server, when_full: :raise, memory_limit: 8192) do |client|
@@ -439,7 +439,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
-  def test_an_old_server_is_an_error_that_says_what_to_do
+  def test_an_old_server_is_an_error_with_the_remedy
     server(reply: "accepted\n") do |server|
       client(server) do |client|
         assert_match(/`acknowledged: false`/, assert_raises(Gyre::Log::Incompatible) { client.connect(30) }.message)
@@ -465,7 +465,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     assert_equal ['answered "hello"', 'answered "error: out of order"'], @reports.map { |text| text[/answered .*/] }
   end
 
-  def test_a_server_that_only_says_what_it_said_before_is_tried_less_often
+  def test_a_server_that_only_repeats_an_acknowledgement_is_tried_less_often
     server do |server|
       client(server, stall_timeout: 0.05) do |client|
         client.info("m0")
@@ -526,7 +526,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
     end
   end
 
-  def test_messages_that_no_spool_keeps_are_counted_and_told
+  def test_messages_that_no_spool_keeps_are_counted_and_reported
     server(start: false) do |server|
       client = client(server, spool: false)
       log(client, 0...3)

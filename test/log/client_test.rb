@@ -191,7 +191,7 @@ GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_flush_says_when_the_time_was_too_short
+  def test_flush_returns_whether_the_time_was_too_short
     GyreTest::FakeLogServer.open(acknowledge: :never) do |server|
       client(server) do |client|
         client.info("a")
@@ -201,7 +201,7 @@ GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_connect_says_whether_there_is_a_server
+  def test_connect_returns_whether_there_is_a_server
     GyreTest::FakeLogServer.open(start: false) do |server|
       client(server) do |client|
         refute client.connect(0.05)

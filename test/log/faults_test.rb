@@ -256,7 +256,7 @@ class LogFaultsTest < Minitest::Test
 
   # Sends a header and then bytes without end, as long as they are taken.
   # @param patience_s [Numeric] for the server's answer
-  # @return [String, nil] the line that the server says
+  # @return [String, nil] the line that the server sends
   def flood(socket, header, patience_s)
     socket.write(header)
     chunk = "x" * (1 << 20)

@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
-# What Gyre::Log says where the extension is not loaded. What the ingest does is in test/contracts.
+# What Gyre::Log reports where the extension is not loaded. What the ingest does is in
+# test/contracts.
 require "test_helper"
 require "gyre/log/ingest"
 
 class LogIngestTest < Minitest::Test
-  def test_server_and_client_without_the_extension_say_in_one_line_what_is_missing
+  def test_server_and_client_without_the_extension_report_in_one_line_what_is_missing
     { "server" => "Server.new(bind: 0)", "client" => 'Client.new("app")' }.each do |name, code|
       code = %(require "gyre/log/#{name}"; Gyre::Log::#{code})
       result = ruby("-e", "begin; #{code}; rescue Gyre::ExtensionRequired => error; puts error.message; end", env: { "GYRE_BACKEND" => "select" })
@@ -14,7 +15,7 @@ class LogIngestTest < Minitest::Test
     end
   end
 
-  def test_the_commands_say_it_too
+  def test_the_commands_report_it_too
     [%w[-p 0], %w[send app info hello], %w[send --spool spool app info hello]].each do |words|
       result = run_program({ "GYRE_BACKEND" => "select" }, RbConfig.ruby, "-w", "-I#{LIB}", "#{ROOT}/exe/gyre", "log", *words)
       refute_predicate result.status, :success?

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output.open: which output settings make, and what is said about wrong ones.
+# Gyre::Log::Output.open: which output settings make, and what is reported about wrong ones.
 
 require "test_helper"
 require "tmpdir"
@@ -73,7 +73,7 @@ class LogOutputTest < Minitest::Test
     end
   end
 
-  def test_what_cannot_be_opened_is_told_with_the_key
+  def test_what_cannot_be_opened_is_reported_with_the_key
     File.write(path("plain"), "")
     { { logfile: @folder } => /logs\[2\]\.logfile: .* is a folder/,
       { logfile: path("missing/a.log") } => /logs\[2\]\.logfile: the folder .*missing does not exist/,
@@ -90,7 +90,7 @@ class LogOutputTest < Minitest::Test
     end
   end
 
-  def test_a_file_without_permission_is_told
+  def test_a_file_without_permission_is_reported
     skip "root may write everywhere" if Process.uid.zero?
 
     File.write(path("a.log"), "")

@@ -56,7 +56,7 @@ module GyreTest
         configure(config)
       end
 
-      # Changes its configuration; one that runs does not read it before it is told to.
+      # Changes its configuration; one that runs does not read it before it is asked to.
       # @param settings [Hash] these keys of it
       def configure(settings)
         @config = @config.merge(settings)
@@ -152,7 +152,7 @@ module GyreTest
       end
     end
 
-    # A client that logs each line that it is told to, and says so.
+    # A client that logs each line that it is sent, and reports that.
     class Client
       PROGRAM = <<~'RUBY'
         $stdout.sync = true

@@ -294,7 +294,7 @@ GyreTest::Engines.test_case("LogServerInputsTest", backends: GyreTest::Engines::
     raise
   end
 
-  # With TLS 1.3 the client hears of it when it reads.
+  # With TLS 1.3 the client finds it out when it reads.
   def assert_turned_away(server, **identity)
     client = nil
     assert_raises(OpenSSL::SSL::SSLError, SystemCallError) { (client = secure(server, **identity)).gets }

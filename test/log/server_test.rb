@@ -324,7 +324,7 @@ GyreTest::Engines.test_case("LogServerTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_a_slow_follower_loses_lines_and_hears_how_many
+  def test_a_slow_follower_loses_lines_and_is_sent_their_number
     serve(limits: { tail_bytes_limit: 4000 }) do |server|
       follower = server.client("", words: "authentication/2 tail")
       client = server.client("web")

@@ -81,7 +81,7 @@ GyreTest::Engines.test_case("LogSpillServerTest", backends: GyreTest::Engines::N
     end
   end
 
-  # Without a trouble that the system tells. A server that ends does not wait for it.
+  # Without a trouble that the system reports. A server that ends does not wait for it.
   def test_a_pipe_that_is_not_read_gets_all_in_order
     reader, writer = IO.pipe
     nil while writer.write_nonblock("-\n" * 2048, exception: false) != :wait_writable

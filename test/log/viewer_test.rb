@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Looking at a server: status and lines, and what is said when that cannot be.
+# Looking at a server: status and lines, and what is reported when that cannot be.
 
 require "test_helper"
 require "gyre"
@@ -64,7 +64,7 @@ class LogViewerTest < Minitest::Test
     serving("accepted 2\nsmoke\n") { |viewer, _| assert_match(/not a status/, assert_raises(Gyre::ProtocolError) { viewer.status }.message) }
   end
 
-  def test_a_server_that_says_nothing_is_not_waited_for_for_ever
+  def test_a_silent_server_is_not_waited_for_for_ever
     TCPServer.open("127.0.0.1", 0) do |listener|
       viewer = Log::Viewer.new(listener.addr[1], timeout_s: 0.05)
       assert_match(/does not answer/, assert_raises(Errno::ETIMEDOUT) { viewer.status }.message)

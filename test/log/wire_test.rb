@@ -26,7 +26,7 @@ class LogWireTest < Minitest::Test
     assert_match(/8192/, assert_raises(ArgumentError) { Wire.frame("a", "b", "x" * 8179) }.message)
   end
 
-  def test_the_first_frame_is_told_when_it_is_whole
+  def test_the_first_frame_is_found_when_it_is_whole
     frame = Wire.frame("web", "authentication/2 client=00", "a key: with colons")
     0.upto(frame.bytesize - 1) { |length| assert_nil Wire.authentication(frame.byteslice(0, length)) }
     assert_equal({ service: "web", severity: "authentication/2 client=00", key: "a key: with colons", rest: "more" },
@@ -34,7 +34,7 @@ class LogWireTest < Minitest::Test
     assert_equal "", Wire.authentication(Wire.frame("a", "authentication", ""))[:key]
   end
 
-  def test_a_broken_first_frame_is_told_by_its_header
+  def test_a_broken_first_frame_is_found_by_its_header
     { "00000000" => Wire::CHECKSUM_FAILED, "00100010" => Wire::CHECKSUM_FAILED, "00120013" => Wire::CHECKSUM_FAILED,
       "0x120x12" => Wire::CHECKSUM_FAILED, "GET / HT" => Wire::CHECKSUM_FAILED, "+012+012" => Wire::CHECKSUM_FAILED,
       "0012001\n" => Wire::CHECKSUM_FAILED, "\xff\xfe0\x000\x000\x00" => Wire::CHECKSUM_FAILED,

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Which backend is taken, and what is said about it. What the backends do is in test/contracts/.
+# Which backend is taken, and what is reported about it. What the backends do is in test/contracts/.
 require "test_helper"
 require "gyre/scheduler"
 
@@ -25,7 +25,7 @@ class LoopBackendsTest < Minitest::Test
     with_backend("uring") do
       assert_equal "io_uring", Gyre::Loop.backend
       assert_equal "io_uring", Gyre::Loop.new.tap(&:close).backend
-      assert_match(/^backend: io_uring .*as GYRE_BACKEND says$/, Gyre::Loop.explain)
+      assert_match(/^backend: io_uring .*chosen by GYRE_BACKEND$/, Gyre::Loop.explain)
     end
   end
 
@@ -49,7 +49,7 @@ class LoopBackendsTest < Minitest::Test
     assert_equal 'unknown backend "warp": choose one of epoll, io_uring, kqueue, poll, select', error.message
   end
 
-  def test_a_backend_that_does_not_open_says_why
+  def test_a_backend_that_does_not_open_has_a_reason
     Gyre::Loop.backends.product([:new, :backend]) do |name, way|
       next if Gyre::Loop.availables.include?(name)
 
@@ -58,7 +58,7 @@ class LoopBackendsTest < Minitest::Test
     end
   end
 
-  def test_without_the_extension_a_native_one_says_what_to_do
+  def test_without_the_extension_the_error_for_a_native_one_has_the_remedy
     with_backend("select") do
       error = assert_raises(ArgumentError) { Gyre::Scheduler.new("epoll") }
       assert_match(/"epoll" is not here: without the C extension.*GYRE_BACKEND=select.*rake compile/, error.message)
@@ -85,7 +85,7 @@ class LoopBackendsTest < Minitest::Test
     assert_match(/^passed over when a loop was last made: epoll: Too many open files$/, output.out)
   end
 
-  def test_explain_says_what_was_taken_and_what_was_not
+  def test_explain_has_what_was_taken_and_what_was_not
     need_extension
     with_backend(nil) do
       taken, *others = Gyre::Loop.explain.lines
@@ -96,7 +96,7 @@ class LoopBackendsTest < Minitest::Test
     end
   end
 
-  def test_explain_says_why_a_backend_is_not_there
+  def test_explain_has_the_reason_why_a_backend_is_not_there
     need_extension
     (Gyre::Loop.backends - Gyre::Loop.availables).each do |name|
       line = Gyre::Loop.explain.lines.grep(/\Anot taken: #{name} /).first
@@ -108,12 +108,12 @@ class LoopBackendsTest < Minitest::Test
   def test_explain_of_the_portable_engine
     with_backend("select") do
       taken, other = Gyre::Loop.explain.lines
-      assert_equal "backend: select (portable engine, pure Ruby), as GYRE_BACKEND says\n", taken
+      assert_equal "backend: select (portable engine, pure Ruby), chosen by GYRE_BACKEND\n", taken
       assert_equal "not taken: the native engine (C extension): GYRE_BACKEND=select rules it out\n", other
     end
   end
 
-  def test_explain_says_why_the_extension_is_not_there
+  def test_explain_has_the_reason_why_the_extension_is_not_there
     output = ruby("-e", <<~RUBY, env: { "GYRE_BACKEND" => nil })
       require "gyre/loop"
       require "gyre/native"

@@ -56,7 +56,7 @@ class EndpointTest < Minitest::Test
     assert_includes refusal("unix:///run/app.sock?mode=rw"), "?mode=0660"
   end
 
-  def test_an_unreadable_address_says_what_to_write
+  def test_an_unreadable_address_is_an_error_with_what_to_write
     assert_includes refusal("ftp://localhost:1"), "tcp://host:port"
     assert_includes refusal(""), "tcp://host:port"
     assert_includes refusal("two words"), "tcp://host:port"

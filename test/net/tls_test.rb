@@ -76,7 +76,7 @@ class TLSTest < Minitest::Test
 
   # --- what a server accepts ---
 
-  def test_a_server_with_authorities_wants_a_certificate_of_theirs
+  def test_a_server_with_authorities_requires_a_certificate_of_theirs
     strict = server_context(ca: @ca)
     certificate, key = GyreTest::Transports.identity("client")
     _, server = connect(client_context(ca: @ca, certificate: certificate, key: key), strict)

@@ -72,7 +72,7 @@ module GyreTest
 
     # Follows the log.
     # @yield [Integer, nil] a line's number, nil for the server's figures
-    # @yield [Hash] what it says
+    # @yield [Hash] what it reports
     # @yieldreturn [Boolean] whether that is enough
     # @return [void]
     def follow(program, path = "/log", headers = {})
@@ -98,7 +98,7 @@ module GyreTest
       http(program) { |http| http.post("/log?#{severity}", message, { "content-type" => "text/plain" }) }
     end
 
-    # Lays a trap for a server that believes the Host header when it asks itself.
+    # Lays a trap for a server that takes the Host header for its own address.
     # @yield [String] what to send as Host
     # @return what the block returned
     def with_forged_host

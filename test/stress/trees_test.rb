@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Trees of tasks that do what chance says: deadlines within timeouts within nested runs, children,
+# Trees of tasks that do what is drawn: deadlines within timeouts within nested runs, children,
 # channels and select, while others stop them. Whatever happens, each run ends, nothing but late
 # tasks is reported, and no block takes the end of an outer deadline for its own.
 require "test_helper"

@@ -2,7 +2,7 @@
 
 # Random tasks on each thing that tasks can wait for, with inner fibers, timeouts in the same turn
 # and stops at any step, in drawn orders: no wake-up is lost, none comes twice. The stories are in
-# test/support/wake_ups.rb. A plain run always tells the same ones; `rake test:storm` tells others,
+# test/support/wake_ups.rb. A plain run always has the same ones; `rake test:storm` has others,
 # by Minitest's seed.
 require "test_helper"
 require "support/engines"

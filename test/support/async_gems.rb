@@ -18,8 +18,8 @@ module GyreTest
       skip "Async is not installed; bin/setup does it" unless File.exist?("#{FOLDER}/Gemfile.lock")
     end
 
-    # Runs Ruby code or a script with Async's gems, as Helpers#ruby. What Ruby says about files of
-    # gems is left out of `err`.
+    # Runs Ruby code or a script with Async's gems, as Helpers#ruby. What Ruby reports about files
+    # of gems is left out of `err`.
     # @return [Helpers::Output]
     def async_ruby(*arguments, env: {}, within_s: 60)
       run = run_program(*async_command(*arguments, env: env), within_s: within_s)

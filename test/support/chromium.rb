@@ -65,7 +65,7 @@ class Chromium
   end
 
   # @param width, height [Integer] of the window, in CSS pixels
-  # @param dark [Boolean] what prefers-color-scheme says
+  # @param dark [Boolean] what prefers-color-scheme is
   def look_like(width:, height:, dark: false, mobile: false)
     command("Emulation.setDeviceMetricsOverride", { width: width, height: height, deviceScaleFactor: 1, mobile: mobile })
     scheme = { name: "prefers-color-scheme", value: dark ? "dark" : "light" }

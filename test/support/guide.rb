@@ -34,7 +34,7 @@ module GyreTest
       end
     end
 
-    def test_the_programs_print_what_the_guide_says
+    def test_the_programs_print_what_the_guide_shows
       runs = programs.each_slice(AT_ONCE).flat_map do |some|
         some.map { |code, _| Thread.new { ruby(*options, "-e", code, env: { "GYRE_BACKEND" => backend, "LC_ALL" => "C.UTF-8" }) } }
             .map(&:value)

@@ -17,7 +17,7 @@ module GyreTest
 
     # Polls until the block is true.
     # @param within_s [Numeric] how long at most, so that nothing hangs; the test fails after that.
-    #   It says nothing of speed
+    #   It means nothing for speed
     # @param what [String] named in the failure
     # @return what the block returned
     def eventually(within_s: 30, what: "the condition")

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The crash test's program: runs one plan and says whether acknowledged logging kept its promise.
+# The crash test's program: runs one plan and reports whether acknowledged logging lost nothing.
 # Started by test/log/crash_test.rb, or by hand: ruby -w -Ilib test/support/log_crash.rb PLAN KILLS
 # SEED FOLDER. It loads everything once and forks, so that a kill costs milliseconds. Status 0:
 # kept.

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # A log server in a process of its own: `ruby test/support/log_program.rb SETTINGS`, where SETTINGS
-# is JSON with the keyword settings of Gyre::Log::Server. It prints its port, what it says of itself
-# goes to standard error, and USR2 restarts the same program; "check": "why not" forbids that. For
-# tests that send signals; LogProgram starts and talks to it.
+# is JSON with the keyword settings of Gyre::Log::Server. It prints its port, what it reports of
+# itself goes to standard error, and USR2 restarts the same program; "check": "why not" forbids
+# that. For tests that send signals; LogProgram starts and talks to it.
 require "json"
 require "gyre/cli/log/handover"
 require "gyre/log/server"

@@ -79,7 +79,7 @@ module GyreTest
       File.binread(path).force_encoding(Encoding::UTF_8).scrub.scan(/.*\n/).map { |line| line.chomp.sub(%r{\A\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\|}, "") }
     end
 
-    # @return [String] what the server said of itself
+    # @return [String] what the server reported of itself
     def report
       @report.string
     end

@@ -10,7 +10,7 @@ module GyreTest
   # A subclass has PROGRAM, a name of PlainC, and frame(input) and read(line).
   class PlainAnswers
     # @param folder [String] where the program goes
-    # @param flags [Array<String>] as PlainC.build, which also says when it is nil
+    # @param flags [Array<String>] as PlainC.build, which also has when it is nil
     # @return [PlainAnswers, nil]
     def self.build(folder, flags)
       program = PlainC.build(self::PROGRAM, folder, flags)

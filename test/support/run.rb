@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Runs test files, each in a process of its own, as many at a time as there are processors
-# (GYRE_TEST_JOBS says otherwise): `ruby -w test/support/run.rb [FILE or FOLDER …] [Minitest's
+# (or GYRE_TEST_JOBS): `ruby -w test/support/run.rb [FILE or FOLDER …] [Minitest's
 # options]`, without a file all but the long ones (parts.rb). Called by bin/test and by Rake's
 # tasks. The last line adds up; the same counts go to the file named by GYRE_TEST_COUNTS, from which
 # .ci/run adds up.

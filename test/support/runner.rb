@@ -82,7 +82,7 @@ module GyreTest
       {}
     end
 
-    # Not after a run of some tests only, which says little about the file.
+    # Not after a run of some tests only, which shows little about the file.
     def write_seconds
       return unless (@options - ["--seed", "-v", "--verbose"]).grep_v(/\A\d+\z/).empty?
 

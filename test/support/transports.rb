@@ -10,7 +10,7 @@ require "gyre/net"
 require_relative "certificates"
 
 module GyreTest
-  # Included in test classes; `secure?` tells which kind they test.
+  # Included in test classes; `secure?` is which kind they test.
   module Transports
     class << self
       # @return [Certificates] of this process
@@ -72,7 +72,7 @@ module GyreTest
       transport
     end
 
-    # --- jobs: threads without a scheduler, or tasks; `fibers?` tells which ---
+    # --- jobs: threads without a scheduler, or tasks; `fibers?` is which ---
 
     # Runs a test's body where jobs can be started.
     def concurrently(&block)

@@ -15,7 +15,7 @@ module GyreTest
       # @return [String, nil] the file in which a worker's parent reads the same
       attr_accessor :note
 
-      # Called before a test. A test class that needs longer says so by `def self.time_limit_s =
+      # Called before a test. A test class that needs longer has `def self.time_limit_s =
       # 240`.
       def watch(test)
         factor = test.class.respond_to?(:time_limit_s) ? test.class.time_limit_s / 120.0 : 1.0

@@ -10,7 +10,7 @@ module GyreTest
   # From the parent's side, but for #work.
   class Worker
     # For how long a worker outlives the time limit of its test before the parent ends it: the
-    # worker's own watchdog, which knows more, comes first.
+    # worker's own watchdog, which reports more, comes first.
     GRACE_S = [20, Watchdog::LIMIT_S].min
     # How long a file may take to its first test.
     LOAD_S = 60

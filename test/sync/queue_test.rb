@@ -191,7 +191,7 @@ GyreTest::Engines.test_case("QueueTest") do
     end
   end
 
-  def test_inspect_says_what_there_is
+  def test_inspect_shows_what_there_is
     assert_match(/Queue 2 in it, 0 waiting/, Gyre::Queue.new([1, 2]).inspect)
     assert_match(/closed, 0 in it/, Gyre::Queue.new.close.inspect)
   end

@@ -30,7 +30,7 @@ GyreTest::Engines.test_case("ShortLockTest") do
     assert_equal(:value, lock.synchronize { :value })
   end
 
-  def test_a_task_that_wants_it_cannot_be_stopped_before_it_has_it
+  def test_a_task_that_takes_it_cannot_be_stopped_before_it_has_it
     [Gyre::SpinLock.new, Gyre.run { |task| task.scheduler.runs.first.lock }].each do |lock|
       Gyre.run do |task|
         held = Thread::Queue.new

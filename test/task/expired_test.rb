@@ -34,7 +34,7 @@ GyreTest::Engines.test_case("TaskTimeoutTest") do
     end
   end
 
-  def test_it_raises_what_it_was_told
+  def test_it_raises_what_it_was_given
     own = Class.new(StandardError)
     Gyre.run do |task|
       assert_raises(own) { task.with_timeout(0.001, own) { sleep } }

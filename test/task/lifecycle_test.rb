@@ -8,7 +8,7 @@ require "support/engines"
 require "gyre"
 
 GyreTest::Engines.test_case("TaskLifecycleTest") do
-  # Starts a task that waits as the block says, stops it, and says how it ended.
+  # Starts a task that waits as in the block, stops it, and returns how it ended.
   def stopped_while
     ended = nil
     Gyre.run do |task|

@@ -23,7 +23,7 @@ GyreTest::Engines.test_case("TaskQuestionsTest") do
     end
   end
 
-  def test_backtrace_says_where_it_waits
+  def test_backtrace_shows_where_it_waits
     Gyre.run do |task|
       line = __LINE__ + 1
       child = task.async { sleep }

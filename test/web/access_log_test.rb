@@ -9,7 +9,7 @@ require "gyre/web/access_log"
 class WebAccessLogTest < Minitest::Test
   ENVIRONMENT = { "REMOTE_ADDR" => "127.0.0.1", "REQUEST_METHOD" => "GET", "REQUEST_URI" => "/", "SERVER_PROTOCOL" => "HTTP/1.1" }.freeze
 
-  # Remembers each write; can be told to fail.
+  # Remembers each write; can be made to fail.
   class Output
     attr_reader :writes
     attr_accessor :failure

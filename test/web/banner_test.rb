@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a server says when it starts: Gyre::Web::Banner.
+# What a server prints when it starts: Gyre::Web::Banner.
 
 require "test_helper"
 require "gyre/web"

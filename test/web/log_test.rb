@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the server says of itself: Gyre::Web::Log.
+# What the server logs of itself: Gyre::Web::Log.
 
 require "test_helper"
 require "stringio"

@@ -62,7 +62,7 @@ class WebServerTest < Minitest::Test
     client.close
   end
 
-  # Each says :open when it is, and then waits for what never comes.
+  # Each gives :open when it is, and then waits for what never comes.
   ENDLESS = {
     "an_event_stream" => lambda do |events, _env|
       [200, { "content-type" => "text/event-stream" }, ->(stream) { wait_on(events) { stream << "data: 1\n\n" } }]

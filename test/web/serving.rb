@@ -10,7 +10,7 @@ require "tmpdir"
 module GyreTest
   # For test classes: a served app, and raw requests to it.
   module Serving
-    # An app that does what the path says. It waits for files, so that tests need no guess of how
+    # An app that does what the path names. It waits for files, so that tests need no guess of how
     # long something takes.
     APP = <<~'RUBY'
       run(lambda do |env|
@@ -57,7 +57,7 @@ module GyreTest
         @texts.fetch(stream)
       end
 
-      # Waits until the stream has said something like the pattern.
+      # Waits until the stream has something like the pattern.
       # @return [MatchData]
       def expect(pattern, stream = :out)
         @test.eventually(what: "#{pattern.inspect} on #{stream}") { text(stream).match(pattern) || ended_early }
@@ -97,7 +97,7 @@ module GyreTest
 
       private
 
-      # What it said last is looked at once more before.
+      # What it printed last is looked at once more before.
       def ended_early
         return (@status = Process.wait2(pid, Process::WNOHANG)&.last) && nil unless @status
 
@@ -105,7 +105,8 @@ module GyreTest
       end
     end
 
-    # Serves `app` while the block runs; waits until it listens, unless `ready` says for what else.
+    # Serves `app` while the block runs; waits until it listens, unless `ready` is something else to
+    # wait for.
     # @yield [Program]
     def serve(*flags, app: APP, env: {}, files: {}, ready: /Use Ctrl-C to stop/, port: true)
       Dir.mktmpdir do |folder|

@@ -60,7 +60,7 @@ module Showcase
     end
 
     def ask(host, port, shop)
-      http = Net::HTTP.new(host, port, nil) # nil: no proxy, whatever the environment says
+      http = Net::HTTP.new(host, port, nil) # nil: no proxy, whatever the environment has
       JSON.parse(http.request_get(shop.path).body).fetch("price")
     end
 

@@ -56,7 +56,7 @@ module Showcase
       }
     end
 
-    # Linux tells it in pages (proc(5), statm); elsewhere nil.
+    # Linux has it in pages (proc(5), statm); elsewhere nil.
     def resident_bytes
       File.read("/proc/self/statm").split[1].to_i * Etc.sysconf(Etc::SC_PAGESIZE)
     rescue Errno::ENOENT

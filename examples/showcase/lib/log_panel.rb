@@ -22,7 +22,7 @@ module Showcase
     def call(env)
       return take(env) if env["REQUEST_METHOD"] == "POST"
 
-      # A browser that comes back by itself says what it has seen last, and the page does when it
+      # A browser that comes back by itself sends what it has seen last, and the page does when it
       # looks here again.
       seen = (env["HTTP_LAST_EVENT_ID"] || env["QUERY_STRING"][/\Aafter=(\d+)\z/, 1]).to_i
       [200, Figures::HEADERS.dup, ->(stream) { follow(stream, seen) }]
@@ -59,7 +59,7 @@ module Showcase
       return refuse(400, "Log with ?#{SEVERITIES.join(", ?")}.") unless SEVERITIES.include?(severity)
 
       message = env["rack.input"]&.read(MESSAGE_BYTES_LIMIT + 1).to_s
-      return refuse(400, "An empty line says nothing.") if message.empty?
+      return refuse(400, "The line is empty.") if message.empty?
       return refuse(413, "A line has at most #{MESSAGE_BYTES_LIMIT} bytes here.") if message.bytesize > MESSAGE_BYTES_LIMIT
 
       client = @logbook.client("visitor")

@@ -45,10 +45,10 @@ module Showcase
     #
     # @param number [Integer] of that one; 0: none
     # @param timeout_s [Numeric]
-    # @return [Array<Line>] none when the time is over; the first one's number tells whether some
+    # @return [Array<Line>] none when the time is over; the first one's number shows whether some
     #   are not there any more
     def lines_after(number, timeout_s)
-      news = @news # first: so it tells of whatever comes after the look
+      news = @news # first: so it reports whatever comes after the look
       lines = newer(number)
       return lines if lines.any?
 
@@ -58,7 +58,7 @@ module Showcase
       []
     end
 
-    # @return [Hash{Symbol => Object}] what the server says of itself, and how much it has
+    # @return [Hash{Symbol => Object}] what the server reports of itself, and how much it has
     #   acknowledged
     def figures
       # First what is acknowledged: of that the server's figures, which come later, tell all.

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-# What the app knows of the server that runs it: its figures and where it listens. Only Gyre tells;
-# on another server there are no figures, and the environment variable SHOWCASE_URL has to say where
-# the server is. The address never comes from a request. With the Host header a visitor could make
-# the server send its requests to any other machine (server-side request forgery).
+# What the app finds out about the server that runs it: its figures and where it listens. Only with
+# Gyre; on another server there are no figures, and the environment variable SHOWCASE_URL has to
+# name where the server is. The address never comes from a request. With the Host header a visitor
+# could make the server send its requests to any other machine (server-side request forgery).
 
 require "uri"
 

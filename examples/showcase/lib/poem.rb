@@ -16,7 +16,7 @@ module Showcase
           body << line
           sleep PAUSE_S # only this fiber waits; all others are served meanwhile
         end
-        env["rack.logger"]&.info("the poem was heard to its end")
+        env["rack.logger"]&.info("the poem was sent to its end")
       end
       [200, { "content-type" => "text/plain; charset=utf-8", "cache-control" => "no-store" }, lines]
     end

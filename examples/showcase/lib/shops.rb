@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Three shops that take their time before they say what a vorpal blade costs. They stand for the
+# Three shops that take their time before they answer what a vorpal blade costs. They stand for the
 # slow services that every app has to ask: a database, a payment provider, another team. The
 # comparison asks them over HTTP.
 
 require "json"
 
 module Showcase
-  # A shop: its name, its path on this server, how long it thinks, and its price.
+  # A shop: its name, its path on this server, how long it takes, and its price.
   Shop = Struct.new(:name, :path, :delay_s, :price, keyword_init: true) do
     def call(_env)
       sleep delay_s

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The whole app: which path is answered by which part. config.ru runs it. A part is an object with
-# `call(env)`, in a file of its own beside this one, and knows nothing of the others. Each request
-# is logged; what a part wants to say beside that, it says to Rack's own "rack.logger".
+# `call(env)`, in a file of its own beside this one, and uses none of the others. Each request
+# is logged; what a part logs beside that goes to Rack's own "rack.logger".
 
 require_relative "comparison"
 require_relative "figures"

@@ -99,7 +99,7 @@ struct gyre_http1_connection {
   bool counted : 1;  /* in acceptor->net.open */
   bool is_idle : 1;  /* counted in acceptor->idle */
   bool keep_alive : 1;
-  bool https : 1; /* what env says of it */
+  bool https : 1; /* what env has of it */
 };
 
 /* One request and its response: from a head that is complete, or refused, to the next one, or to

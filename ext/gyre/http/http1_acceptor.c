@@ -184,7 +184,7 @@ static void refuse_connection(struct gyre_acceptor_listener *listener, int fd, c
   const struct iovec piece = {response, sizeof(response) - 1};
   struct gyre_http1_acceptor *acceptor = acceptor_of(listener->acceptor);
   acceptor->refused++;
-  /* With TLS it would cost a handshake to say so. */
+  /* With TLS a response would cost a handshake. */
   struct gyre_http1_connection *connection = listener->tls ? NULL : gyre_http1_connection_new(listener, fd, peer);
   if (!connection) {
     close(fd);
@@ -290,8 +290,8 @@ static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_id
   for (struct gyre_list *node = acceptor->connections.next, *next; node != &acceptor->connections; node = next) {
     next = node->next;
     struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, node);
-    /* A request that has arrived gets its response: its client cannot know whether it may send it
-     * again. The first one of a new connection may still be on its way. */
+    /* A request that has arrived gets its response: its client cannot find out whether it may send
+     * it again. The first one of a new connection may still be on its way. */
     if (only_idle) {
       if (connection->exchange || !connection->is_idle || gyre_transport_input_waits(&connection->transport)) continue;
       if (connection->state <= GYRE_HTTP1_FIRST_BYTE) {

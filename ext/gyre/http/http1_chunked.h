@@ -28,7 +28,7 @@ struct gyre_http1_chunked {
 };
 
 enum gyre_http1_chunked_result {
-  GYRE_HTTP1_CHUNKED_REFUSED = -1, /* status and reason say why; further calls say the same */
+  GYRE_HTTP1_CHUNKED_REFUSED = -1, /* status and reason have the cause; further calls return the same */
   GYRE_HTTP1_CHUNKED_MORE = 0,     /* all input was consumed, and it held no (more) data: bring more */
   GYRE_HTTP1_CHUNKED_DATA =
       1, /* *data and *data_length are a slice (> 0 bytes) of the body; call again with the rest */
@@ -38,7 +38,7 @@ enum gyre_http1_chunked_result {
 void gyre_http1_chunked_reset(struct gyre_http1_chunked *chunked);
 
 /*
- * One step. bytes is input that was not consumed yet (length 0 is fine); *consumed says how much of
+ * One step. bytes is input that was not consumed yet (length 0 is fine); *consumed is how much of
  * it this step has used up, a data slice included; the next call starts after it. The slice points
  * into bytes. After TRAILERS each call answers TRAILERS again and consumes nothing. Returns an enum
  * gyre_http1_chunked_result.

@@ -281,7 +281,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
     (void)gyre_timers_arm(&loop->timers, timer, connection->deadline_ns);
     return;
   }
-  /* What is there has come in time, reported or not: a loop that was held learns of much at once,
+  /* What is there has come in time, reported or not: a loop that was held is given much at once,
    * and of a part only. */
   if (connection->deadline_ns != LOOKED && connection->state != GYRE_HTTP1_LINGERING &&
       gyre_transport_input_waits(&connection->transport)) {

@@ -87,7 +87,7 @@ static ID id_new;
 
 static unsigned slot_of(const char *name, size_t length) {
   unsigned hash = (unsigned)length;
-  /* The first, the middle and the last letter tell the known names apart well enough. */
+  /* The first, the middle and the last letter distinguish the known names well enough. */
   hash = hash * 31 + ((unsigned char)name[0] | 32);
   hash = hash * 31 + ((unsigned char)name[length / 2] | 32);
   hash = hash * 31 + ((unsigned char)name[length - 1] | 32);

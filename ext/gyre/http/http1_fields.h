@@ -1,6 +1,6 @@
 /*
  * The reader of a section of field lines: the header lines of a request and the trailer lines of a
- * chunked body are the same to it. Called by http1_parser.c only, which says through a function
+ * chunked body are the same to it. Called by http1_parser.c only, which chooses through a function
  * what a field means. Works on struct gyre_http1_head, no more.
  */
 #ifndef GYRE_HTTP1_FIELDS_H
@@ -39,7 +39,7 @@ typedef int gyre_http1_field_meaning(struct gyre_http1_head *head, const char *b
 
 /*
  * Reads on from head->position in a section that starts at head->section. `meaning` is called for
- * each field with a name that the parser knows, or for every field. Returns 1 when the blank line
+ * each field with a known name, or for every field. Returns 1 when the blank line
  * was read (position is behind it), 0 or -1.
  */
 int gyre_http1_fields_parse(struct gyre_http1_head *head, const char *bytes, size_t length,

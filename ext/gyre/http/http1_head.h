@@ -1,6 +1,6 @@
 /*
  * The text of a response's head, piece by piece into a growing buffer. Pure: no socket, no Ruby;
- * the caller decides what is said.
+ * the caller decides what it contains.
  */
 #ifndef GYRE_HTTP1_HEAD_H
 #define GYRE_HTTP1_HEAD_H

@@ -237,7 +237,7 @@ static int read_transfer_encoding(struct gyre_http1_head *head, const char *valu
 }
 
 /*
- * Options that we do not know are none of our business; neither are malformed ones, since nothing
+ * Unknown options have no effect here; neither have malformed ones, since nothing
  * here depends on them.
  */
 static void read_connection(struct gyre_http1_head *head, const char *value, size_t length) {
@@ -254,7 +254,7 @@ static void read_connection(struct gyre_http1_head *head, const char *value, siz
   }
 }
 
-/* RFC 9110, section 10.1.1. HTTP/1.0 does not know it. */
+/* RFC 9110, section 10.1.1. HTTP/1.0 does not have it. */
 static int read_expect(struct gyre_http1_head *head, const char *value, size_t length) {
   if (head->minor_version == 0) return 0;
   if (skip_class(value, value + length, CLASS_TOKEN) < value + length || !SAME_WORD(value, length, "100-continue")) {
@@ -295,7 +295,7 @@ static int header_meaning(struct gyre_http1_head *head, const char *bytes, const
   }
 }
 
-/* What only the whole head says. */
+/* What only the whole head shows. */
 static int conclude(struct gyre_http1_head *head) {
   const unsigned seen = head->seen;
   if (head->minor_version > 0) {

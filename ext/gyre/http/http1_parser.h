@@ -1,6 +1,6 @@
 /*
  * The request parser of HTTP/1.0 and HTTP/1.1, strict after RFC 9110 and RFC 9112: bytes in,
- * offsets out. The connection calls it with whatever has arrived so far. It knows no socket, no
+ * offsets out. The connection calls it with whatever has arrived so far. It has no socket, no
  * clock and no Ruby, allocates nothing, copies nothing and keeps no pointer into the caller's bytes
  * (only offsets), so the caller's buffer may move between two calls. Its twin is
  * test/oracle/http/parser.rb.
@@ -27,7 +27,7 @@ struct gyre_http1_field {
   uint16_t flags; /* enum gyre_http1_field_flag: which name it is, and what it looks like */
 };
 
-/* field.flags & GYRE_HTTP1_FIELD_NAME_MASK is one of the names that the parser knows anyway. */
+/* field.flags & GYRE_HTTP1_FIELD_NAME_MASK is one of the names that the parser needs anyway. */
 enum gyre_http1_field_flag {
   GYRE_HTTP1_FIELD_OTHER = 0,
   GYRE_HTTP1_FIELD_HOST,
@@ -127,7 +127,7 @@ void gyre_http1_head_reset(struct gyre_http1_head *head, struct gyre_http1_field
  * O(n) in all. The answer depends on the bytes alone, not on how they were split. Returns the
  * length of the head with its blank line (offsets count from bytes; one CRLF before the request
  * line is skipped and counted), 0 when more bytes are needed, -1 when it is refused (status and
- * reason say why; further calls say the same).
+ * reason have the cause; further calls return the same).
  */
 int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_t length,
                           const struct gyre_http1_limits *limits);

@@ -10,7 +10,7 @@
  *       framed        refuse what a frame of the old wire cannot carry
  *   append(severity, message) → true: it is in;  nil: it is in, and the sender has to be woken;  false: it is not in, because
  *       of a limit, of attention, of a fork, or since it is no String in UTF-8, US-ASCII or BINARY with a severity that is a
- *       String, a Symbol or a number of Logger's (with UNKNOWN as "fatal": servers drop severities that they do not know)
+ *       String, a Symbol or a number of Logger's (with UNKNOWN as "fatal": servers drop unknown severities)
  *   store(severity, message, beyond_limit) → as append, whatever attention is, and perhaps beyond the limit
  *   attention, attention=   while true, append refuses everything: the caller has to look
  *   framed, framed=         whether what a frame cannot carry is refused

@@ -46,7 +46,7 @@
 #define GYRE_STANDING 32u
 
 /* Asked for beside the others: a call on the descriptor answered "would block", so that it can be
- * waited for: a backend that learns that late need not ask. */
+ * waited for: a backend that finds that out late need not ask. */
 #define GYRE_BLOCKED 128u
 
 /* Only reported: with this report the watch has ended, though it was perhaps to stand. */

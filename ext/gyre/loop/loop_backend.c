@@ -72,7 +72,7 @@ void gyre_loop_open_on(struct gyre_loop *loop, VALUE name) {
 }
 
 /*
- * @return [Array<String>] the native backends that Gyre knows, the best first, built or not
+ * @return [Array<String>] the native backends that there are, the best first, built or not
  */
 static VALUE native_backends(VALUE self) {
   VALUE names = rb_ary_new();

@@ -57,7 +57,7 @@ struct tls {
   SSL *ssl;
   struct gyre_tls_context *context;
   struct gyre_transport *transport;
-  struct gyre_bytes *received; /* ciphertext that did not fit into what the caller wanted */
+  struct gyre_bytes *received; /* ciphertext that did not fit into the memory of the caller */
   struct gyre_bytes *queued;   /* ciphertext to be sent */
   const char *lent;            /* ciphertext in the thread's buffer, during a call */
   size_t lent_length;

@@ -35,7 +35,7 @@ int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *name
 
 /* Puts TLS under a transport over a plain socket; the handshake is next. `name` is the peer's
  * for a client: sent (unless it is an address), and checked where the context verifies; with
- * `address`, any text that tells servers of one name apart, it is what sessions are kept by. Of a
+ * `address`, any text that distinguishes servers of one name, it is what sessions are kept by. Of a
  * server both are NULL. 0 or -errno. */
 int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name,
                    const char *address);

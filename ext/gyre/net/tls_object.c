@@ -10,7 +10,7 @@ static void context_free(void *opaque) { gyre_tls_context_release(opaque); }
 
 static size_t context_size(const void *opaque) {
   (void)opaque;
-  return 4096; /* roughly what libssl takes; it does not tell */
+  return 4096; /* roughly what libssl takes; it has no figure */
 }
 
 static const rb_data_type_t context_type = {

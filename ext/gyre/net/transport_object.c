@@ -125,7 +125,7 @@ static void fail(struct object *object, int error, const char *what) {
   rb_exc_raise(rb_class_new_instance(1, &message, rb_path2class(class)));
 }
 
-/* Until the descriptor is ready for what the side wants. Another thread may have closed it
+/* Until the descriptor is ready for what the side needs. Another thread may have closed it
  * meanwhile: then `get` raises. Where `timeout` is the rest of a limit for several waits, that is
  * `whole`. */
 static struct object *wait_for(VALUE self, struct object *object, const struct gyre_side *side, VALUE timeout,
@@ -523,7 +523,7 @@ static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE lengt
 }
 
 /*
- * Tells the peer that no more will come, behind what is queued. It can still be read from.
+ * Ends the stream for the peer, behind what is queued. It can still be read from.
  *
  * @return [nil]
  * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}

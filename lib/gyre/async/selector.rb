@@ -17,7 +17,7 @@ module Gyre
     # What an Async scheduler waits on.
     class Selector
       # @param loop [Fiber] the fiber that will call #select
-      # @param backend [String, Symbol, nil] a native backend; nil takes what GYRE_BACKEND says, or
+      # @param backend [String, Symbol, nil] a native backend; nil takes what GYRE_BACKEND has, or
       #   the best one
       # @return [Selector]
       # @raise [ArgumentError, RuntimeError, SystemCallError] when there is no such backend here, or

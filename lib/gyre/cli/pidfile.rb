@@ -72,7 +72,7 @@ module Gyre
       end
 
       # A process that began after the file was written has only the number of the one that wrote it
-      # (after a restart of the machine, say). From /proc; where there is none, no process counts as
+      # (after a restart of the machine). From /proc; where there is none, no process counts as
       # younger.
       def younger?(pid)
         ticks = File.read("/proc/#{pid}/stat")[/.*\) (.*)/m, 1].split[19].to_i # proc(5): starttime, in ticks since boot

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The template that each request's Rack environment is a copy of; ext/gyre/http/http1_env.c fills in
-# the rest. Server makes one for each acceptor. It knows no request.
+# the rest. Server makes one for each acceptor. It has no request.
 
 require "gyre/http/input"
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The errors that only HTTP/1 knows, sorted by what is at fault: the client (RequestError,
+# The errors that only HTTP/1 has, sorted by what is at fault: the client (RequestError,
 # RequestCut), its slowness (WriteTimeout), the app (LengthError). The connection raises the first
 # three, Service decides what becomes of them.
 

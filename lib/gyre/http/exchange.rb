@@ -53,7 +53,7 @@ module Gyre
       # Ends the request before and begins the next one that is there already: the head that the
       # acceptor collected, or a pipelined one. Nil when there is none: the connection is then
       # without an exchange (IDLE, or HEAD with its partial head kept), or closed, or hijacked; the
-      # caller need not know which, and must not touch it any more.
+      # caller need not distinguish them, and must not touch it any more.
       #
       # Of the body of the request before, up to limits.unread_body_bytes_limit are read off
       # (parks); if more is left, or an Expect was not met, the connection lingers and closes. A
@@ -66,7 +66,7 @@ module Gyre
       # - rack.hijack, rack.early_hints: the exchange itself, so a request allocates neither
       # - rack.response_finished: a new Array
       # - rack.input: Input::EMPTY without a body, else Input.new(exchange)
-      # - rack.protocol: only when the parser says UPGRADE: the names of Upgrade as an Array of
+      # - rack.protocol: only when the parser reports UPGRADE: the names of Upgrade as an Array of
       #   Strings
       # - gyre.trailers: only for a chunked body: exchange.method(:trailers)
       #
@@ -127,8 +127,8 @@ module Gyre
       #
       # Errors of the network while writing (Errno::EPIPE, Errno::ECONNRESET and the like), and
       # WriteTimeout after limits.write_timeout_s without a byte taken, have closed the connection
-      # before they are raised, so {#closed?} tells them from the app's own. On a closed connection
-      # the write primitives raise Errno::EPIPE.
+      # before they are raised, so {#closed?} distinguishes them from the app's own. On a closed
+      # connection the write primitives raise Errno::EPIPE.
       #
       # Header values are Strings or Arrays of Strings (a line each). A name that is no token, or a
       # value with CR, LF or NUL, raises ArgumentError, and nothing was sent. Keys that start with
@@ -171,7 +171,7 @@ module Gyre
       # - :close: the body ends with the connection
       # - :raw: nothing of the server's own except date; the connection is over afterwards
       #   (upgrades, partial hijack)
-      # - nil: no body, and nothing said about one
+      # - nil: no body, and no header about one
       #
       # HEAD, 204 and 304 turn all but :raw into nil. An Integer is written as content-length all
       # the same (but for 204), :chunked as transfer-encoding for HEAD.

@@ -2,7 +2,7 @@
 
 # A request that is used from another thread than its server's: the thread waits here, and what it
 # asked for is done in a fiber of the loop's thread, where fibers and descriptors belong. The
-# primitives of H1::Exchange call it when they notice (ext/gyre/http/http_exchange.c). It knows
+# primitives of H1::Exchange call it when they notice (ext/gyre/http/http_exchange.c). It has
 # nothing of what it hands over.
 
 require "gyre/errors"

@@ -9,7 +9,7 @@ module Gyre
   module HTTP
     # The body of one request. All Strings are BINARY.
     class Input
-      # How much is asked of the connection when the caller does not say.
+      # How much is asked of the connection when the caller gives no length.
       PIECE_BYTES = 65_536
       private_constant :PIECE_BYTES
 

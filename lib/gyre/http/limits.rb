@@ -2,7 +2,7 @@
 
 # Every size, count and time that bounds an HTTP/1 connection, and what happens beyond it. The
 # acceptor reads a Limits object when a server starts; the command line, the DSL and the docs are
-# made from TABLE (gyre/limits.rb says how). It enforces nothing by itself.
+# made from TABLE (see net/limits.rb). It enforces nothing by itself.
 
 require "gyre/net/limits"
 

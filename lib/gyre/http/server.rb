@@ -4,7 +4,7 @@
 # Gyre::Web::Server and tests start it; it needs a scheduler of the native engine. It binds nothing
 # and handles no signal.
 #
-# The acceptor (Gyre::HTTP::NativeAcceptor, in C) is all of a server that knows sockets:
+# The acceptor (Gyre::HTTP::NativeAcceptor, in C) is all of a server that has sockets:
 #
 #   NativeAcceptor.new(sockets, handler, limits, template, contexts)
 #       sockets    Array of listening IOs (non-blocking); the acceptor never closes them
@@ -27,7 +27,7 @@
 #                    running: (fibers in the handler now, hijacked ones too), accepted:, requests:, malformed: (refused heads),
 #                    refused: (503, too many connections)
 #   Beyond limits.connections_limit a new connection gets the 503 and is closed, without a handler.
-#   EMFILE and the like on accept: pause for a second, say so once through handler.error, go on.
+#   EMFILE and the like on accept: pause for a second, report it once through handler.error, go on.
 
 require "gyre/errors"
 require "gyre/http/exchange"
@@ -55,7 +55,7 @@ module Gyre
       NOT_STARTED = { connections: 0, idle: 0, running: 0, accepted: 0, requests: 0, malformed: 0, refused: 0 }.freeze
       private_constant :UNWIND_S, :QUIET_S, :LOOK_S
 
-      # Where a server without a log says what went wrong.
+      # Where a server without a log reports what went wrong.
       class ErrorLog
         # @param message [String]
         # @return [void]

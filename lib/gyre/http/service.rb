@@ -31,7 +31,7 @@ module Gyre
       end
       private_constant :PASSED_ON, :GONE, :PLAIN_TEXT, :NO_STATUS, :Work
 
-      # @return [Boolean] whether fibers are to say which request they run; a Watchdog reads it
+      # @return [Boolean] whether fibers show which request they run; a Watchdog reads it
       attr_writer :watched
 
       # @param app [#call] a Rack app

@@ -2,7 +2,7 @@
 
 # Analogger's frames, as bytes and values: what clients send before and without the versioned
 # protocol. Called by the server for a connection's first frame and by clients; the frames after the
-# first are the ingest's. It knows no socket and no clock.
+# first are the ingest's. It has no socket and no clock.
 #
 #   LLLL LLLL ":" service ":" severity ":" message       LLLL: the bytes of the whole frame, four decimal digits, twice
 
@@ -60,7 +60,7 @@ module Gyre
 
         # Takes a whole frame apart.
         #
-        # @param frame [String] BINARY, as long as its header says
+        # @param frame [String] BINARY, as long as its header has it
         # @return [Array(String, String, String), nil] service, severity and message; nil without
         #   the three colons
         def parts(frame)

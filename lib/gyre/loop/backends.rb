@@ -86,7 +86,7 @@ module Gyre
       # @return [String] some lines
       def explain
         taken = backend
-        text = "backend: #{describe(taken, probe(taken).last)}, #{asked.empty? ? "the best one here" : "as GYRE_BACKEND says"}\n"
+        text = "backend: #{describe(taken, probe(taken).last)}, #{asked.empty? ? "the best one here" : "chosen by GYRE_BACKEND"}\n"
         others = backends - [taken]
         text + others.map { |name| "not taken: #{describe(name)}: #{reason_against(name)}\n" }.join + explain_absences
       rescue ArgumentError, RuntimeError => error
@@ -134,7 +134,7 @@ module Gyre
 
       def native_remedy
         if asked == PORTABLE then "GYRE_BACKEND=select runs only the loop and the scheduler; unset it"
-        elsif native? then "no native backend opens here (Gyre::Loop.explain says why)"
+        elsif native? then "no native backend opens here (Gyre::Loop.explain has the reasons)"
         else "#{Native.load_error}; install a C compiler and make, then reinstall the gem (in a checkout: rake compile)"
         end
       end

@@ -55,7 +55,7 @@ module Gyre
       # @param port [Integer] taken where the address has none
       # @param transports [Array<Symbol>] what the caller can serve: :tcp, :unix, :udp, :unixgram
       # @return [Endpoint]
-      # @raise [ArgumentError] when the address cannot be read; the message says what was expected
+      # @raise [ArgumentError] when the address cannot be read; the message has what was expected
       def parse(address, host: "localhost", port: 9292, transports: %i[tcp unix])
         endpoint = address.is_a?(Endpoint) ? address : read(address.to_s.strip, host, port)
         return endpoint if endpoint && transports.include?(endpoint.transport)
@@ -265,7 +265,7 @@ module Gyre
     def addresses
       case host
       when "*"          then ["0.0.0.0", "::"]
-      when /\Alocalhost\z/i then ["127.0.0.1", "::1"] # RFC 6761 section 6.3: always loopback, whatever a resolver says
+      when /\Alocalhost\z/i then ["127.0.0.1", "::1"] # RFC 6761 section 6.3: always loopback, whatever a resolver returns
       else Addrinfo.getaddrinfo(host, nil, nil, :STREAM).map(&:ip_address).uniq
       end
     rescue SocketError => error

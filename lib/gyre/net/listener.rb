@@ -3,7 +3,7 @@
 # One listening socket and what belongs to it: the address that it really has, and for a Unix socket
 # the file. Gyre::Endpoint#bind makes them, servers accept from them (to_io, fileno), and the caller
 # of `bind` closes them. One that a former process left open is adopted. It never accepts by itself
-# and knows no protocol.
+# and has no protocol.
 
 require "socket"
 
@@ -218,7 +218,7 @@ module Gyre
 
     # A struct sock_fprog (socket(7), linux/filter.h); it points to the program, which begins at the
     # TCP header: load the byte of the flags; SYN? drop it, or else take all of it. What has no SYN
-    # goes on, so a handshake's last ACK is heard.
+    # goes on, so a handshake's last ACK arrives.
     def no_syn
       program = [[0x30, 0, 0, 13], [0x45, 0, 1, 0x02], [0x06, 0, 0, 0], [0x06, 0, 0, 0xffffffff]]
       [program.size, program.flatten.pack("SCCL" * program.size)].pack("S@#{[nil].pack("p").bytesize}p")

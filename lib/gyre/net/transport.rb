@@ -80,8 +80,8 @@ module Gyre
       start(context, name)
     end
 
-    # Sends what is queued, tells the peer that the stream is over, and closes the socket. A peer
-    # that takes nothing is waited for as long as write_timeout_s says, at most {CLOSE_TIMEOUT_S};
+    # Sends what is queued and the end of the stream, and closes the socket. A peer
+    # that takes nothing is waited for as long as write_timeout_s allows, at most {CLOSE_TIMEOUT_S};
     # not at all when a write was interrupted before. May be called again.
     #
     # @return [nil]

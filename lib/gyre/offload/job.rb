@@ -28,7 +28,7 @@ module Gyre
         @lock.synchronize { @abandoned ? return : @thread = Thread.current }
         @started = true
         @value = @work.call
-      rescue Exception => error # rubocop:disable Lint/RescueException -- raised again where the value is wanted
+      rescue Exception => error # rubocop:disable Lint/RescueException -- raised again where the value is asked for
         @error = error
       ensure
         @lock.synchronize { @thread = nil }
@@ -69,7 +69,7 @@ module Gyre
         @scheduler.unblock(self, @fiber) unless @abandoned
       end
 
-      # It is wanted no longer: it does not start if it has not, and its thread ends if it has.
+      # It is not needed any longer: it does not start if it has not, and its thread ends if it has.
       def abandon
         @lock.synchronize do
           @abandoned = true

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # The threads that do blocking work. Asked by Gyre::Offload for each job, and by a waiting fiber
-# when its job was not begun in time. It cannot know whether a job computes, and more threads than
-# processors only cost, or waits (a name server that does not answer, a job that itself needs the
-# pool), and then those behind it need other threads. So it hesitates:
+# when its job was not begun in time. It cannot find out whether a job computes, and more threads
+# than processors only cost, or waits (a name server that does not answer, a job that itself needs
+# the pool), and then those behind it need other threads. So it hesitates:
 #
 #   threads        a job that finds all of them at work
 #   < READY        gets one more at once

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# One line of the access log for one request, in the formats that log readers know.
+# One line of the access log for one request, in the formats that log readers expect.
 # Gyre::Web::AccessLog calls it. Text in, text out: it opens no file, and no client can forge a line
 # or end a field through it.
 

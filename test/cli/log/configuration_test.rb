@@ -211,7 +211,7 @@ class LogConfigurationTest < Minitest::Test
     assert_equal ["log.yml:3: port: is here twice; keep one of the two"], mistakes("port: 1\nhost: a\nport: 2")
   end
 
-  def test_what_cannot_be_said_together
+  def test_what_cannot_be_set_together
     assert_equal ["log.yml:2: bind: cannot stand beside port; keep one of them",
                   "log.yml:4: key_file: cannot stand beside key; keep one of them"],
                  mistakes("port: 1\nbind: localhost:2\nkey: a\nkey_file: b")

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Messages from a shell, and what the exit status says.
+# Messages from a shell, and what the exit status shows.
 
 require "test_helper"
 require_relative "../../log/peers"

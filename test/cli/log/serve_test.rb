@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The server as people start it: in front and as a daemon, with its pidfile, its signals, and what
-# it says when it cannot start.
+# it reports when it cannot start.
 
 require "test_helper"
 require_relative "../../log/peers"

@@ -50,7 +50,7 @@ module LoopContract
       assert_equal watched.keys, Array.new(20) { loop.next_event }.uniq.sort
     end
 
-    def test_keywords_say_the_same
+    def test_keywords_mean_the_same
       loop = new_loop
       reader, writer = new_pipe
       loop.watch_io(:w, writer, write: true, oneshot: true)
@@ -188,7 +188,7 @@ module LoopContract
       assert_equal "abcd", read
     end
 
-    def test_what_is_left_unread_is_told_again_when_it_is_watched_again
+    def test_what_is_left_unread_is_reported_again_when_it_is_watched_again
       loop = new_loop
       reader, writer = new_pipe
       loop.watch_io(:io, reader, false, true)
@@ -293,7 +293,7 @@ module LoopContract
       assert_match(/watch :gone: its io was closed/, error.message)
     end
 
-    def test_a_number_that_was_given_out_again_is_told_apart
+    def test_a_number_that_was_given_out_again_is_another_one
       loop = new_loop
       old, = new_pipe
       loop.watch_io(:old, old, false, false)
@@ -307,7 +307,7 @@ module LoopContract
       assert_equal [:new], keys
     end
 
-    def test_a_number_that_was_given_out_again_in_a_handler_is_told_apart
+    def test_a_number_that_was_given_out_again_in_a_handler_is_another_one
       loop = new_loop
       reader, writer = new_pipe
       loop.watch_io(reader, reader, false, true)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a keyed loop says of itself.
+# What a keyed loop reports of itself.
 require "gyre/loop"
 
 module LoopContract

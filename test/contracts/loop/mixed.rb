@@ -161,7 +161,7 @@ module LoopContract
         loop.emit(:first)
         assert_equal :first, loop.next_event
         reader.close
-        # Where the loop is told of the close, that may be an event first.
+        # Where the loop gets a report of the close, that may be an event first.
         error = assert_raises(IOError) { loop.each { |key| assert_equal :gone, key } }
         assert_match(/watch :gone/, error.message)
       end

@@ -118,7 +118,7 @@ module LoopContract
       assert_equal :a, loop.next_event
     end
 
-    def test_a_close_by_another_thread_is_told_while_the_loop_sleeps
+    def test_a_close_by_another_thread_is_reported_while_the_loop_sleeps
       only_on_cruby "JRuby tells nothing of a close"
       loop = new_loop
       reader, = new_pipe

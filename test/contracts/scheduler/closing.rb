@@ -5,7 +5,7 @@ require "socket"
 require "io/wait"
 
 module SchedulerContract
-  # What waits for an IO is told of its end.
+  # What waits for an IO ends with it.
   module Closing
     WAYS = {
       read: ->(io) { io.read(1) }, wait: ->(io) { io.wait_readable && io.read(1) }, gets: ->(io) { io.gets },

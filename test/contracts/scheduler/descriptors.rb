@@ -217,7 +217,7 @@ module SchedulerContract
       end
     end
 
-    def test_io_wait_knows_no_other_events_than_rubys
+    def test_io_wait_has_no_other_events_than_rubys
       with_pipe do |reader, writer|
         in_fiber do
           assert_nil reader.wait(256, 0.001)
@@ -426,7 +426,7 @@ module SchedulerContract
       end
     end
 
-    def test_io_select_knows_what_a_buffer_holds_already
+    def test_io_select_counts_what_a_buffer_holds_already
       since_ruby "3.2"
       with_pipe do |reader, writer|
         in_fiber do

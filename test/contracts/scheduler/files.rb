@@ -154,7 +154,7 @@ module SchedulerContract
       end
     end
 
-    def test_a_disk_without_room_says_so
+    def test_a_disk_without_room_is_an_error
       skip "no /dev/full here" unless File.writable?("/dev/full")
       in_fiber { assert_raises(Errno::ENOSPC) { File.open("/dev/full", "wb") { |file| file.write(CONTENT * 4) } } }
     end
@@ -258,9 +258,9 @@ module SchedulerContract
       steps
     end
 
-    # Asked whether a read would wait, the kernel says yes and fetches what is wanted; where the
-    # process loses its processor in between, it is there in the answer's stead. So each attempt has
-    # a file of which nothing is in memory, until one waits.
+    # Asked whether a read would wait, the kernel answers yes and fetches what is asked for; where
+    # the process loses its processor in between, it is there in the answer's stead. So each attempt
+    # has a file of which nothing is in memory, until one waits.
     # @yieldparam file [File]
     # @yieldreturn [Boolean] whether the read had to wait
     def until_a_read_waits

@@ -89,7 +89,7 @@ module SchedulerContract
       assert_equal %w[a b c], got
     end
 
-    def test_what_cannot_be_interrupted_or_raised_is_told_to_the_caller_at_once
+    def test_what_cannot_be_interrupted_or_raised_is_reported_to_the_caller_at_once
       in_fiber do |scheduler|
         assert_equal "fiber expected, not NilClass", assert_raises(TypeError) { scheduler.fiber_interrupt(nil, IOError.new) }.message
         error = assert_raises(TypeError) { scheduler.fiber_interrupt(Fiber.current, "late") }

@@ -92,7 +92,7 @@ module SchedulerContract
       skip "this Ruby has no sound hook for writes" unless Gyre::Scheduler.new(backend).tap(&:close).respond_to?(:io_write)
     end
 
-    # The scheduler knows it.
+    # The scheduler has it.
     def with_used_pipe
       with_pipe do |reader, writer|
         in_fiber do |scheduler|

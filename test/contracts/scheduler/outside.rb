@@ -165,7 +165,7 @@ module SchedulerContract
 
     private
 
-    # Puts an address, or an error, in the place of what the system's resolver says of *.test.
+    # Puts an address, or an error, in the place of what the system's resolver has of *.test.
     def with_slow_resolution(answer = Addrinfo.tcp("192.0.2.1", 0))
       SlowResolution.answer = answer
       yield

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What an engine knows of a descriptor that it has drained, and what it must not conclude from it.
+# What an engine keeps of a descriptor that it has drained, and what that does not mean.
 require "io/nonblock"
 require "socket"
 

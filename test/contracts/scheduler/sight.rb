@@ -6,7 +6,7 @@
 module SchedulerContract
   # Waits, questions, figures.
   module Sight
-    def test_a_wait_says_what_it_is_for_and_how_long_still
+    def test_a_wait_shows_what_it_is_for_and_how_long_still
       with_pipe do |reader, writer|
         waits = in_fiber do |scheduler|
           mutex = Mutex.new

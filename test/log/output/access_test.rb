@@ -26,7 +26,7 @@ class LogOutputAccessTest < Minitest::Test
     [format("%o", File.stat(@path).mode & 0o7777), fresh]
   end
 
-  def test_a_new_file_has_what_was_said_or_what_its_predecessor_had_or_what_the_umask_leaves
+  def test_a_new_file_has_what_was_set_or_what_its_predecessor_had_or_what_the_umask_leaves
     assert_equal ["644", true], open
     File.unlink(@path)
     assert_equal ["640", true], open(mode: 0o640)
@@ -37,7 +37,7 @@ class LogOutputAccessTest < Minitest::Test
     assert_equal ["600", true], open(predecessor: predecessor, mode: 0o600)
   end
 
-  def test_a_file_that_is_there_is_changed_only_by_what_was_said
+  def test_a_file_that_is_there_is_changed_only_by_what_was_set
     File.write(@path, "old", perm: 0o604)
     assert_equal ["604", false], open(predecessor: File.stat(@folder))
     assert_equal ["640", false], open(mode: 0o640)

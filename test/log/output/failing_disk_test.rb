@@ -92,7 +92,7 @@ class LogOutputFailingDiskTest < Minitest::Test
   end
 
   # Its pages stay in the cache, whole and taken for written.
-  def test_a_server_that_was_killed_after_a_failed_sync_leaves_nothing_that_its_successor_believes
+  def test_a_server_that_was_killed_after_a_failed_sync_leaves_nothing_that_counts_for_its_successor
     result = on_a_failing_disk(<<~'RUBY')
       log = output
       log.write("before\n", { ID => 1 })

@@ -129,7 +129,7 @@ class LogOutputFileTest < Minitest::Test
   end
 
   # RLIMIT_FSIZE stands for a full disk everywhere: write(2) is short, then fails.
-  def test_a_full_disk_is_waited_for_and_told_once
+  def test_a_full_disk_is_waited_for_and_reported_once
     code = <<~RUBY
       require "gyre"
       require "gyre/log/output/file"
@@ -257,7 +257,7 @@ class LogOutputFileTest < Minitest::Test
     assert_equal "one\ntwo\n", content
   end
 
-  def test_an_error_of_the_device_is_told_and_tried_again
+  def test_an_error_of_the_device_is_reported_and_tried_again
     output = open_output
     failures = [Errno::EIO, Errno::EIO, Errno::EROFS, Errno::EINTR]
     file(output).define_singleton_method(:write_nonblock) do |bytes, *rest|

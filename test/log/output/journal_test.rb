@@ -67,7 +67,7 @@ class LogJournalTest < Minitest::Test
     assert_equal ["untouched", 0o644], [File.read(other), File.stat(other).mode & 0o777]
   end
 
-  def test_a_batch_counts_when_that_is_said
+  def test_a_batch_counts_once_it_is_settled
     journal = open_journal
     journal.append(batch({ ID => 5 }))
     assert_empty journal.stored
@@ -93,7 +93,7 @@ class LogJournalTest < Minitest::Test
     assert_equal({ ID => 9 }, journal.stored)
   end
 
-  def test_a_torn_end_is_told
+  def test_a_torn_end_is_reported
     journal = open_journal
     journal.append(batch({ ID => 5 }))
     File.open(@path, "ab") { |file| file.write("\0\0\0\x50torn") }
@@ -121,7 +121,7 @@ class LogJournalTest < Minitest::Test
     assert_raises(Gyre::Error) { journal.compact(0) }
   end
 
-  def test_it_says_when_it_has_grown
+  def test_it_reports_when_it_has_grown
     journal = open_journal
     clients = (1..1000).to_h { |number| [format("%032x", number), number] }
     refute journal.large?

@@ -11,7 +11,7 @@ require "gyre/log/output/file"
 
 class LogOutputLockTest < Minitest::Test
   ID = "0123456789abcdef0123456789abcdef"
-  # Commits one batch, stands still when half of it is in the file, and goes on when it hears a
+  # Commits one batch, stands still when half of it is in the file, and goes on when it gets a
   # word; keeps the file until the next.
   FIRST = <<~'RUBY'
     require "gyre"
@@ -36,7 +36,7 @@ class LogOutputLockTest < Minitest::Test
     STDOUT.puts("whole #{output.stored[id]}")
     STDIN.gets
   RUBY
-  # Opens it, if it may: says what is stored, or why it may not; and when it has found the lock
+  # Opens it, if it may: prints what is stored, or why it may not; and when it has found the lock
   # taken.
   SECOND = <<~'RUBY'
     require "gyre"
@@ -135,7 +135,7 @@ class LogOutputLockTest < Minitest::Test
   private
 
   # @yieldparam input [IO] a line makes it go on
-  # @yieldparam out [IO] what it says
+  # @yieldparam out [IO] what it prints
   # @yieldparam pid [Integer]
   def with_first
     input, to_first = IO.pipe
@@ -147,7 +147,7 @@ class LogOutputLockTest < Minitest::Test
     [input, to_first].each(&:close)
   end
 
-  # @return [String] what it says
+  # @return [String] what it prints
   def second(patience_s = 0, path: @path)
     run = run_program(*second_command(patience_s, path))
     assert_equal "", run.err

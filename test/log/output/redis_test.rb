@@ -195,7 +195,7 @@ GyreTest::Engines.test_case("LogOutputRedisTest", backends: GyreTest::Engines::N
     assert_match(/OOM/, @said.first)
   end
 
-  def test_a_key_of_another_type_is_told_and_nothing_counts
+  def test_a_key_of_another_type_is_reported_and_nothing_counts
     server.call("SET", "gyre", "text")
     output = open_output(server.url)
     Gyre.run do |task|

@@ -12,7 +12,7 @@ class LogOutputRemoteTest < Minitest::Test
     assert_raises(ArgumentError, &block).message
   end
 
-  def test_the_scheme_says_the_type
+  def test_the_scheme_decides_the_type
     types = { "tcp://a:1" => "socket", "unix:///a" => "socket", "redis://a" => "redis", "redis+unix:///a" => "redis", "/a" => nil, "a:1" => nil }
     assert_equal(types, types.to_h { |target, _| [target, Remote.type(target)] })
     %w[udp:// http://a TCP://a:1 file:///a].each do |target|

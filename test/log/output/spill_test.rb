@@ -63,7 +63,7 @@ class LogOutputSpillTest < Minitest::Test
     end
   end
 
-  def test_a_damaged_batch_is_put_aside_and_told
+  def test_a_damaged_batch_is_put_aside_and_reported
     spill = open_spill
     2.times { |number| spill.append(number.to_s * Spill::SEGMENT_BYTES, nil) { false } }
     spill.close

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::Spilling in front of an output that stands still when a test says so.
+# Gyre::Log::Output::Spilling in front of an output that stands still when a test has it so.
 
 require "test_helper"
 require "support/engines"

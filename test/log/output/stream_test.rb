@@ -90,7 +90,7 @@ class LogOutputStreamTest < Minitest::Test
   end
 
   # /dev/full is always full; a link that is changed to a device with room shows the way back.
-  def test_a_full_device_is_told
+  def test_a_full_device_is_reported
     output = Stream.open("/dev/full", report: @said.method(:push), longest_pause_s: 0.01)
     io = output.instance_variable_get(:@io)
     Gyre.run do |task|

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Where messages come from: what clients say of it, what the server knows, and how lines carry it.
+# Where messages come from: what clients send of it, what the server sees, and how lines carry it.
 
 require "test_helper"
 require "json"
@@ -16,7 +16,7 @@ GyreTest::Engines.test_case("LogOriginTest", backends: GyreTest::Engines::NATIVE
     Gyre::Log::Origin
   end
 
-  def test_what_a_client_says_is_bounded_and_without_spaces
+  def test_what_a_client_sends_is_bounded_and_without_spaces
     assert_match(/\Ahost=[\w.:-]{1,255}\z/, origin.words(nil))
     assert_match(/\Ahost=[\w.:-]{1,255} pid=4711\z/, origin.words(4711))
     Socket.stub(:gethostname, "a b\n|é#{"x" * 300}") do
@@ -25,7 +25,7 @@ GyreTest::Engines.test_case("LogOriginTest", backends: GyreTest::Engines::NATIVE
     end
   end
 
-  def test_what_is_not_understood_is_what_the_server_knows
+  def test_in_place_of_what_is_not_understood_there_is_what_the_server_sees
     seen = origin.new("192.0.2.1")
     assert_equal origin.new("web1", 4711), origin.claimed(" host=web1 pid=4711", seen)
     assert_equal origin.new("web1"), origin.claimed(" pid=0 host=web1", seen)

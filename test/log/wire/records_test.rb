@@ -10,7 +10,7 @@ class LogRecordsTest < Minitest::Test
     Records.encode(seq: 1, time_us: 2, service: "web", severity: "info", message: "hello", **changes)
   end
 
-  def test_a_record_is_laid_out_as_its_table_says
+  def test_a_record_is_laid_out_as_in_its_table
     bytes = record(seq: 0x0102030405060708, time_us: 0x1112131415161718)
     body = "\x01\x02\x03\x04\x05\x06\x07\x08\x11\x12\x13\x14\x15\x16\x17\x18\x03\x04webinfohello".b
     assert_equal ["\0\0\0\x1e".b, [Zlib.crc32(body)].pack("N"), body], [bytes[0, 4], bytes[4, 4], bytes[8..]]

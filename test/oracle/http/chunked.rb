@@ -66,7 +66,7 @@ module HTTPOracle
     # @param position [Integer] the first byte that was not consumed yet
     # @return [Symbol] :data (see data_offset and data_length; step again from {#position}), :more
     #   (all was consumed, bring more), :trailers (the trailer section starts at {#position}; from
-    #   then on each step says so) or :refused
+    #   then on each step returns that) or :refused
     def step(bytes, position = 0)
       @position = position
       loop do

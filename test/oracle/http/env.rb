@@ -2,7 +2,7 @@
 
 # A second implementation of ext/gyre/http/http1_env.c: the Rack environment that belongs to a
 # parsed head, in plain Ruby. The contract of the environments compares the two. It reads no body
-# and knows no socket.
+# and has no socket.
 
 require "gyre/http/env"
 require "oracle/http/parser"

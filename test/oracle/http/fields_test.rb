@@ -13,7 +13,7 @@ class HTTP1FieldsTest < Minitest::Test
     assert_equal [%w[A b]], fields.pairs
   end
 
-  def test_each_complete_line_is_told_at_once
+  def test_each_complete_line_is_reported_at_once
     told = []
     fields = HTTPOracle::Fields.new(0, 100, 10, ->(*pair) { told << pair })
     refute fields.read("A: b\r\nC:".b)

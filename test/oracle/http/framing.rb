@@ -18,7 +18,7 @@ module HTTPOracle
     SIGNIFICANT_DIGITS = /[1-9][0-9]{0,19}|\z/n
     private_constant :CODING, :LEADING_DIGITS, :SIGNIFICANT_DIGITS
 
-    # @return [Authority, nil] what Host says
+    # @return [Authority, nil] what Host has
     attr_reader :host
     # @return [Integer, nil]
     attr_reader :content_length

@@ -6,7 +6,7 @@ require "test_helper"
 require "oracle/http/framing"
 
 class HTTP1FramingTest < Minitest::Test
-  def test_nothing_said_means_no_body_and_a_connection_that_stays
+  def test_no_header_means_no_body_and_a_connection_that_stays
     framing = HTTPOracle::Framing.new(1)
     assert_nil framing.content_length
     assert framing.keep_alive?
@@ -25,7 +25,7 @@ class HTTP1FramingTest < Minitest::Test
     refute framing.keep_alive?
   end
 
-  def test_only_the_end_of_the_head_tells_that_host_is_missing
+  def test_only_the_end_of_the_head_shows_that_host_is_missing
     framing = HTTPOracle::Framing.new(1)
     assert_equal 400, assert_raises(Gyre::ProtocolError) { framing.conclude }.status
     assert_nil HTTPOracle::Framing.new(0).conclude

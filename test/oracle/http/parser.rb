@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The request parser of HTTP/1.0 and HTTP/1.1 in Ruby, strict after RFC 9110 and RFC 9112: bytes in,
-# values out. Tests and fuzzers call it with whatever has arrived so far. It knows no socket and no
+# values out. Tests and fuzzers call it with whatever has arrived so far. It has no socket and no
 # clock. Twin of ext/gyre/http/http1_parser.c: the same verdict, status and reason for the same
 # bytes, and at the same byte.
 #

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A client of acknowledged logging, as the oracle's ingest knows it: how far its records have come,
+# A client of acknowledged logging, as the oracle's ingest has it: how far its records have come,
 # and how far each sink has them. Made by the ingest, held by the server, also between the client's
 # connections.
 

@@ -9,7 +9,7 @@ class PortableDriveTest < Minitest::Test
 
   Drive = Gyre::Scheduler::Portable::Fibers::Drive
 
-  def test_a_drive_is_done_when_its_condition_says_so
+  def test_a_drive_is_done_when_its_condition_is_true
     asked = []
     drive = Drive.new(Fiber.current, nil, false, ->(itself) { asked << itself and asked.size > 1 })
     refute_predicate drive, :done?

@@ -8,7 +8,7 @@ require "zlib"
 
 module GyreTest
   module LogCrash
-    # The n-th message of a writer, always the same. They are told apart by their first two words.
+    # The n-th message of a writer, always the same. Their first two words distinguish them.
     module Message
       ODD = ["|info|", "\n2026/11/21 19:00:00|a|info|forged", "\r\n", "\\n \\\\ \\x00", "\0\x01\x7f\t", "Grüße, 日本語 🦀", "\xff\xfe".b, ":", ""].freeze
       LONG_BYTES = 100_000
@@ -63,7 +63,7 @@ module GyreTest
         @stored = 0
       end
 
-      # The library told this writer that all up to its n-th message is acknowledged.
+      # The library has reported that all up to this writer's n-th message is acknowledged.
       def acknowledged(writer, number)
         @acknowledged[writer] = number if number > @acknowledged[writer]
       end

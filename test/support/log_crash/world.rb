@@ -9,7 +9,7 @@ require "socket"
 
 module GyreTest
   module LogCrash
-    # See the head of this file. A plan (plans.rb) says what happens how often.
+    # See the head of this file. A plan (plans.rb) has what happens how often.
     class World
       PATIENCE_S = 90
       # How a server is awaited before it is killed, and for how long then.
@@ -55,7 +55,7 @@ module GyreTest
           "#{@books.stored} stored"
       end
 
-      # @return [String] what the processes said, for a failure
+      # @return [String] what the processes printed, for a failure
       def said
         (@said.last(15) + File.binread(File.join(@folder, "server.err")).lines(chomp: true).last(15)).join("\n")
       rescue Errno::ENOENT

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 # A program that logs, in a forked process, with threads and forks of its own: it writes numbered
-# messages through one acknowledged client and tells through a pipe what the client says is
-# acknowledged. Used by GyreTest::LogCrash::World, which kills it. It knows nothing of the server.
+# messages through one acknowledged client and reports through a pipe what the client has
+# acknowledged. Used by GyreTest::LogCrash::World, which kills it. It has nothing of the server.
 
 module GyreTest
   module LogCrash
-    # One process. What it tells, a line each (below PIPE_BUF, so whole):
+    # One process. What it reports, a line each (below PIPE_BUF, so whole):
     #
     #   pid 123             a fork of it
     #   ack w1.0 17         all up to the 17th of this writer is acknowledged

@@ -72,7 +72,7 @@ module Gyre
 
         # Ruby's refusal, told apart from other IOErrors.
         class Buffered < IOError; end
-        # What recvmsg reads that is told no length.
+        # What recvmsg reads when no length is given.
         MESSAGE_BYTES = 4096
         private_constant :Buffered, :MESSAGE_BYTES
 

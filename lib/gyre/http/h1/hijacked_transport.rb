@@ -22,7 +22,7 @@ module Gyre
         # @!method gets(separator = "\n")
         #   @return [String, nil] a line; see {Transport#gets}
         # @!method close_write
-        #   @return [nil] the peer learns that no more comes
+        #   @return [nil] the peer gets the end of the stream
         # @!method close
         #   @return [nil]
         # @!method closed?

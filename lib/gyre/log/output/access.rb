@@ -93,9 +93,9 @@ module Gyre
 
         # Opens a log file for appending, makes it if it is missing.
         # @param path [String]
-        # @param predecessor [::File::Stat, nil] what a new one is like where nothing else is said
+        # @param predecessor [::File::Stat, nil] what a new one is like where nothing else is set
         # @return [Array(::File, Boolean)] and whether it is new
-        # @raise [SystemCallError] also when the owner that was said cannot be given
+        # @raise [SystemCallError] also when the owner that was asked for cannot be given
         def open(path, predecessor)
           io, fresh = open_or_make(path)
           fresh ? set_up(io, predecessor) : adjust(io)

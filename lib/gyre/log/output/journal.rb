@@ -25,7 +25,7 @@ module Gyre
   module Log
     # The journal of one log file. Belongs to one task.
     class Journal
-      # A client that has not been heard of for so long is forgotten.
+      # A client from which nothing has come for so long is forgotten.
       FORGET_AFTER_S = 30 * 24 * 3600
       # The longest unseen are forgotten beyond that.
       CLIENTS_LIMIT = 1_000_000

@@ -33,7 +33,7 @@ module Gyre
         include Defaults
 
         STREAM = "gyre"
-        # A client that has not been heard of for so long is forgotten, as in a journal.
+        # A client from which nothing has come for so long is forgotten, as in a journal.
         FORGET_AFTER_S = 30 * 24 * 3600
         FORGOTTEN_EVERY_S = 24 * 3600
         WRITER_KEPT_S = 24 * 3600

@@ -13,7 +13,7 @@ module Gyre
       # How many at once: others wait meanwhile.
       ACCEPTS = 64
       # How long it pauses when nothing can be accepted: the process or the machine is out of
-      # descriptors or memory, say.
+      # descriptors or memory, for example.
       PAUSE_S = 1.0
       # Errors of a network that a connection has met before it was accepted (accept(2), "Error
       # handling"): it has gone again.

@@ -22,8 +22,8 @@ module Gyre
         end
 
         # @param words [String] of a client's first frame
-        # @param seen [Origin, nil] what the server knows by itself
-        # @return [Origin, nil] what the client says, if it names a host
+        # @param seen [Origin, nil] what the server sees by itself
+        # @return [Origin, nil] what the client has sent, if it names a host
         def claimed(words, seen)
           host = words[self::HOST, 1] or return seen
           new(host, words[self::PID, 1]&.to_i)

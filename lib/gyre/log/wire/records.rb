@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The records of acknowledged logging, as bytes and values; the same on the wire and in a client's
-# spool. Called by clients; the server's half is ext/gyre/log/log_record.c. It knows no socket, no
+# spool. Called by clients; the server's half is ext/gyre/log/log_record.c. It has no socket, no
 # file and no clock.
 #
 #    0 u32 length: the bytes from offset 8 on        4 u32 CRC-32 of those bytes        (all big-endian)
@@ -108,7 +108,7 @@ module Gyre
 
         # Takes a whole record apart.
         #
-        # @param length [Integer] what {length} said
+        # @param length [Integer] what {length} returned
         # @return [Array(Integer, Integer, String, String, String), String] sequence, time, service,
         #   severity, message; or what is wrong
         def fields(bytes, position, length)

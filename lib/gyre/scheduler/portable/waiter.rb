@@ -6,11 +6,11 @@
 module Gyre
   class Scheduler
     module Portable
-      # What there is to know of a fiber that uses the scheduler. It hangs on the Fiber object
+      # What belongs to a fiber that uses the scheduler. It hangs on the Fiber object
       # itself, so it goes when the fiber goes, and other threads may look at it.
       class Strand
         # The wait of this fiber, or of an inner fiber that it is resuming (an Enumerator that
-        # sleeps, say).
+        # sleeps, for example).
         attr_accessor :waiter
         # @return [Fiber]
         attr_reader :fiber
