@@ -5,6 +5,7 @@
  *
  *   http1_limits.c         the table of limits, read from Ruby
  *   http1_error.c          the errors of HTTP, raised in the exchange's fiber
+ *   http_statistics.c      what is counted of responses (no ruby.h)
  *   http1_connection.c     one connection between its requests: bytes in, timers, the end
  *   http_exchange.c        one request and its response: life, the handle that Ruby has of it
  *   http1_env.c            a parsed head becomes a Rack env
@@ -22,6 +23,7 @@
 #include "http/http1_chunked.h"
 #include "http/http1_head.h"
 #include "http/http1_parser.h"
+#include "http/http_statistics.h"
 #include "net/acceptor.h"
 #include "net/transport.h"
 
@@ -111,6 +113,7 @@ struct gyre_http_exchange {
   struct gyre_http1_reader *reader; /* the fiber that waits for the request's body */
   const char *reason;               /* constant text, with status */
   uint16_t status;                  /* to refuse the request with; 0: nothing is wrong */
+  uint16_t sent_status;             /* of the final head; 0: none was sent */
   uint8_t framing;                  /* enum gyre_http1_framing, of the response */
   uint8_t method;                   /* enum gyre_http1_method */
   bool http_1_0 : 1;
@@ -122,12 +125,14 @@ struct gyre_http_exchange {
   bool reading_off : 1; /* the rest of the body, which the app left */
   bool writing : 1;     /* a fiber waits in the middle of a message */
   bool taken : 1;       /* next_request has given it to the app */
+  bool measured : 1;    /* it is in the statistics */
 
   struct gyre_http1_chunked chunks;
   int64_t body_remaining, body_received; /* remaining: -1 for chunked */
   int64_t body_waited_ns;                /* for the body, or for the rest that is read off */
   int64_t unread_from;                   /* how much of the body was received when the app had responded */
   uint64_t body_bytes_sent;
+  int64_t began_ns; /* when the loop had its head */
 };
 
 struct gyre_http1_limits_table {
@@ -175,6 +180,8 @@ struct gyre_http1_acceptor {
   uint64_t handshake_turn; /* of the loop, in which so many steps of handshakes were made: */
   uint32_t handshakes;
   uint64_t running, requests, malformed, refused;
+  struct gyre_http_statistics statistics;
+  int64_t measured_ns; /* when the last response was measured */
   /* Runs the handler for a request that has arrived, or that is refused (http1_handler.c). */
   void (*serve)(struct gyre_http1_connection *connection, const struct gyre_http1_request *request);
 
@@ -221,6 +228,8 @@ bool gyre_http1_connection_parse(struct gyre_http1_connection *connection, struc
 struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection *connection);
 /* Its handle raises errors from now on, wherever the app has kept it. */
 void gyre_http_exchange_end(struct gyre_http1_connection *connection);
+/* The response has left, or never will: it enters the statistics, once. */
+void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_free_spare(struct gyre_http1_acceptor *acceptor);
 /* NULL when the exchange has ended. Not checked, as in gyre_scheduler_get. */
 static inline struct gyre_http_exchange *gyre_http_exchange_get(VALUE self) { return RTYPEDDATA_DATA(self); }

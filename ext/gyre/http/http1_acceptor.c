@@ -361,6 +361,68 @@ static VALUE acceptor_stats(VALUE self) {
   return stats;
 }
 
+/* --- what it has counted --- */
+
+static void set_number(VALUE hash, const char *name, uint64_t number) {
+  rb_hash_aset(hash, rb_str_new_cstr(name), ULL2NUM((unsigned long long)number));
+}
+
+static VALUE histogram(const uint64_t counts[GYRE_HTTP_DURATIONS + 1], int64_t sum_ns) {
+  VALUE hash = rb_hash_new(), list = rb_ary_new_capa(GYRE_HTTP_DURATIONS + 1);
+  for (int i = 0; i <= GYRE_HTTP_DURATIONS; i++) rb_ary_push(list, ULL2NUM((unsigned long long)counts[i]));
+  rb_hash_aset(hash, rb_str_new_cstr("counts"), list);
+  rb_hash_aset(hash, rb_str_new_cstr("sum_s"), DBL2NUM((double)sum_ns / 1e9));
+  return hash;
+}
+
+static VALUE acceptor_measurements(VALUE self) {
+  static const char *const classes[GYRE_HTTP_STATUS_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  struct gyre_http_statistics *statistics = &acceptor->statistics;
+  for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
+    gyre_http_statistics_take_bytes(
+        statistics, &GYRE_CONTAINER(node, struct gyre_http_exchange, node)->connection->transport);
+  }
+  VALUE hash = rb_hash_new(), responses = rb_hash_new();
+  for (int i = 0; i < GYRE_HTTP_STATUS_CLASSES; i++) set_number(responses, classes[i], statistics->responses[i]);
+  rb_hash_aset(hash, rb_str_new_cstr("responses"), responses);
+  rb_hash_aset(hash, rb_str_new_cstr("durations"), histogram(statistics->durations, statistics->durations_ns));
+  set_number(hash, "received_bytes", statistics->received_bytes);
+  set_number(hash, "sent_bytes", statistics->sent_bytes);
+  set_number(hash, "handshakes_failed", statistics->handshakes_failed);
+  if (acceptor->scheduler && !acceptor->scheduler->closed) {
+    const struct gyre_lag *lag = &acceptor->scheduler->loop.lag;
+    uint64_t counts[GYRE_HTTP_DURATIONS + 1];
+    gyre_http_statistics_lag(lag, counts);
+    rb_hash_aset(hash, rb_str_new_cstr("lag"), histogram(counts, lag->sum_ns));
+  }
+  return hash;
+}
+
+/* The active list is in the order in which requests began. */
+static VALUE acceptor_oldest(VALUE self, VALUE limit) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  long most = NUM2LONG(limit);
+  VALUE list = rb_ary_new();
+  if (!acceptor->scheduler || acceptor->scheduler->closed) return list;
+  int64_t now_ns = gyre_loop_now(&acceptor->scheduler->loop);
+  for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
+    if (RARRAY_LEN(list) >= most) break;
+    if (exchange->measured || NIL_P(exchange->env)) continue;
+    rb_ary_push(list, rb_assoc_new(exchange->env, DBL2NUM((double)(now_ns - exchange->began_ns) / 1e9)));
+  }
+  return list;
+}
+
+static VALUE duration_bounds(VALUE class) {
+  VALUE list = rb_ary_new_capa(GYRE_HTTP_DURATIONS);
+  (void)class;
+  for (int i = 0; i < GYRE_HTTP_DURATIONS; i++)
+    rb_ary_push(list, DBL2NUM((double)gyre_http_duration_bounds_ns[i] / 1e9));
+  return list;
+}
+
 void gyre_init_http1_acceptor(void) {
   id_error = rb_intern("error");
   id_start = rb_intern("start");
@@ -376,4 +438,7 @@ void gyre_init_http1_acceptor(void) {
   rb_define_method(class, "close", acceptor_close, 0);
   rb_define_method(class, "stats", acceptor_stats, 0);
   rb_define_method(class, "post", acceptor_post, 0);
+  rb_define_method(class, "measurements", acceptor_measurements, 0);
+  rb_define_method(class, "oldest", acceptor_oldest, 1);
+  rb_define_singleton_method(class, "duration_bounds", duration_bounds, 0);
 }

@@ -220,6 +220,7 @@ static void shake_hands(struct gyre_http1_connection *connection) {
   int error = gyre_transport_handshake(&connection->transport);
   unsigned wants = error == -EAGAIN ? connection->transport.read.wants : GYRE_READABLE;
   if (error < 0 && error != -EAGAIN) {
+    acceptor->statistics.handshakes_failed++;
     end(connection, false);
   } else if ((connection->watch.interest & (GYRE_READABLE | GYRE_WRITABLE)) != wants && !watch(connection, wants)) {
     end(connection, true);
@@ -295,6 +296,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
   } else if (connection->state == GYRE_HTTP1_HEAD) {
     refuse_partial(connection, 408, "the request's head did not come in time");
   } else {
+    if (connection->state == GYRE_HTTP1_HANDSHAKE) connection->acceptor->statistics.handshakes_failed++;
     end(connection, false);
   }
 }
@@ -338,6 +340,7 @@ void gyre_http1_connection_detach(struct gyre_http1_connection *connection) {
   gyre_loop_abandon(loop, connection->transport.fd);
   gyre_timers_cancel(&loop->timers, &connection->timer);
   gyre_list_remove(&connection->node);
+  gyre_http_statistics_take_bytes(&acceptor->statistics, &connection->transport);
   gyre_http1_connection_release_partial(connection);
   if (connection->counted) acceptor->net.open--;
   if (connection->is_idle) acceptor->idle--;

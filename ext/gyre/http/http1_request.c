@@ -306,10 +306,8 @@ static VALUE take_env(struct gyre_http_exchange *exchange) {
     gyre_http1_response_refuse(exchange);
     return Qnil;
   }
-  VALUE env = exchange->env;
-  exchange->env = Qnil;
   exchange->taken = true;
-  return env;
+  return exchange->env;
 }
 
 /* The next request if it is there, in a new exchange; else the connection is idle. */
@@ -336,6 +334,7 @@ static VALUE exchange_next_request(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   if (!exchange) return Qnil;
   if (!exchange->taken) return take_env(exchange);
+  gyre_http_exchange_measure(exchange);
 
   if (!exchange->body_over && exchange->connection->keep_alive) {
     exchange->unread_from = exchange->body_received;

@@ -218,6 +218,7 @@ static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VA
   gyre_http1_response_head_end(&fields);
 
   exchange->head_sent = true;
+  exchange->sent_status = (uint16_t)code;
   exchange->framing = GYRE_HTTP1_NO_BODY;
   if (no_body) {
     send_output(self, NULL, 0);
@@ -297,6 +298,7 @@ static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE 
   gyre_http1_response_head_end(&fields);
 
   exchange->head_sent = true;
+  exchange->sent_status = (uint16_t)code;
   exchange->framing = (uint8_t)framing;
   exchange->body_bytes_sent = 0;
   send_output(self, NULL, 0);
@@ -411,6 +413,7 @@ static VALUE refusal_body(VALUE self) {
   struct gyre_http1_buffer *output = gyre_http1_response_head_begin(exchange);
   exchange->connection->keep_alive = false;
   exchange->head_sent = true;
+  exchange->sent_status = exchange->status;
   size_t length = strlen(exchange->reason);
   gyre_http1_head_status(output, exchange->status);
   gyre_http1_response_head_text(output, "content-type: text/plain\r\n");

@@ -52,6 +52,20 @@ static struct gyre_http_exchange *take(struct gyre_http1_acceptor *acceptor) {
   return exchange;
 }
 
+/* What has no end of its own (an upgrade, a hijacked socket) has no duration. */
+void gyre_http_exchange_measure(struct gyre_http_exchange *exchange) {
+  if (exchange->measured) return;
+  exchange->measured = true;
+  struct gyre_http1_connection *connection = exchange->connection;
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  bool hijacked = connection->state == GYRE_HTTP1_HIJACKED;
+  acceptor->measured_ns = gyre_loop_now(&acceptor->scheduler->loop);
+  gyre_http_statistics_take_bytes(&acceptor->statistics, &connection->transport);
+  if (hijacked && !exchange->sent_status) return; /* its response is the app's own */
+  gyre_http_statistics_response(&acceptor->statistics, exchange->sent_status,
+                                hijacked ? -1 : acceptor->measured_ns - exchange->began_ns);
+}
+
 struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection *connection) {
   VALUE handle = TypedData_Wrap_Struct(gyre_cHttp1Exchange, &handle_type, NULL);
   struct gyre_http_exchange *exchange = take(connection->acceptor), *before = connection->exchange;
@@ -62,11 +76,13 @@ struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection
   RTYPEDDATA_DATA(handle) = exchange;
   gyre_list_append(&connection->acceptor->active, &exchange->node);
   if (before) gyre_http_exchange_end(connection);
+  exchange->began_ns = before ? connection->acceptor->measured_ns : connection->acceptor->scheduler->loop.now_ns;
   return connection->exchange = exchange;
 }
 
 void gyre_http_exchange_end(struct gyre_http1_connection *connection) {
   struct gyre_http_exchange *exchange = connection->exchange;
+  gyre_http_exchange_measure(exchange);
   connection->exchange = NULL;
   RTYPEDDATA_DATA(exchange->handle) = NULL;
   if (exchange->reader) gyre_wake(connection->acceptor->scheduler, &exchange->reader->wait.parked);

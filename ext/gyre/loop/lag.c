@@ -1,5 +1,5 @@
 /*
- * Percentiles of the loop's lag (see lag.h). Called for Gyre::Scheduler#stats.
+ * Percentiles and counts of the loop's lag (see lag.h), for Gyre::Scheduler#stats and for metrics.
  */
 #include "loop/lag.h"
 
@@ -19,4 +19,12 @@ int64_t gyre_lag_percentile(const struct gyre_lag *lag, double share) {
     return end < lag->longest_ns ? end : lag->longest_ns;
   }
   return lag->longest_ns;
+}
+
+uint64_t gyre_lag_up_to(const struct gyre_lag *lag, int64_t ns) {
+  uint64_t count = 0;
+  for (unsigned bucket = 0; bucket < GYRE_LAG_BUCKETS - 1 && bucket_end(bucket) <= ns; bucket++) {
+    count += lag->counts[bucket];
+  }
+  return count;
 }

@@ -13,7 +13,7 @@
 struct gyre_lag {
   uint64_t counts[GYRE_LAG_BUCKETS];
   uint64_t total;
-  int64_t longest_ns;
+  int64_t longest_ns, sum_ns;
 };
 
 static inline unsigned gyre_lag_bucket(int64_t ns) {
@@ -26,10 +26,13 @@ static inline unsigned gyre_lag_bucket(int64_t ns) {
 static inline void gyre_lag_add(struct gyre_lag *lag, int64_t ns) {
   lag->counts[gyre_lag_bucket(ns)]++;
   lag->total++;
+  lag->sum_ns += ns;
   if (ns > lag->longest_ns) lag->longest_ns = ns;
 }
 
 /* In nanoseconds: this share (0 to 1) of all was not longer. 0 when there is nothing yet. */
 int64_t gyre_lag_percentile(const struct gyre_lag *lag, double share);
+/* How many were surely not longer. */
+uint64_t gyre_lag_up_to(const struct gyre_lag *lag, int64_t ns);
 
 #endif

@@ -26,6 +26,10 @@
 #   stats → Hash     of Integers: connections: (open, without hijacked ones), idle: (those without a request under way),
 #                    running: (fibers in the handler now, hijacked ones too), accepted:, requests:, malformed: (refused heads),
 #                    refused: (503, too many connections)
+#   measurements → Hash of what JSON has, for /metrics: responses (by status class; "none": the client left before), durations
+#                    and lag (counts in NativeAcceptor.duration_bounds and beyond, sum_s), received_bytes, sent_bytes,
+#                    handshakes_failed
+#   oldest(limit) → Array of [env, seconds] for the requests that have been running for the longest time
 #   Beyond limits.connections_limit a new connection gets the 503 and is closed, without a handler.
 #   EMFILE and the like on accept: pause for a second, report it once through handler.error, go on.
 
@@ -168,6 +172,19 @@ module Gyre
       #   refused (see the head of this file)
       def stats
         @acceptor ? @acceptor.stats : NOT_STARTED
+      end
+
+      # @return [Hash{String => Object}] what the acceptor has counted, for metrics (see the head of
+      #   this file); empty before it runs
+      def measurements
+        @acceptor ? @acceptor.measurements : {}
+      end
+
+      # @param limit [Integer]
+      # @return [Array<Array(Hash, Float)>] env and seconds of the requests that have been running
+      #   for the longest time
+      def oldest(limit)
+        @acceptor ? @acceptor.oldest(limit) : []
       end
 
       private

@@ -22,6 +22,7 @@ require "gyre/web/isolation"
 require "gyre/web/log"
 require "gyre/web/rack_timeout"
 require "gyre/web/settings"
+require "gyre/web/snapshot"
 require "gyre/signals"
 
 module Gyre
@@ -72,6 +73,7 @@ module Gyre
         @guard = Guard.new(@control)
         @broken = false
         @listeners = []
+        @started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
 
       # Opens the sockets. From here on clients can connect; they are served when it runs. {#run}
@@ -110,6 +112,7 @@ module Gyre
           in_task do
             @http = HTTP::Server.new(@app, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
                                             env: { "gyre.server" => self })
+            @scheduler = Fiber.scheduler
             @http.start
             yield self if block_given?
             serve
@@ -167,6 +170,12 @@ module Gyre
       # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; all
       #   0 before it runs
       def stats = @http ? @http.stats : HTTP::Server::NOT_STARTED
+
+      # What the server is doing, as JSON has it: for metrics, `gyre top` and a supervisor. From any
+      # thread.
+      #
+      # @return [Hash{String => Object}] (see Snapshot)
+      def snapshot = Snapshot.take(self, @http, @scheduler, Process.clock_gettime(Process::CLOCK_MONOTONIC) - @started)
 
       private
 
