@@ -59,10 +59,58 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
   define_method(:test_what_is_no_handshake_ends_its_connection_only) do
     serve(hello) do |served|
       client = connect(served)
-      plain = raw(served).write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-      refute_match(/HTTP/, plain.rest)
+      noise = raw(served).write("\x00\x01\x02\x03\x04\x05\x06\x07".b)
+      refute_match(/HTTP/, noise.rest)
       assert_equal "hello", client.get.body
       eventually { served.stats[:connections] == 1 }
+      assert_equal [1, 1], served.stats.values_at(:handshakes, :handshakes_failed)
+    end
+  end
+
+  define_method(:test_plain_http_is_told_that_the_port_speaks_tls) do
+    serve(hello) do |served|
+      ["GET / HTTP/1.1\r\nhost: a\r\n\r\n", "PROPFIND", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+       "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 200000\r\n\r\n#{"a" * 200_000}"].each do |request|
+        client = raw(served).write(request)
+        assert_equal [400, "this port speaks TLS: use https://\r\n"], client.response.to_a.values_at(0, 2)
+        assert_predicate client, :ended?
+        client.close
+      end
+      client = raw(served).write("G")
+      client.write("ET / HTTP/1.1\r\n\r\n")
+      assert_equal 400, client.response.status
+      client.close
+      eventually { served.stats[:connections].zero? }
+      assert_equal [0, 5], served.stats.values_at(:handshakes, :handshakes_failed)
+    end
+  end
+
+  define_method(:test_handshakes_are_counted) do
+    serve(hello, limits: { handshake_timeout_s: 0.05 }) do |served|
+      silent = raw(served)
+      assert_predicate silent, :ended?
+      left = raw(served)
+      left.close
+      eventually { served.stats[:handshakes_failed] == 2 }
+      assert_equal "hello", get(served).body
+      assert_equal [1, 0, 2], served.stats.values_at(:handshakes, :handshakes_resumed, :handshakes_failed)
+    end
+  end
+
+  define_method(:test_new_certificates_are_for_new_connections) do
+    serve(hello) do |served|
+      before = connect(served)
+      assert_equal "hello", before.get.body
+      certificate = -> { connect(served).socket.peer_certificate.to_der }
+      old = certificate.call
+      long = Gyre::TLS.server(**GyreTest::HTTPServing.long_identity)
+      served.server.tls = { served.listener => long }
+      refute_equal old, certificate.call
+      assert_equal "hello", before.get.body
+      assert_raises(ArgumentError) { served.server.tls = nil }
+      assert_raises(ArgumentError) { served.server.tls = Gyre::TLS.client }
+      GC.start
+      refute_equal old, certificate.call
     end
   end
 
@@ -79,8 +127,7 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
   # Their certificates leave in several parts, and more of them go on in one turn than it makes
   # steps.
   define_method(:test_many_handshakes_that_wait_for_full_sockets_go_on) do
-    identity = GyreTest::HTTPServing.identity
-    serve(hello, buffers: 4096, identity: { **identity, certificate: identity[:certificate] * 50 }) do |served|
+    serve(hello, buffers: 4096, identity: GyreTest::HTTPServing.long_identity) do |served|
       sockets = Array.new(40) { served.plain_socket }
       shaking = sockets.to_h { |socket| [socket, GyreTest::HTTPServing::TLSSocket.new(socket)] }
       sockets.each { |socket| assert socket.wait_readable(GyreTest::HTTPServing::PATIENCE_S) }

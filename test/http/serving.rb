@@ -38,11 +38,21 @@ module GyreTest
 
     # PEM of a certificate and its key for servers over TLS, made once.
     def self.identity
-      @identity ||= Dir.mktmpdir("gyre") do |folder|
-        certificate, key = Certificates.new(folder).issue("server")
+      @identity ||= make_identity
+    end
+
+    # The same of a certificate that is longer than a socket takes at once.
+    def self.long_identity
+      @long_identity ||= make_identity(alt: Array.new(1000) { |index| "DNS:name-#{index}.example.org" }.join(","))
+    end
+
+    def self.make_identity(**settings)
+      Dir.mktmpdir("gyre") do |folder|
+        certificate, key = Certificates.new(folder).issue("server", **settings)
         { certificate: File.read(certificate), key: File.read(key) }
       end
     end
+    private_class_method :make_identity
 
     # A client's TLS by Ruby's openssl, with the methods of a socket that Client calls.
     class TLSSocket
@@ -101,6 +111,11 @@ module GyreTest
 
       def closed?
         @socket.closed?
+      end
+
+      # @return [OpenSSL::X509::Certificate] the server's
+      def peer_certificate
+        @tls.peer_cert
       end
 
       def setsockopt(...)

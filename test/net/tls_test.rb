@@ -403,7 +403,7 @@ class TLSTest < Minitest::Test
     assert_match(/certificate .*broken\.pem cannot be read/, fault(certificate: broken))
     assert_match(/certificate .*chain\.pem cannot be read/,
                  fault(certificate: certificates.write("chain.pem", File.read(@certificate) + File.read(broken))))
-    assert_match(/key .*rubbish\.pem cannot be read.*without a passphrase/, fault(key: rubbish))
+    assert_match(/key .*rubbish\.pem cannot be read: it must be a private key in PEM/, fault(key: rubbish))
     assert_match(/ca .*rubbish\.pem cannot be read/, fault(ca: rubbish))
   end
 
@@ -413,8 +413,18 @@ class TLSTest < Minitest::Test
   end
 
   def test_a_key_with_a_passphrase_is_refused_without_asking
-    locked = OpenSSL::PKey.read(File.read(@key)).to_pem(OpenSSL::Cipher.new("aes-128-cbc"), "secret")
-    assert_match(/without a passphrase/, fault(key: certificates.write("locked.key", locked)))
+    locked = certificates.write("locked.key", OpenSSL::PKey.read(File.read(@key)).to_pem(OpenSSL::Cipher.new("aes-128-cbc"), "secret"))
+    assert_match(/locked\.key is encrypted: give its passphrase .* or store it without a passphrase/, fault(key: locked))
+    assert_match(/locked\.key is encrypted, and the passphrase given is not its own/, fault(key: locked, key_passphrase: "wrong"))
+    assert connect(client_context(ca: @ca), server_context(key: locked, key_passphrase: "secret"))
+  end
+
+  def test_the_order_of_certificates_is_checked
+    stranger = File.read(certificates.authority("stranger"))
+    assert_match(/certificate .*mixed\.pem: number 2 in it, CN=stranger, did not sign number 1, CN=server: the server's own comes first/,
+                 fault(certificate: certificates.write("mixed.pem", File.read(@certificate) + stranger)))
+    reversed = certificates.write("reversed.pem", File.read(@ca) + File.read(@certificate))
+    assert_match(/reversed\.pem: number 2 in it, CN=server, did not sign number 1/, fault(certificate: reversed))
   end
 
   def test_half_settings_are_refused

@@ -346,6 +346,24 @@ static VALUE acceptor_close(VALUE self) {
   return self;
 }
 
+/* Connections count the contexts that they have. */
+static VALUE acceptor_set_contexts(VALUE self, VALUE contexts) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  Check_Type(contexts, T_ARRAY);
+  contexts = rb_ary_dup(contexts);
+  uint32_t count = acceptor->net.listener_count;
+  if (RARRAY_LEN(contexts) != count) rb_raise(rb_eArgError, "a context, or nil, is needed for each socket");
+  for (uint32_t i = 0; i < count; i++) {
+    VALUE context = rb_ary_entry(contexts, i);
+    if (!NIL_P(context)) (void)gyre_tls_context_get(context);
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    VALUE context = rb_ary_entry(contexts, i);
+    acceptor->net.listeners[i].tls = NIL_P(context) ? NULL : gyre_tls_context_get(context);
+  }
+  return acceptor->contexts = contexts;
+}
+
 static VALUE acceptor_stats(VALUE self) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
   VALUE stats = rb_hash_new();
@@ -357,6 +375,9 @@ static VALUE acceptor_stats(VALUE self) {
   STAT("requests", acceptor->requests);
   STAT("malformed", acceptor->malformed);
   STAT("refused", acceptor->refused);
+  STAT("handshakes", acceptor->statistics.handshakes);
+  STAT("handshakes_resumed", acceptor->statistics.handshakes_resumed);
+  STAT("handshakes_failed", acceptor->statistics.handshakes_failed);
 #undef STAT
   return stats;
 }
@@ -380,8 +401,8 @@ static VALUE acceptor_measurements(VALUE self) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
   struct gyre_http_statistics *statistics = &acceptor->statistics;
   for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
-    gyre_http_statistics_take_bytes(
-        statistics, &GYRE_CONTAINER(node, struct gyre_http_exchange, node)->connection->transport);
+    gyre_http_statistics_take_bytes(statistics,
+                                    &GYRE_CONTAINER(node, struct gyre_http_exchange, node)->connection->transport);
   }
   VALUE hash = rb_hash_new(), responses = rb_hash_new();
   for (int i = 0; i < GYRE_HTTP_STATUS_CLASSES; i++) set_number(responses, classes[i], statistics->responses[i]);
@@ -389,7 +410,6 @@ static VALUE acceptor_measurements(VALUE self) {
   rb_hash_aset(hash, rb_str_new_cstr("durations"), histogram(statistics->durations, statistics->durations_ns));
   set_number(hash, "received_bytes", statistics->received_bytes);
   set_number(hash, "sent_bytes", statistics->sent_bytes);
-  set_number(hash, "handshakes_failed", statistics->handshakes_failed);
   if (acceptor->scheduler && !acceptor->scheduler->closed) {
     const struct gyre_lag *lag = &acceptor->scheduler->loop.lag;
     uint64_t counts[GYRE_HTTP_DURATIONS + 1];
@@ -431,6 +451,7 @@ void gyre_init_http1_acceptor(void) {
   VALUE class = rb_define_class_under(http1, "NativeAcceptor", rb_cObject);
   rb_define_alloc_func(class, acceptor_allocate);
   rb_define_method(class, "initialize", acceptor_initialize, 5);
+  rb_define_method(class, "contexts=", acceptor_set_contexts, 1);
   rb_define_method(class, "start", acceptor_start, 0);
   rb_define_method(class, "stop", acceptor_stop, 0);
   rb_define_method(class, "drain", acceptor_drain, 0);

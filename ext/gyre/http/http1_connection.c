@@ -205,6 +205,29 @@ static bool watch(struct gyre_http1_connection *connection, unsigned interest) {
   return gyre_loop_watch(loop, &connection->watch, fd, interest | GYRE_STANDING) == 0;
 }
 
+/* Sends a constant response to a client that no exchange serves, and reads off what it sends. */
+static void reply(struct gyre_http1_connection *connection, const char *response) {
+  const struct iovec piece = {(void *)response, strlen(response)};
+  if (gyre_transport_sendv(&connection->transport, &piece, 1) > 0) gyre_http1_connection_linger(connection);
+  if (connection->state != GYRE_HTTP1_LINGERING) {
+    end(connection, false);
+    return;
+  }
+  connection->readable = true; /* more may have come with the beginning */
+  read_off(connection);
+}
+
+/* A client that speaks plain HTTP gets a response that it understands. */
+static void handshake_failed(struct gyre_http1_connection *connection) {
+  connection->acceptor->statistics.handshakes_failed++;
+  if (!gyre_acceptor_leave_tls(&connection->transport)) {
+    end(connection, false);
+    return;
+  }
+  reply(connection, "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: 36\r\n"
+                    "connection: close\r\n\r\nthis port speaks TLS: use https://\r\n");
+}
+
 /* A step of the handshake. The steps of a turn are bounded: each may compute for half a
  * millisecond, and requests wait for it. */
 static void shake_hands(struct gyre_http1_connection *connection) {
@@ -220,13 +243,14 @@ static void shake_hands(struct gyre_http1_connection *connection) {
   int error = gyre_transport_handshake(&connection->transport);
   unsigned wants = error == -EAGAIN ? connection->transport.read.wants : GYRE_READABLE;
   if (error < 0 && error != -EAGAIN) {
-    acceptor->statistics.handshakes_failed++;
-    end(connection, false);
+    handshake_failed(connection);
   } else if ((connection->watch.interest & (GYRE_READABLE | GYRE_WRITABLE)) != wants && !watch(connection, wants)) {
     end(connection, true);
   } else if (error == -EAGAIN) {
     gyre_loop_drained(loop, connection->transport.fd, wants);
   } else {
+    acceptor->statistics.handshakes++;
+    if (gyre_acceptor_resumed(&connection->transport)) acceptor->statistics.handshakes_resumed++;
     connection->state = GYRE_HTTP1_FIRST_BYTE;
     gyre_http1_connection_deadline(connection, acceptor->draining ? GYRE_HTTP1_NEW_NS : acceptor->limits.first_byte_ns);
     read_first(connection); /* it may have come with the handshake's end */

@@ -15,11 +15,12 @@
 extern const int64_t gyre_http_duration_bounds_ns[GYRE_HTTP_DURATIONS];
 
 struct gyre_http_statistics {
-  uint64_t responses[GYRE_HTTP_STATUS_CLASSES]; /* by the status's first digit; 0: the client left before there was one */
-  uint64_t durations[GYRE_HTTP_DURATIONS + 1];  /* up to each bound, not cumulative; the last: longer than all */
-  int64_t durations_ns;                         /* their sum */
-  uint64_t received_bytes, sent_bytes;          /* of transports, without TLS's own */
-  uint64_t handshakes_failed;
+  uint64_t
+      responses[GYRE_HTTP_STATUS_CLASSES]; /* by the status's first digit; 0: the client left before there was one */
+  uint64_t durations[GYRE_HTTP_DURATIONS + 1]; /* up to each bound, not cumulative; the last: longer than all */
+  int64_t durations_ns;                        /* their sum */
+  uint64_t received_bytes, sent_bytes;         /* of transports, without TLS's own */
+  uint64_t handshakes, handshakes_resumed, handshakes_failed; /* of TLS: made, those of them that resumed, failed */
 };
 
 /* A response has left, or never will (status 0). A negative duration is not entered: of what has no

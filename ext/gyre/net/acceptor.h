@@ -60,6 +60,10 @@ void gyre_acceptor_finish(struct gyre_acceptor *acceptor);
 void gyre_acceptor_stop(struct gyre_acceptor *acceptor);
 /* Makes a transport over an accepted descriptor; with TLS the handshake is next. 0 or -errno. */
 int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd);
+/* Of such a transport, after a handshake that failed with -EPROTO: whether the client speaks no
+ * TLS. The transport is a plain one then. */
+bool gyre_acceptor_leave_tls(struct gyre_transport *transport);
+bool gyre_acceptor_resumed(const struct gyre_transport *transport); /* the handshake resumed a session */
 /* The loop is gone, as in a forked child: nothing of it is touched. */
 void gyre_acceptor_forget(struct gyre_acceptor *acceptor);
 

@@ -9,18 +9,14 @@
 #ifdef GYRE_HAVE_LIBSSL
 #include "loop/backend.h"
 #include "loop/direct_calls.h"
-#include "net/tls.h"
+#include "net/tls_context.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,30 +24,6 @@
 #define FIRST_RECORD_BYTES 4096
 #define IDLE_NS INT64_C(1000000000)    /* after which the peer's window may be small again */
 #define QUEUED_BYTES_LIMIT (64 * 1024) /* encrypted before they are sent */
-
-struct name {
-  struct name *next;
-  struct gyre_tls_context *identity;
-  char text[];
-};
-
-/* What a server gave a client to resume by: the newest of each server. */
-struct session {
-  struct session *next;
-  SSL_SESSION *ssl;
-  char server[];
-};
-
-struct gyre_tls_context {
-  SSL_CTX *ssl;
-  atomic_int references;
-  bool server;
-  enum gyre_tls_verify verify;
-  struct name *names;
-  struct session *sessions; /* the newest first */
-  unsigned alpn_length;
-  unsigned char alpn[];
-};
 
 struct tls {
   SSL *ssl;
@@ -67,6 +39,7 @@ struct tls {
   int error;              /* -errno of the socket */
   int failure;            /* behind bytes that were given, for the next receive: libssl repeats it as an end */
   bool drained, ended;    /* the socket has nothing more at the moment; it has ended */
+  bool begun, wordy;      /* bytes have come; the first of them was a letter */
   const char *failed;     /* what libssl was doing, and why that failed: constant texts */
   const char *reason;
   char server[]; /* for a client with a name for its peer: that name and the peer's address; else "" */
@@ -84,6 +57,12 @@ static size_t take(struct gyre_bytes **from, char *to, size_t length) {
   return length;
 }
 
+/* No record begins with a letter. */
+static void look_at_first(struct tls *tls, const char *bytes) {
+  tls->begun = true;
+  tls->wordy = bytes[0] >= 'A' && bytes[0] <= 'Z';
+}
+
 static bool receive_ciphertext(struct tls *tls) {
   if (tls->drained || tls->ended || tls->error) return false;
   char *bytes = gyre_lent_received();
@@ -98,6 +77,7 @@ static bool receive_ciphertext(struct tls *tls) {
   if (count > 0) {
     tls->lent = bytes;
     tls->lent_length = (size_t)count;
+    if (!tls->begun) look_at_first(tls, bytes);
     return true;
   }
   if (count == 0) {
@@ -223,63 +203,6 @@ static int outcome(struct tls *tls, int result, struct gyre_side *side) {
   return -EPROTO;
 }
 
-/* --- sessions of clients --- */
-
-static void session_free(struct session *session) {
-  SSL_SESSION_free(session->ssl);
-  free(session);
-}
-
-/* Out of the list; NULL: there is none. */
-static struct session *take_session(struct gyre_tls_context *context, const char *server) {
-  for (struct session **link = &context->sessions, *session; (session = *link); link = &session->next) {
-    if (strcmp(session->server, server)) continue;
-    *link = session->next;
-    return session;
-  }
-  return NULL;
-}
-
-static void keep_session(struct gyre_tls_context *context, struct session *session) {
-  session->next = context->sessions;
-  context->sessions = session;
-  struct session *last = session;
-  for (int kept = 1; last && kept < GYRE_TLS_SESSIONS; kept++) last = last->next;
-  if (!last) return;
-  struct session *old = last->next;
-  last->next = NULL;
-  for (struct session *next; old; old = next) {
-    next = old->next;
-    session_free(old);
-  }
-}
-
-static void forget_session(struct tls *tls) {
-  struct session *session = tls->context->server ? NULL : take_session(tls->context, tls->server);
-  if (session) session_free(session);
-}
-
-/* Called by libssl within a call of ours, also after the handshake (TLS 1.3); 1: the reference
- * is ours. */
-static int new_session(SSL *ssl, SSL_SESSION *given) {
-  struct tls *tls = BIO_get_data(SSL_get_rbio(ssl));
-  if (!tls->server[0] || !SSL_SESSION_is_resumable(given)) return 0;
-  struct session *session = malloc(sizeof(*session) + strlen(tls->server) + 1);
-  if (!session) return 0;
-  strcpy(session->server, tls->server);
-  session->ssl = given;
-  forget_session(tls);
-  keep_session(tls->context, session);
-  return 1;
-}
-
-static void offer_session(struct tls *tls) {
-  struct session *session = take_session(tls->context, tls->server);
-  if (!session) return;
-  SSL_set_session(tls->ssl, session->ssl);
-  keep_session(tls->context, session);
-}
-
 /* --- the operations --- */
 
 static int tls_handshake(struct gyre_transport *transport) {
@@ -295,8 +218,10 @@ static int tls_handshake(struct gyre_transport *transport) {
   keep_lent(tls);
   error = result == 1 ? 0 : outcome(tls, result, &transport->read);
   if (result != 1 && error == 0) error = GYRE_TRUNCATED;
-  if (error != 0 && error != -EAGAIN) forget_session(tls); /* it may be what the server refuses */
-  int sent = send_queued(tls);                             /* an alert, too */
+  if (error == -EPROTO && tls->wordy && tls->context->server) return error; /* an alert would be noise to the peer */
+  if (error != 0 && error != -EAGAIN)
+    gyre_tls_session_forget(tls->context, tls->server); /* it may be what is refused */
+  int sent = send_queued(tls);                          /* an alert, too */
   if (sent == -EAGAIN && (error == 0 || error == -EAGAIN)) {
     transport->read.wants = GYRE_WRITABLE; /* the peer answers only what it has got */
     return -EAGAIN;
@@ -482,182 +407,6 @@ const struct gyre_transport_operations gyre_transport_tls = {
     .release = tls_release,
 };
 
-/* --- contexts --- */
-
-static bool explain(char *error, const char *what, const char *name, const char *then) {
-  unsigned long code = ERR_peek_last_error();
-  const char *reason = code ? ERR_reason_error_string(code) : NULL;
-  snprintf(error, GYRE_TLS_ERROR_BYTES, "%s%s%s%s%s%s", what, name ? " " : "", name ? name : "", then,
-           reason ? ": " : "", reason ? reason : "");
-  ERR_clear_error();
-  return false;
-}
-
-static int no_passphrase(char *buffer, int size, int writing, void *context) {
-  (void)buffer;
-  (void)size;
-  (void)writing;
-  (void)context;
-  return -1;
-}
-
-static bool use_certificates(SSL_CTX *ssl, const struct gyre_tls_settings *settings, char *error) {
-  BIO *bio = BIO_new_mem_buf(settings->certificate, -1);
-  X509 *first = bio ? PEM_read_bio_X509_AUX(bio, NULL, no_passphrase, NULL) : NULL, *next;
-  bool good = first && SSL_CTX_use_certificate(ssl, first) == 1 && SSL_CTX_clear_chain_certs(ssl) == 1;
-  X509_free(first);
-  while (good && (next = PEM_read_bio_X509(bio, NULL, no_passphrase, NULL))) {
-    good = SSL_CTX_add0_chain_cert(ssl, next) == 1;
-    if (!good) X509_free(next);
-  }
-  if (good && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) good = false; /* the end of the text */
-  BIO_free(bio);
-  if (!good) return explain(error, "the certificate", settings->certificate_name, " cannot be read");
-  ERR_clear_error();
-  return true;
-}
-
-static bool use_key(SSL_CTX *ssl, const struct gyre_tls_settings *settings, char *error) {
-  BIO *bio = BIO_new_mem_buf(settings->key, -1);
-  EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, NULL) : NULL;
-  BIO_free(bio);
-  ERR_clear_error();
-  if (!key)
-    return explain(error, "the key", settings->key_name,
-                   " cannot be read: it must be a private key in PEM without a passphrase");
-  bool good = SSL_CTX_use_PrivateKey(ssl, key) == 1 && SSL_CTX_check_private_key(ssl) == 1;
-  EVP_PKEY_free(key);
-  ERR_clear_error();
-  if (good) return true;
-  const char *name = settings->certificate_name;
-  snprintf(error, GYRE_TLS_ERROR_BYTES, "the key %s does not belong to the certificate%s%s",
-           settings->key_name ? settings->key_name : "given", name ? " " : "", name ? name : "");
-  return false;
-}
-
-static bool use_authorities(SSL_CTX *ssl, const struct gyre_tls_settings *settings, char *error) {
-  const char *name = settings->ca_file ? settings->ca_file : settings->ca_folder;
-  if (!name) {
-    if (settings->server) return true;
-    return SSL_CTX_set_default_verify_paths(ssl) == 1 ||
-           explain(error, "the system's authorities cannot be read", NULL, "");
-  }
-  if (SSL_CTX_load_verify_locations(ssl, settings->ca_file, settings->ca_folder) != 1)
-    return explain(error, "the ca", name, " cannot be read");
-  if (!settings->server || !settings->ca_file) return true;
-  STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(settings->ca_file);
-  if (!names) return explain(error, "the ca", name, " cannot be read");
-  SSL_CTX_set_client_CA_list(ssl, names); /* which keeps them */
-  return true;
-}
-
-/* The first of the server's protocols that the client offers, too. */
-static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_length,
-                           const unsigned char *offered, unsigned offered_length, void *argument) {
-  struct gyre_tls_context *context = argument;
-  (void)ssl;
-  unsigned char *found;
-  if (SSL_select_next_proto(&found, chosen_length, context->alpn, context->alpn_length, offered, offered_length) !=
-      OPENSSL_NPN_NEGOTIATED)
-    return SSL_TLSEXT_ERR_ALERT_FATAL; /* RFC 7301, section 3.2 */
-  *chosen = found;
-  return SSL_TLSEXT_ERR_OK;
-}
-
-/* "*.example.org" stands for one label (RFC 6125, section 6.4.3). */
-static bool is_below(const char *pattern, const char *name) {
-  const char *rest = strncmp(pattern, "*.", 2) ? NULL : strchr(name, '.');
-  return rest && rest != name && strcasecmp(pattern + 1, rest) == 0;
-}
-
-static int choose_identity(SSL *ssl, int *alert, void *argument) {
-  struct gyre_tls_context *context = argument;
-  (void)alert;
-  const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
-  if (!name) return SSL_TLSEXT_ERR_NOACK;
-  struct name *found = context->names, *below = NULL;
-  for (; found && strcasecmp(found->text, name); found = found->next)
-    if (!below && is_below(found->text, name)) below = found;
-  if (!found) found = below;
-  if (!found) return SSL_TLSEXT_ERR_NOACK; /* the default identity */
-  return SSL_set_SSL_CTX(ssl, found->identity->ssl) ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
-}
-
-struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_settings *settings, char *error) {
-  struct gyre_tls_context *context = calloc(1, sizeof(*context) + settings->alpn_length);
-  SSL_CTX *ssl = NULL;
-  if (!context || !make_bio_method() ||
-      !(ssl = SSL_CTX_new(settings->server ? TLS_server_method() : TLS_client_method()))) {
-    snprintf(error, GYRE_TLS_ERROR_BYTES, "no memory");
-    goto fail;
-  }
-  ERR_clear_error();
-  context->ssl = ssl;
-  context->server = settings->server;
-  context->verify = settings->verify;
-  atomic_init(&context->references, 1);
-  context->alpn_length = settings->alpn_length;
-  if (settings->alpn_length) memcpy(context->alpn, settings->alpn, settings->alpn_length);
-
-  SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION);
-  SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
-  SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_read_ahead(ssl, 0);
-  if (settings->server) {
-    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets resume */
-    SSL_CTX_set_num_tickets(ssl, 1);
-    SSL_CTX_set_session_id_context(ssl, (const unsigned char *)"gyre", 4);
-    SSL_CTX_set_tlsext_servername_callback(ssl, choose_identity);
-    SSL_CTX_set_tlsext_servername_arg(ssl, context);
-    if (settings->alpn_length) SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, context);
-  } else {
-    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
-    SSL_CTX_sess_set_new_cb(ssl, new_session);
-  }
-  if (!settings->server && settings->alpn_length && SSL_CTX_set_alpn_protos(ssl, context->alpn, context->alpn_length)) {
-    explain(error, "the protocols (ALPN) are malformed", NULL, "");
-    goto fail;
-  }
-  if (settings->certificate && !use_certificates(ssl, settings, error)) goto fail;
-  if (settings->key && !use_key(ssl, settings, error)) goto fail;
-  if (settings->verify != GYRE_TLS_VERIFY_NONE && !use_authorities(ssl, settings, error)) goto fail;
-  int mode = settings->verify == GYRE_TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
-  if (settings->server && settings->verify == GYRE_TLS_VERIFY_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
-  SSL_CTX_set_verify(ssl, mode, NULL);
-  return context;
-
-fail:
-  SSL_CTX_free(ssl);
-  free(context);
-  return NULL;
-}
-
-void gyre_tls_context_release(struct gyre_tls_context *context) {
-  if (!context || atomic_fetch_sub(&context->references, 1) > 1) return;
-  SSL_CTX_free(context->ssl);
-  for (struct session *session = context->sessions, *next; session; session = next) {
-    next = session->next;
-    session_free(session);
-  }
-  for (struct name *name = context->names, *next; name; name = next) {
-    next = name->next;
-    gyre_tls_context_release(name->identity);
-    free(name);
-  }
-  free(context);
-}
-
-int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *text, struct gyre_tls_context *identity) {
-  struct name *name = malloc(sizeof(*name) + strlen(text) + 1);
-  if (!name) return -ENOMEM;
-  strcpy(name->text, text);
-  atomic_fetch_add(&identity->references, 1);
-  name->identity = identity;
-  name->next = context->names;
-  context->names = name;
-  return 0;
-}
-
 /* --- a transport --- */
 
 static bool is_address(const char *name) {
@@ -682,7 +431,7 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   if (!tls) return -ENOMEM;
   if (name[0]) snprintf(tls->server, server_length + 1, "%s %s", name, address);
   ERR_clear_error();
-  if (!(tls->ssl = SSL_new(context->ssl)) || !(bio = BIO_new(bio_method))) goto fail;
+  if (!make_bio_method() || !(tls->ssl = SSL_new(context->ssl)) || !(bio = BIO_new(bio_method))) goto fail;
   BIO_set_data(bio, tls);
   BIO_set_init(bio, 1);
   SSL_set_bio(tls->ssl, bio, bio); /* which owns it from now on */
@@ -695,7 +444,7 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   atomic_fetch_add(&context->references, 1);
   tls->context = context;
   tls->transport = transport;
-  if (name[0]) offer_session(tls);
+  if (name[0]) gyre_tls_session_offer(context, tls->ssl, tls->server);
   transport->state = tls;
   transport->operations = &gyre_transport_tls;
   transport->handshaken = false;
@@ -703,6 +452,7 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
    * beginning. */
   tls->received = transport->input;
   transport->input = NULL;
+  if (tls->received) look_at_first(tls, tls->received->bytes + tls->received->offset);
   return 0;
 
 fail:
@@ -710,6 +460,14 @@ fail:
   free(tls);
   ERR_clear_error();
   return -ENOMEM;
+}
+
+bool gyre_tls_leave(struct gyre_transport *transport) {
+  struct tls *tls = transport->state;
+  if (!tls->wordy || !tls->context->server) return false;
+  tls_release(transport);
+  gyre_transport_init(transport, transport->fd, &gyre_transport_plain);
+  return true;
 }
 
 const char *gyre_tls_error(const struct gyre_transport *transport, const char **failed) {

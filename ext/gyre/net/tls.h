@@ -9,18 +9,29 @@
 #define GYRE_TLS_ERROR_BYTES 1024
 #define GYRE_TLS_SESSIONS 64 /* that a client's context keeps, one of each server */
 
+struct gyre_tls_tickets;
+
 enum gyre_tls_verify { GYRE_TLS_VERIFY_NONE, GYRE_TLS_VERIFY_OPTIONAL, GYRE_TLS_VERIFY_REQUIRED };
 
 /* What a context is made of. Texts are PEM unless noted; NULL: not given. Each is used during
  * the call only. */
 struct gyre_tls_settings {
   bool server;
-  const char *certificate;                 /* and behind it those between it and the root */
-  const char *key;                         /* without a passphrase */
+  const char *certificate; /* and behind it those between it and the root */
+  const char *key;
+  const char *key_passphrase;
   const char *certificate_name, *key_name; /* their files, for messages; NULL: there are none */
   const char *ca_file, *ca_folder;         /* paths; both NULL: a client takes the system's */
+  const char *authorities;                 /* what tells those of different contexts apart: the file's content */
   enum gyre_tls_verify verify;
-  const unsigned char *alpn; /* protocols as on the wire (RFC 7301): a byte of length before each */
+  unsigned long verify_flags;   /* X509_V_FLAG_… */
+  const char *ciphers, *suites; /* of TLS 1.2 and 1.3, for a server; NULL: the usual ones */
+  bool only_1_3;
+  const unsigned char *staple; /* an OCSP response, DER */
+  size_t staple_length;
+  const char *staple_name;          /* its file */
+  struct gyre_tls_tickets *tickets; /* of a server; NULL: the context has keys of its own */
+  const unsigned char *alpn;        /* protocols as on the wire (RFC 7301): a byte of length before each */
   unsigned alpn_length;
 };
 
@@ -33,6 +44,15 @@ void gyre_tls_context_release(struct gyre_tls_context *context);
  * begins with "*.". 0 or -ENOMEM. */
 int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *name, struct gyre_tls_context *identity);
 
+/* In seconds since 1970. */
+struct gyre_tls_times {
+  int64_t from, to;  /* when the certificate is good */
+  int64_t staple_to; /* when a new OCSP response is due; 0: it does not tell, or there is none */
+};
+/* False: it has no certificate. */
+bool gyre_tls_context_times(const struct gyre_tls_context *context, struct gyre_tls_times *times);
+bool gyre_tls_context_verifies(const struct gyre_tls_context *context); /* asks the peer for its certificate */
+
 /* Puts TLS under a transport over a plain socket; the handshake is next. `name` is the peer's
  * for a client: sent (unless it is an address), and checked where the context verifies; with
  * `address`, any text that distinguishes servers of one name, it is what sessions are kept by. Of a
@@ -42,6 +62,11 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
 
 /* The transport is a copy of the one that TLS was put under, which is not used any more. */
 void gyre_tls_moved(struct gyre_transport *transport);
+
+/* Of a server's transport over TLS, after -EPROTO of the handshake: the peer speaks no TLS, but
+ * plain HTTP or another protocol of words. The transport is a plain one again then, and what the
+ * peer sent first is gone. */
+bool gyre_tls_leave(struct gyre_transport *transport);
 
 /* Of a transport over TLS, after -EPROTO or GYRE_TRUNCATED: why, and what failed; both are
  * constant texts. NULL: nothing is known. */

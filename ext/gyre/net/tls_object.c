@@ -1,8 +1,10 @@
 /*
- * Gyre::TLS::Context: what a transport needs to speak TLS, made once and used by many.
+ * Gyre::TLS::Context: what a transport needs to speak TLS, made once and used by many; and
+ * Gyre::TLS::TicketKeys, which contexts share.
  */
 #include "net/net.h"
 #include "net/tls.h"
+#include "net/tls_tickets.h"
 
 #ifdef GYRE_HAVE_LIBSSL
 
@@ -27,32 +29,48 @@ struct gyre_tls_context *gyre_tls_context_get(VALUE self) {
   return context;
 }
 
-/* Of a pair of Strings or nils. */
-static const char *text(VALUE pair, long index) {
-  VALUE string = rb_ary_entry(pair, index);
+static VALUE setting(VALUE settings, const char *name) { return rb_hash_lookup(settings, ID2SYM(rb_intern(name))); }
+
+/* Of a String or nil. */
+static const char *text(VALUE settings, const char *name) {
+  VALUE string = setting(settings, name);
   return NIL_P(string) ? NULL : StringValueCStr(string);
 }
 
-/* @api private `identity`: certificate and key; `names`: their files; `authorities`: file and
- *   folder. */
-static VALUE context_build(VALUE self, VALUE server, VALUE identity, VALUE names, VALUE authorities, VALUE verify,
-                           VALUE alpn) {
+static struct gyre_tls_tickets *tickets_of(VALUE tickets);
+
+/* @api private The names are those of struct gyre_tls_settings; nil where nothing is given. */
+static VALUE context_build(VALUE self, VALUE given) {
   char error[GYRE_TLS_ERROR_BYTES];
   struct gyre_tls_context *former = rb_check_typeddata(self, &context_type);
+  Check_Type(given, T_HASH);
+  VALUE alpn = setting(given, "alpn"), staple = setting(given, "staple"), tickets = setting(given, "tickets");
   StringValue(alpn);
+  if (!NIL_P(staple)) StringValue(staple);
   struct gyre_tls_settings settings = {
-      .server = RTEST(server),
-      .certificate = text(identity, 0),
-      .key = text(identity, 1),
-      .certificate_name = text(names, 0),
-      .key_name = text(names, 1),
-      .ca_file = text(authorities, 0),
-      .ca_folder = text(authorities, 1),
-      .verify = (enum gyre_tls_verify)NUM2INT(verify),
+      .server = RTEST(setting(given, "server")),
+      .certificate = text(given, "certificate"),
+      .key = text(given, "key"),
+      .key_passphrase = text(given, "key_passphrase"),
+      .certificate_name = text(given, "certificate_name"),
+      .key_name = text(given, "key_name"),
+      .ca_file = text(given, "ca_file"),
+      .ca_folder = text(given, "ca_folder"),
+      .authorities = text(given, "authorities"),
+      .verify = (enum gyre_tls_verify)NUM2INT(setting(given, "verify")),
+      .verify_flags = NUM2ULONG(setting(given, "verify_flags")),
+      .ciphers = text(given, "ciphers"),
+      .suites = text(given, "suites"),
+      .only_1_3 = RTEST(setting(given, "only_1_3")),
+      .staple = NIL_P(staple) ? NULL : (const unsigned char *)RSTRING_PTR(staple),
+      .staple_length = NIL_P(staple) ? 0 : (size_t)RSTRING_LEN(staple),
+      .staple_name = text(given, "staple_name"),
+      .tickets = NIL_P(tickets) ? NULL : tickets_of(tickets),
       .alpn = (const unsigned char *)RSTRING_PTR(alpn),
       .alpn_length = (unsigned)RSTRING_LEN(alpn),
   };
   struct gyre_tls_context *context = gyre_tls_context_new(&settings, error);
+  RB_GC_GUARD(given); /* it keeps all of the texts */
   if (!context) rb_raise(rb_eArgError, "tls: %s", error);
   RTYPEDDATA_DATA(self) = context;
   gyre_tls_context_release(former);
@@ -66,11 +84,79 @@ static VALUE context_add_name(VALUE self, VALUE name, VALUE identity) {
   return self;
 }
 
+/* @api private [Integer, Integer, Integer]: from and until when the certificate is good, and when a
+ * new OCSP response is due (0: unknown), in seconds since 1970; nil without a certificate. */
+static VALUE context_times(VALUE self) {
+  struct gyre_tls_times times;
+  if (!gyre_tls_context_times(gyre_tls_context_get(self), &times)) return Qnil;
+  return rb_ary_new_from_args(3, LL2NUM(times.from), LL2NUM(times.to), LL2NUM(times.staple_to));
+}
+
+/* --- the keys of tickets --- */
+
+static void tickets_free(void *opaque) { gyre_tls_tickets_release(opaque); }
+
+static size_t tickets_size(const void *opaque) {
+  (void)opaque;
+  return 512;
+}
+
+static const rb_data_type_t tickets_type = {
+    .wrap_struct_name = "Gyre::TLS::TicketKeys",
+    .function = {.dfree = tickets_free, .dsize = tickets_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+static VALUE tickets_allocate(VALUE class) { return TypedData_Wrap_Struct(class, &tickets_type, NULL); }
+
+static struct gyre_tls_tickets *tickets_of(VALUE self) {
+  struct gyre_tls_tickets *tickets = rb_check_typeddata(self, &tickets_type);
+  if (!tickets) rb_raise(rb_eArgError, "uninitialized ticket keys");
+  return tickets;
+}
+
+/* @api private A number of seconds, or what another process has saved. */
+static VALUE tickets_build(VALUE self, VALUE given) {
+  struct gyre_tls_tickets *former = rb_check_typeddata(self, &tickets_type), *tickets;
+  if (RB_INTEGER_TYPE_P(given)) {
+    tickets = gyre_tls_tickets_new(NUM2LL(given));
+  } else {
+    StringValue(given);
+    if (RSTRING_LEN(given) != GYRE_TLS_TICKETS_BYTES) rb_raise(rb_eArgError, "these are no ticket keys");
+    tickets = gyre_tls_tickets_load((const unsigned char *)RSTRING_PTR(given));
+  }
+  if (!tickets) rb_raise(rb_eArgError, "ticket keys cannot be made of that");
+  RTYPEDDATA_DATA(self) = tickets;
+  gyre_tls_tickets_release(former);
+  return self;
+}
+
+/* @return [String] what TicketKeys.load makes the same keys of: it is secret */
+static VALUE tickets_save(VALUE self) {
+  unsigned char bytes[GYRE_TLS_TICKETS_BYTES];
+  gyre_tls_tickets_save(tickets_of(self), bytes);
+  return rb_str_new((const char *)bytes, sizeof(bytes));
+}
+
+/* Encrypts new tickets by a new key. The last two keys decrypt still; others are forgotten.
+ *
+ * @return [self] */
+static VALUE tickets_rotate(VALUE self) {
+  gyre_tls_tickets_rotate(tickets_of(self));
+  return self;
+}
+
 void gyre_init_net_tls(void) {
   VALUE module = rb_define_module_under(gyre_mGyre, "TLS");
+  VALUE tickets = rb_define_class_under(module, "TicketKeys", rb_cObject);
+  rb_define_alloc_func(tickets, tickets_allocate);
+  rb_define_private_method(tickets, "build", tickets_build, 1);
+  rb_define_method(tickets, "save", tickets_save, 0);
+  rb_define_method(tickets, "rotate", tickets_rotate, 0);
   VALUE class = rb_define_class_under(module, "Context", rb_cObject);
   rb_define_alloc_func(class, context_allocate);
-  rb_define_private_method(class, "build", context_build, 6);
+  rb_define_private_method(class, "build", context_build, 1);
+  rb_define_private_method(class, "times", context_times, 0);
   rb_define_private_method(class, "add_name", context_add_name, 2);
 }
 

@@ -41,6 +41,7 @@ module Gyre
       def flags
         Flags.new(BANNER, width: 38, hints: HINTS, help: ["-h", "--help"]) do |flags|
           listening(flags)
+          tls(flags)
           app(flags)
           running(flags)
           limits(flags)
@@ -63,11 +64,16 @@ module Gyre
 
       def listening(flags)
         flags.separator "\nWhere to listen:"
-        flags.on("-b", "--bind ADDRESS", "tcp://host:port, unix:///path, host:port or a port; * is every host;",
+        flags.on("-b", "--bind ADDRESS", "tcp://host:port, ssl://host:port, unix:///path, host:port or a port; * is every host;",
                  "may be given several times. Without it: localhost:9292 in development,",
                  "*:9292 in other environments") { |value| (@settings[:bind] ||= []) << Web::Settings.check(:bind, value) }
         set(flags, :port, "-p", "--port PORT", "the port, instead of $PORT or 9292; 0 takes a free one")
         set(flags, :host, "-o", "--host HOST", "the host, instead of localhost or *")
+      end
+
+      def tls(flags)
+        flags.separator "\nTLS (addresses as ssl://host:port?cert=PATH&key=PATH; more in docs/serve.md):"
+        flags.on("--tls", "https with a self-signed certificate of this machine, for development") { @settings[:tls] = true }
       end
 
       def app(flags)
@@ -133,6 +139,7 @@ module Gyre
         Web::Server.new(
           app,
           bind: Web::Settings.endpoints(settings, environment, default_port: default_port),
+          tls: settings[:tls],
           limits: settings[:limits] || {},
           log_format: settings[:log_format] || (settings[:quiet] ? "none" : Web::Settings.default_log_format(environment)),
           shutdown_timeout: settings[:shutdown_timeout] || Web::Settings::SHUTDOWN_TIMEOUT_S,

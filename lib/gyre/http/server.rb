@@ -15,6 +15,7 @@
 #       limits     Gyre::HTTP::Limits, read once
 #       template   frozen Hash of env entries that are the same for each request (Gyre::HTTP::Env.template)
 #       contexts   Array of a Gyre::TLS::Context or nil for each socket
+#   contexts=        others, for connections that are accepted from now on; each in the place of one
 #   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
 #   stop             accepts what the kernel has ready, and no more; may be called again. Connections go on. The sockets may be
 #                    closed afterwards
@@ -25,10 +26,10 @@
 #   close            stop, and all connections close at once, whatever they do
 #   stats → Hash     of Integers: connections: (open, without hijacked ones), idle: (those without a request under way),
 #                    running: (fibers in the handler now, hijacked ones too), accepted:, requests:, malformed: (refused heads),
-#                    refused: (503, too many connections)
+#                    refused: (503, too many connections), handshakes: (of TLS, made), handshakes_resumed: (those of them that
+#                    resumed a session), handshakes_failed: (those that failed, or did not end in time)
 #   measurements → Hash of what JSON has, for /metrics: responses (by status class; "none": the client left before), durations
-#                    and lag (counts in NativeAcceptor.duration_bounds and beyond, sum_s), received_bytes, sent_bytes,
-#                    handshakes_failed
+#                    and lag (counts in NativeAcceptor.duration_bounds and beyond, sum_s), received_bytes, sent_bytes
 #   oldest(limit) → Array of [env, seconds] for the requests that have been running for the longest time
 #   Beyond limits.connections_limit a new connection gets the 503 and is closed, without a handler.
 #   EMFILE and the like on accept: pause for a second, report it once through handler.error, go on.
@@ -56,7 +57,8 @@ module Gyre
       # it.
       LOOK_S = 0.01
       # The {#stats} of a server that has not begun.
-      NOT_STARTED = { connections: 0, idle: 0, running: 0, accepted: 0, requests: 0, malformed: 0, refused: 0 }.freeze
+      NOT_STARTED = { connections: 0, idle: 0, running: 0, accepted: 0, requests: 0, malformed: 0, refused: 0, handshakes: 0,
+                      handshakes_resumed: 0, handshakes_failed: 0 }.freeze
       private_constant :UNWIND_S, :QUIET_S, :LOOK_S
 
       # Where a server without a log reports what went wrong.
@@ -93,9 +95,9 @@ module Gyre
         @streams = Streams.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
         @service = Service.new(Rack2.around(app), log: log, access_log: access_log, streams: @streams)
-        listeners = Array(listeners)
-        @sockets = listeners.map(&:to_io)
-        @contexts = listeners.map { |listener| TLS.context(tls.is_a?(Hash) ? tls[listener] : tls, server: true) }
+        @listeners = Array(listeners)
+        @sockets = @listeners.map(&:to_io)
+        @contexts = contexts(tls)
         @limits = limits
         @template = Env.template(scheme: scheme, errors: errors, extra: env)
         @acceptor = nil
@@ -114,6 +116,20 @@ module Gyre
         @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template, @contexts)
         @acceptor.start
         self
+      end
+
+      # Takes other certificates, authorities and settings for connections that are accepted from
+      # now on. Those that are open keep theirs.
+      #
+      # @param tls [TLS::Context, Hash{#to_io => TLS::Context}] for each listener that has one
+      # @return [void]
+      # @raise [ArgumentError] a listener would lose its TLS, or get some
+      def tls=(tls)
+        contexts = contexts(tls)
+        raise ArgumentError, "the same listeners as before need a context" unless contexts.map(&:nil?) == @contexts.map(&:nil?)
+
+        @contexts = contexts
+        @acceptor.contexts = contexts if @acceptor
       end
 
       # Accepts no more. The listening sockets may be closed afterwards; connections go on.
@@ -169,7 +185,7 @@ module Gyre
       end
 
       # @return [Hash{Symbol => Integer}] connections, idle, running, accepted, requests, malformed,
-      #   refused (see the head of this file)
+      #   refused, handshakes … (see the head of this file)
       def stats
         @acceptor ? @acceptor.stats : NOT_STARTED
       end
@@ -188,6 +204,10 @@ module Gyre
       end
 
       private
+
+      def contexts(tls)
+        @listeners.map { |listener| TLS.context(tls.is_a?(Hash) ? tls[listener] : tls, server: true) }
+      end
 
       def check_scheduler
         scheduler = Fiber.scheduler

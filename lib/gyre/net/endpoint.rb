@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # Where to listen or connect: an address as people write it (tcp://host:port, unix:///path,
-# host:port, a port; for datagrams udp://host:port, unixgram:///path), checked and taken apart.
-# Servers parse with it and bind it, which gives Gyre::Listener objects. It holds no socket itself
-# and never accepts.
+# host:port, a port; ssl://host:port where the caller serves TLS; for datagrams udp://host:port,
+# unixgram:///path), checked and taken apart. Servers parse with it and bind it, which gives
+# Gyre::Listener objects. It holds no socket itself and never accepts.
 
 require "socket"
 require "gyre/net/connector"
@@ -36,6 +36,9 @@ module Gyre
     attr_reader :path
     # @return [Integer, nil] permissions for the socket file; nil leaves what the umask gives
     attr_reader :mode
+    # @return [Hash{Symbol => Object}, nil] settings of TLS by name, as they were written behind the
+    #   address; nil: no TLS
+    attr_reader :tls
 
     class << self
       # Reads an address.
@@ -47,6 +50,9 @@ module Gyre
       #   permissions.
       # - `host:port`, `:port` (every address), `host`, `port`, `/path`: the same without the
       #   scheme.
+      # - `ssl://host:port?cert=PATH&key=PATH` (also `https://`, `tls://`): TLS over TCP, where the
+      #   caller asks for it; and `unix:///path?cert=PATH&key=PATH`. `%3F` and the like stand for
+      #   bytes.
       # - `udp://` and `unixgram://` are for datagrams, and accepted only where the caller asks for
       #   them.
       #
@@ -54,13 +60,18 @@ module Gyre
       # @param host [String] taken where the address is a port alone
       # @param port [Integer] taken where the address has none
       # @param transports [Array<Symbol>] what the caller can serve: :tcp, :unix, :udp, :unixgram
+      # @param tls [Boolean] whether the caller takes TLS out of an address; the names behind the
+      #   "?" are for it to check
       # @return [Endpoint]
       # @raise [ArgumentError] when the address cannot be read; the message has what was expected
-      def parse(address, host: "localhost", port: 9292, transports: %i[tcp unix])
+      def parse(address, host: "localhost", port: 9292, transports: %i[tcp unix], tls: false)
         endpoint = address.is_a?(Endpoint) ? address : read(address.to_s.strip, host, port)
-        return endpoint if endpoint && transports.include?(endpoint.transport)
+        unless endpoint && transports.include?(endpoint.transport)
+          raise ArgumentError, "#{address.to_s.strip.inspect} is no address: write #{forms(transports)}"
+        end
+        return endpoint if tls || endpoint.tls.nil?
 
-        raise ArgumentError, "#{address.to_s.strip.inspect} is no address: write #{forms(transports)}"
+        raise ArgumentError, "#{endpoint}: TLS is no part of an address here: write tcp://, and set TLS beside the address, or let a proxy end it"
       end
 
       private
@@ -74,8 +85,7 @@ module Gyre
         when %r{\A/}                  then parse_unix(text, text, :unix)
         when %r{\A(?:tcp|http)://(.*)\z}i then parse_ip(text, Regexp.last_match(1).delete_suffix("/"), port, :tcp)
         when %r{\Audp://(.*)\z}i then parse_ip(text, Regexp.last_match(1).delete_suffix("/"), port, :udp)
-        when %r{\A(?:ssl|https|tls)://}i
-          raise ArgumentError, "#{text}: TLS is no part of an address here: write tcp://, and set TLS beside the address, or let a proxy end it"
+        when %r{\A(?:ssl|https|tls)://(.*)\z}i then parse_tls(text, Regexp.last_match(1), port)
         when %r{\A[a-z][a-z0-9+.-]*://}i, "", /\s/ then nil
         else parse_ip(text, text, port, :tcp)
         end
@@ -87,20 +97,34 @@ module Gyre
         words.size == 1 ? words.first : "#{words[0..-2].join(", ")} or #{words.last}"
       end
 
-      def parse_ip(text, authority, default_port, transport)
+      def parse_tls(text, rest, port)
+        authority, _, query = rest.partition("?")
+        parse_ip(text, authority.delete_suffix("/"), port, :tcp, tls: parse_query(text, query))
+      end
+
+      def parse_query(text, query)
+        query.split("&").to_h do |pair|
+          name, value = pair.split("=", 2)
+          raise ArgumentError, "#{text.inspect} is no address: behind the ? stand name=value, and & between them" if name.to_s.empty? || value.nil?
+
+          [name.to_sym, value.b.gsub(/%(\h\h)/) { $1.hex.chr }.force_encoding(text.encoding)]
+        end
+      end
+
+      def parse_ip(text, authority, default_port, transport, tls: nil)
         match = /\A(?:\[(?<v6>[0-9a-f:.]+(?:%[\w.-]+)?)\]|(?<name>[\w.*-]*))(?::(?<port>\d+))?\z/i.match(authority)
-        raise ArgumentError, "#{text.inspect} is no address: #{ip_hint(authority, transport)}" if match.nil? || authority.empty?
+        raise ArgumentError, "#{text.inspect} is no address: #{ip_hint(authority, tls ? :ssl : transport)}" if match.nil? || authority.empty?
 
         host = match[:v6] || match[:name]
         host = "*" if host.empty?
-        new(transport, host: host, port: match[:port] ? parse_port(match[:port], text) : default_port)
+        new(transport, host: host, port: match[:port] ? parse_port(match[:port], text) : default_port, tls: tls)
       end
 
       def ip_hint(authority, transport)
         return "an IPv6 address goes in brackets, as in #{transport}://[::1]:9292" if authority.count(":") > 1
         return "the port must be a number from 0 to 65535" if authority.match?(/:(?!\d+\z)[^:]*\z/)
 
-        "write #{FORMS.fetch(transport)}"
+        "write #{FORMS.fetch(transport, "ssl://host:port")}"
       end
 
       def parse_port(digits, text)
@@ -112,13 +136,14 @@ module Gyre
 
       def parse_unix(text, rest, transport)
         path, _, query = rest.partition("?")
-        mode = query[/\Amode=0?([0-7]{3})\z/, 1]
-        if !query.empty? && !mode
+        query = parse_query(text, query)
+        mode = query.delete(:mode)
+        unless (mode.nil? || mode.match?(/\A0?[0-7]{3}\z/)) && (query.empty? || query.key?(:cert))
           raise ArgumentError, "#{text.inspect} is no address: after the path only ?mode=0660 (octal permissions) is known"
         end
         raise ArgumentError, "#{text.inspect} is no address: the path is missing" if path.empty? || path == "@" || path.end_with?("/")
 
-        new(transport, path: path, mode: mode&.to_i(8))
+        new(transport, path: path, mode: mode&.to_i(8), tls: (query unless query.empty?))
       end
     end
 
@@ -127,13 +152,15 @@ module Gyre
     # @param port [Integer, nil] for :tcp and :udp
     # @param path [String, nil] for :unix and :unixgram
     # @param mode [Integer, nil] permissions, for :unix and :unixgram
+    # @param tls [Hash{Symbol => Object}, nil] settings of TLS
     # @raise [ArgumentError] the path is longer than the kernel takes
-    def initialize(transport, host: nil, port: nil, path: nil, mode: nil)
+    def initialize(transport, host: nil, port: nil, path: nil, mode: nil, tls: nil)
       @transport = transport
       @host = host
       @port = port
       @path = path
       @mode = mode
+      @tls = tls&.dup&.freeze
       freeze
       return if path.nil? || path.bytesize <= UNIX_PATH_BYTES_LIMIT
 
@@ -182,15 +209,16 @@ module Gyre
       Addrinfo.unix(path.sub(/\A@/, "\0"))
     end
 
-    # @return [String] the address with its scheme, as {.parse} reads it
+    # @return [String] the address with its scheme, as {.parse} reads it; without the settings of
+    #   TLS, which may be secret
     def to_s
-      "#{transport}://#{path || authority}"
+      "#{tls && !path ? "ssl" : transport}://#{path || authority}"
     end
 
-    # @param scheme [String] for TCP
+    # @param scheme [String] for TCP without TLS
     # @return [String] what one types to reach it: http://localhost:9292, or unix:///path
     def url(scheme = "http")
-      transport == :tcp ? "#{scheme}://#{authority}" : to_s
+      transport == :tcp ? "#{tls ? "https" : scheme}://#{authority}" : to_s
     end
 
     # @return [Boolean] whether messages come one by one, without connections
@@ -200,9 +228,10 @@ module Gyre
 
     # @param port [Integer] the port that the kernel chose
     # @param host [String] the address that was bound
+    # @param tls [Hash{Symbol => Object}, nil]
     # @return [Endpoint] the same endpoint with these
-    def with(port: @port, host: @host)
-      Endpoint.new(transport, host: host, port: port, path: path, mode: mode)
+    def with(port: @port, host: @host, tls: @tls)
+      Endpoint.new(transport, host: host, port: port, path: path, mode: mode, tls: tls)
     end
 
     # @return [Boolean]
@@ -224,7 +253,7 @@ module Gyre
     protected
 
     def identity
-      [transport, host, port, path, mode]
+      [transport, host, port, path, mode, tls]
     end
 
     private

@@ -3,14 +3,21 @@
 # TLS as settings: certificates and keys (files or PEM), authorities, protocols, host names in; a
 # context for transports out. Servers and clients of every protocol take theirs here. What is wrong
 # with a file is an ArgumentError that names it, before anything starts. libssl does the work
-# (ext/gyre/net/tls.c); nothing asks for a passphrase.
+# (ext/gyre/net/tls*.c); nothing asks for a passphrase.
 require "gyre/errors"
 require "gyre/loop"
 
 module Gyre
-  # TLS 1.2 and 1.3. Ciphers and the like are left to libssl, which the system's administrator
-  # configures.
+  # TLS 1.2 and 1.3. Servers have the ciphers and groups of Mozilla's intermediate configuration
+  # (without DHE), as far as the system's level of security allows; clients have libssl's.
   module TLS
+    # How clients' certificates are verified, beyond the usual: X509_V_FLAG_… of
+    # X509_VERIFY_PARAM_set_flags(3). With CRL_CHECK the authorities' file has their lists as well.
+    VERIFICATION_FLAGS = {
+      "CRL_CHECK" => 0x4, "CRL_CHECK_ALL" => 0x8, "X509_STRICT" => 0x20, "EXTENDED_CRL_SUPPORT" => 0x1000, "USE_DELTAS" => 0x2000,
+      "CHECK_SS_SIGNATURE" => 0x4000, "TRUSTED_FIRST" => 0x8000, "PARTIAL_CHAIN" => 0x80000, "NO_CHECK_TIME" => 0x200000
+    }.freeze
+
     # The peer broke TLS, or its certificate is not good.
     class Error < Gyre::Error; end
 
@@ -23,7 +30,8 @@ module Gyre
       #
       # @param certificate [String] PEM, or the path of a file: the server's certificate, behind it
       #   those up to the root
-      # @param key [String] PEM, or the path of a file, without a passphrase
+      # @param key [String] PEM, or the path of a file
+      # @param key_passphrase [String, nil] of an encrypted key
       # @param names [Hash{String => Context}] other identities by host name; "*.example.org" stands
       #   for one label (SNI, RFC 6066). Only their certificates count; clients are verified as this
       #   context has it
@@ -33,15 +41,21 @@ module Gyre
       #   authorities of clients' certificates
       # @param verify [Boolean, :optional] whether clients must show a certificate; :optional takes
       #   those without one, too
+      # @param verification_flags [Array<String>] of {VERIFICATION_FLAGS}
+      # @param ciphers [String, nil] of TLS 1.2, as openssl-ciphers(1) writes them
+      # @param ciphersuites [String, nil] of TLS 1.3
+      # @param min_version [String] "1.2" or "1.3"
+      # @param ocsp [String, nil] path of a file with an OCSP response about the certificate, DER;
+      #   sent to clients that ask for it, until it is out of date (RFC 6066, section 8)
+      # @param ticket_keys [TicketKeys, nil] those of other contexts and processes, so that sessions
+      #   are resumed at any of them; nil: keys of this context alone
       # @return [Context]
       # @raise [ArgumentError] names the file that is missing, unreadable or wrong
       # @raise [ExtensionRequired] where Gyre was built without libssl
-      def server(certificate:, key:, names: {}, alpn: [], ca: nil, verify: !ca.nil?)
+      def server(certificate:, key:, names: {}, ca: nil, verify: !ca.nil?, **settings)
         raise ArgumentError, "tls: to verify clients, ca must name the authorities whose certificates are good" if verify && ca.nil?
 
-        context = Context.new(true, certificate, key, ca, verify, alpn)
-        names.each { |name, identity| context.send(:add_name, name, identity) }
-        context
+        Context.new(server: true, certificate: certificate, key: key, ca: ca, verify: verify, **settings, names: names)
       end
 
       # The context of a client. It keeps the newest session of each of its last 64 servers, and
@@ -59,7 +73,7 @@ module Gyre
       def client(ca: nil, certificate: nil, key: nil, alpn: [], verify: true)
         raise ArgumentError, "tls: a certificate needs its key, and a key its certificate" if certificate.nil? != key.nil?
 
-        Context.new(false, certificate, key, ca, verify, alpn)
+        Context.new(server: false, certificate: certificate, key: key, ca: ca, verify: verify, alpn: alpn)
       end
 
       # @api private
@@ -86,26 +100,45 @@ module Gyre
       # The extension allocates a context, so it is loaded before, and not earlier: the portable
       # engine does without.
       # @api private
-      def self.new(*)
+      def self.new(*, **)
         Loop.require_native("TLS")
         super
       end
 
       # @api private
-      def initialize(server, certificate, key, authorities, verify, alpn)
+      def initialize(server:, certificate:, key:, ca:, verify:, names: {}, alpn: [], key_passphrase: nil, verification_flags: [],
+                     ciphers: nil, ciphersuites: nil, min_version: "1.2", ocsp: nil, ticket_keys: nil)
         unless self.class.private_method_defined?(:build)
           raise ExtensionRequired, "TLS needs OpenSSL 3, which was missing when Gyre was built: install it (Debian: libssl-dev) and " \
                                    "reinstall the gem"
         end
 
-        mode = VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
-        identity = [certificates(certificate), pem("key", key)]
-        names = [certificate, key].map { |text| text unless text.nil? || text.include?(PEM) }
-        folder = authorities && File.directory?(authorities)
-        read("ca", authorities) if authorities && !folder # names the file, where libssl does not
-        build(server, identity, names, folder ? [nil, authorities] : [authorities, nil], mode, protocols(alpn))
+        raise ArgumentError, "tls: min_version must be 1.2 or 1.3, got #{min_version.inspect}" unless %w[1.2 1.3].include?(min_version)
+
         @server = server
+        @certificate_name = name_of(certificate)
+        @names = names.dup.freeze
+        build({ server: server, certificate: certificates(certificate), key: pem("key", key), key_passphrase: key_passphrase,
+                certificate_name: @certificate_name, key_name: name_of(key), **authorities(ca), verify: mode(verify),
+                verify_flags: flags(verification_flags), ciphers: ciphers, suites: ciphersuites, only_1_3: min_version == "1.3",
+                staple: ocsp && read("ocsp", ocsp), staple_name: ocsp, tickets: ticket_keys, alpn: protocols(alpn) })
+        names.each { |name, identity| add_name(name, identity) }
       end
+
+      # @return [Hash{String => Context}] other identities of a server, by host name
+      attr_reader :names
+
+      # @return [String] what messages call its certificate
+      def name = "the certificate#{" #{@certificate_name}" if @certificate_name}"
+
+      # @return [Time, nil] from when on the certificate is good
+      def not_before = time(0)
+
+      # @return [Time, nil] until when the certificate is good
+      def not_after = time(1)
+
+      # @return [Time, nil] when a new OCSP response is due; nil without one
+      def ocsp_next_update = time(2)
 
       # @return [Boolean] whether it is of {TLS.server}
       def server? = @server
@@ -114,6 +147,30 @@ module Gyre
       def inspect = "#<#{self.class} of a #{@server ? "server" : "client"}>"
 
       private
+
+      def time(index)
+        seconds = times&.fetch(index)
+        Time.at(seconds) unless seconds.nil? || seconds.zero?
+      end
+
+      def name_of(text) = (text unless text.nil? || text.include?(PEM))
+
+      def mode(verify)
+        VERIFY.fetch(verify) { raise ArgumentError, "tls: verify must be true, false or :optional, got #{verify.inspect}" }
+      end
+
+      def flags(names)
+        names.sum do |name|
+          VERIFICATION_FLAGS.fetch(name) { raise ArgumentError, "tls: verification_flags are #{VERIFICATION_FLAGS.keys.join(", ")}; not #{name}" }
+        end
+      end
+
+      # The file is read so that a message names it, where libssl's does not.
+      def authorities(path)
+        return {} unless path
+
+        File.directory?(path) ? { ca_folder: path, authorities: path } : { ca_file: path, authorities: read("ca", path).delete("\0") }
+      end
 
       def certificates(text)
         pem = pem("certificate", text)
@@ -140,6 +197,81 @@ module Gyre
           [name.bytesize].pack("C") << name.b
         end.join.b
       end
+    end
+
+    # The keys that session tickets are encrypted by (RFC 8446, section 4.6.1). A new one each
+    # interval; the two before it decrypt still. Processes with the same keys resume each other's
+    # sessions, and compute the following keys alike: a state is handed over once, not each key.
+    # Keys of the past cannot be computed from it.
+    class TicketKeys
+      INTERVAL_S = 2 * 3600 # what libssl gives a session
+      # Names the descriptor that a process reads its keys from: see {#hand_over}.
+      VARIABLE = "GYRE_TLS_TICKET_KEYS_FD"
+
+      class << self
+        # The extension allocates them.
+        # @api private
+        def new(*, **)
+          Loop.require_native("TLS")
+          raise ExtensionRequired, "TLS needs OpenSSL 3, which was missing when Gyre was built" unless private_method_defined?(:build)
+
+          super
+        end
+
+        # @return [TicketKeys] those of this process and of the children that it forks; the ones
+        #   that it was handed over, if there are any
+        # @raise [ExtensionRequired]
+        def shared
+          @shared ||= taken_over || new
+        end
+
+        # @param saved [String] what {#save} returned, in another process
+        # @return [TicketKeys]
+        # @raise [ArgumentError] it is something else
+        def load(saved) = new(saved: saved)
+
+        private
+
+        # Whatever has that number now is closed.
+        def taken_over
+          number = ENV.delete(VARIABLE) or return
+          reader = IO.for_fd(Integer(number, 10))
+          load(reader.read)
+        rescue ArgumentError, SystemCallError
+          nil # another process' descriptor, or nothing: then sessions are not resumed once
+        ensure
+          reader&.close
+        end
+      end
+
+      # @param interval_s [Integer] how long a key encrypts
+      # @param saved [String, nil] what {#save} returned
+      # @raise [ArgumentError]
+      def initialize(interval_s: INTERVAL_S, saved: nil)
+        raise ArgumentError, "tls: interval_s must be 1 or more" unless interval_s.is_a?(Integer) && interval_s.positive?
+
+        build(saved || interval_s)
+      end
+
+      # For a program that this process is about to start or to become:
+      #
+      #   environment, reader = keys.hand_over
+      #   Process.spawn(environment, *command, reader => reader)
+      #
+      # The keys go through a pipe, for an environment can be read by others.
+      #
+      # @return [Array(Hash{String => String}, IO)] what the program needs in its environment, and
+      #   the descriptor that it needs under the same number; closed by the caller
+      def hand_over
+        reader, writer = IO.pipe
+        writer.write(save)
+        [{ VARIABLE => reader.fileno.to_s }, reader]
+      ensure
+        writer&.close
+      end
+
+      # @return [String]
+      def inspect = "#<#{self.class}>"
     end
   end
 end

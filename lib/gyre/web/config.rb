@@ -55,7 +55,7 @@ module Gyre
       end
 
       # @!group Words
-      (Settings::TABLE.map(&:name) - [:bind]).each do |name|
+      (Settings::TABLE.map(&:name) - %i[bind tls]).each do |name|
         define_method(name) { |value = true| set(name, value) }
       end
 
@@ -64,6 +64,34 @@ module Gyre
       # @param addresses [Array<String>] as {Gyre::Endpoint.parse} reads them
       def bind(*addresses)
         addresses.each { |address| (@settings[:bind] ||= []) << check(:bind) { Settings.check(:bind, address) } }
+      end
+
+      # Adds a certificate for addresses with TLS that name none of their own.
+      #
+      #   tls cert: "example.pem", key: "example.key"
+      #   tls "example.net", "*.example.net", cert: "net.pem", key: "net.key"
+      #
+      # @param names [Array<String>] the hosts that it is for (SNI); the one without names is for
+      #   all others. `true` alone: a certificate for development
+      # @param settings [Hash] as {TLSSettings::TABLE} has them
+      def tls(*names, **settings)
+        return @settings[:tls] = true if settings.empty? && [[], [true]].include?(names)
+
+        settings[:names] = names unless names.empty?
+        all = @settings[:tls].is_a?(Array) ? @settings[:tls] : []
+        @settings[:tls] = all + check(:tls) { Settings.check(:tls, [settings]) }
+      end
+
+      # Adds an address with TLS, as Puma's configuration has it.
+      #
+      # @param host [String]
+      # @param port [Integer, String]
+      # @param settings [Hash] as {TLSSettings::TABLE} has them
+      def ssl_bind(host, port, settings = {})
+        check(:ssl_bind) do
+          plain = Endpoint.parse("tcp://#{host.to_s.count(":") > 1 && !host.start_with?("[") ? "[#{host}]" : host}:#{port}")
+          (@settings[:bind] ||= []) << TLSSettings.endpoint(plain.with(tls: settings))
+        end
       end
 
       HTTP::Limits::TABLE.each do |row|

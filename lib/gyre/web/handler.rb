@@ -40,7 +40,7 @@ module Gyre
         {
           "Host=HOST" => "where to listen (default: localhost)",
           "Port=PORT" => "where to listen (default: #{Settings::DEFAULT_PORT})",
-          "bind=ADDRESS" => "instead: tcp://host:port or unix:///path, several with commas between",
+          "bind=ADDRESS" => "instead: tcp://host:port, ssl://host:port?cert=PATH&key=PATH or unix:///path, several with commas between",
           "log_format=FORMAT" => "#{LogFormat::NAMES.join(", ")} (default: none, rackup logs by itself)",
           "shutdown_timeout=SECONDS" => "what running requests get to finish (default: #{Settings::SHUTDOWN_TIMEOUT_S})"
         }.merge(HTTP::Limits::TABLE.to_h { |row| ["#{row.word}=#{row.unit.upcase}", "#{row.meaning} (default: #{row.default})"] })
@@ -74,6 +74,8 @@ module Gyre
         return options[:bind].to_s.split(",") if options[:bind]
 
         host = options[:Host] || "localhost"
+        return [TLSSettings.endpoint(host, port: (options[:Port] || Settings::DEFAULT_PORT).to_i)] if host.include?("://")
+
         host = "[#{host}]" if host.count(":") > 1
         "tcp://#{host}:#{options[:Port] || Settings::DEFAULT_PORT}"
       end

@@ -23,6 +23,7 @@ require "gyre/web/log"
 require "gyre/web/rack_timeout"
 require "gyre/web/settings"
 require "gyre/web/snapshot"
+require "gyre/web/tls_contexts"
 require "gyre/signals"
 
 module Gyre
@@ -43,7 +44,9 @@ module Gyre
 
       # @param app [#call] a Rack app
       # @param bind [String, Integer, Gyre::Endpoint, Array] as {Gyre::Endpoint.parse} reads it, one
-      #   or several
+      #   or several; ssl://host:port?cert=PATH&key=PATH for TLS
+      # @param tls [true, Hash, Array<Hash>, nil] certificates for addresses with TLS that have none
+      #   of their own, by the names in docs/serve.md; true: one for development
       # @param limits [Hash, Gyre::HTTP::Limits] by the names in docs/serve.md
       # @param log_format [String] the access log: none, common, combined, json
       # @param out [IO] where the access log goes
@@ -56,13 +59,14 @@ module Gyre
       #   end the process; without it {#run} waits for them
       # @raise [ArgumentError]
       # @raise [ExtensionRequired] without the C extension
-      def initialize(app, bind: "tcp://localhost:#{Settings::DEFAULT_PORT}", limits: {}, log_format: "none", out: $stdout,
+      def initialize(app, bind: "tcp://localhost:#{Settings::DEFAULT_PORT}", tls: nil, limits: {}, log_format: "none", out: $stdout,
                      log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil, abandon: nil)
         raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
 
         Loop.require_native("the HTTP server")
         @app = app
-        @endpoints = (bind.is_a?(Array) ? bind : [bind]).map { |address| Endpoint.parse(address) }.uniq
+        @tls = TLSContexts.new(tls && Settings.check(:tls, tls.is_a?(Hash) ? [tls] : tls), log: log)
+        @endpoints = @tls.endpoints((bind.is_a?(Array) ? bind : [bind]).map { |address| TLSSettings.endpoint(address) }).uniq
         @limits = limits.is_a?(HTTP::Limits) ? limits : HTTP::Limits.new(**limits)
         @log = log
         @access_log = access_log(log_format, out)
@@ -88,6 +92,8 @@ module Gyre
 
         Isolation.apply(@log)
         RackTimeout.apply
+        @contexts = @tls.contexts(@endpoints)
+        @tls.warn(@contexts.values)
         @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) }
         self
       rescue SystemCallError, SocketError, StartError
@@ -111,7 +117,7 @@ module Gyre
         handle_signals do
           in_task do
             @http = HTTP::Server.new(@app, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
-                                            env: { "gyre.server" => self })
+                                            tls: secure_listeners, env: { "gyre.server" => self })
             @scheduler = Fiber.scheduler
             @http.start
             yield self if block_given?
@@ -147,6 +153,25 @@ module Gyre
       # @param now [Boolean] cancel them at once
       # @return [void]
       def stop(now: false) = @control.post(now ? :stop_now : :stop)
+
+      # Reads certificates, keys, authorities and OCSP responses again, for connections that come
+      # from now on; those that are open go on as they are. Where something is wrong all of the old
+      # ones stay, and the log has the reason. HUP does it. From any thread.
+      #
+      # @return [Boolean] whether they are in use; true also without TLS
+      def reload_tls
+        return true if @contexts.nil? || @contexts.empty?
+
+        contexts = @tls.contexts(@endpoints)
+        @contexts = contexts
+        @http.tls = secure_listeners if @http
+        @log.info("Certificates were read again")
+        @tls.warn(contexts.values)
+        true
+      rescue StartError => error
+        @log.error("#{error.message}. The certificates in use stay")
+        false
+      end
 
       # After {#start}: waits for the end.
       #
@@ -267,11 +292,18 @@ module Gyre
       def take_message
         message = @control.take
         @guard.received
-        explain_hang_up if message == :hang_up
+        hang_up if message == :hang_up
         message
       end
 
-      def explain_hang_up
+      # @return [Hash{Listener => TLS::Context}]
+      def secure_listeners
+        @listeners.to_h { |listener| [listener, @contexts[listener.endpoint.tls]] }.compact
+      end
+
+      def hang_up
+        return reload_tls unless @contexts.empty?
+
         @log.info("HUP: nothing is opened or loaded again, for logs go to standard output and standard error. TERM ends the server")
       end
 

@@ -7,6 +7,7 @@
 require "gyre/cli/values"
 require "gyre/http/limits"
 require "gyre/web/log_format"
+require "gyre/web/tls_settings"
 
 module Gyre
   module Web
@@ -23,6 +24,7 @@ module Gyre
         Row.new(:bind, :address, "an address to listen on; may be given several times"),
         Row.new(:host, :host, "the host part of one more address"),
         Row.new(:port, :port, "the port part of one more address"),
+        Row.new(:tls, :tls, "certificates for addresses with TLS"),
         Row.new(:environment, :text, "development, production, …"),
         Row.new(:rackup, :text, "the file that makes the app"),
         Row.new(:log_format, LogFormat::NAMES, "the access log: #{LogFormat::NAMES.join(", ")}"),
@@ -54,6 +56,8 @@ module Gyre
         case type
         when Array then CLI::Values.choice(value, type)
         when :host then Endpoint.parse(tcp(value, 0), transports: [:tcp]) && value
+        when :address then TLSSettings.endpoint(value) && value
+        when :tls then value == true ? value : Array(value).map { |each| TLSSettings.certificate(each) }
         else CLI::Values.public_send(type, value)
         end
       end
@@ -85,7 +89,7 @@ module Gyre
         if addresses.empty? || settings[:host] || settings[:port]
           addresses += [tcp(host, port)]
         end
-        addresses.map { |address| Endpoint.parse(address, port: port) }.uniq
+        addresses.map { |address| TLSSettings.endpoint(address, port: port) }.uniq
       end
 
       # Development logs every request; elsewhere the app or a proxy usually does.

@@ -15,7 +15,8 @@ module Gyre
     #   version, ruby, pid, uptime_s, time (Unix seconds)
     #   urls                 where it listens
     #   connections          open, idle, running, waiting (with a request or a handshake that is not complete)
-    #   accepted, requests, malformed, refused, handshakes_failed: counts
+    #   accepted, requests, malformed, refused: counts; and of TLS handshakes, handshakes_resumed,
+    #                        handshakes_failed
     #   responses            by status class: "2xx", …; "none": the client left before there was one
     #   durations            counts (not cumulative, one for each of {BOUNDS_S} and one beyond), sum_s: from a
     #                        complete head to the response's end
@@ -64,7 +65,7 @@ module Gyre
         # Of a server that does not run yet.
         def empty
           none = { "counts" => Array.new(BOUNDS_S.size + 1, 0), "sum_s" => 0.0 }
-          { "responses" => {}, "durations" => none, "lag" => none, "received_bytes" => 0, "sent_bytes" => 0, "handshakes_failed" => 0 }
+          { "responses" => {}, "durations" => none, "lag" => none, "received_bytes" => 0, "sent_bytes" => 0 }
         end
 
         def process(scheduler)

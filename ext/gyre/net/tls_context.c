@@ -1,0 +1,323 @@
+/*
+ * TLS contexts (see tls.h): versions and ciphers, which identity a client is shown, the protocol
+ * that is agreed on, and what sessions are resumed by: tickets of a server, the newest session of
+ * each server of a client. No ruby.h.
+ */
+#include "feature.h"
+
+#ifdef GYRE_HAVE_LIBSSL
+#include "net/tls_context.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/sha.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+/* Mozilla's intermediate configuration, version 5.7, but for its three ciphers with DHE: their
+ * handshakes cost a server far more than its client (CVE-2002-20001), and each client that has them
+ * has ECDHE. Each one left is AEAD with forward secrecy, so a client may choose the one that it
+ * computes fastest. */
+#define CIPHERS                                                                                                        \
+  "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"                           \
+  "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
+#define SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+/* The first one is the hybrid of libssl 3.5 and newer. */
+#define GROUPS "X25519:P-256:P-384"
+#define HYBRID_GROUPS "X25519MLKEM768:" GROUPS
+
+struct gyre_tls_name {
+  struct gyre_tls_name *next;
+  struct gyre_tls_context *identity;
+  char text[];
+};
+
+/* What a server gave a client to resume by: the newest of each server. */
+struct gyre_tls_session {
+  struct gyre_tls_session *next;
+  SSL_SESSION *ssl;
+  char server[];
+};
+
+/* --- sessions of clients --- */
+
+static void session_free(struct gyre_tls_session *session) {
+  SSL_SESSION_free(session->ssl);
+  free(session);
+}
+
+/* Out of the list; NULL: there is none. */
+static struct gyre_tls_session *take_session(struct gyre_tls_context *context, const char *server) {
+  for (struct gyre_tls_session **link = &context->sessions, *session; (session = *link); link = &session->next) {
+    if (strcmp(session->server, server)) continue;
+    *link = session->next;
+    return session;
+  }
+  return NULL;
+}
+
+static void keep_session(struct gyre_tls_context *context, struct gyre_tls_session *session) {
+  session->next = context->sessions;
+  context->sessions = session;
+  struct gyre_tls_session *last = session;
+  for (int kept = 1; last && kept < GYRE_TLS_SESSIONS; kept++) last = last->next;
+  if (!last) return;
+  struct gyre_tls_session *old = last->next;
+  last->next = NULL;
+  for (struct gyre_tls_session *next; old; old = next) {
+    next = old->next;
+    session_free(old);
+  }
+}
+
+void gyre_tls_session_forget(struct gyre_tls_context *context, const char *server) {
+  struct gyre_tls_session *session = context->server ? NULL : take_session(context, server);
+  if (session) session_free(session);
+}
+
+/* Called by libssl within a call of ours, also after the handshake (TLS 1.3); 1: the reference
+ * is ours. */
+static int new_session(SSL *ssl, SSL_SESSION *given) {
+  struct gyre_tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+  const char *server = SSL_get_app_data(ssl);
+  if (!server || !SSL_SESSION_is_resumable(given)) return 0;
+  struct gyre_tls_session *session = malloc(sizeof(*session) + strlen(server) + 1);
+  if (!session) return 0;
+  strcpy(session->server, server);
+  session->ssl = given;
+  gyre_tls_session_forget(context, server);
+  keep_session(context, session);
+  return 1;
+}
+
+void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const char *server) {
+  SSL_set_app_data(ssl, (char *)server);
+  struct gyre_tls_session *session = take_session(context, server);
+  if (!session) return;
+  SSL_set_session(ssl, session->ssl);
+  keep_session(context, session);
+}
+
+/* --- what a server decides in a handshake --- */
+
+/* The first of the server's protocols that the client offers, too. */
+static int choose_protocol(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_length,
+                           const unsigned char *offered, unsigned offered_length, void *argument) {
+  struct gyre_tls_context *context = argument;
+  (void)ssl;
+  unsigned char *found;
+  if (SSL_select_next_proto(&found, chosen_length, context->alpn, context->alpn_length, offered, offered_length) !=
+      OPENSSL_NPN_NEGOTIATED)
+    return SSL_TLSEXT_ERR_ALERT_FATAL; /* RFC 7301, section 3.2 */
+  *chosen = found;
+  return SSL_TLSEXT_ERR_OK;
+}
+
+/* "*.example.org" stands for one label (RFC 6125, section 6.4.3). */
+static bool is_below(const char *pattern, const char *name) {
+  const char *rest = strncmp(pattern, "*.", 2) ? NULL : strchr(name, '.');
+  return rest && rest != name && strcasecmp(pattern + 1, rest) == 0;
+}
+
+static struct gyre_tls_context *find_identity(const struct gyre_tls_context *context, const char *name) {
+  struct gyre_tls_name *found = context->names, *below = NULL;
+  for (; found && strcasecmp(found->text, name); found = found->next)
+    if (!below && is_below(found->text, name)) below = found;
+  if (!found) found = below;
+  return found ? found->identity : NULL;
+}
+
+/* Only the certificate is the identity's: who may connect, which sessions are resumed and all else
+ * stay as the listener's context has them, which SSL_set_SSL_CTX would not see to. */
+static int choose_identity(SSL *ssl, int *alert, void *argument) {
+  (void)alert;
+  const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+  struct gyre_tls_context *identity = name ? find_identity(argument, name) : NULL;
+  if (!identity) return SSL_TLSEXT_ERR_NOACK; /* the default identity */
+  STACK_OF(X509) *chain = NULL;
+  SSL_CTX_get0_chain_certs(identity->ssl, &chain);
+  SSL_certs_clear(ssl); /* one of another kind would be chosen still */
+  if (SSL_use_cert_and_key(ssl, SSL_CTX_get0_certificate(identity->ssl), SSL_CTX_get0_privatekey(identity->ssl), chain,
+                           1) != 1)
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+  SSL_set_app_data(ssl, identity);
+  return SSL_TLSEXT_ERR_OK;
+}
+
+/* A response that is out of date would have clients refuse the certificate; none is better. */
+static int give_staple(SSL *ssl, void *argument) {
+  const struct gyre_tls_context *identity = SSL_get_app_data(ssl);
+  const struct gyre_tls_staple *staple = identity ? &identity->staple : &((struct gyre_tls_context *)argument)->staple;
+  if (!staple->bytes || (staple->until && staple->until <= (int64_t)time(NULL))) return SSL_TLSEXT_ERR_NOACK;
+  unsigned char *copy = OPENSSL_memdup(staple->bytes, (size_t)staple->length);
+  if (!copy) return SSL_TLSEXT_ERR_NOACK;
+  SSL_set_tlsext_status_ocsp_resp(ssl, copy, staple->length); /* which frees it */
+  return SSL_TLSEXT_ERR_OK;
+}
+
+static int choose_ticket_key(SSL *ssl, unsigned char *name, unsigned char *vector, EVP_CIPHER_CTX *cipher,
+                             EVP_MAC_CTX *mac, int encrypting) {
+  struct gyre_tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+  return gyre_tls_tickets_choose(context->tickets, name, vector, cipher, mac, encrypting);
+}
+
+/* --- making one --- */
+
+static bool refuse(char *error, const char *what, const char *given) {
+  snprintf(error, GYRE_TLS_ERROR_BYTES, "%s %s: libssl has none of them here", what, given ? given : "");
+  ERR_clear_error();
+  return false;
+}
+
+/* What a session may be resumed for depends on which clients were let in, and on the identities:
+ * contexts that share the keys of their tickets are told apart by this. Each call adds
+ * something. */
+static bool extend_policy(struct gyre_tls_context *context, const void *bytes, size_t length) {
+  unsigned char both[2 * SHA256_DIGEST_LENGTH];
+  memcpy(both, context->policy, SHA256_DIGEST_LENGTH);
+  SHA256(bytes, length, both + SHA256_DIGEST_LENGTH);
+  SHA256(both, sizeof(both), context->policy);
+  return SSL_CTX_set_session_id_context(context->ssl, context->policy, sizeof(context->policy)) == 1;
+}
+
+static bool extend_policy_by_certificate(struct gyre_tls_context *context, const struct gyre_tls_context *identity) {
+  X509 *certificate = SSL_CTX_get0_certificate(identity->ssl);
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned length = 0;
+  if (certificate && X509_digest(certificate, EVP_sha256(), digest, &length) != 1) return false;
+  return extend_policy(context, digest, length);
+}
+
+static bool set_policy(struct gyre_tls_context *context, const struct gyre_tls_settings *settings) {
+  uint32_t verification[2] = {(uint32_t)settings->verify, (uint32_t)settings->verify_flags};
+  const char *authorities = settings->authorities ? settings->authorities : "";
+  return extend_policy(context, verification, sizeof(verification)) &&
+         extend_policy(context, authorities, strlen(authorities)) && extend_policy_by_certificate(context, context);
+}
+
+static bool set_ciphers(SSL_CTX *ssl, const struct gyre_tls_settings *settings, char *error) {
+  const char *ciphers = settings->ciphers ? settings->ciphers : CIPHERS;
+  const char *suites = settings->suites ? settings->suites : SUITES;
+  if (SSL_CTX_set_cipher_list(ssl, ciphers) != 1) return refuse(error, "the ciphers of TLS 1.2", ciphers);
+  if (SSL_CTX_set_ciphersuites(ssl, suites) != 1) return refuse(error, "the ciphers of TLS 1.3", suites);
+  if (SSL_CTX_set1_groups_list(ssl, HYBRID_GROUPS) != 1 && SSL_CTX_set1_groups_list(ssl, GROUPS) != 1)
+    return refuse(error, "the groups", GROUPS);
+  ERR_clear_error();
+  return true;
+}
+
+static bool set_server(struct gyre_tls_context *context, const struct gyre_tls_settings *settings, char *error) {
+  SSL_CTX *ssl = context->ssl;
+  SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets resume */
+  SSL_CTX_set_num_tickets(ssl, 1);
+  SSL_CTX_set_tlsext_servername_callback(ssl, choose_identity);
+  SSL_CTX_set_tlsext_servername_arg(ssl, context);
+  SSL_CTX_set_tlsext_status_cb(ssl, give_staple);
+  SSL_CTX_set_tlsext_status_arg(ssl, context);
+  if (settings->alpn_length) SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, context);
+  if (settings->tickets) {
+    context->tickets = gyre_tls_tickets_retain(settings->tickets);
+    SSL_CTX_set_tlsext_ticket_key_evp_cb(ssl, choose_ticket_key);
+  }
+  return set_ciphers(ssl, settings, error);
+}
+
+static bool set_client(struct gyre_tls_context *context, const struct gyre_tls_settings *settings, char *error) {
+  SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+  SSL_CTX_sess_set_new_cb(context->ssl, new_session);
+  if (!settings->alpn_length || SSL_CTX_set_alpn_protos(context->ssl, context->alpn, context->alpn_length) == 0)
+    return true;
+  snprintf(error, GYRE_TLS_ERROR_BYTES, "the protocols (ALPN) are malformed");
+  ERR_clear_error();
+  return false;
+}
+
+struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_settings *settings, char *error) {
+  struct gyre_tls_context *context = calloc(1, sizeof(*context) + settings->alpn_length);
+  SSL_CTX *ssl = NULL;
+  snprintf(error, GYRE_TLS_ERROR_BYTES, "no memory");
+  if (!context || !(ssl = SSL_CTX_new(settings->server ? TLS_server_method() : TLS_client_method()))) goto fail;
+  ERR_clear_error();
+  context->ssl = ssl;
+  context->server = settings->server;
+  context->verify = settings->verify;
+  atomic_init(&context->references, 1);
+  context->alpn_length = settings->alpn_length;
+  if (settings->alpn_length) memcpy(context->alpn, settings->alpn, settings->alpn_length);
+
+  SSL_CTX_set_app_data(ssl, context);
+  SSL_CTX_set_min_proto_version(ssl, settings->only_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION);
+  SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_read_ahead(ssl, 0);
+  if (!(settings->server ? set_server : set_client)(context, settings, error)) goto fail_context;
+  if (!gyre_tls_identity_use(context, settings, error)) goto fail_context;
+  int mode = settings->verify == GYRE_TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
+  if (settings->server && settings->verify == GYRE_TLS_VERIFY_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+  SSL_CTX_set_verify(ssl, mode, NULL);
+  if (settings->verify_flags) X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), settings->verify_flags);
+  if (set_policy(context, settings)) return context;
+  snprintf(error, GYRE_TLS_ERROR_BYTES, "no memory");
+
+fail_context:
+  gyre_tls_context_release(context);
+  return NULL;
+
+fail:
+  free(context);
+  return NULL;
+}
+
+void gyre_tls_context_release(struct gyre_tls_context *context) {
+  if (!context || atomic_fetch_sub(&context->references, 1) > 1) return;
+  SSL_CTX_free(context->ssl);
+  for (struct gyre_tls_session *session = context->sessions, *next; session; session = next) {
+    next = session->next;
+    session_free(session);
+  }
+  for (struct gyre_tls_name *name = context->names, *next; name; name = next) {
+    next = name->next;
+    gyre_tls_context_release(name->identity);
+    free(name);
+  }
+  gyre_tls_tickets_release(context->tickets);
+  OPENSSL_free(context->staple.bytes);
+  free(context);
+}
+
+int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *text, struct gyre_tls_context *identity) {
+  struct gyre_tls_name *name = malloc(sizeof(*name) + strlen(text) + 1);
+  if (!name) return -ENOMEM;
+  if (!extend_policy(context, text, strlen(text)) || !extend_policy_by_certificate(context, identity)) {
+    free(name);
+    return -ENOMEM;
+  }
+  strcpy(name->text, text);
+  atomic_fetch_add(&identity->references, 1);
+  name->identity = identity;
+  name->next = context->names;
+  context->names = name;
+  return 0;
+}
+
+static int64_t seconds_of(const ASN1_TIME *when) {
+  struct tm parts;
+  return when && ASN1_TIME_to_tm(when, &parts) == 1 ? (int64_t)timegm(&parts) : 0;
+}
+
+bool gyre_tls_context_times(const struct gyre_tls_context *context, struct gyre_tls_times *times) {
+  X509 *certificate = SSL_CTX_get0_certificate(context->ssl);
+  if (!certificate) return false;
+  times->from = seconds_of(X509_get0_notBefore(certificate));
+  times->to = seconds_of(X509_get0_notAfter(certificate));
+  times->staple_to = context->staple.until;
+  return true;
+}
+
+bool gyre_tls_context_verifies(const struct gyre_tls_context *context) {
+  return context->verify != GYRE_TLS_VERIFY_NONE;
+}
+
+#endif

@@ -1,0 +1,199 @@
+/*
+ * Keys of session tickets (see tls_tickets.h).
+ *
+ *   state[n] ──"next"──► state[n+1] ──"next"──► state[n+2]      HMAC-SHA256
+ *      │                    │                      │
+ *      ▼                    ▼                      ▼
+ *    key n                key n+1               key n+2         n+2: the present interval
+ *
+ * Only state[n] is kept, and overwritten when an interval has passed.
+ */
+#include "net/tls_tickets.h"
+
+#ifdef GYRE_HAVE_LIBSSL
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KEYS 3 /* the present one, and those that only decrypt */
+#define STATE_BYTES 32
+#define NAME_BYTES 16
+#define KEY_BYTES 32
+/* A clock that has jumped over more than that is not followed step by step. */
+#define STEPS_LIMIT 10000
+
+struct key {
+  unsigned char name[NAME_BYTES];
+  unsigned char secret[2 * KEY_BYTES]; /* for the cipher, and for the MAC */
+};
+
+struct gyre_tls_tickets {
+  atomic_int references;
+  pthread_mutex_t lock;
+  int64_t interval_s;
+  int64_t skipped; /* intervals, by rotations on request */
+  int64_t oldest;  /* the number of keys[0], and of the state */
+  unsigned char state[STATE_BYTES];
+  struct key keys[KEYS];
+};
+
+static bool derive(const unsigned char *state, const char *purpose, const EVP_MD *digest, unsigned char *bytes) {
+  return HMAC(digest, state, STATE_BYTES, (const unsigned char *)purpose, strlen(purpose), bytes, NULL) != NULL;
+}
+
+static bool step(unsigned char *state) {
+  unsigned char next[EVP_MAX_MD_SIZE];
+  bool good = derive(state, "next", EVP_sha256(), next);
+  if (good) memcpy(state, next, STATE_BYTES);
+  OPENSSL_cleanse(next, sizeof(next));
+  return good;
+}
+
+static bool make_key(struct key *key, const unsigned char *state) {
+  unsigned char name[EVP_MAX_MD_SIZE];
+  if (!derive(state, "name", EVP_sha256(), name) || !derive(state, "key", EVP_sha512(), key->secret)) return false;
+  memcpy(key->name, name, NAME_BYTES);
+  return true;
+}
+
+static bool make_keys(struct gyre_tls_tickets *tickets) {
+  unsigned char state[STATE_BYTES];
+  memcpy(state, tickets->state, STATE_BYTES);
+  bool good = true;
+  for (int i = 0; i < KEYS && good; i++) good = make_key(&tickets->keys[i], state) && step(state);
+  OPENSSL_cleanse(state, sizeof(state));
+  return good;
+}
+
+static int64_t oldest_now(const struct gyre_tls_tickets *tickets) {
+  return (int64_t)time(NULL) / tickets->interval_s + tickets->skipped - (KEYS - 1);
+}
+
+/* A clock that went back changes nothing. False: a key could not be computed. */
+static bool follow_time(struct gyre_tls_tickets *tickets) {
+  int64_t now = oldest_now(tickets);
+  if (tickets->oldest >= now) return true;
+  if (now - tickets->oldest > STEPS_LIMIT) tickets->oldest = now - 1;
+  for (; tickets->oldest < now; tickets->oldest++) {
+    if (!step(tickets->state)) return false;
+  }
+  return make_keys(tickets);
+}
+
+static struct gyre_tls_tickets *make(int64_t interval_s) {
+  struct gyre_tls_tickets *tickets = calloc(1, sizeof(*tickets));
+  if (!tickets) return NULL;
+  atomic_init(&tickets->references, 1);
+  pthread_mutex_init(&tickets->lock, NULL);
+  tickets->interval_s = interval_s;
+  return tickets;
+}
+
+struct gyre_tls_tickets *gyre_tls_tickets_new(int64_t interval_s) {
+  struct gyre_tls_tickets *tickets = make(interval_s);
+  if (!tickets) return NULL;
+  tickets->oldest = oldest_now(tickets);
+  if (RAND_priv_bytes(tickets->state, STATE_BYTES) == 1 && make_keys(tickets)) return tickets;
+  gyre_tls_tickets_release(tickets);
+  return NULL;
+}
+
+static int64_t number_at(const unsigned char *bytes) {
+  uint64_t number = 0;
+  for (int i = 0; i < 8; i++) number = number << 8 | bytes[i];
+  return (int64_t)number;
+}
+
+static void put_number(unsigned char *bytes, int64_t number) {
+  for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)((uint64_t)number >> (56 - 8 * i));
+}
+
+struct gyre_tls_tickets *gyre_tls_tickets_load(const unsigned char bytes[GYRE_TLS_TICKETS_BYTES]) {
+  int64_t interval_s = number_at(bytes);
+  struct gyre_tls_tickets *tickets = interval_s > 0 ? make(interval_s) : NULL;
+  if (!tickets) return NULL;
+  tickets->skipped = number_at(bytes + 8);
+  tickets->oldest = number_at(bytes + 16);
+  memcpy(tickets->state, bytes + 24, STATE_BYTES);
+  if (make_keys(tickets)) return tickets;
+  gyre_tls_tickets_release(tickets);
+  return NULL;
+}
+
+void gyre_tls_tickets_save(struct gyre_tls_tickets *tickets, unsigned char bytes[GYRE_TLS_TICKETS_BYTES]) {
+  pthread_mutex_lock(&tickets->lock);
+  (void)follow_time(tickets);
+  put_number(bytes, tickets->interval_s);
+  put_number(bytes + 8, tickets->skipped);
+  put_number(bytes + 16, tickets->oldest);
+  memcpy(bytes + 24, tickets->state, STATE_BYTES);
+  pthread_mutex_unlock(&tickets->lock);
+}
+
+struct gyre_tls_tickets *gyre_tls_tickets_retain(struct gyre_tls_tickets *tickets) {
+  atomic_fetch_add(&tickets->references, 1);
+  return tickets;
+}
+
+void gyre_tls_tickets_release(struct gyre_tls_tickets *tickets) {
+  if (!tickets || atomic_fetch_sub(&tickets->references, 1) > 1) return;
+  pthread_mutex_destroy(&tickets->lock);
+  OPENSSL_cleanse(tickets, sizeof(*tickets));
+  free(tickets);
+}
+
+void gyre_tls_tickets_rotate(struct gyre_tls_tickets *tickets) {
+  pthread_mutex_lock(&tickets->lock);
+  (void)follow_time(tickets);
+  /* Behind a clock that went back, one more would not be seen. */
+  tickets->skipped += tickets->oldest - oldest_now(tickets) + 1;
+  (void)follow_time(tickets);
+  pthread_mutex_unlock(&tickets->lock);
+}
+
+/* A copy in *found; its place, or -1. */
+static int find(struct gyre_tls_tickets *tickets, const unsigned char *name, struct key *found) {
+  int place = KEYS - 1;
+  pthread_mutex_lock(&tickets->lock);
+  if (!follow_time(tickets)) {
+    place = -1;
+  } else if (name) {
+    while (place >= 0 && memcmp(tickets->keys[place].name, name, NAME_BYTES)) place--;
+  }
+  if (place >= 0) *found = tickets->keys[place];
+  pthread_mutex_unlock(&tickets->lock);
+  return place;
+}
+
+static bool prepare(struct key *key, unsigned char *vector, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, int encrypting) {
+  char digest[] = "SHA256";
+  OSSL_PARAM parameters[] = {OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, key->secret + KEY_BYTES, KEY_BYTES),
+                             OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+                             OSSL_PARAM_construct_end()};
+  return EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, key->secret, vector, encrypting) == 1 &&
+         EVP_MAC_CTX_set_params(mac, parameters) == 1;
+}
+
+int gyre_tls_tickets_choose(struct gyre_tls_tickets *tickets, unsigned char name[16], unsigned char *vector,
+                            EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, int encrypting) {
+  struct key key;
+  int place = find(tickets, encrypting ? NULL : name, &key);
+  if (place < 0) return encrypting ? -1 : 0; /* 0: a full handshake */
+  int result = place == KEYS - 1 ? 1 : 2;
+  if (encrypting) {
+    memcpy(name, key.name, NAME_BYTES);
+    if (RAND_bytes(vector, EVP_CIPHER_get_iv_length(EVP_aes_256_cbc())) != 1) result = -1;
+  }
+  if (result > 0 && !prepare(&key, vector, cipher, mac, encrypting)) result = -1;
+  OPENSSL_cleanse(&key, sizeof(key));
+  return result;
+}
+
+#endif

@@ -1,0 +1,113 @@
+# frozen_string_literal: true
+
+# The certificate of `gyre serve --tls`: self-signed, for this machine, kept in the user's cache so
+# that a browser's exception for it lasts. Gyre::Web::TLSContexts asks for it. No server that others
+# reach should have it.
+
+require "digest"
+require "fileutils"
+require "ipaddr"
+require "openssl"
+require "socket"
+require "securerandom"
+require "gyre/cli/errors"
+
+module Gyre
+  module Web
+    # Makes a certificate and its key, or reads the ones that it has made before.
+    class DevelopmentCertificate
+      LOCAL = %w[localhost 127.0.0.1 ::1].freeze
+      DAY_S = 86_400
+      LIFETIME_S = 365 * DAY_S
+      # One that ends sooner is replaced.
+      LEFT_S = 7 * DAY_S
+      private_constant :LOCAL, :DAY_S, :LIFETIME_S, :LEFT_S
+
+      # @return [String] the file with the certificate and its key
+      attr_reader :path
+
+      # @param hosts [Array<String>] names and addresses beside localhost, 127.0.0.1 and ::1; "*" is
+      #   this machine's name
+      # @param folder [String] where it is kept
+      def initialize(hosts: [], folder: DevelopmentCertificate.folder)
+        @hosts = (LOCAL + hosts.map { |host| host == "*" ? Socket.gethostname : host }).map(&:downcase).uniq - ["0.0.0.0", "::"]
+        @folder = folder
+        others = (@hosts - LOCAL).sort
+        @path = File.join(folder, "#{["localhost", *(Digest::SHA256.hexdigest(others.join(" "))[0, 12] if others.any?)].join("-")}.pem")
+      end
+
+      # @return [String] below the user's cache, as the XDG Base Directory Specification has it
+      def self.folder
+        cache = ENV["XDG_CACHE_HOME"].to_s
+        cache = File.join(Dir.home, ".cache") unless cache.start_with?("/") # a relative one counts as none
+        File.join(cache, "gyre", "tls")
+      end
+
+      # @return [String] certificate and key, as PEM
+      # @raise [StartError] it cannot be kept
+      def pem
+        kept || keep(make)
+      end
+
+      private
+
+      # The user's own file, that no one else can read, and good for a while.
+      def kept
+        File.open(@path, File::RDONLY | File::NOFOLLOW) do |file|
+          stat = file.stat
+          return unless stat.file? && stat.owned? && (stat.mode & 0o077).zero?
+
+          text = file.read
+          certificate = OpenSSL::X509::Certificate.new(text)
+          text if certificate.check_private_key(OpenSSL::PKey.read(text)) && certificate.not_after - Time.now > LEFT_S
+        end
+      rescue SystemCallError, OpenSSL::OpenSSLError
+        nil
+      end
+
+      # Another process may do the same: each file is whole, and the last one stays.
+      def keep(text)
+        FileUtils.mkdir_p(@folder, mode: 0o700)
+        new = "#{@path}.#{SecureRandom.hex(8)}"
+        File.open(new, File::WRONLY | File::CREAT | File::EXCL | File::NOFOLLOW, 0o600) { |file| file.write(text) }
+        File.rename(new, @path)
+        text
+      rescue SystemCallError => error
+        FileUtils.rm_f(new) if new
+        raise StartError, "the certificate for development cannot be kept: #{error.message.sub(" @ rb_sysopen", "")}; " \
+                          "XDG_CACHE_HOME names the folder above it"
+      end
+
+      def make
+        key = OpenSSL::PKey::EC.generate("prime256v1")
+        certificate = OpenSSL::X509::Certificate.new
+        certificate.version = 2
+        certificate.serial = OpenSSL::BN.rand(127)
+        certificate.subject = certificate.issuer = OpenSSL::X509::Name.new([["CN", "Gyre development, #{Socket.gethostname}"[0, 64]]])
+        certificate.public_key = key
+        certificate.not_before = Time.now - DAY_S
+        certificate.not_after = Time.now + LIFETIME_S
+        add_extensions(certificate)
+        certificate.sign(key, OpenSSL::Digest.new("SHA256")).to_pem + key.to_pem
+      end
+
+      def add_extensions(certificate)
+        factory = OpenSSL::X509::ExtensionFactory.new(certificate, certificate)
+        [["basicConstraints", "CA:FALSE", true], ["keyUsage", "digitalSignature", true], ["extendedKeyUsage", "serverAuth", false],
+         ["subjectKeyIdentifier", "hash", false], ["subjectAltName", alternatives, false]].each do |name, value, critical|
+          certificate.add_extension(factory.create_extension(name, value, critical))
+        end
+      end
+
+      def alternatives
+        @hosts.map { |host| "#{address?(host) ? "IP" : "DNS"}:#{host}" }.join(",")
+      end
+
+      def address?(host)
+        IPAddr.new(host) && true
+      rescue IPAddr::Error
+        false
+      end
+    end
+  end
+end

@@ -1,0 +1,134 @@
+# frozen_string_literal: true
+
+# Makes the TLS contexts of a web server's addresses out of their settings: reads the files, asks
+# for passphrases, finds the certificate for development. Gyre::Web::Server calls it when it
+# listens, and again when certificates are to be read again. It keeps nothing that it has read.
+
+require "gyre/cli/errors"
+require "gyre/net/tls"
+require "gyre/web/tls_settings"
+
+module Gyre
+  module Web
+    # Settings in, contexts out. A mistake is a StartError that names the address or the file.
+    class TLSContexts
+      VERIFY = { "none" => false, "peer" => :optional, "force_peer" => true }.freeze
+      DAY_S = 86_400
+      # A certificate that ends sooner is warned about.
+      SOON_S = 7 * DAY_S
+      private_constant :VERIFY, :DAY_S, :SOON_S
+
+      # @param given [true, Array<Hash>, nil] true: a certificate for development; or the settings
+      #   of each certificate (see TLSSettings), those of names with :names; the first without is
+      #   for all others
+      # @param log [#info, #error]
+      # @param ticket_keys [TLS::TicketKeys, nil] nil: those of this process
+      # @param protocols [Array<String>] for ALPN, the preferred one first
+      def initialize(given, log:, ticket_keys: nil, protocols: %w[http/1.1])
+        @given = given
+        @log = log
+        @ticket_keys = ticket_keys
+        @protocols = protocols
+      end
+
+      # Which addresses speak TLS: those that are written so; where there is none, but TLS is set,
+      # every TCP address.
+      #
+      # @param endpoints [Array<Endpoint>]
+      # @return [Array<Endpoint>]
+      def endpoints(endpoints)
+        return endpoints if @given.nil? || endpoints.any?(&:tls)
+
+        endpoints.map { |endpoint| endpoint.path ? endpoint : endpoint.with(tls: {}) }
+      end
+
+      # @param endpoints [Array<Endpoint>]
+      # @return [Hash{Hash => TLS::Context}] by the settings that endpoints have ({Endpoint#tls})
+      # @raise [StartError] names what is wrong, and where
+      def contexts(endpoints)
+        secure = endpoints.select(&:tls)
+        secure.each_with_object({}) { |endpoint, made| made[endpoint.tls] ||= context(endpoint, secure) }
+      rescue ArgumentError, ExtensionRequired => error
+        raise StartError, error.message
+      end
+
+      # Logs which certificates are out of date, or soon will be.
+      #
+      # @param contexts [Array<TLS::Context>]
+      # @return [void]
+      def warn(contexts)
+        contexts.flat_map { |context| [context, *context.names.values] }.uniq.each { |context| warn_of(context) }
+      end
+
+      private
+
+      def context(endpoint, secure)
+        return server([endpoint.tls]) if endpoint.tls.any?
+        return development(secure) if @given == true
+        return server(@given) if @given
+
+        raise StartError, "#{endpoint}: a certificate is missing: write ?cert=PATH&key=PATH behind the address, set tls in the " \
+                          "configuration file, or take --tls for a certificate of development"
+      end
+
+      def development(secure)
+        require "gyre/web/development_certificate"
+        certificate = DevelopmentCertificate.new(hosts: secure.filter_map(&:host).uniq)
+        pem = certificate.pem
+        @log.info("  certificate for development: #{certificate.path}") unless @announced
+        @announced = true
+        TLS.server(certificate: pem, key: pem, **common)
+      end
+
+      def server(all)
+        default = all.find { |settings| !settings.key?(:names) } || all.first
+        names = all.each_with_object({}) do |settings, identities|
+          next if settings.equal?(default)
+
+          identity = TLS.server(**identity(settings))
+          settings[:names].each { |name| identities[name] = identity }
+        end
+        TLS.server(names: names, **identity(default), **policy(default), **common)
+      end
+
+      def common = { alpn: @protocols, ticket_keys: @ticket_keys ||= TLS::TicketKeys.shared }
+
+      def identity(settings)
+        { certificate: settings[:cert] || settings[:cert_pem], key: settings[:key] || settings[:key_pem], ocsp: settings[:ocsp],
+          key_passphrase: passphrase(settings[:key_password_command]) }
+      end
+
+      def policy(settings)
+        { ca: settings[:ca], verify: VERIFY.fetch(settings[:verify_mode], false), ciphers: settings[:ssl_cipher_filter],
+          verification_flags: settings[:verification_flags] || [], ciphersuites: settings[:ssl_ciphersuites],
+          min_version: settings[:min_version] || "1.2" }
+      end
+
+      # The command's output without its line end (as Puma has it).
+      def passphrase(command)
+        return unless command
+
+        output = IO.popen(command, &:read)
+        return output.chomp if $?.success? && !output.chomp.empty?
+
+        raise StartError, "key_password_command: #{command} #{$?.success? ? "printed nothing" : "failed (#{$?.to_s.sub(/\Apid \d+ /, "")})"}"
+      rescue SystemCallError => error
+        raise StartError, "key_password_command: #{command}: #{error.message}"
+      end
+
+      def warn_of(context)
+        now = Time.now
+        name = context.name
+        if context.not_before > now
+          @log.error("tls: #{name} is good from #{context.not_before.utc} on only: clients refuse it before")
+        elsif context.not_after <= now
+          @log.error("tls: #{name} ended at #{context.not_after.utc}: clients refuse it; put a new one there and send HUP")
+        elsif context.not_after - now < SOON_S
+          @log.error("tls: #{name} ends at #{context.not_after.utc}")
+        end
+        staple = context.ocsp_next_update
+        @log.error("tls: the OCSP response for #{name} was due for renewal at #{staple.utc}, and is not sent") if staple && staple <= now
+      end
+    end
+  end
+end

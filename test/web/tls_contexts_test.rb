@@ -1,0 +1,189 @@
+# frozen_string_literal: true
+
+# TLS of a web server: settings in addresses and in the configuration file, certificates, host
+# names, and certificates that are read again: Gyre::Web::TLSSettings, TLSContexts, Server.
+
+require "test_helper"
+require "stringio"
+require "gyre/web"
+require "gyre/web/config"
+require "support/certificates"
+require "support/openssl_peer"
+require "support/transports"
+
+class WebTLSContextsTest < Minitest::Test
+  def setup
+    @certificates = GyreTest::Certificates.new(Dir.mktmpdir("gyre"))
+    @certificate, @key = GyreTest::Transports.identity("server")
+    @ca = GyreTest::Transports.certificates.authority
+    @out = StringIO.new
+    @err = StringIO.new
+  end
+
+  def teardown
+    @server&.stop(now: true)
+    @server&.wait
+    @server&.close
+    FileUtils.rm_rf(@certificates.path(""))
+    super
+  end
+
+  # --- settings ---
+
+  def test_an_address_has_the_settings_behind_it
+    endpoint = read("ssl://localhost:9292?cert=/etc/a%20b.pem&key=a.key&verify_mode=peer&ca=ca.pem&no_tlsv1=true" \
+                    "&verification_flags=CRL_CHECK,x509_strict")
+    assert_equal({ cert: "/etc/a b.pem", key: "a.key", verify_mode: "peer", ca: "ca.pem", verification_flags: %w[CRL_CHECK X509_STRICT] },
+                 endpoint.tls)
+    assert_equal %w[ssl://localhost:9292 https://localhost:9292], [endpoint.to_s, endpoint.url]
+    assert_equal({}, read("https://localhost").tls)
+    unix = read("unix:///run/app.sock?cert=a&key=b&mode=0600")
+    assert_equal [0o600, { cert: "a", key: "b" }, "unix:///run/app.sock"], [unix.mode, unix.tls, unix.to_s]
+  end
+
+  def test_a_wrong_setting_is_named
+    { "cert=a" => "a cert needs its key", "cert=a&key=b&cert_pem=c" => "cert and cert_pem exclude each other",
+      "cert=a&key=b&verify_mode=peer" => "verify_mode: peer needs ca", "cert=a&key=b&ca=c" => "ca needs verify_mode",
+      "cert=a&key=b&verify_mode=yes" => "verify_mode: must be none or peer or force_peer", "crt=a&key=b" => "did you mean cert?",
+      "certificate=a" => "write cert", "cert=a&key=b&no_tlsv1_1=false" => "TLS 1.0 and 1.1 are not supported",
+      "cert" => "name=value", "cert=a&key=b&verification_flags=NO" => "verification_flags: must be some of CRL_CHECK" }.each do |query, words|
+      error = assert_raises(ArgumentError, query) { read("ssl://localhost?#{query}") }
+      assert_includes error.message, words
+    end
+  end
+
+  def test_the_configuration_file_has_a_word_for_certificates
+    assert_equal({ tls: [{ cert: "a", key: "b" }, { cert: "c", key: "d", names: %w[example.net *.example.net] }] }, evaluate(<<~RUBY))
+      tls cert: "a", key: "b"
+      tls "Example.net", "*.example.net", cert: "c", key: "d"
+    RUBY
+    assert_equal({ tls: true }, evaluate("tls"))
+    assert_equal({ tls: true }, evaluate("tls true"))
+    endpoint = evaluate("ssl_bind '127.0.0.1', '9292', { cert_pem: 'a', key_pem: 'b', verify_mode: 'none' }")[:bind].first
+    assert_equal ["ssl://127.0.0.1:9292", { cert_pem: "a", key_pem: "b", verify_mode: "none" }], [endpoint.to_s, endpoint.tls]
+    { "tls cert: 'a'" => "a cert needs its key", "tls 'a b', cert: 'a', key: 'b'" => "must be a host name",
+      "tls verify_mode: 'none'" => "a certificate needs cert and key" }.each do |text, words|
+      assert_includes assert_raises(Gyre::Web::ConfigError) { evaluate(text) }.message, "gyre.rb:1: tls: #{words}"
+    end
+  end
+
+  # --- serving ---
+
+  def test_an_address_with_a_certificate_speaks_tls
+    serve(bind: "ssl://127.0.0.1:0?cert=#{@certificate}&key=#{@key}")
+    assert_match %r{\Ahttps://127}, @server.urls.first
+    assert_equal ["https", "CN=server"], [get, subject]
+  end
+
+  def test_certificates_by_host_name
+    names = { "one.test" => "one", "*.any.test" => "any" }
+    tls = [{ cert: @certificate, key: @key }, *names.map { |name, file| { names: name, **issue(file, alt: "DNS:#{name}") } }]
+    serve(bind: "ssl://127.0.0.1:0", tls: tls)
+    assert_equal %w[CN=one CN=one CN=any CN=server CN=server CN=server],
+                 ["one.test", "ONE.test", "a.any.test", "b.a.any.test", "other.test", nil].map { |name| subject(name) }
+  end
+
+  def test_tls_is_for_every_tcp_address_unless_one_is_written_so
+    tls = { cert: @certificate, key: @key }
+    serve(bind: ["tcp://127.0.0.1:0", "unix://#{@certificates.path("app.sock")}"], tls: tls)
+    assert_equal %w[https unix], @server.urls.map { |url| url[/\A\w+/] }
+    teardown
+    setup
+    serve(bind: ["tcp://127.0.0.1:0", "ssl://127.0.0.1:0"], tls: tls)
+    assert_equal %w[http https], @server.urls.map { |url| url[/\A\w+/] }
+  end
+
+  def test_a_start_fails_with_the_files_name
+    { "cert=missing.pem&key=#{@key}" => "the certificate missing.pem: No such file",
+      "cert=#{@certificate}&key=#{@ca}" => "the key #{@ca} cannot be read",
+      "cert=#{@certificate}&key=#{@key}&ocsp=#{@ca}" => "the ocsp #{@ca} holds no OCSP response", "" => "a certificate is missing: write ?cert=",
+      "cert=#{@certificate}&key=#{@key}&ssl_cipher_filter=NONSENSE" => "the ciphers of TLS 1.2 NONSENSE" }.each do |query, words|
+      error = assert_raises(Gyre::StartError) { serve(bind: "ssl://127.0.0.1:0?#{query}") }
+      assert_includes error.message, words
+    end
+  end
+
+  def test_the_passphrase_of_a_key_comes_from_a_command
+    locked = @certificates.write("locked.key", OpenSSL::PKey.read(File.read(@key)).to_pem(OpenSSL::Cipher.new("aes-256-cbc"), "se cret"))
+    query = "cert=#{@certificate}&key=#{locked}"
+    serve(bind: "ssl://127.0.0.1:0?#{query}&key_password_command=echo%20se%20cret")
+    assert_equal "https", get
+    { "" => "is encrypted", "&key_password_command=false" => "key_password_command: false failed (exit 1)",
+      "&key_password_command=true" => "printed nothing", "&key_password_command=./none" => "No such file" }.each do |more, words|
+      assert_includes assert_raises(Gyre::StartError) { Gyre::Web::Server.new(app, bind: "ssl://127.0.0.1:0?#{query}#{more}").listen }.message, words
+    end
+  end
+
+  def test_a_certificate_that_is_out_of_date_is_warned_about
+    { -60 => /expired.pem ended at .* UTC: clients refuse it/, 3 * 86_400 => /expired.pem ends at/ }.each do |seconds, words|
+      serve(bind: "ssl://127.0.0.1:0", tls: issue("expired", to: Time.now + seconds))
+      assert_match words, @err.string
+      teardown
+      setup
+    end
+  end
+
+  # --- certificates that are read again ---
+
+  def test_new_files_are_for_new_connections_and_bad_ones_change_nothing
+    files = issue("first")
+    serve(bind: "ssl://127.0.0.1:0?cert=#{files[:cert]}&key=#{files[:key]}")
+    kept = connect
+    assert_equal "https", get(kept)
+    File.write(files[:cert], "rubbish")
+    refute @server.reload_tls
+    assert_match(/tls: the certificate .*first.pem holds no PEM certificate. The certificates in use stay/, @err.string)
+    assert_equal "CN=first", subject
+    second = issue("second")
+    %i[cert key].each { |name| FileUtils.cp(second[name], files[name]) }
+    assert @server.reload_tls
+    assert_equal "CN=second", subject
+    assert_equal "https", get(kept)
+    kept.close
+  end
+
+  private
+
+  def read(address) = Gyre::Web::TLSSettings.endpoint(address)
+
+  def evaluate(text) = Gyre::Web::Config.new("gyre.rb").evaluate(text)
+
+  def app = ->(env) { [200, { "content-type" => "text/plain" }, [env["rack.url_scheme"]]] }
+
+  # @return [Hash] the settings of a new certificate
+  def issue(name, **options)
+    certificate, key = @certificates.issue(name, **options)
+    { cert: certificate, key: key }
+  end
+
+  def serve(**options)
+    log = Gyre::Web::Log.new(notices: @out, errors: @err)
+    @server = Gyre::Web::Server.new(app, log: log, **options).start
+  end
+
+  # @return [OpenSSL::SSL::SSLSocket] connected; closed by the caller
+  def connect(name = nil)
+    context = GyreTest::OpenSSLPeer.client
+    secure = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", @server.endpoints.first.port), context)
+    secure.sync_close = true
+    secure.hostname = name if name
+    secure.connect
+  end
+
+  def subject(name = nil)
+    socket = connect(name)
+    socket.peer_cert.subject.to_s(OpenSSL::X509::Name::RFC2253)
+  ensure
+    socket&.close
+  end
+
+  # @return [String] a response's body
+  def get(socket = (own = connect))
+    socket.write("GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    response = +""
+    response << socket.readpartial(1000) until response.end_with?("https")
+    response.split("\r\n\r\n").last
+  ensure
+    own&.close
+  end
+end
