@@ -55,16 +55,16 @@ static void check(const struct log_exercise_input *input) {
   struct gyre_log_hub *const hub = gyre_log_hub_open(10);
   struct gyre_log_sink *const sink = gyre_log_hub_open_sink(hub, GYRE_LOG_TEXT, none);
   struct gyre_log_route route = {.for_all = true, .every_severity = true, .sinks_count = 1};
-  struct gyre_log_stream stream;
+  struct gyre_log_decoder decoder;
   route.sinks = malloc(sizeof(struct gyre_log_sink *));
   route.sinks[0] = sink;
   if (gyre_log_hub_route(hub, &route) < 0) abort();
-  gyre_log_stream_open(&stream, hub, NULL, input->kind, input->framing, input->limit);
-  gyre_log_stream_feed(&stream, input->bytes, input->length, INT64_C(1795288800123456789));
+  gyre_log_decoder_open(&decoder, hub, NULL, input->kind, input->framing, input->limit);
+  gyre_log_decoder_feed(&decoder, input->bytes, input->length, INT64_C(1795288800123456789));
   check_lines(sink);
-  expect(sink->lines == stream.messages && hub->messages == stream.messages, "each message has its line");
-  expect(hub->bytes == sink->bytes.length + stream.rest.length, "bytes are counted");
-  gyre_log_stream_close(&stream);
+  expect(sink->lines == decoder.messages && hub->messages == decoder.messages, "each message has its line");
+  expect(hub->bytes == sink->bytes.length + decoder.rest.length, "bytes are counted");
+  gyre_log_decoder_close(&decoder);
   gyre_log_hub_release(hub);
 }
 

@@ -33,7 +33,7 @@ class TidyTest < Minitest::Test
 
   # C files that also stand without Ruby: in the fuzzers and in plain C programs.
   WITHOUT_RUBY = %w[backend*.c blocked.c *_parser.c http1_chunked.c http_statistics.c timers.c lag.c wakeup.c
-                    log_{crc32,frame,hub,line,record,session,sink,stream,syslog,time}.c].freeze
+                    log_{crc32,frame,hub,line,record,session,sink,decoder,syslog,time}.c].freeze
 
   # Folders of the extension whose files still call each other in a circle, and why.
   CIRCLES = {}.freeze
@@ -111,7 +111,7 @@ class TidyTest < Minitest::Test
 
   def test_nothing_unfinished_is_left
     assert_empty lines_matching(MARKS, tracked_files)
-    assert_empty lines_matching(/^\s*(?:puts|pp?)\b(?!\s*=)/, files("lib/**/*.rb")), "print to a stream that is given"
+    assert_empty lines_matching(/^\s*(?:puts|pp?)\b(?!\s*=)/, files("lib/**/*.rb")), "print to a decoder that is given"
     assert_empty lines_matching(/\bprintf\(|fprintf\(stderr/, files("ext/**/*.c"))
   end
 

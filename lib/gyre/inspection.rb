@@ -79,7 +79,7 @@ module Gyre
     private
 
     def holding(blocker)
-      fibers = blocker.is_a?(Held) ? blocker.holders.to_a : [owners[blocker]].compact
+      fibers = blocker.is_a?(Semaphore) ? blocker.holders.to_a : [owners[blocker]].compact
       return if fibers.empty?
 
       names = fibers.first(HOLDERS_NAMED).map { |fiber| label(fiber) }

@@ -27,7 +27,7 @@ struct setting {
   struct gyre_log_hub *hub;
   struct gyre_log_sink *sinks[SINKS];
   struct gyre_log_session *session;
-  struct gyre_log_stream stream;
+  struct gyre_log_decoder decoder;
 };
 
 static void *need(void *pointer) {
@@ -67,9 +67,9 @@ static void open_setting(struct setting *setting, const struct log_exercise_inpu
     setting->session = need(gyre_log_session_open("0123456789abcdef0123456789abcdef"));
     gyre_log_session_mark(setting->session, setting->sinks[1]->number)->last = 2;
   }
-  gyre_log_stream_open(&setting->stream, setting->hub, setting->session, input->kind, input->framing, input->limit);
+  gyre_log_decoder_open(&setting->decoder, setting->hub, setting->session, input->kind, input->framing, input->limit);
   if (input->kind == GYRE_LOG_SYSLOG) return;
-  if (gyre_log_stream_set_origin(&setting->stream, host, input->kind == GYRE_LOG_RECORDS ? 4711 : 0) < 0) abort();
+  if (gyre_log_decoder_set_origin(&setting->decoder, host, input->kind == GYRE_LOG_RECORDS ? 4711 : 0) < 0) abort();
 }
 
 /* In another order than they were opened in. */
@@ -77,7 +77,7 @@ static void close_setting(struct setting *setting) {
   gyre_log_session_release(setting->session);
   for (size_t i = 0; i < SINKS; i++) gyre_log_sink_release(setting->sinks[i]);
   gyre_log_hub_retain(setting->hub);
-  gyre_log_stream_close(&setting->stream);
+  gyre_log_decoder_close(&setting->decoder);
   gyre_log_hub_release(setting->hub);
   gyre_log_hub_release(setting->hub);
 }
@@ -115,15 +115,15 @@ static struct text run(const struct log_exercise_input *input, struct places *pl
   int wrong = 0;
   open_setting(&setting, input);
   for (;;) {
-    wrong = gyre_log_stream_feed(&setting.stream, place(places, input->bytes + from, to - from), to - from, TIME_NS);
+    wrong = gyre_log_decoder_feed(&setting.decoder, place(places, input->bytes + from, to - from), to - from, TIME_NS);
     if (wrong != 0 || to == input->length) break;
     from = to;
     to = input->length - to > step ? to + step : input->length;
   }
-  appendf(&text, "rest=%zu", setting.stream.rest.length);
+  appendf(&text, "rest=%zu", setting.decoder.rest.length);
   append_wrong(&text, "wrong", wrong);
-  append_wrong(&text, "end", gyre_log_stream_finish(&setting.stream, TIME_NS));
-  appendf(&text, " messages=%llu:%llu filtered=%llu received=%llu", (unsigned long long)setting.stream.messages,
+  append_wrong(&text, "end", gyre_log_decoder_finish(&setting.decoder, TIME_NS));
+  appendf(&text, " messages=%llu:%llu filtered=%llu received=%llu", (unsigned long long)setting.decoder.messages,
           (unsigned long long)setting.hub->messages, (unsigned long long)setting.hub->filtered,
           (unsigned long long)(setting.session ? setting.session->received : 0));
   append_services(&text, setting.hub);

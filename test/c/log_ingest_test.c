@@ -76,11 +76,11 @@ static void they_may_be_released_in_any_order(void) {
     struct gyre_log_hub *hub = gyre_log_hub_open(10);
     struct gyre_log_sink *sink = open_sink(hub);
     struct gyre_log_session *session = gyre_log_session_open("00000000000000000000000000000000");
-    struct gyre_log_stream stream;
+    struct gyre_log_decoder decoder;
     int left[4] = {0, 1, 2, 3}, rest = order;
     gyre_log_hub_retain(hub); /* the sink's */
-    gyre_log_stream_open(&stream, hub, session, GYRE_LOG_RECORDS, GYRE_LOG_AUTO, 1000);
-    CHECK(gyre_log_stream_feed(&stream, "\0\0\0\x12xx", 6, TIME) == 0);
+    gyre_log_decoder_open(&decoder, hub, session, GYRE_LOG_RECORDS, GYRE_LOG_AUTO, 1000);
+    CHECK(gyre_log_decoder_feed(&decoder, "\0\0\0\x12xx", 6, TIME) == 0);
     CHECK(log_text(hub, "a", "b", 1) == 0);
     for (int count = 4; count > 0; count--) {
       const int turn = rest % count, which = left[turn];
@@ -88,7 +88,7 @@ static void they_may_be_released_in_any_order(void) {
       left[turn] = left[count - 1];
       if (which == 0) gyre_log_hub_release(hub);
       if (which == 1) gyre_log_session_release(session);
-      if (which == 2) gyre_log_stream_close(&stream);
+      if (which == 2) gyre_log_decoder_close(&decoder);
       if (which == 3) {
         gyre_log_sink_release(sink);
         gyre_log_hub_release(hub);
@@ -137,13 +137,13 @@ static void services_take_each_others_places(void) {
 
 static void an_incomplete_message_needs_no_memory_once_it_is_whole(void) {
   struct gyre_log_hub *const hub = gyre_log_hub_open(10);
-  struct gyre_log_stream stream;
-  gyre_log_stream_open(&stream, hub, NULL, GYRE_LOG_SYSLOG, GYRE_LOG_AUTO, 100);
-  CHECK(gyre_log_stream_feed(&stream, "<14>a", 5, TIME) == 0);
-  CHECK(stream.rest.capacity > 0 && hub->bytes == 5);
-  CHECK(gyre_log_stream_feed(&stream, "\n", 1, TIME) == 0);
-  CHECK(stream.rest.capacity == 0 && hub->bytes == 0 && stream.messages == 1);
-  gyre_log_stream_close(&stream);
+  struct gyre_log_decoder decoder;
+  gyre_log_decoder_open(&decoder, hub, NULL, GYRE_LOG_SYSLOG, GYRE_LOG_AUTO, 100);
+  CHECK(gyre_log_decoder_feed(&decoder, "<14>a", 5, TIME) == 0);
+  CHECK(decoder.rest.capacity > 0 && hub->bytes == 5);
+  CHECK(gyre_log_decoder_feed(&decoder, "\n", 1, TIME) == 0);
+  CHECK(decoder.rest.capacity == 0 && hub->bytes == 0 && decoder.messages == 1);
+  gyre_log_decoder_close(&decoder);
   gyre_log_hub_release(hub);
 }
 

@@ -9,39 +9,39 @@ class LogIngestInputContractTest < Minitest::Test
 
   def test_an_incomplete_message_is_kept
     sink = sink()
-    stream = ingest.stream(:analogger)
+    decoder = ingest.decoder(:analogger)
     bytes = frame("hello")
-    assert_nil stream.feed(bytes.byteslice(0, 20), LogIngests::TIME_NS)
-    assert_equal [20, 20, 0, nil], [stream.bytesize, ingest.bytesize, stream.messages, sink.take]
-    assert_equal bytes.byteslice(0, 20), stream.rest
-    assert_nil stream.feed(bytes.byteslice(20, 100) + bytes.byteslice(0, 3), LogIngests::TIME_NS)
-    assert_equal [3, 1], [stream.bytesize, stream.messages]
+    assert_nil decoder.feed(bytes.byteslice(0, 20), LogIngests::TIME_NS)
+    assert_equal [20, 20, 0, nil], [decoder.bytesize, ingest.bytesize, decoder.messages, sink.take]
+    assert_equal bytes.byteslice(0, 20), decoder.rest
+    assert_nil decoder.feed(bytes.byteslice(20, 100) + bytes.byteslice(0, 3), LogIngests::TIME_NS)
+    assert_equal [3, 1], [decoder.bytesize, decoder.messages]
     assert_equal ["web|info|hello"], lines(sink)
   end
 
   def test_the_bytes_may_be_in_a_buffer_that_is_used_again
     sink = sink()
-    stream = ingest.stream(:analogger)
+    decoder = ingest.decoder(:analogger)
     buffer = +""
     bytes = frame("é" * 100)
     bytes.each_char.each_slice(7) do |slice|
-      stream.feed(buffer.replace(slice.join), LogIngests::TIME_NS)
+      decoder.feed(buffer.replace(slice.join), LogIngests::TIME_NS)
       buffer.replace("x" * 50)
     end
     assert_equal ["web|info|#{"é" * 100}".b], lines(sink)
   end
 
-  def test_a_wrong_frame_ends_the_stream
+  def test_a_wrong_frame_ends_the_decoder
     { "00000000" => "checksum failed", "00100010::" => "checksum failed", "00120013:::a" => "checksum failed",
       "+012+012" => "checksum failed", "GET / HTTP/1.1\r\n" => "checksum failed", "\xff\xfe\x00\x00\xff\xfe\x00\x00" => "checksum failed",
       "81928192" => "max length exceeded", "00110011a::" => "malformed frame", "00110011:a:" => "malformed frame",
       "00120012:abc" => "malformed frame" }.each do |bytes, wrong|
       sink = sink()
-      stream = ingest.stream(:analogger)
-      assert_equal wrong, stream.feed(frame("before") + bytes.b + frame("after"), LogIngests::TIME_NS), bytes
-      assert_equal wrong, stream.feed(frame("later"), LogIngests::TIME_NS)
-      assert_equal wrong, stream.finish(LogIngests::TIME_NS)
-      assert_equal 0, stream.bytesize
+      decoder = ingest.decoder(:analogger)
+      assert_equal wrong, decoder.feed(frame("before") + bytes.b + frame("after"), LogIngests::TIME_NS), bytes
+      assert_equal wrong, decoder.feed(frame("later"), LogIngests::TIME_NS)
+      assert_equal wrong, decoder.finish(LogIngests::TIME_NS)
+      assert_equal 0, decoder.bytesize
       assert_equal ["web|info|before"], lines(sink)
       assert_equal 0, ingest.bytesize
     end
@@ -56,7 +56,7 @@ class LogIngestInputContractTest < Minitest::Test
     assert_equal "max length exceeded", feed("01000100:", limit: 100)
   end
 
-  def test_a_wrong_record_ends_the_stream
+  def test_a_wrong_record_ends_the_decoder
     good = record(1)
     wrong_sum, no_sequence = record(2), record(3)
     wrong_sum.setbyte(30, 0)
@@ -71,18 +71,18 @@ class LogIngestInputContractTest < Minitest::Test
   end
 
   # Numbers that are used up cannot be had again.
-  def test_a_number_that_no_client_can_have_come_to_ends_the_stream
+  def test_a_number_that_no_client_can_have_come_to_ends_the_decoder
     sink = sink()
     id = "ab" * 16
-    stream = ingest.stream(:records, session: ingest.session(id, { sink => 5 }))
+    decoder = ingest.decoder(:records, session: ingest.session(id, { sink => 5 }))
     far = (1 << 48) + 5
-    assert_nil stream.feed(record(far), LogIngests::TIME_NS)
-    assert_equal "sequence number too far ahead", stream.feed(record(far + 1) + record((1 << 64) - 1) + record(far + 2), LogIngests::TIME_NS)
+    assert_nil decoder.feed(record(far), LogIngests::TIME_NS)
+    assert_equal "sequence number too far ahead", decoder.feed(record(far + 1) + record((1 << 64) - 1) + record(far + 2), LogIngests::TIME_NS)
     assert_equal ["web|info|m#{far}", "web|info|m#{far + 1}"], lines(sink)
     assert_equal 0, ingest.incomplete
-    stream = ingest.stream(:records, session: ingest.session("cd" * 16, {}))
-    record((1 << 48) + 1).each_char { |byte| stream.feed(byte, LogIngests::TIME_NS) }
-    assert_equal "sequence number too far ahead", stream.finish(LogIngests::TIME_NS)
+    decoder = ingest.decoder(:records, session: ingest.session("cd" * 16, {}))
+    record((1 << 48) + 1).each_char { |byte| decoder.feed(byte, LogIngests::TIME_NS) }
+    assert_equal "sequence number too far ahead", decoder.finish(LogIngests::TIME_NS)
   end
 
   def test_a_record_carries_anything
@@ -95,19 +95,19 @@ class LogIngestInputContractTest < Minitest::Test
 
   def test_a_long_message_may_come_in_small_pieces
     sink = sink()
-    stream = ingest.stream(:records)
+    decoder = ingest.decoder(:records)
     bytes = record(1, "x" * 1_000_000)
-    (0...bytes.bytesize).step(100) { |position| assert_nil stream.feed(bytes.byteslice(position, 100), LogIngests::TIME_NS) }
-    assert_equal [1, 0, 1_000_030], [stream.messages, stream.bytesize, sink.bytesize]
+    (0...bytes.bytesize).step(100) { |position| assert_nil decoder.feed(bytes.byteslice(position, 100), LogIngests::TIME_NS) }
+    assert_equal [1, 0, 1_000_030], [decoder.messages, decoder.bytesize, sink.bytesize]
   end
 
   def test_what_is_cut_off_is_reported_at_the_end
     %i[analogger records].each do |kind|
-      stream = ingest.stream(kind)
-      assert_nil stream.finish(LogIngests::TIME_NS)
-      stream.feed("001", LogIngests::TIME_NS)
-      assert_equal "frame cut off", stream.finish(LogIngests::TIME_NS)
-      assert_equal [0, 0], [stream.bytesize, ingest.bytesize]
+      decoder = ingest.decoder(kind)
+      assert_nil decoder.finish(LogIngests::TIME_NS)
+      decoder.feed("001", LogIngests::TIME_NS)
+      assert_equal "frame cut off", decoder.finish(LogIngests::TIME_NS)
+      assert_equal [0, 0], [decoder.bytesize, ingest.bytesize]
     end
   end
 
@@ -146,14 +146,14 @@ class LogIngestInputContractTest < Minitest::Test
 
   def test_the_last_line_needs_no_end
     sink = sink()
-    stream = ingest.stream(:syslog)
-    stream.feed("<14>a: 1", LogIngests::TIME_NS)
-    assert_nil stream.finish(LogIngests::TIME_NS)
+    decoder = ingest.decoder(:syslog)
+    decoder.feed("<14>a: 1", LogIngests::TIME_NS)
+    assert_nil decoder.finish(LogIngests::TIME_NS)
     assert_equal ["a|info|1"], lines(sink)
     assert_equal 0, ingest.bytesize
-    stream = ingest.stream(:syslog)
-    stream.feed("9 <14>a: 1", LogIngests::TIME_NS)
-    assert_equal "frame cut off", stream.finish(LogIngests::TIME_NS)
+    decoder = ingest.decoder(:syslog)
+    decoder.feed("9 <14>a: 1", LogIngests::TIME_NS)
+    assert_equal "frame cut off", decoder.finish(LogIngests::TIME_NS)
   end
 
   def test_a_datagram_is_a_message
@@ -170,14 +170,14 @@ class LogIngestInputContractTest < Minitest::Test
     whole = nil
     (0..bytes.bytesize).each do |split|
       sink = sink()
-      stream = ingest.stream(:json)
+      decoder = ingest.decoder(:json)
       [bytes[0, split], bytes[split..]].each do |part|
-        assert_nil stream.feed(part, LogIngests::TIME_NS)
-        assert_equal stream.bytesize, ingest.incomplete
+        assert_nil decoder.feed(part, LogIngests::TIME_NS)
+        assert_equal decoder.bytesize, ingest.incomplete
       end
-      assert_equal '{"a":1}', stream.rest
-      assert_nil stream.finish(LogIngests::TIME_NS)
-      assert_equal [4, 0], [stream.messages, ingest.incomplete]
+      assert_equal '{"a":1}', decoder.rest
+      assert_nil decoder.finish(LogIngests::TIME_NS)
+      assert_equal [4, 0], [decoder.messages, ingest.incomplete]
       found = lines(sink)
       whole ||= found
       assert_equal whole, found, split
@@ -187,19 +187,19 @@ class LogIngestInputContractTest < Minitest::Test
 
   def test_json_lines_before_one_that_is_too_long_are_messages
     sink = sink()
-    stream = ingest.stream(:json, limit: 20)
-    assert_equal "max length exceeded", stream.feed(%({"msg":"a"}\n#{"x" * 30}\n{"msg":"b"}\n), LogIngests::TIME_NS)
-    assert_equal "max length exceeded", stream.finish(LogIngests::TIME_NS)
+    decoder = ingest.decoder(:json, limit: 20)
+    assert_equal "max length exceeded", decoder.feed(%({"msg":"a"}\n#{"x" * 30}\n{"msg":"b"}\n), LogIngests::TIME_NS)
+    assert_equal "max length exceeded", decoder.finish(LogIngests::TIME_NS)
     assert_equal [["json|info|a"], 0], [lines(sink), ingest.bytesize]
   end
 
   def test_json_lines_are_messages
     sink = sink()
-    stream = ingest.stream(:json)
-    assert_nil stream.feed(%({"service":"web","level":"WARN","msg":"a","x":1}\n{"mess), LogIngests::TIME_NS)
-    assert_nil stream.feed(%(age":"b"}\noh no), LogIngests::TIME_NS)
-    assert_equal [2, 5], [stream.messages, stream.bytesize]
-    assert_nil stream.finish(LogIngests::TIME_NS)
+    decoder = ingest.decoder(:json)
+    assert_nil decoder.feed(%({"service":"web","level":"WARN","msg":"a","x":1}\n{"mess), LogIngests::TIME_NS)
+    assert_nil decoder.feed(%(age":"b"}\noh no), LogIngests::TIME_NS)
+    assert_equal [2, 5], [decoder.messages, decoder.bytesize]
+    assert_nil decoder.finish(LogIngests::TIME_NS)
     assert_equal [%(web|warn|a {"x":1}), "json|info|b", "json|info|oh no"], lines(sink)
     assert_equal 0, ingest.bytesize
   end

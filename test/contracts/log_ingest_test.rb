@@ -23,7 +23,7 @@ class LogIngestContractTest < Minitest::Test
     buffer = String.new(capacity: 262_144) << frame("a message that has more bytes than a slot of the heap") << frame("a part")[0..-2]
     sink()
     %i[analogger json].each do |kind|
-      ingest.stream(kind).feed(buffer, LogIngests::TIME_NS)
+      ingest.decoder(kind).feed(buffer, LogIngests::TIME_NS)
       assert_operator ObjectSpace.memsize_of(buffer), :>, 262_144, kind
     end
   end
@@ -118,11 +118,11 @@ class LogIngestContractTest < Minitest::Test
   def test_what_is_incomplete_is_counted_of_its_own
     sink = sink()
     half = { analogger: frame("2")[0..-2], records: record(2)[0..-2], syslog: "<13>2", json: '{"message":"2"' }
-    streams = half.map { |kind, bytes| ingest.stream(kind).tap { |stream| stream.feed(bytes, LogIngests::TIME_NS) } }
+    decoders = half.map { |kind, bytes| ingest.decoder(kind).tap { |decoder| decoder.feed(bytes, LogIngests::TIME_NS) } }
     feed(frame("1"))
     assert_equal half.values.sum(&:bytesize), ingest.incomplete
     assert_equal ingest.incomplete + sink.bytesize, ingest.bytesize
-    streams.each { |stream| stream.finish(LogIngests::TIME_NS) }
+    decoders.each { |decoder| decoder.finish(LogIngests::TIME_NS) }
     assert_equal [0, sink.bytesize], [ingest.incomplete, ingest.bytesize]
   end
 
@@ -137,8 +137,8 @@ class LogIngestContractTest < Minitest::Test
 
   def test_a_culled_message_has_the_time_of_the_last
     sink = sink(cull: true)
-    stream = ingest.stream(:analogger)
-    2.times { |second| stream.feed(frame("a"), LogIngests::TIME_NS + second * 1_000_000_000) }
+    decoder = ingest.decoder(:analogger)
+    2.times { |second| decoder.feed(frame("a"), LogIngests::TIME_NS + second * 1_000_000_000) }
     assert_equal "2026/11/21 19:20:00|web|info|a\n2026/11/21 19:20:01|web|info|Last message repeated 1 times\n", sink.take.first
   end
 
@@ -228,7 +228,7 @@ class LogIngestContractTest < Minitest::Test
     assert_equal [7, 1], [session.received, ingest.filtered]
   end
 
-  def test_a_full_sink_takes_what_streams_bring_and_drops_what_cannot_be_held_back
+  def test_a_full_sink_takes_what_decoders_bring_and_drops_what_cannot_be_held_back
     full = ingest.sink(bound: 100)
     ingest.route(nil, nil, [full])
     feed(frame("x" * 100))
@@ -237,7 +237,7 @@ class LogIngestContractTest < Minitest::Test
     assert_equal [true, true, false, false], [ingest.crowded?, full.hit?, ingest.crowded?, full.hit?]
     ingest.log("web", "info", "own", LogIngests::TIME_NS)
     ingest.datagram(:syslog, "<14>web: gram", LogIngests::TIME_NS)
-    ingest.stream(:json).feed(%({"service":"web","message":"json"}\n), LogIngests::TIME_NS)
+    ingest.decoder(:json).feed(%({"service":"web","message":"json"}\n), LogIngests::TIME_NS)
     assert_equal [2, 3, true], [full.dropped, full.lines, ingest.crowded?]
     full.take
     assert_equal [true, 0], [full.full?, full.bytesize], "what is taken and not written counts"
@@ -262,9 +262,9 @@ class LogIngestContractTest < Minitest::Test
     session = ingest.session("a" * 32)
     feed(record(1, "x" * 1_000_000), kind: :records, session: session)
     feed((2..17).map { |number| record(number, "x" * 1_000_000) }.join, kind: :records, session: session)
-    stream = ingest.stream(:records, session: session)
+    decoder = ingest.decoder(:records, session: session)
     before = [other.lines, session.received, ingest.messages]
-    assert_match(/send it again/, stream.feed(record(18) + record(19), LogIngests::TIME_NS))
+    assert_match(/send it again/, decoder.feed(record(18) + record(19), LogIngests::TIME_NS))
     assert_equal before, [other.lines, session.received, ingest.messages]
     assert_nil feed(record(17), kind: :records, session: session), "it has that"
     feed(frame("dropped"))
@@ -293,7 +293,7 @@ class LogIngestContractTest < Minitest::Test
 
   def test_wrong_arguments_are_refused
     assert_raises(ArgumentError) { ingest.sink(format: :xml) }
-    assert_raises(ArgumentError) { ingest.stream(:nothing) }
+    assert_raises(ArgumentError) { ingest.decoder(:nothing) }
     assert_raises(ArgumentError) { ingest.session("short") }
     assert_raises(TypeError) { ingest.route(nil, nil, [1]) }
     assert_raises(TypeError) { ingest.tap("sink") }

@@ -57,7 +57,7 @@ class LogAnaloggerTest < Minitest::Test
         Names.tmplog = File.join(ENV["TMPDIR"], "here", "x.log")
         second = Names.new("second", "127.0.0.1", Integer(ARGV[0]))
         p [second.persistent_queue_limit, second.reconnect_throttle_interval, client.reconnect_throttle_interval]
-        p second.tmplog == Names.tmplog, second.instance_variable_get(:@settings).spool == File.dirname(Names.tmplog)
+        p second.tmplog == Names.tmplog, second.instance_variable_get(:@options).spool == File.dirname(Names.tmplog)
         second.max_failure_count = 3
         p [second.max_failure_count, client.max_failure_count > 3]
       RUBY

@@ -249,7 +249,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
         Thread.list.find { |thread| thread.name == "gyre log" }.kill.join
         log.info("m3")
         print log.flush(0.1)
-        print log.instance_variable_get(:@sender).client_id == Dir.children(log.instance_variable_get(:@settings).spool).fetch(0)[-32..]
+        print log.instance_variable_get(:@sender).client_id == Dir.children(log.instance_variable_get(:@options).spool).fetch(0)[-32..]
       RUBY
       assert_equal "falsetrue", out
       server.start
@@ -281,7 +281,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
         Process.kill(:USR1, Process.pid)
         sleep 0.01 until done
         print log.stats[:queue_bytes] > 8000
-        log.instance_variable_get(:@settings).report.define_singleton_method(:call) { |_| nil } # lost, and it says so
+        log.instance_variable_get(:@options).report.define_singleton_method(:call) { |_| nil } # lost, and it says so
       RUBY
       assert_equal "true", out
     end
@@ -292,7 +292,7 @@ GyreTest::Engines.test_case("LogClientProcessTest", backends: GyreTest::Engines:
       out = run_client(server, <<~'RUBY')
         log.info("kept")
         def forgotten(options) = Gyre::Log::Client.new("app", **options).info("forgotten")
-        options = { port: log.instance_variable_get(:@settings).address.port, spool: false }
+        options = { port: log.instance_variable_get(:@options).address.port, spool: false }
         Thread.new { 5.times { forgotten(options) } }.join
         deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 25
         until Thread.list.count { |thread| thread.name == "gyre log" } < 4 || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline

@@ -48,10 +48,10 @@ module LogIngests
       end
     end
 
-    # Feeds a new stream.
+    # Feeds a new decoder.
     def feed(bytes, kind: :analogger, time_ns: TIME_NS, **options)
-      stream = ingest.stream(kind, **options)
-      stream.feed(bytes, time_ns)
+      decoder = ingest.decoder(kind, **options)
+      decoder.feed(bytes, time_ns)
     end
   end
 end

@@ -33,9 +33,9 @@ module LogVerdicts
       ingest = ingest_class.new(services_limit: 2)
       sinks = sinks(ingest)
       session = ingest.session(CLIENT, { sinks["json"] => 2 }) if input.kind == :records
-      stream = ingest.stream(input.kind, session: session, limit: input.limit, framing: input.framing, **ORIGINS.fetch(input.kind, {}))
-      verdict = { "wrong" => feed(stream, input.bytes, first || input.bytes.bytesize, step), "rest" => stream.bytesize }
-      verdict.update("end" => stream.finish(TIME_NS).to_s, "messages" => [stream.messages, ingest.messages],
+      decoder = ingest.decoder(input.kind, session: session, limit: input.limit, framing: input.framing, **ORIGINS.fetch(input.kind, {}))
+      verdict = { "wrong" => feed(decoder, input.bytes, first || input.bytes.bytesize, step), "rest" => decoder.bytesize }
+      verdict.update("end" => decoder.finish(TIME_NS).to_s, "messages" => [decoder.messages, ingest.messages],
         "filtered" => ingest.filtered, "received" => session ? session.received : 0,
         "services" => ingest.services.map { |name, count| [name.b, count] }.sort)
       sinks.each { |name, sink| verdict[name] = taken(sink) }
@@ -52,11 +52,11 @@ module LogVerdicts
       sinks
     end
 
-    def feed(stream, bytes, first, step)
+    def feed(decoder, bytes, first, step)
       position = 0
       length = first
       loop do
-        wrong = stream.feed(bytes.byteslice(position, length), TIME_NS)
+        wrong = decoder.feed(bytes.byteslice(position, length), TIME_NS)
         return wrong if wrong
 
         position += length

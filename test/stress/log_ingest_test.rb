@@ -18,10 +18,10 @@ class LogIngestStressTest < Minitest::Test
   def test_it_works_while_everything_is_moved
     sink = sink()
     session = ingest.session("a" * 32)
-    stream = ingest.stream(:records, session: session)
+    decoder = ingest.decoder(:records, session: session)
     bytes = record(1) + record(2)
     bytes.each_char.each_slice(20) do |slice|
-      stream.feed(slice.join, LogIngests::TIME_NS)
+      decoder.feed(slice.join, LogIngests::TIME_NS)
       move_objects
     end
     text, clients = sink.take
@@ -32,11 +32,11 @@ class LogIngestStressTest < Minitest::Test
   def test_its_parts_may_be_let_go_in_any_order
     20.times do |seed|
       parts = parts()
-      parts[:stream].feed(record(1) + "\0\0", LogIngests::TIME_NS)
+      parts[:decoder].feed(record(1) + "\0\0", LogIngests::TIME_NS)
       parts.keys.shuffle(random: Random.new(seed)).each do |name|
         parts.delete(name)
         GC.start
-        parts[:stream]&.feed("", LogIngests::TIME_NS)
+        parts[:decoder]&.feed("", LogIngests::TIME_NS)
         parts[:sink]&.take
         parts[:session]&.received
         parts[:ingest]&.log("a", "b", "c", LogIngests::TIME_NS)
@@ -64,7 +64,7 @@ class LogIngestStressTest < Minitest::Test
     feed(frame("a") + frame("a") + frame("b", service: "x"))
     feed(record(1), kind: :records, session: ingest.session("b" * 32, { sink => 0 }))
     assert_equal "malformed frame", feed("00110011a::")
-    ingest.stream(:json).feed("{}\n", LogIngests::TIME_NS)
+    ingest.decoder(:json).feed("{}\n", LogIngests::TIME_NS)
     ingest.datagram(:syslog, "<14>1 - h a 1 i - x", LogIngests::TIME_NS)
     ingest.untap(sink)
     assert_equal({ "web" => 3, "x" => 1, "json" => 1, "a" => 1 }, ingest.services)
@@ -79,14 +79,14 @@ class LogIngestStressTest < Minitest::Test
     ingest.route(nil, nil, [sink, ingest.sink])
     ingest.tap(ingest.sink)
     session = ingest.session("c" * 32, { sink => 0 })
-    { ingest: ingest, sink: sink, session: session, stream: ingest.stream(:records, session: session) }
+    { ingest: ingest, sink: sink, session: session, decoder: ingest.decoder(:records, session: session) }
   end
 
   def keep_two_megabytes
     ingest = Gyre::Log::Ingest.new
     ingest.route(nil, nil, [ingest.sink])
     ingest.log("a", "b", "x" * (1 << 21), LogIngests::TIME_NS)
-    ingest.stream(:records).feed("\0\x0f\0\0".b + "x" * 100_000, LogIngests::TIME_NS)
+    ingest.decoder(:records).feed("\0\x0f\0\0".b + "x" * 100_000, LogIngests::TIME_NS)
   end
 
   def resident_bytes

@@ -13,7 +13,7 @@ module GyreTest
       "http1_parser_test" => %w[test/c/http1_exercise.c
                                 ext/gyre/http/http1_parser.c ext/gyre/http/http1_fields.c ext/gyre/http/http1_target.c ext/gyre/http/http1_chunked.c],
       "log_ingest_test" => %w[test/c/log_exercise.c] +
-                           %w[crc32 frame hub line record session sink stream syslog
+                           %w[crc32 decoder frame hub line record session sink syslog
                               time].map { |name| "ext/gyre/log/log_#{name}.c" },
       "backend_test" => %w[ext/gyre/loop/backends.c ext/gyre/loop/backend_epoll.c ext/gyre/loop/backend_kqueue.c ext/gyre/loop/backend_io_uring.c
                            ext/gyre/loop/backend_poll.c ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c],

@@ -59,7 +59,7 @@ const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *
 }
 
 /* The whole line is the message's text; JSON itself is read in Ruby
- * (lib/gyre/log/ingest/json_stream.rb). */
+ * (lib/gyre/log/ingest/json_decoder.rb). */
 static void json_line(const char *bytes, size_t length, struct gyre_log_message *message) {
   message->text = (struct gyre_log_text){bytes, length};
   message->present = length > 0;

@@ -1,7 +1,7 @@
 /*
  * Where messages begin and end in a connection's bytes, and their parts: frames of the old wire,
- * records, syslog; of lines of JSON only where they end. Called by log_stream.c. No ruby.h; nothing
- * is copied but what syslog puts in front of a message.
+ * records, syslog; of lines of JSON only where they end. Called by log_decoder.c. No ruby.h;
+ * nothing is copied but what syslog puts in front of a message.
  */
 #ifndef GYRE_LOG_FRAME_H
 #define GYRE_LOG_FRAME_H

@@ -1,8 +1,8 @@
 /*
- * The log's ingest without Ruby: a hub routes messages from streams to sinks. log_ingest.c is its
+ * The log's ingest without Ruby: a hub routes messages from decoders to sinks. log_ingest.c is its
  * door to Ruby; the plain C test and the fuzzer drive it, too. No ruby.h.
  *
- *   bytes ─► stream ─► cutter (log_frame.c) ─► hub: channel ─► sink ─► line (log_line.c) ─► bytes
+ *   bytes ─► decoder ─► cutter (log_frame.c) ─► hub: channel ─► sink ─► line (log_line.c) ─► bytes
  *                                                     session ┘
  *
  * A channel is a service with a severity: where its messages go, and what of a line is the same for
@@ -10,7 +10,7 @@
  * another; a change of routes empties it.
  *
 * The caller of an ..._open function holds one reference and gives it back by ..._release. A hub is
-* held by what was opened on it; routes and taps hold their sinks, streams their session. So they
+* held by what was opened on it; routes and taps hold their sinks, decoders their session. So they
 * may be released in any order.
  */
 #ifndef GYRE_LOG_HUB_H
@@ -106,7 +106,7 @@ struct gyre_log_sink {
   size_t bound;   /* SIZE_MAX: none */
   size_t pending; /* taken and not yet written */
   bool drops;     /* no client waits for what is in it */
-  bool hit;       /* a stream's message came while it was full */
+  bool hit;       /* a decoder's message came while it was full */
   struct gyre_log_buffer command;
   struct gyre_log_buffer bytes;
   uint64_t lines, dropped;
@@ -223,9 +223,9 @@ void gyre_log_hub_untap(struct gyre_log_hub *hub, struct gyre_log_sink *sink);
  * none has got it. */
 int gyre_log_hub_deliver(struct gyre_log_hub *hub, const struct gyre_log_message *message,
                          struct gyre_log_session *session);
-/* --- streams: log_stream.c --- */
+/* --- decoders: log_decoder.c --- */
 
-struct gyre_log_stream {
+struct gyre_log_decoder {
   struct gyre_log_hub *hub;
   struct gyre_log_session *session; /* or NULL */
   struct gyre_log_cutter cutter;
@@ -237,17 +237,17 @@ struct gyre_log_stream {
 };
 
 /* Holds a hub and perhaps a session. */
-void gyre_log_stream_open(struct gyre_log_stream *stream, struct gyre_log_hub *hub, struct gyre_log_session *session,
+void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub *hub, struct gyre_log_session *session,
                           enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit);
-void gyre_log_stream_close(struct gyre_log_stream *stream);
+void gyre_log_decoder_close(struct gyre_log_decoder *decoder);
 /* Where its messages come from; once, before the first. 0 or -ENOMEM. */
-int gyre_log_stream_set_origin(struct gyre_log_stream *stream, struct gyre_log_text host, uint64_t pid);
+int gyre_log_decoder_set_origin(struct gyre_log_decoder *decoder, struct gyre_log_text host, uint64_t pid);
 /* A message that was read elsewhere from one of its lines, at hub->time. As
  * gyre_log_hub_deliver. */
-int gyre_log_stream_deliver(struct gyre_log_stream *stream, const struct gyre_log_message *message);
+int gyre_log_decoder_deliver(struct gyre_log_decoder *decoder, const struct gyre_log_message *message);
 /* 0, an enum gyre_log_wrong, or -ENOMEM. */
-int gyre_log_stream_feed(struct gyre_log_stream *stream, const char *bytes, size_t length, int64_t time_ns);
+int gyre_log_decoder_feed(struct gyre_log_decoder *decoder, const char *bytes, size_t length, int64_t time_ns);
 /* The same, when nothing more will come. */
-int gyre_log_stream_finish(struct gyre_log_stream *stream, int64_t time_ns);
+int gyre_log_decoder_finish(struct gyre_log_decoder *decoder, int64_t time_ns);
 
 #endif

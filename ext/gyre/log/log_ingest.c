@@ -1,5 +1,5 @@
 /*
- * Gyre::Log::Ingest with its sinks, sessions and streams for Ruby (lib/gyre/log/ingest.rb has the
+ * Gyre::Log::Ingest with its sinks, sessions and decoders for Ruby (lib/gyre/log/ingest.rb has the
  * contract and the keyword arguments). All work is done by the hub (log_hub.h), which has no Ruby
  * in it; the objects hold references to its structures and no other Ruby objects, so the collector
  * has nothing to mark, and may free them in any order.
@@ -8,7 +8,7 @@
 #include "log/log_crc32.h"
 #include "log/log_hub.h"
 
-static VALUE class_sink, class_session, class_stream;
+static VALUE class_sink, class_session, class_decoder;
 
 /* --- what all of them need --- */
 
@@ -263,39 +263,39 @@ static VALUE session_stored(VALUE self, VALUE sink, VALUE sequence) {
 
 static VALUE session_durable(VALUE self) { return ULL2NUM(gyre_log_session_durable(session_of(self))); }
 
-/* --- streams --- */
+/* --- decoders --- */
 
-static void stream_free(void *pointer) {
-  gyre_log_stream_close(pointer);
+static void decoder_free(void *pointer) {
+  gyre_log_decoder_close(pointer);
   ruby_xfree(pointer);
 }
 
-static size_t stream_size(const void *pointer) {
-  const struct gyre_log_stream *const stream = pointer;
-  return sizeof(*stream) + stream->rest.capacity + stream->lines.capacity + stream->origin.bytes.capacity;
+static size_t decoder_size(const void *pointer) {
+  const struct gyre_log_decoder *const decoder = pointer;
+  return sizeof(*decoder) + decoder->rest.capacity + decoder->lines.capacity + decoder->origin.bytes.capacity;
 }
 
-static const rb_data_type_t stream_type = {
-    "Gyre::Log::Ingest::Stream", {NULL, stream_free, stream_size}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
+static const rb_data_type_t decoder_type = {
+    "Gyre::Log::Ingest::Decoder", {NULL, decoder_free, decoder_size}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
 
-static struct gyre_log_stream *stream_of(VALUE stream) { return rb_check_typeddata(stream, &stream_type); }
+static struct gyre_log_decoder *decoder_of(VALUE decoder) { return rb_check_typeddata(decoder, &decoder_type); }
 
-static VALUE ingest_open_stream(VALUE self, VALUE kind, VALUE framing, VALUE session, VALUE limit, VALUE host,
+static VALUE ingest_open_decoder(VALUE self, VALUE kind, VALUE framing, VALUE session, VALUE limit, VALUE host,
                                 VALUE pid) {
   static const char *const kinds[] = {"analogger", "records", "syslog", "json"};
   static const char *const framings[] = {"auto", "octet_counting", "lines"};
   static const size_t limits[] = {8192, 1 << 20, 1 << 16, 1 << 20};
   struct gyre_log_hub *const hub = hub_of(self);
-  struct gyre_log_stream *stream;
-  const enum gyre_log_kind chosen = (enum gyre_log_kind)choose("kind of a stream", kind, kinds, 4);
+  struct gyre_log_decoder *decoder;
+  const enum gyre_log_kind chosen = (enum gyre_log_kind)choose("kind of a decoder", kind, kinds, 4);
   const enum gyre_log_framing framed = (enum gyre_log_framing)choose("framing", framing, framings, 3);
   const unsigned long long process = NIL_P(pid) ? 0 : NUM2ULL(pid);
   const size_t bytes = NIL_P(limit) ? limits[chosen] : NUM2SIZET(limit);
   if (!NIL_P(host)) StringValue(host);
   struct gyre_log_session *const of = chosen == GYRE_LOG_RECORDS ? session_of(session) : NULL;
-  VALUE object = TypedData_Make_Struct(class_stream, struct gyre_log_stream, &stream_type, stream);
-  gyre_log_stream_open(stream, hub, of, chosen, framed, bytes);
-  if (!NIL_P(host)) check(gyre_log_stream_set_origin(stream, text_of(&host), process));
+  VALUE object = TypedData_Make_Struct(class_decoder, struct gyre_log_decoder, &decoder_type, decoder);
+  gyre_log_decoder_open(decoder, hub, of, chosen, framed, bytes);
+  if (!NIL_P(host)) check(gyre_log_decoder_set_origin(decoder, text_of(&host), process));
   RB_GC_GUARD(host);
   RB_GC_GUARD(session);
   return object;
@@ -307,37 +307,37 @@ static VALUE verdict(int result) {
   return result == 0 ? Qnil : rb_utf8_str_new_cstr(gyre_log_wrong_text(result));
 }
 
-static VALUE stream_feed(VALUE self, VALUE bytes, VALUE time_ns) {
-  struct gyre_log_stream *const stream = stream_of(self);
+static VALUE decoder_feed(VALUE self, VALUE bytes, VALUE time_ns) {
+  struct gyre_log_decoder *const decoder = decoder_of(self);
   const int64_t time = NUM2LL(time_ns);
   StringValue(bytes);
-  const int result = gyre_log_stream_feed(stream, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), time);
+  const int result = gyre_log_decoder_feed(decoder, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes), time);
   RB_GC_GUARD(bytes);
   return verdict(result);
 }
 
-static VALUE stream_finish(VALUE self, VALUE time_ns) {
-  return verdict(gyre_log_stream_finish(stream_of(self), NUM2LL(time_ns)));
+static VALUE decoder_finish(VALUE self, VALUE time_ns) {
+  return verdict(gyre_log_decoder_finish(decoder_of(self), NUM2LL(time_ns)));
 }
 
-static VALUE stream_bytesize(VALUE self) { return SIZET2NUM(stream_of(self)->rest.length); }
+static VALUE decoder_bytesize(VALUE self) { return SIZET2NUM(decoder_of(self)->rest.length); }
 
-static VALUE stream_rest(VALUE self) {
-  const struct gyre_log_stream *const stream = stream_of(self);
-  return rb_str_new(stream->rest.bytes, (long)stream->rest.length);
+static VALUE decoder_rest(VALUE self) {
+  const struct gyre_log_decoder *const decoder = decoder_of(self);
+  return rb_str_new(decoder->rest.bytes, (long)decoder->rest.length);
 }
 
 /* Whole lines of JSON with their ends, or nil. */
-static VALUE stream_take_lines(VALUE self) {
-  struct gyre_log_stream *const stream = stream_of(self);
-  if (stream->lines.length == 0) return Qnil;
-  VALUE lines = rb_str_new(stream->lines.bytes, (long)stream->lines.length);
-  if (gyre_log_is_waste(stream->lines.capacity, stream->lines.length)) gyre_log_buffer_free(&stream->lines);
-  stream->lines.length = 0;
+static VALUE decoder_take_lines(VALUE self) {
+  struct gyre_log_decoder *const decoder = decoder_of(self);
+  if (decoder->lines.length == 0) return Qnil;
+  VALUE lines = rb_str_new(decoder->lines.bytes, (long)decoder->lines.length);
+  if (gyre_log_is_waste(decoder->lines.capacity, decoder->lines.length)) gyre_log_buffer_free(&decoder->lines);
+  decoder->lines.length = 0;
   return lines;
 }
 
-static VALUE stream_messages(VALUE self) { return ULL2NUM(stream_of(self)->messages); }
+static VALUE decoder_messages(VALUE self) { return ULL2NUM(decoder_of(self)->messages); }
 
 /* --- routes --- */
 
@@ -419,10 +419,10 @@ static VALUE ingest_untap(VALUE self, VALUE sink) {
   return self;
 }
 
-/* --- messages that were read in Ruby, and those without a stream --- */
+/* --- messages that were read in Ruby, and those without a decoder --- */
 
 /* Of a sender that cannot be held back. */
-static int deliver_without_stream(void *to, const struct gyre_log_message *message) {
+static int deliver_without_decoder(void *to, const struct gyre_log_message *message) {
   struct gyre_log_hub *const hub = to;
   hub->unstoppable = true;
   const int result = gyre_log_hub_deliver(hub, message, NULL);
@@ -446,20 +446,20 @@ static VALUE deliver_texts(struct gyre_log_hub *hub, VALUE texts[3], VALUE time_
   return Qnil;
 }
 
-static int deliver_of_stream(void *to, const struct gyre_log_message *message) {
-  return gyre_log_stream_deliver(to, message);
+static int deliver_of_decoder(void *to, const struct gyre_log_message *message) {
+  return gyre_log_decoder_deliver(to, message);
 }
 
-static VALUE stream_deliver(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
-  struct gyre_log_stream *const stream = stream_of(self);
+static VALUE decoder_deliver(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
+  struct gyre_log_decoder *const decoder = decoder_of(self);
   VALUE texts[3] = {service, severity, text};
-  return deliver_texts(stream->hub, texts, time_ns, deliver_of_stream, stream);
+  return deliver_texts(decoder->hub, texts, time_ns, deliver_of_decoder, decoder);
 }
 
 static VALUE ingest_log(VALUE self, VALUE service, VALUE severity, VALUE text, VALUE time_ns) {
   struct gyre_log_hub *const hub = hub_of(self);
   VALUE texts[3] = {service, severity, text};
-  return deliver_texts(hub, texts, time_ns, deliver_without_stream, hub);
+  return deliver_texts(hub, texts, time_ns, deliver_without_decoder, hub);
 }
 
 static VALUE ingest_syslog_datagram(VALUE self, VALUE bytes, VALUE time_ns) {
@@ -469,7 +469,7 @@ static VALUE ingest_syslog_datagram(VALUE self, VALUE bytes, VALUE time_ns) {
   const struct gyre_log_text text = text_of(&bytes);
   gyre_log_time_at(&hub->time, time);
   if (gyre_log_syslog_parse(text.bytes, text.length, &hub->scratch, &message) < 0) check(-ENOMEM);
-  if (message.present) check(deliver_without_stream(hub, &message));
+  if (message.present) check(deliver_without_decoder(hub, &message));
   RB_GC_GUARD(bytes);
   return Qnil;
 }
@@ -484,7 +484,7 @@ static VALUE ingest_messages(VALUE self) { return ULL2NUM(hub_of(self)->messages
 
 static VALUE ingest_filtered(VALUE self) { return ULL2NUM(hub_of(self)->filtered); }
 
-/* Whether a stream's message came for a sink that is full; asked once. */
+/* Whether a decoder's message came for a sink that is full; asked once. */
 static VALUE ingest_is_crowded(VALUE self) {
   struct gyre_log_hub *const hub = hub_of(self);
   const bool crowded = hub->crowded;
@@ -521,7 +521,7 @@ void gyre_init_log_ingest(void) {
   rb_define_private_method(class, "setup", ingest_setup, 1);
   rb_define_private_method(class, "open_sink", ingest_open_sink, 8);
   rb_define_private_method(class, "open_session", ingest_open_session, 2);
-  rb_define_private_method(class, "open_stream", ingest_open_stream, 6);
+  rb_define_private_method(class, "open_decoder", ingest_open_decoder, 6);
   rb_define_private_method(class, "syslog_datagram", ingest_syslog_datagram, 2);
   rb_define_method(class, "route", ingest_route, 3);
   rb_define_method(class, "tap", ingest_tap, -1);
@@ -552,16 +552,16 @@ void gyre_init_log_ingest(void) {
   rb_define_method(class_session, "durable", session_durable, 0);
   rb_define_method(class_session, "learn", session_learn, 1);
   rb_define_method(class_session, "refused?", session_was_refused, 0);
-  class_stream = rb_define_class_under(class, "Stream", rb_cObject);
-  rb_undef_alloc_func(class_stream);
-  rb_define_method(class_stream, "feed", stream_feed, 2);
-  rb_define_method(class_stream, "finish", stream_finish, 1);
-  rb_define_method(class_stream, "deliver", stream_deliver, 4);
-  rb_define_method(class_stream, "bytesize", stream_bytesize, 0);
-  rb_define_method(class_stream, "rest", stream_rest, 0);
-  rb_define_method(class_stream, "take_lines", stream_take_lines, 0);
-  rb_define_method(class_stream, "messages", stream_messages, 0);
+  class_decoder = rb_define_class_under(class, "Decoder", rb_cObject);
+  rb_undef_alloc_func(class_decoder);
+  rb_define_method(class_decoder, "feed", decoder_feed, 2);
+  rb_define_method(class_decoder, "finish", decoder_finish, 1);
+  rb_define_method(class_decoder, "deliver", decoder_deliver, 4);
+  rb_define_method(class_decoder, "bytesize", decoder_bytesize, 0);
+  rb_define_method(class_decoder, "rest", decoder_rest, 0);
+  rb_define_method(class_decoder, "take_lines", decoder_take_lines, 0);
+  rb_define_method(class_decoder, "messages", decoder_messages, 0);
   rb_gc_register_mark_object(class_sink);
   rb_gc_register_mark_object(class_session);
-  rb_gc_register_mark_object(class_stream);
+  rb_gc_register_mark_object(class_decoder);
 }

@@ -11,6 +11,8 @@
 # timeout ends by itself.
 
 module Gyre
+  class Semaphore; end # sync/semaphore.rb may be loaded later
+
   class Inspection
     # What can be waited for, with what has to go on before: tasks, and calls of Gyre.run.
     # @api private
@@ -21,22 +23,11 @@ module Gyre
       #   @return [String]
     end
 
-    # What several fibers may hold at once, with its holders: semaphores.
-    # @api private
-    module Held
-      # @!method holders @return [Array<Fiber>, nil] one of these has to let go first; nil when it
-      #   is not known of every place
-      # @!method lent?
-      #   @return [Boolean] whether another one than its holder may give a place back
-      # @!method label
-      #   @return [String]
-    end
-
     # Which fiber waits for which, at one moment.
     # @api private
     class Deadlock
       # What a wait has to be for to be looked at here.
-      KINDS = [Thread::Mutex, Awaited, Held].freeze
+      KINDS = [Thread::Mutex, Awaited, Semaphore].freeze
 
       # Called when a loop has had nothing to do for a while: nothing of it would wake a fiber, or
       # it has a watchdog.
@@ -97,7 +88,7 @@ module Gyre
 
       # @return [Boolean] whether another thread may do what one of those would have to do first
       def lent?
-        @waits.any? { |wait| wait.blocker.is_a?(Held) && wait.blocker.lent? && @prerequisites.key?(wait) }
+        @waits.any? { |wait| wait.blocker.is_a?(Semaphore) && wait.blocker.lent? && @prerequisites.key?(wait) }
       end
 
       private
@@ -131,7 +122,7 @@ module Gyre
 
       # @return [Boolean] whether any one that goes on is enough; else it takes all of them
       def any?(node)
-        node.is_a?(Wait) && node.blocker.is_a?(Held)
+        node.is_a?(Wait) && node.blocker.is_a?(Semaphore)
       end
 
       # What has to go on before this one; empty when that is unknown.
@@ -146,8 +137,8 @@ module Gyre
         awaited.filter_map { |one| one.is_a?(Fiber) ? @by_fiber[one] : one }
       end
 
-      def holders(held)
-        nodes = held.holders.to_a.map { |fiber| @by_fiber[fiber] }
+      def holders(semaphore)
+        nodes = semaphore.holders.to_a.map { |fiber| @by_fiber[fiber] }
         nodes.all? ? nodes : []
       end
     end

@@ -19,7 +19,7 @@ module Swiftcore
       # memory.
       DEFAULTS = { connection_failure_timeout: 86_400 * 2, max_failure_count: (1 << 62) - 1,
                    persistent_queue_limit: 10_737_412_742, reconnect_throttle_interval: 0.1,
-                   ram_queue_limit: Gyre::Log::Settings::MEMORY_LIMIT, tmplog: nil }.freeze
+                   ram_queue_limit: Gyre::Log::ClientOptions::MEMORY_LIMIT, tmplog: nil }.freeze
 
       class << self
         DEFAULTS.each do |name, default|
@@ -57,7 +57,7 @@ module Swiftcore
       # @raise [FailedToAuthenticate] a wrong key
       # @raise [SystemCallError, SocketError, IOError] for longer than connection_failure_timeout,
       #   or more often than max_failure_count
-      def connect(timeout_s = @settings.address.connect_timeout)
+      def connect(timeout_s = @options.address.connect_timeout)
         ready
         @sender.wait(timeout_s) { raise_refusal || @sender.tried? }
         raise @sender.error if !authenticated? && @sender.error && failed_too_often?
@@ -72,7 +72,7 @@ module Swiftcore
       def total_count = @outbox.sequence
 
       # @return [String, nil] the folder of the spool
-      def tmplog = @originals[:tmplog] || @settings&.spool
+      def tmplog = @originals[:tmplog] || @options&.spool
 
       private
 

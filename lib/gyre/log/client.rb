@@ -9,7 +9,7 @@ require "gyre/log/client/address"
 require "gyre/log/errors"
 require "gyre/log/client/logger_methods"
 require "gyre/log/client/sender"
-require "gyre/log/client/settings"
+require "gyre/log/client/options"
 require "gyre/loop"
 
 module Gyre
@@ -68,9 +68,9 @@ module Gyre
         super(nil, level: level, progname: progname, formatter: formatter)
         @service = service.to_s
         address = Address.new(@service, address: address, host: host, port: port, key: key, tls: tls, connect_timeout: connect_timeout)
-        @settings = Settings.new(address, acknowledged: acknowledged, **options)
-        @outbox = Outbox.new(@service, @settings.memory_limit, @settings.record_limit, acknowledged != true)
-        @sender = Sender.new(@settings, @outbox)
+        @options = ClientOptions.new(address, acknowledged: acknowledged, **options)
+        @outbox = Outbox.new(@service, @options.memory_limit, @options.record_limit, acknowledged != true)
+        @sender = Sender.new(@options, @outbox)
         @sender.start
         # A clone (ActiveSupport::TaggedLogging makes one) shares it, so the last of them to go ends
         # the thread.
@@ -84,7 +84,7 @@ module Gyre
       # @return [Boolean] whether there is one
       # @raise [Denied, Incompatible]
       # @raise [Closed]
-      def connect(timeout_s = @settings.address.connect_timeout)
+      def connect(timeout_s = @options.address.connect_timeout)
         ready
         @sender.wait(timeout_s) { raise_refusal || @sender.state == :connected }
       end
@@ -96,7 +96,7 @@ module Gyre
       # @return [Boolean] false when the time was too short
       # @raise [Denied, Incompatible] what was logged is kept
       # @raise [Closed]
-      def flush(timeout_s = @settings.flush_timeout)
+      def flush(timeout_s = @options.flush_timeout)
         ready
         number = @outbox.sequence
         @sender.wait(timeout_s) { @sender.acknowledged?(number) || raise_refusal }
@@ -143,7 +143,7 @@ module Gyre
 
       # @return [String] without the key
       def inspect
-        "#<#{self.class} #{@settings.address.inspect} #{@sender.state}>"
+        "#<#{self.class} #{@options.address.inspect} #{@sender.state}>"
       end
 
       private
@@ -183,9 +183,9 @@ module Gyre
 
       # The policy for when neither the server nor the disk takes anything.
       def evict
-        raise SpoolFull, full_message if @settings.when_full == :raise
+        raise SpoolFull, full_message if @options.when_full == :raise
 
-        @sender.drop if @settings.when_full == :drop_oldest
+        @sender.drop if @options.when_full == :drop_oldest
       end
 
       # Once more in a child, where no hook was called; and when the thread was killed.
@@ -204,9 +204,9 @@ module Gyre
         raise ArgumentError, "a severity has at most 255 bytes, not #{name.bytesize}" if name.bytesize > 255
 
         bytes = 26 + @service.bytesize + name.bytesize + message.bytesize
-        return if bytes <= @settings.record_limit
+        return if bytes <= @options.record_limit
 
-        raise ArgumentError, "a message of #{message.bytesize} bytes is too long: a record has at most #{@settings.record_limit}"
+        raise ArgumentError, "a message of #{message.bytesize} bytes is too long: a record has at most #{@options.record_limit}"
       end
 
       def raise_refusal
@@ -215,7 +215,7 @@ module Gyre
       end
 
       def full_message
-        room = "memory_limit: #{@settings.memory_limit}#{", spool_limit: #{@settings.spool_limit}" if @settings.spool}"
+        room = "memory_limit: #{@options.memory_limit}#{", spool_limit: #{@options.spool_limit}" if @options.spool}"
         "the log client of #{@service.inspect} has no more room (#{room})#{": #{@sender.error.message}" if @sender.error}"
       end
     end

@@ -13,21 +13,21 @@
 #       format  :text, :json or :redis (see ext/gyre/log/log_line.h); key: the stream's name for :redis
 #       cull    a message that equals the one before becomes "Last message repeated N times"
 #       raw     a text line has the message's bytes as they came, also a line's end
-#       origin  whether lines have host and pid of their stream: in text before the message, else as fields; nil: not in text
+#       origin  whether lines have host and pid of their connection: in text before the message, else as fields; nil: not in text
 #       limit   bytes; a line that would go beyond it is dropped and counted. For a tap: no client waits for what is in it
 #       bound   bytes in it, with those taken and not written; with more it is full, and see "full" below
 #       drops   what comes while it is full is dropped and counted, and no client waits for what is in it
 #   route(service, severities, sinks)   nil for service: all that have no route of their own; nil for severities: all of them.
 #       What fits no route is counted as filtered. A second call for a service replaces the first
 #   tap(sink, service = nil), untap(sink)   the sink also gets what is routed, of one service or of all, and names no clients
-#   stream(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil) → stream     one for a connection
+#   decoder(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil) → decoder     one for a connection
 #       kind     :analogger (frames after the first), :records, :syslog, :json (cut in C, read by the json library)
 #       limit    bytes of a message; of a whole frame for :analogger, which has fewer
 #       framing  for :syslog :octet_counting, :lines, or :auto, which looks at each message's first bytes (RFC 6587)
 #       host, pid  where its messages come from, as far as that is known: not for :syslog, whose messages have it themselves
-#   datagram(kind, bytes, time_ns)      a message of :syslog or :json without a stream
+#   datagram(kind, bytes, time_ns)      a message of :syslog or :json without a decoder
 #   log(service, severity, message, time_ns)
-#   crowded?    whether a stream's message came for a sink that was full, since it was asked last
+#   crowded?    whether a decoder's message came for a sink that was full, since it was asked last
 #   session(client_id, {sink => sequence}) → session     what each sink's output has stored of a client's records; nil: that could not be
 #       asked, so the sink gets none of them
 #   bytesize    in incomplete messages, and in sinks without a limit, which bound nothing themselves
@@ -39,23 +39,23 @@
 #            String given has the lines afterwards and nothing else; a large one that is given again need not be made again
 #            written: what was taken is written;  full?;  blocked?: full, and does not drop;  room?: half of the bound is free
 #            hit?: as crowded?, of this sink
-#   stream:  feed(bytes, time_ns), finish(time_ns) → nil, or a String: what is wrong; it stays wrong
+#   decoder: feed(bytes, time_ns), finish(time_ns) → nil, or a String: what is wrong; it stays wrong
 #            deliver(service, severity, message, time_ns): one that was read from a line of JSON
-#            rest: the incomplete message, for a stream that takes this one's place; bytesize: its size; messages: count
+#            rest: the incomplete message, for a decoder that takes this one's place; bytesize: its size; messages: count
 #   session: client_id; received: the highest sequence number that has come, 0 before the first
 #            stored(sink, sequence): the sink's output has stored its records up to there
 #            durable: everything up to this number is stored wherever a route leads it
 #            learn({sink => sequence}): what could not be asked before;  refused?: a record came that would have needed it
 #
-# Full: a stream's messages go in all the same, up to twice the bound and 16 MB, but its reader sees
-# `crowded?` and reads no more from it. Beyond that a record is refused (feed returns that, and no
-# sink has got it: the client sends it again), and what has no number is dropped and counted; so is
-# what cannot be held back (datagrams, log) as soon as the sink is full.
+# Full: a decoder's messages go in all the same, up to twice the bound and 16 MB, but its reader
+# sees `crowded?` and reads no more from it. Beyond that a record is refused (feed returns that, and
+# no sink has got it: the client sends it again), and what has no number is dropped and counted; so
+# is what cannot be held back (datagrams, log) as soon as the sink is full.
 #
 # A record whose sequence is not above a sink's last one is not given to that sink again.
 
 require "gyre/log/ingest/json_lines"
-require "gyre/log/ingest/json_stream"
+require "gyre/log/ingest/json_decoder"
 require "gyre/loop"
 
 module Gyre
@@ -72,10 +72,10 @@ module Gyre
         open_sink(format, cull, raw, origin, limit, bound, drops, key)
       end
 
-      # @return [Stream, JSONStream]
-      def stream(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil)
-        stream = open_stream(kind, framing, session, limit, host, pid)
-        kind == :json ? JSONStream.new(stream) : stream
+      # @return [Decoder, JSONDecoder]
+      def decoder(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil)
+        decoder = open_decoder(kind, framing, session, limit, host, pid)
+        kind == :json ? JSONDecoder.new(decoder) : decoder
       end
 
       # @return [nil]

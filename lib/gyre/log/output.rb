@@ -12,7 +12,7 @@ require "gyre/log/output/redis"
 require "gyre/log/output/remote"
 require "gyre/log/output/socket"
 require "gyre/log/output/spilling"
-require "gyre/log/output/stream"
+require "gyre/log/output/descriptor"
 require "gyre/log/output/rotation"
 
 module Gyre
@@ -47,7 +47,7 @@ module Gyre
         #   output does not take in time, see Spilling), spill_bytes_limit
         # @param key [String] the configuration's word for it, for messages
         # @param report [#call, nil] is given messages about the output's troubles
-        # @return [File, Late, Stream, Socket, Redis, Spilling]
+        # @return [File, Late, Descriptor, Socket, Redis, Spilling]
         # @raise [ArgumentError] when the settings are wrong or the file cannot be opened; names the
         #   key
         def open(settings, key: "logfile", report: nil)
@@ -109,7 +109,7 @@ module Gyre
 
         # A descriptor of our own number, so that closing it closes nothing of the program's.
         def standard(stream, name, common)
-          Stream.new(IO.for_fd(stream.fileno, "wb", autoclose: false), name: name, **common)
+          Descriptor.new(IO.for_fd(stream.fileno, "wb", autoclose: false), name: name, **common)
         end
 
         # Analogger's: the host in `logfile`, the port as the only option.
@@ -135,7 +135,7 @@ module Gyre
           case ::File.exist?(path) && ::File.stat(path).ftype
           when "directory" then raise ArgumentError, "#{key}: #{path} is a folder: name a file in it"
           when "socket" then raise ArgumentError, "#{key}: #{path} is a socket: write unix://#{path}"
-          when "fifo", "characterSpecial", "blockSpecial" then return Stream.open(path, **common)
+          when "fifo", "characterSpecial", "blockSpecial" then return Descriptor.open(path, **common)
           end
           folder = ::File.dirname(path)
           raise ArgumentError, "#{key}: the folder #{folder} does not exist: make it first" unless ::File.directory?(folder)

@@ -13,8 +13,6 @@ require "gyre/sync/waiter"
 module Gyre
   # Every method may be called from any thread; {#async} within a task.
   class Semaphore
-    include Inspection::Held
-
     # @return [Integer]
     attr_reader :limit
 

@@ -112,10 +112,10 @@ GyreTest::Engines.test_case("LogOutputRedisTest", backends: GyreTest::Engines::N
       ingest = Gyre::Log::Ingest.new
       sink = ingest.sink(**fresh.sink_options)
       ingest.route(nil, nil, [sink])
-      stream = ingest.stream(:records, session: ingest.session(self.class::ID, { sink => fresh.stored_by(self.class::ID) }))
+      decoder = ingest.decoder(:records, session: ingest.session(self.class::ID, { sink => fresh.stored_by(self.class::ID) }))
       %w[one two three].each.with_index(1) do |message, seq|
         record = Gyre::Log::Records.encode(seq: seq, time_us: 1, service: "s", severity: "info", message: message)
-        assert_nil stream.feed(record, 1)
+        assert_nil decoder.feed(record, 1)
       end
       fresh.write(*sink.take)
     end

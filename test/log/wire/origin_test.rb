@@ -93,7 +93,7 @@ GyreTest::Engines.test_case("LogOriginTest", backends: GyreTest::Engines::NATIVE
     ingest = Gyre::Log::Ingest.new
     sink = ingest.sink(cull: true, origin: true)
     ingest.route(nil, nil, [sink])
-    %w[one two two].each { |host| ingest.stream(:analogger, host: host).feed(Gyre::Log::Wire.frame("web", "info", "same"), 0) }
+    %w[one two two].each { |host| ingest.decoder(:analogger, host: host).feed(Gyre::Log::Wire.frame("web", "info", "same"), 0) }
     lines = sink.take.first.lines.map { |line| line.chomp.split("|", 4).last }
     assert_equal ["host=one same", "host=two same", "host=two Last message repeated 1 times"], lines
   end

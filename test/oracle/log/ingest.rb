@@ -11,7 +11,7 @@ require_relative "line"
 require_relative "line_time"
 require_relative "session"
 require_relative "sink"
-require_relative "stream"
+require_relative "decoder"
 require_relative "syslog"
 
 module LogOracle
@@ -98,17 +98,17 @@ module LogOracle
       self
     end
 
-    # @return [Stream]
-    def stream(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil)
+    # @return [Decoder]
+    def decoder(kind, session: nil, limit: nil, framing: :auto, host: nil, pid: nil)
       origin = [host, pid] if host
       case kind
-      when :analogger then Stream.new(self, Framing::Frames.new(limit), nil, origin)
-      when :records then Stream.new(self, Framing::Records.new(limit), session, origin)
-      when :syslog then Stream.new(self, Framing::Syslog.new(limit || Syslog::BYTES_LIMIT, framing), nil, origin)
+      when :analogger then Decoder.new(self, Framing::Frames.new(limit), nil, origin)
+      when :records then Decoder.new(self, Framing::Records.new(limit), session, origin)
+      when :syslog then Decoder.new(self, Framing::Syslog.new(limit || Syslog::BYTES_LIMIT, framing), nil, origin)
       when :json
         lines = Framing::Lines.new(limit || Gyre::Log::JSONLines::BYTES_LIMIT, Gyre::Log::JSONLines)
-        Stream.new(self, lines, nil, origin)
-      else raise ArgumentError, "no stream of kind #{kind.inspect}"
+        Decoder.new(self, lines, nil, origin)
+      else raise ArgumentError, "no decoder of kind #{kind.inspect}"
       end
     end
 
@@ -137,7 +137,7 @@ module LogOracle
       @services.transform_keys { |name| name.dup.force_encoding(Encoding::UTF_8) }
     end
 
-    # For streams: a message has come.
+    # For decoders: a message has come.
     #
     # @return [nil]
     def deliver(service, severity, message, time_ns, session = nil, sequence = nil, time_us = nil, origin = nil)
@@ -161,7 +161,7 @@ module LogOracle
       @bytesize += bytes
     end
 
-    # For streams: their incomplete messages have grown by so many bytes.
+    # For decoders: their incomplete messages have grown by so many bytes.
     #
     # @return [void]
     def keep(bytes)

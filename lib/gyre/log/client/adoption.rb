@@ -16,17 +16,17 @@ module Gyre
       EMPTY_BYTES = 1
       private_constant :EMPTY_BYTES
 
-      # @param settings [Settings]
+      # @param options [ClientOptions]
       # @yield when it has ended
-      def initialize(settings, &ended)
-        @settings = settings
+      def initialize(options, &ended)
+        @options = options
         @ended = ended
         @thread = nil
       end
 
       # Begins in a thread of its own, unless that still runs.
       def start
-        @next_at = Clock.now + @settings.adoption_interval
+        @next_at = Clock.now + @options.adoption_interval
         return if running?
 
         @running = true
@@ -58,18 +58,18 @@ module Gyre
       private
 
       def run
-        @settings.each_orphan do |spool|
+        @options.each_orphan do |spool|
           @spool = spool
           break if @stopped
 
-          outbox = Outbox.new(@settings.address.service, EMPTY_BYTES, @settings.record_limit, @settings.acknowledged != true)
-          @sender = Sender.new(@settings, outbox, spool: spool)
+          outbox = Outbox.new(@options.address.service, EMPTY_BYTES, @options.record_limit, @options.acknowledged != true)
+          @sender = Sender.new(@options, outbox, spool: spool)
           @sender.close(@stopped ? 0 : Float::INFINITY)
           @sender.run
           break unless @sender.done?
         end
       rescue *FAULTS => error
-        @settings.report.call("spools that were left behind cannot be sent: #{error.message}")
+        @options.report.call("spools that were left behind cannot be sent: #{error.message}")
       ensure
         @spool&.close
         @sender = @spool = nil

@@ -26,11 +26,11 @@ module Gyre
       # @return [Float] when the next attempt begins
       attr_reader :retry_at
 
-      # @param settings [Settings]
+      # @param options [ClientOptions]
       # @param adopted [Boolean] whether the records are another process's
       # @yield in another thread, when an attempt has ended
-      def initialize(settings, adopted, &ended)
-        @settings = settings
+      def initialize(options, adopted, &ended)
+        @options = options
         @adopted = adopted
         @ended = ended
         @results = Thread::Queue.new
@@ -91,7 +91,7 @@ module Gyre
       # Twice as long each time, and never the same for all clients of a server.
       # @return [Float] seconds
       def pause_s
-        shortest, longest = @settings.retry_interval.minmax
+        shortest, longest = @options.retry_interval.minmax
         return longest * (0.75 + (rand / 4)) if @refused
 
         ([shortest * (2**[@failures, 16].min), longest].min * (0.75 + (rand / 2))).clamp(shortest, longest)
@@ -119,7 +119,7 @@ module Gyre
         @hurry = false
         @attempt = Thread.new(@results) do |results|
           results << Thread.handle_interrupt(Object => :immediate) do
-            ServerConnection.open(@settings.address, identity, old: @settings.acknowledged != true, adopted: @adopted)
+            ServerConnection.open(@options.address, identity, old: @options.acknowledged != true, adopted: @adopted)
           end
         rescue *FAULTS => error
           results << error

@@ -40,14 +40,14 @@ module Gyre
       # @return [Dialer]
       attr_reader :dialer
 
-      # @param settings [Settings]
+      # @param options [ClientOptions]
       # @param outbox [Outbox]
       # @param spool [Spool, nil] what is to be sent first, with its client's id
-      def initialize(settings, outbox, spool: nil)
-        @settings = settings
+      def initialize(options, outbox, spool: nil)
+        @options = options
         @outbox = outbox
         @adopting = !spool.nil?
-        @adoption = Adoption.new(settings) { wake } if settings.spool && !@adopting
+        @adoption = Adoption.new(options) { wake } if options.spool && !@adopting
         @reported = {}
         @former = {}
         set_up_waiting
@@ -164,7 +164,7 @@ module Gyre
       # @param since [Float] when the end began
       def flush_at_exit(since)
         number = @outbox.sequence
-        left = since + @settings.exit_timeout - Clock.now
+        left = since + @options.exit_timeout - Clock.now
         wait([left, 0].max) { acknowledged?(number) || !running? || (@dialer.failures.positive? && @backlog.spools?) }
       end
 
@@ -214,11 +214,11 @@ module Gyre
       def set_up(spool, identity, acknowledged = 0)
         @identity = identity
         @pipe, @waker = Loop::WakeupPipe.open
-        make = -> { @settings.new_spool(@identity) } if @settings.spool && !@adopting
-        @backlog = Backlog.new(@outbox, window: @settings.memory_limit / 2, memory: @settings.memory_limit, spool: spool,
-                                        drop: @settings.when_full == :drop_oldest, acknowledged: acknowledged, &make)
-        @dialer = Dialer.new(@settings, @adopting) { wake }
-        @transmission = Transmission.new(@settings, @outbox, @backlog) { @dialer.succeeded }
+        make = -> { @options.new_spool(@identity) } if @options.spool && !@adopting
+        @backlog = Backlog.new(@outbox, window: @options.memory_limit / 2, memory: @options.memory_limit, spool: spool,
+                                        drop: @options.when_full == :drop_oldest, acknowledged: acknowledged, &make)
+        @dialer = Dialer.new(@options, @adopting) { wake }
+        @transmission = Transmission.new(@options, @outbox, @backlog) { @dialer.succeeded }
         @refusal = @error = nil
         @state = :connecting
       end
@@ -227,7 +227,7 @@ module Gyre
       # Where another process has adopted that, a fresh id begins.
       def set_up_again
         @former = counts
-        spool = @settings.retake_spool(@identity) unless @done
+        spool = @options.retake_spool(@identity) unless @done
         set_up(spool, spool ? spool.identity : Identity.fresh, @done || spool ? @backlog.acknowledged : 0)
       end
 
@@ -278,7 +278,7 @@ module Gyre
       #   one before
       # @param text [String, nil]
       def report_once(key, text)
-        @settings.report.call(text) if text && @reported[key] != text
+        @options.report.call(text) if text && @reported[key] != text
         @reported[key] = text
       end
 
@@ -317,7 +317,7 @@ module Gyre
       def change_identity(error)
         @identity = Identity.fresh
         @backlog.identify(@identity)
-        @settings.report.call("#{error.message}: what it has not acknowledged is sent under a fresh one")
+        @options.report.call("#{error.message}: what it has not acknowledged is sent under a fresh one")
       end
 
       # The next call that logs raises.
@@ -343,7 +343,7 @@ module Gyre
       # With an error of TLS the server has not gone: a certificate is wrong, or something else that
       # time does not change.
       def new_connection
-        @dialer.connection(@settings.acknowledged ? @identity : nil)
+        @dialer.connection(@options.acknowledged ? @identity : nil)
       rescue TLS::Error => error
         report_once(:fault, "#{error.message}; what is logged waits, and it is tried again")
         raise
@@ -364,7 +364,7 @@ module Gyre
       end
 
       # Whether records may stay in memory for a moment.
-      def graceful? = @dialer.grace_left.positive? && @outbox.bytesize < @settings.memory_limit / 2
+      def graceful? = @dialer.grace_left.positive? && @outbox.bytesize < @options.memory_limit / 2
 
       def wait_away(stored)
         return if finished?
@@ -403,7 +403,7 @@ module Gyre
         [@transmission, @dialer, @adoption].compact.each do |part|
           part.stop
         rescue StandardError => error
-          @settings.report.call("#{error.full_message(highlight: false)}it ends all the same")
+          @options.report.call("#{error.full_message(highlight: false)}it ends all the same")
         end
       end
 
@@ -421,13 +421,13 @@ module Gyre
         return unless count.positive?
 
         lost = Units.count(count, "message is", "messages are")
-        @settings.report.call("#{lost} lost: #{@error ? @error.message : "the log server was not reached"}")
+        @options.report.call("#{lost} lost: #{@error ? @error.message : "the log server was not reached"}")
       end
 
       # Once for each time that the disk takes no more.
       def report_disk
         trouble = @backlog.trouble
-        report_once(:disk, trouble && "the spool in #{@settings.spool} takes nothing: #{trouble.message}")
+        report_once(:disk, trouble && "the spool in #{@options.spool} takes nothing: #{trouble.message}")
       end
     end
   end

@@ -26,12 +26,12 @@ module Gyre
       # @return [ServerConnection, nil]
       attr_reader :connection
 
-      # @param settings [Settings]
+      # @param options [ClientOptions]
       # @param outbox [Outbox]
       # @param backlog [Backlog]
       # @yield when the server has taken something
-      def initialize(settings, outbox, backlog, &progress)
-        @settings = settings
+      def initialize(options, outbox, backlog, &progress)
+        @options = options
         @outbox = outbox
         @backlog = backlog
         @progress = progress
@@ -72,13 +72,13 @@ module Gyre
       # @return [Float, nil] seconds until the server counts as stalled; nil while nothing is
       #   expected of it
       def left
-        @stalled_from + @settings.stall_timeout - Clock.now if @backlog.flying?
+        @stalled_from + @options.stall_timeout - Clock.now if @backlog.flying?
       end
 
       # @raise [Errno::ETIMEDOUT]
       def check_stall
         left = self.left
-        raise Errno::ETIMEDOUT, "#{@settings.address} took nothing for #{@settings.stall_timeout} s" if left && left <= 0
+        raise Errno::ETIMEDOUT, "#{@options.address} took nothing for #{@options.stall_timeout} s" if left && left <= 0
       end
 
       # Gives what is not acknowledged back to the backlog, and closes the connection.
@@ -115,7 +115,7 @@ module Gyre
           frames << Wire.frame(*texts)
         rescue ArgumentError => error
           @dropped += 1
-          @settings.report.call("a message is dropped, for #{@settings.address} speaks the old protocol: #{error.message}")
+          @options.report.call("a message is dropped, for #{@options.address} speaks the old protocol: #{error.message}")
         end
         frames
       end

@@ -11,7 +11,7 @@
 # of them, the next rotation goes on from what it finds. A packed file is written as *.part, synced,
 # renamed, and then only the plain one is removed.
 require "gyre/log/output/rotation/packing"
-require "gyre/log/output/rotation/settings"
+require "gyre/log/output/rotation/policy"
 require "gyre/task"
 
 module Gyre
@@ -21,19 +21,19 @@ module Gyre
       # How long a rotation that failed waits for its next try.
       POSTPONED_S = 60
 
-      # @param settings [Hash, nil] the configuration's `rotate`, see Rotation::Settings
+      # @param settings [Hash, nil] the configuration's `rotate`, see Rotation::Policy
       # @param path [String] the log file
       # @return [Rotation, nil] nil without settings
       # @raise [ArgumentError] names the key
       def self.from(settings, path, key: "rotate", report: nil)
-        settings && new(path, Settings.parse(settings, "#{key}: rotate"), report: report)
+        settings && new(path, Policy.parse(settings, "#{key}: rotate"), report: report)
       end
 
       # @return [String, nil] why it does not work at the moment
       attr_reader :trouble
 
       # @param path [String]
-      # @param settings [Settings]
+      # @param settings [Policy]
       # @param report [#call, nil]
       def initialize(path, settings, report: nil)
         @path = path

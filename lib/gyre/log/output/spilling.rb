@@ -38,7 +38,7 @@ module Gyre
         Batch = Struct.new(:data, :clients, :spilled, :taken)
         private_constant :Batch
 
-        # @param output [Socket, Stream, Redis]
+        # @param output [Socket, Descriptor, Redis]
         # @param spill [Spill]
         def initialize(output, spill, still_s: STILL_S)
           @output, @spill, @still_s = output, spill, still_s

@@ -355,7 +355,7 @@ module Gyre
 
       def feed(session, sent = 0, acknowledged = 0)
         session&.acknowledge(acknowledged)
-        Feed.new(@hub.stream(@kind, session, @input.framing, (@origin unless @kind == :syslog)), session, sent: sent)
+        Feed.new(@hub.decoder(@kind, session, @input.framing, (@origin unless @kind == :syslog)), session, sent: sent)
       end
 
       def serve(work)

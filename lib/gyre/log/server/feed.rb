@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What a connection does that brings messages: its bytes go to a stream of the ingest, and an
+# What a connection does that brings messages: its bytes go to a decoder of the ingest, and an
 # acknowledged client is sent how far they are durable. Gyre::Log::Connection has one of these or a
 # Gyre::Log::Tail; both are without socket and loop.
 
@@ -11,18 +11,18 @@ module Gyre
       # @return [Session, nil]
       attr_reader :session
 
-      # @param stream [Ingest::Stream, JSONStream]
+      # @param decoder [Ingest::Decoder, JSONDecoder]
       # @param session [Session, nil] of an acknowledged client
       # @param sent [Integer] the acknowledgement that was sent before
-      def initialize(stream, session = nil, sent: 0)
-        @stream, @session, @sent = stream, session, sent
+      def initialize(decoder, session = nil, sent: 0)
+        @decoder, @session, @sent = decoder, session, sent
         @ended = false
       end
 
       # @param bytes [String]
       # @param time_ns [Integer]
       # @return [String, nil] what is wrong
-      def receive(bytes, time_ns) = @stream.feed(bytes, time_ns)
+      def receive(bytes, time_ns) = @decoder.feed(bytes, time_ns)
 
       # What has come is all; the ingest gives back what it kept.
       #
@@ -31,7 +31,7 @@ module Gyre
         return if @ended
 
         @ended = true
-        @stream.finish(time_ns)
+        @decoder.finish(time_ns)
       end
 
       # @return [String, nil] what is to be sent now
@@ -51,14 +51,14 @@ module Gyre
       end
 
       # @return [Integer]
-      def messages = @stream.messages
+      def messages = @decoder.messages
 
       # @return [Integer] bytes of a message that has not ended
-      def incomplete = @stream.bytesize
+      def incomplete = @decoder.bytesize
 
       # @return [Hash{Symbol => Object}] what a fresh process needs to continue
       def to_h
-        { rest: @stream.rest, client_id: @session&.client_id, sent: @sent, acknowledged: @session&.acknowledged.to_i }
+        { rest: @decoder.rest, client_id: @session&.client_id, sent: @sent, acknowledged: @session&.acknowledged.to_i }
       end
     end
   end

@@ -119,11 +119,11 @@ module Gyre
         @loop.unwatch(:tails) if @tails.empty?
       end
 
-      # @return [Ingest::Stream, JSONStream]
-      def stream(kind, session, framing, origin)
+      # @return [Ingest::Decoder, JSONDecoder]
+      def decoder(kind, session, framing, origin)
         limit = kind == :analogger ? @limits.frame_bytes_limit : @limits.message_bytes_limit
         limit = [limit, Records::BYTES_LIMIT].max if kind == :records # clients count on it: a refused record would be sent for ever
-        @ingest.stream(kind, session: session&.intake, limit: limit, framing: framing, **origin.to_h)
+        @ingest.decoder(kind, session: session&.intake, limit: limit, framing: framing, **origin.to_h)
       end
 
       # @return [Boolean]

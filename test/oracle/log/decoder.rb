@@ -6,7 +6,7 @@
 
 module LogOracle
   # See Gyre::Log::Ingest.
-  class Stream
+  class Decoder
     # @return [Integer] messages that were cut from it
     attr_reader :messages
 
@@ -26,7 +26,7 @@ module LogOracle
       @rest.bytesize
     end
 
-    # @return [String] the incomplete message; another stream goes on when it is fed with it
+    # @return [String] the incomplete message; another decoder goes on when it is fed with it
     def rest
       @rest.b
     end

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Rotation::Settings: what `rotate` may say.
+# Gyre::Log::Rotation::Policy: what `rotate` may have.
 
 require "test_helper"
 require "gyre"
 require "gyre/log/output/rotation"
 
-class LogRotationSettingsTest < Minitest::Test
+class LogRotationPolicyTest < Minitest::Test
   def parse(settings)
-    Gyre::Log::Rotation::Settings.parse(settings, "rotate")
+    Gyre::Log::Rotation::Policy.parse(settings, "rotate")
   end
 
   def test_what_people_write

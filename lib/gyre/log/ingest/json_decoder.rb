@@ -1,19 +1,19 @@
 # frozen_string_literal: true
 
 # A connection's lines of JSON on their way through the ingest. Lines are cut, bounded and counted
-# in C like every other input (ext/gyre/log/log_stream.c); this reads each whole one with the json
-# library. Made by Gyre::Log::Ingest#stream. It keeps nothing.
+# in C like every other input (ext/gyre/log/log_decoder.c); this reads each whole one with the json
+# library. Made by Gyre::Log::Ingest#decoder. It keeps nothing.
 
 require "gyre/log/ingest/json_lines"
 
 module Gyre
   module Log
-    # See Gyre::Log::Ingest: a stream.
-    class JSONStream
+    # See Gyre::Log::Ingest: a decoder.
+    class JSONDecoder
       # @return [Integer] messages that were cut from it
       attr_reader :messages
 
-      # @param lines [Ingest::Stream] that cuts
+      # @param lines [Ingest::Decoder] that cuts
       def initialize(lines)
         @lines = lines
         @messages = 0
@@ -22,7 +22,7 @@ module Gyre
       # @return [Integer] bytes of the incomplete line
       def bytesize = @lines.bytesize
 
-      # @return [String] the incomplete line; another stream continues when it is fed with it
+      # @return [String] the incomplete line; another decoder continues when it is fed with it
       def rest = @lines.rest
 
       # @param bytes [String] what has come

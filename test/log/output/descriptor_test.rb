@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::Stream: pipes and terminals, slow ones, full ones, and ones whose reader is
+# Gyre::Log::Output::Descriptor: pipes and terminals, slow ones, full ones, and ones whose reader is
 # gone.
 
 require "test_helper"
@@ -8,10 +8,10 @@ require "io/nonblock"
 require "pty"
 require "tmpdir"
 require "gyre"
-require "gyre/log/output/stream"
+require "gyre/log/output/descriptor"
 
-class LogOutputStreamTest < Minitest::Test
-  Stream = Gyre::Log::Output::Stream
+class LogOutputDescriptorTest < Minitest::Test
+  Descriptor = Gyre::Log::Output::Descriptor
   LARGE = Array.new(50_000) { |index| "line #{index}\n" }.join.freeze
 
   def setup
@@ -80,7 +80,7 @@ class LogOutputStreamTest < Minitest::Test
     Dir.mktmpdir do |folder|
       path = File.join(folder, "pipe")
       File.mkfifo(path)
-      output = Stream.open(path)
+      output = Descriptor.open(path)
       output.write("one\n")
       assert_equal "one\n", File.open(path, "rb") { |reader| reader.readpartial(100) }
       output.write("two\n")
@@ -91,7 +91,7 @@ class LogOutputStreamTest < Minitest::Test
 
   # /dev/full is always full; a link that is changed to a device with room shows the way back.
   def test_a_full_device_is_reported
-    output = Stream.open("/dev/full", report: @said.method(:push), longest_pause_s: 0.01)
+    output = Descriptor.open("/dev/full", report: @said.method(:push), longest_pause_s: 0.01)
     io = output.instance_variable_get(:@io)
     Gyre.run do |task|
       task.async do
@@ -109,6 +109,6 @@ class LogOutputStreamTest < Minitest::Test
   private
 
   def stream(io)
-    Stream.new(io, name: "a stream", report: @said.method(:push), longest_pause_s: 0.01)
+    Descriptor.new(io, name: "a stream", report: @said.method(:push), longest_pause_s: 0.01)
   end
 end

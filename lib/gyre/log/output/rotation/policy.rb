@@ -9,11 +9,11 @@ module Gyre
     class Rotation
       # size: bytes or nil; every: seconds or nil; keep: a number of files or nil for all; compress:
       # :gzip or nil; naming: :number or :time.
-      Settings = Struct.new(:size, :every, :keep, :compress, :naming, keyword_init: true) do
+      Policy = Struct.new(:size, :every, :keep, :compress, :naming, keyword_init: true) do
         # @param settings [Hash] size ("100 MB", bytes), every ("day", "hour", "week", seconds),
         #   keep (30), compress ("gzip", true, false), naming ("number", "time")
         # @param key [String] for messages
-        # @return [Settings]
+        # @return [Policy]
         # @raise [ArgumentError]
         def self.parse(settings, key)
           raise ArgumentError, "#{key} must be a table, such as {size: 100 MB, keep: 10}" unless settings.is_a?(Hash)
@@ -35,7 +35,7 @@ module Gyre
       end
 
       # Each word's expectation, for messages, and what reads it: nil is wrong, false means nil.
-      Settings::READERS = {
+      Policy::READERS = {
         size: ["no size; write 100 MB or a number of bytes", ->(value) { Units.bytes(value)&.then { |size| size if size.positive? } }],
         every: ["no period; write minute, hour, day, week, some of them (2 days) or seconds", ->(value) { Units.seconds(value)&.nonzero? }],
         keep: ["no number of files", ->(value) { value if value.is_a?(Integer) && value.positive? }],

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A log client's settings: limits, times, policies, and where its spools are. Made by
+# A log client's options: limits, times, policies, and where its spools are. Made by
 # Gyre::Log::Client, checked here, read by its sender. Immutable.
 
 require "gyre/log/client/spool"
@@ -10,7 +10,7 @@ require "tmpdir"
 module Gyre
   module Log
     # See the head of this file.
-    class Settings
+    class ClientOptions
       # What a spool holds, in memory and on disk.
       MEMORY_LIMIT = 16 << 20
       SPOOL_LIMIT = 1 << 30
@@ -66,7 +66,7 @@ module Gyre
 
         @address = address
         @acknowledged = acknowledged
-        @spool = spool == true ? Settings.default_spool : (File.expand_path(spool) if spool) # a daemon changes its folder
+        @spool = spool == true ? ClientOptions.default_spool : (File.expand_path(spool) if spool) # a daemon changes its folder
         @spool_limit = spool_limit
         @memory_limit = memory_limit
         @when_full = when_full

@@ -13,8 +13,8 @@ require "io/wait"
 module Gyre
   module Log
     module Output
-      # Lines to a stream.
-      class Stream
+      # Lines to a descriptor.
+      class Descriptor
         include Defaults
 
         # How much is written by one call: a reader that is slow then shows how far it is.
@@ -37,7 +37,7 @@ module Gyre
         # Opens a named pipe or a device. A pipe is opened for reading too, so that it waits for its
         # first reader and survives its last one.
         # @param path [String]
-        # @return [Stream]
+        # @return [Descriptor]
         # @raise [SystemCallError]
         def self.open(path, **options)
           flags = ::File.ftype(path) == "fifo" ? ::File::RDWR : ::File::WRONLY | ::File::APPEND | ::File::NOCTTY
