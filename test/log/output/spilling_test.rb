@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# Gyre::Log::Output::Spilling in front of an output that stands still when a test has it so.
+# Gyre::Log::Output::Spilling in front of an output that stands still when a test has it so. The
+# clock jumps to the end of its patience as soon as nothing else is to be done.
 
 require "test_helper"
 require "support/engines"
@@ -8,6 +9,7 @@ require "tmpdir"
 require "gyre"
 require "gyre/log/output/spilling"
 require "gyre/sync/promise"
+require "gyre/testing"
 
 GyreTest::Engines.test_case("LogOutputSpillingTest", backends: GyreTest::Engines::NATIVE.first(1)) do
   const_set(:ID, "a" * 32)
@@ -175,11 +177,11 @@ GyreTest::Engines.test_case("LogOutputSpillingTest", backends: GyreTest::Engines
 
   def with_output(limit: 1 << 30)
     @folder ||= Dir.mktmpdir
-    Gyre.run do |task|
+    Gyre::Testing.run(seed: 1) do |task|
       task.async do
         peer = new_peer
         spill = Gyre::Log::Output::Spill.new("#{@folder}/spill", format: :text, limit: limit, lock_patience_s: 0, longest_pause_s: 0.001)
-        output = Gyre::Log::Output::Spilling.new(peer, spill, still_s: 0.005)
+        output = Gyre::Log::Output::Spilling.new(peer, spill, still_s: 1)
         output.prepare
         yield output, peer
       ensure
