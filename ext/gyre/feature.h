@@ -52,6 +52,12 @@
 #ifdef HAVE_CONST_SYS_PIDFD_OPEN /* Linux 5.3 at run time, before: ENOSYS */
 #define GYRE_HAVE_PIDFD_OPEN 1
 #endif
+#if defined(HAVE_LINUX_OPENAT2_H) && defined(HAVE_CONST_SYS_OPENAT2) /* Linux 5.6 at run time, before: ENOSYS */
+#define GYRE_HAVE_OPENAT2 1
+#endif
+#ifdef HAVE_STRUCT_STAT_ST_MTIM
+#define GYRE_HAVE_STAT_NANOSECONDS 1
+#endif
 #if defined(HAVE_SYS_INOTIFY_H) && defined(HAVE_INOTIFY_INIT1)
 #define GYRE_HAVE_INOTIFY 1
 #endif

@@ -48,7 +48,7 @@ module GyreTest
     end
 
     def write_file(io, offset, length)
-      note(:write_file, io.path, offset, length)
+      note(:write_file, io.to_io.path, offset, length)
       length
     end
 

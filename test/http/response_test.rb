@@ -6,7 +6,7 @@
 require "test_helper"
 require "stringio"
 require "http/fake_exchange"
-require "gyre/http/response"
+require "gyre/http"
 
 class HTTP1ResponseTest < Minitest::Test
   def deliver(body, status: 200, headers: {}, env: {}, exchange: GyreTest::FakeExchange.new)

@@ -8,6 +8,7 @@
  *   http_statistics.c      what is counted of responses (no ruby.h)
  *   http1_connection.c     one connection between its requests: bytes in, timers, the end
  *   http_exchange.c        one request and its response: life, the handle that Ruby has of it
+ *   http_file.c            a file that a client named
  *   http1_env.c            a parsed head becomes a Rack env
  *   http1_head.c           the text of a response's head (no ruby.h)
  *   http1_response_head.c  an app's headers become the head of a response
@@ -263,6 +264,7 @@ void gyre_http1_request_begin(struct gyre_http_exchange *exchange, const struct 
 void gyre_http1_handler_start(struct gyre_http1_connection *connection, const struct gyre_http1_request *request);
 
 void gyre_init_http_exchange(void);
+void gyre_init_http_file(void);
 void gyre_init_http1_handler(void);
 void gyre_init_http1_env(void);
 void gyre_init_http1_request(void);

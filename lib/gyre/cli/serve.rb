@@ -43,6 +43,7 @@ module Gyre
           listening(flags)
           tls(flags)
           app(flags)
+          files(flags)
           running(flags)
           limits(flags)
           flags.separator "\nOthers:"
@@ -85,6 +86,16 @@ module Gyre
         end
       end
 
+      def files(flags)
+        flags.separator "\nFiles and compression:"
+        folder(flags, :static, "--static DIR", "send its files before the app is asked; options behind a question mark,",
+               "as in 'public?at=/files&immutable': #{Web::Folder::OPTIONS.keys.map { |name| name.to_s.tr("_", "-") }.join(", ")}")
+        folder(flags, :sendfile, "--sendfile DIR", "send its files when the app names them in X-Sendfile")
+        flags.on("--compress", "compress responses for clients that take it") { @settings[:compress] = true }
+        set(flags, :compress_minimum, "--compress-minimum BYTES", "the smallest body that is worth it " \
+                                                                  "(#{Web::Settings::COMPRESS_MINIMUM_BYTES})")
+      end
+
       def running(flags)
         flags.separator "\nLogs:"
         set(flags, :log_format, "--log-format FORMAT", "a line for each request: #{Web::LogFormat::NAMES.join(", ")}; by default common in",
@@ -103,6 +114,10 @@ module Gyre
             (@settings[:limits] ||= {})[row.name] = row.read(value)
           end
         end
+      end
+
+      def folder(flags, name, *words)
+        flags.on(*words) { |value| (@settings[name] ||= []) << Web::Settings.check(name, value) }
       end
 
       def set(flags, name, *words)
@@ -143,6 +158,7 @@ module Gyre
           limits: settings[:limits] || {},
           log_format: settings[:log_format] || (settings[:quiet] ? "none" : Web::Settings.default_log_format(environment)),
           shutdown_timeout: settings[:shutdown_timeout] || Web::Settings::SHUTDOWN_TIMEOUT_S,
+          **settings.slice(:static, :sendfile, :compress, :compress_minimum),
           out: @out,
           log: log,
           abandon: method(:abandon)

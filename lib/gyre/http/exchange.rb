@@ -197,7 +197,7 @@ module Gyre
 
       # Sends a part of a file; for Integer framing or :close.
       #
-      # @param io [File]
+      # @param io [#to_io] a File or an OpenFile
       # @param offset [Integer]
       # @param length [Integer] bytes
       # @return [Integer] bytes sent; fewer when the file ended early

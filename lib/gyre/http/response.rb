@@ -6,6 +6,7 @@
 # the app or the client did.
 
 require "gyre/http/errors"
+require "gyre/http/files/body"
 require "gyre/http/input"
 require "gyre/http/h1/own_chunks"
 require "gyre/http/stream"
@@ -113,6 +114,7 @@ module Gyre
         coding = H1::OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
         @headers.delete("transfer-encoding") # else the framing is the server's
         if coding then write_chunks(H1::OwnChunks.new(coding, @body), coding)
+        elsif @body.is_a?(Files::Body) then write_parts(@body)
         elsif @body.respond_to?(:to_ary) then write_array(@body.to_ary)
         elsif @body.respond_to?(:each)
           write_file(file_path) || write_each
@@ -177,27 +179,42 @@ module Gyre
       def write_file(path)
         file = path && open_file(path) or return false
         begin
-          size = file.size
-          return false unless announced.nil? || announced == size
+          return false unless announced.nil? || announced == file.size
 
-          start(size)
-          @left -= @exchange.write_file(file, 0, size) if @framing
-          finish
+          write_parts(Files::Body.new(file))
           true
         ensure
           file.close
         end
       end
 
-      # A file that is gone, or is no plain file: the body's each decides what that means.
+      # A file that is gone, or is no plain file: the body's each decides what that means. Not
+      # blocking: a FIFO would wait for a writer.
       def open_file(path)
-        file = File.open(path, "rb")
-        return file if file.stat.file?
+        file = File.open(path, File::RDONLY | File::NONBLOCK | File::BINARY)
+        return OpenFile.of(file) if file.stat.file?
 
         file.close
         nil
       rescue SystemCallError
         nil
+      end
+
+      # A file that becomes shorter meanwhile gives too few bytes.
+      def write_parts(body)
+        start(body.bytesize)
+        body.parts.each { |part| part.is_a?(String) ? write(part) : write_part(body, part) } if @framing
+        finish
+      end
+
+      def write_part(body, part)
+        body.each_piece(part) do |offset, length|
+          @writing = true
+          sent = @exchange.write_file(body.file, offset, length)
+          @writing = false
+          @left -= sent if @left
+          break if sent < length
+        end
       end
 
       # The bytes as they are; only the end of the connection is sure to be the end of them.

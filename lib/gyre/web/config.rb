@@ -55,7 +55,7 @@ module Gyre
       end
 
       # @!group Words
-      (Settings::TABLE.map(&:name) - %i[bind tls]).each do |name|
+      (Settings::TABLE.map(&:name) - Settings::LISTS - [:tls]).each do |name|
         define_method(name) { |value = true| set(name, value) }
       end
 
@@ -94,6 +94,18 @@ module Gyre
         end
       end
 
+      # Adds a folder whose files are sent before the app is asked.
+      #
+      # @param path [String]
+      # @param options (see Gyre::HTTP::Files::Root#initialize)
+      def static(path, **options) = add_folder(:static, path, options)
+
+      # Adds a folder whose files the app may name in X-Sendfile, or with `at:` in X-Accel-Redirect.
+      #
+      # @param path [String]
+      # @param options (see Gyre::HTTP::Files::Root#initialize)
+      def sendfile(path, **options) = add_folder(:sendfile, path, options)
+
       HTTP::Limits::TABLE.each do |row|
         word = ->(value) { (@settings[:limits] ||= {})[row.name] = check(row.word) { row.read(value) } }
         [row.name, row.word.to_sym].uniq.each { |name| define_method(name, &word) }
@@ -103,6 +115,10 @@ module Gyre
       private
 
       def set(name, value) = @settings[name] = check(name) { Settings.check(name, value) }
+
+      def add_folder(name, path, options)
+        (@settings[name] ||= []) << check(name) { Folder.parse(path, **options) }
+      end
 
       def check(name)
         yield

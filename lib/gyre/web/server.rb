@@ -19,6 +19,7 @@ require "gyre/web/access_log"
 require "gyre/web/guard"
 require "gyre/web/control_pipe"
 require "gyre/web/isolation"
+require "gyre/web/layers"
 require "gyre/web/log"
 require "gyre/web/rack_timeout"
 require "gyre/web/settings"
@@ -55,20 +56,21 @@ module Gyre
       # @param shutdown_timeout [Numeric] seconds that running requests get to finish
       # @param signals [Boolean, nil] whether INT and TERM stop it; nil: only when it runs on the
       #   main thread
+      # @param layers [Hash] static, sendfile, compress, compress_minimum (see Layers#initialize)
       # @param abandon [#call, nil] called last when requests go on although they were cancelled, to
       #   end the process; without it {#run} waits for them
       # @raise [ArgumentError]
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, bind: "tcp://localhost:#{Settings::DEFAULT_PORT}", tls: nil, limits: {}, log_format: "none", out: $stdout,
-                     log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil, abandon: nil)
+                     log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil, abandon: nil, **layers)
         raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
 
         Loop.require_native("the HTTP server")
-        @app = app
+        @log = log
+        @layers = Layers.new(app, log: log, **layers)
         @tls = TLSContexts.new(tls && Settings.check(:tls, tls.is_a?(Hash) ? [tls] : tls), log: log)
         @endpoints = @tls.endpoints((bind.is_a?(Array) ? bind : [bind]).map { |address| TLSSettings.endpoint(address) }).uniq
         @limits = limits.is_a?(HTTP::Limits) ? limits : HTTP::Limits.new(**limits)
-        @log = log
         @access_log = access_log(log_format, out)
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
         @signals = signals
@@ -116,8 +118,8 @@ module Gyre
         listen
         handle_signals do
           in_task do
-            @http = HTTP::Server.new(@app, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
-                                            tls: secure_listeners, env: { "gyre.server" => self })
+            @http = HTTP::Server.new(@layers.app, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
+                                            tls: secure_listeners, env: { "gyre.server" => self, **@layers.env })
             @scheduler = Fiber.scheduler
             @http.start
             yield self if block_given?
@@ -189,6 +191,7 @@ module Gyre
       def close
         close_listeners
         @access_log&.close
+        @layers.close
         @control.close
       end
 

@@ -6,6 +6,7 @@
 
 require "gyre/cli/values"
 require "gyre/http/limits"
+require "gyre/web/folder"
 require "gyre/web/log_format"
 require "gyre/web/tls_settings"
 
@@ -15,6 +16,7 @@ module Gyre
     module Settings
       DEFAULT_PORT = 9292
       SHUTDOWN_TIMEOUT_S = 30
+      COMPRESS_MINIMUM_BYTES = 1024
 
       # A setting beside the limits: its name, its type (see {check}) and one line that describes
       # it.
@@ -27,11 +29,18 @@ module Gyre
         Row.new(:tls, :tls, "certificates for addresses with TLS"),
         Row.new(:environment, :text, "development, production, …"),
         Row.new(:rackup, :text, "the file that makes the app"),
+        Row.new(:static, :folder, "a folder whose files are sent before the app is asked; may be given several times"),
+        Row.new(:sendfile, :folder, "a folder whose files the app may name in X-Sendfile; may be given several times"),
+        Row.new(:compress, :flag, "true: compress responses for clients that take it"),
+        Row.new(:compress_minimum, :bytes, "the smallest body that is worth compressing"),
         Row.new(:log_format, LogFormat::NAMES, "the access log: #{LogFormat::NAMES.join(", ")}"),
         Row.new(:shutdown_timeout, :seconds, "seconds that running requests get to finish after INT or TERM"),
         Row.new(:pidfile, :text, "a file that holds the process id while the server runs"),
         Row.new(:quiet, :flag, "true: print nothing but errors")
       ].each(&:freeze).freeze
+
+      # Settings that may be given several times.
+      LISTS = %i[bind static sendfile].freeze
 
       # Names in other servers, and what to write here.
       FOREIGN = {
@@ -55,6 +64,7 @@ module Gyre
         type = TABLE.find { |row| row.name == name }.type
         case type
         when Array then CLI::Values.choice(value, type)
+        when :folder then Folder.parse(value)
         when :host then Endpoint.parse(tcp(value, 0), transports: [:tcp]) && value
         when :address then TLSSettings.endpoint(value) && value
         when :tls then value == true ? value : Array(value).map { |each| TLSSettings.certificate(each) }

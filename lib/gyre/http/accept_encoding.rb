@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+# Which content coding a client prefers (RFC 9110, section 12.5.3). Asked by Files::Root for files
+# that are there in several codings, and by Compression. It compresses nothing.
+
+module Gyre
+  module HTTP
+    # A choice by Accept-Encoding.
+    module AcceptEncoding
+      # Of all fields together; what is longer names no coding.
+      BYTES_LIMIT = 1024
+      ALIASES = { "x-gzip" => "gzip" }.freeze
+      private_constant :BYTES_LIMIT, :ALIASES
+
+      module_function
+
+      # @param header [String, nil] the client's
+      # @param available [Array<String>] codings, the server's favourite first
+      # @return [String, nil] one of them; nil: none, so the response is sent as it is
+      def choose(header, available)
+        return if header.nil? || available.empty? || header.bytesize > BYTES_LIMIT
+
+        weights = parse(header)
+        best = available.max_by.with_index { |coding, index| [weight(weights, coding), -index] }
+        chosen = weight(weights, best)
+        best if chosen.positive? && chosen >= weights.fetch("identity", 0)
+      end
+
+      # @param header [String]
+      # @return [Hash{String => Float}] coding, lower case => weight
+      def parse(header)
+        header.split(",").each_with_object({}) do |part, weights|
+          coding, *parameters = part.split(";").map(&:strip)
+          next if coding.nil? || coding.empty?
+
+          coding = coding.downcase
+          weights[ALIASES.fetch(coding, coding)] = quality(parameters)
+        end
+      end
+
+      # A weight that cannot be read is none: the coding is not used.
+      def quality(parameters)
+        text = parameters.find { |parameter| parameter.match?(/\Aq=/i) } or return 1.0
+        text.match?(/\Aq=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\z/i) ? text[2..].to_f : 0.0
+      end
+
+      def weight(weights, coding)
+        weights.fetch(coding) { weights.fetch("*", 0.0) }
+      end
+      private_class_method :quality, :weight
+    end
+  end
+end

@@ -1,0 +1,112 @@
+# frozen_string_literal: true
+
+# Compresses an app's responses for clients that take it: a Rack middleware that Gyre::Web::Server
+# puts around the app when it has the setting `compress`. gzip comes with Ruby; br and zstd are
+# offered when the app has loaded the gem brotli or zstd-ruby. Files stay as they are: Static sends
+# those that were compressed before.
+
+require "gyre/http/accept_encoding"
+require "gyre/http/compressors"
+require "gyre/http/files/body"
+require "gyre/http/files/media_types"
+
+module Gyre
+  module HTTP
+    # A response is compressed when its type is text or the like, its size is not known to be small,
+    # and nothing says that it shall stay as it is.
+    class Compression
+      MINIMUM_BYTES = 1024
+      # Statuses without a body, and a part of one.
+      LEFT = [204, 205, 206, 304].freeze
+      # Headers of responses that are encoded, a part of something, or not the server's to send.
+      SPECIAL = %w[content-range x-sendfile x-accel-redirect rack.hijack rack.protocol transfer-encoding].freeze
+      EVENTS = "text/event-stream"
+      private_constant :LEFT, :SPECIAL, :EVENTS
+
+      # @param app [#call] a Rack app
+      # @param minimum_bytes [Integer] a shorter body stays as it is
+      # @param types [Regexp, nil] of content-type; nil: text, JSON, XML, JavaScript, SVG and the
+      #   like, but not event streams
+      # @param codings [Hash{String => #new}] by name, the favourite first
+      def initialize(app, minimum_bytes: MINIMUM_BYTES, types: nil, codings: Compressors.available)
+        @app = app
+        @minimum_bytes = minimum_bytes
+        @types = types
+        @codings = codings
+        @names = codings.keys
+      end
+
+      # @param env [Hash] a Rack env
+      # @return [Array(Integer, Hash, #each)]
+      def call(env)
+        status, headers, body = response = @app.call(env)
+        return response unless status.to_i >= 200 && !LEFT.include?(status.to_i) && headers.respond_to?(:each)
+
+        fields = lower(headers)
+        return response unless compressible?(fields, body)
+
+        parts = body.to_ary if body.respond_to?(:to_ary)
+        head = env["REQUEST_METHOD"] == "HEAD"
+        return [status, headers, parts] if parts && !head && small?(parts)
+
+        vary(fields)
+        coding = AcceptEncoding.choose(env["HTTP_ACCEPT_ENCODING"], @names)
+        return [status, fields, parts || body] unless coding
+
+        [status, encoded(fields, coding), head ? parts || body : compressed(fields, parts, body, @codings.fetch(coding))]
+      end
+
+      private
+
+      def lower(headers)
+        fields = {}
+        headers.each { |name, value| fields[name.to_s.downcase] = value }
+        fields
+      end
+
+      def compressible?(fields, body)
+        type = fields["content-type"].to_s
+        return false unless @types ? @types.match?(type) : Files::MediaTypes.compressible?(type) && !type.start_with?(EVENTS)
+        return false if SPECIAL.any? { |name| fields.key?(name) } || (fields["content-length"] && fields["content-length"].to_i < @minimum_bytes)
+        return false unless [nil, "", "identity"].include?(fields["content-encoding"])
+        return false if fields["cache-control"].to_s.match?(/\bno-transform\b/i)
+
+        !file?(body)
+      end
+
+      # Sent by sendfile instead.
+      def file?(body)
+        body.is_a?(Files::Body) || (body.respond_to?(:to_path) && body.to_path.is_a?(String))
+      end
+
+      # What is no String is an error that the server reports.
+      def small?(parts)
+        parts.any? { |part| !part.is_a?(String) } || parts.sum(&:bytesize) < @minimum_bytes
+      end
+
+      # Caches have to keep both (RFC 9110, section 12.5.5).
+      def vary(fields)
+        former = Array(fields["vary"]).join(", ")
+        return if former.match?(/(?:\A|[\s,])(?:accept-encoding|\*)(?:\z|[\s,])/i)
+
+        fields["vary"] = former.empty? ? "accept-encoding" : "#{former}, accept-encoding"
+      end
+
+      # The same content in other bytes has a weak validator (RFC 9110, section 8.8.1), and no
+      # ranges.
+      def encoded(fields, coding)
+        fields["content-encoding"] = coding
+        fields.delete("content-length")
+        fields.delete("accept-ranges")
+        fields["etag"] = "W/#{fields["etag"]}" if fields["etag"].to_s.start_with?('"')
+        fields
+      end
+
+      def compressed(fields, parts, body, kind)
+        return [Compressors.whole(kind, parts)].tap { |whole| fields["content-length"] = whole.first.bytesize.to_s } if parts
+
+        body.respond_to?(:each) ? Compressors::Parts.new(body, kind) : Compressors::Call.new(body, kind)
+      end
+    end
+  end
+end

@@ -1,0 +1,265 @@
+# frozen_string_literal: true
+
+# A folder whose files clients may name: from the path of a request to an open file, or to nothing.
+# Static and Sendfile look files up here. What a name may be is decided here, before any system
+# call; that it stays below the folder is decided by the kernel (OpenFile, in C), so that no
+# symbolic link that comes in between leads out. It sends nothing.
+
+require "gyre/http/accept_encoding"
+require "gyre/http/files/body"
+require "gyre/http/files/media_types"
+
+module Gyre
+  module HTTP
+    module Files
+      # One folder, under one prefix of URL paths. Found files are remembered for {REMEMBERED_S}, so
+      # a file that changes is sent as it was for so long at most.
+      class Root
+        # Smaller files are kept in memory while they are remembered.
+        SMALL_BYTES = 64 * 1024
+        REMEMBERED_S = 1.0
+        ENTRIES_LIMIT = 4096
+        MEMORY_LIMIT = 16 * 1024 * 1024
+        PATH_BYTES_LIMIT = 4096
+        # Compressed files beside the plain ones, the favourite first.
+        EXTENSIONS = { "br" => ".br", "zstd" => ".zst", "gzip" => ".gz" }.freeze
+        # As the asset pipelines of Rails, Vite and webpack write a digest of the content.
+        FINGERPRINTED = /[-.][0-9a-zA-Z_]{8,128}(?:\.digested)?(?:\.[a-z0-9]+){1,2}\z/.freeze
+        DIGEST = /[-.](?=[0-9a-zA-Z_]*\d)/.freeze
+        IMMUTABLE = "public, max-age=31536000, immutable"
+        # Most paths: nothing encoded, no hidden part, no empty one.
+        PLAIN = %r{\A(?:/[^/.%\\\x00-\x1f\x7f-\xff][^/%\\\x00-\x1f\x7f-\xff]*)+\z}n.freeze
+        BROKEN_ENCODING = /%(?!\h\h)|%2f|%5c|%00/i.freeze
+        FORBIDDEN = /[\\\x00-\x1f\x7f]/.freeze
+        WELL_KNOWN = ".well-known" # RFC 8615
+        private_constant :SMALL_BYTES, :ENTRIES_LIMIT, :MEMORY_LIMIT, :PATH_BYTES_LIMIT, :PLAIN, :BROKEN_ENCODING, :FORBIDDEN, :WELL_KNOWN,
+                         :DIGEST
+
+        # A file in one coding: what of its headers never changes, and its bytes if they are few.
+        Variant = Struct.new(:name, :headers, :etag, :modified_s, :size, :content)
+        # What is remembered of a name: its variant without coding, and the others by coding.
+        Entry = Struct.new(:plain, :coded, :until_s)
+
+        # @return [String] the folder, absolute
+        attr_reader :path
+        # @return [String] the same without symbolic links, when the server started
+        attr_reader :real_path
+        # @return [String] "" or a prefix such as "/files"
+        attr_reader :prefix
+
+        # @param path [String] a folder
+        # @param at [String] the URL path under which its files are
+        # @param index [Boolean] a path that ends with "/" is its index.html
+        # @param dot_files [Boolean] names that begin with "." are files as well; without it only
+        #   those below /.well-known
+        # @param symlinks [Boolean] symbolic links may lead out of the folder
+        # @param precompressed [Boolean] a file that is there as .br, .zst or .gz, too, is sent so
+        #   to clients that take it
+        # @param immutable [Boolean] files with a digest in their names may be kept for ever
+        # @param cache_control [String, nil] the cache-control of other files
+        # @raise [ArgumentError] there is no such folder
+        def initialize(path, at: "/", index: false, dot_files: false, symlinks: false, precompressed: true, immutable: false,
+                       cache_control: nil)
+          @path = File.expand_path(path)
+          raise ArgumentError, "there is no folder #{@path}" unless File.directory?(@path)
+
+          @real_path = File.realpath(@path)
+          @prefix = at.delete_suffix("/")
+          raise ArgumentError, "#{at.inspect} is no URL path: it begins with /" unless @prefix.empty? || @prefix.match?(%r{\A/[^?#]*\z})
+
+          @index = index
+          @dot_files = dot_files
+          @symlinks = symlinks
+          @precompressed = precompressed
+          @immutable = immutable
+          @cache_control = cache_control
+          @folder = File.open(@path)
+          @closed = false
+          @folder_until_s = 0.0
+          forget
+        end
+
+        # Which file a URL path names. Nothing is looked up for it.
+        #
+        # @param url_path [String] percent-encoded, BINARY (PATH_INFO)
+        # @return [String, nil] relative to the folder; nil: no client may have a file by that name
+        def name(url_path)
+          unless @prefix.empty?
+            return unless url_path.start_with?(@prefix)
+
+            url_path = url_path.byteslice(@prefix.bytesize..)
+          end
+          return url_path.byteslice(1..) if PLAIN.match?(url_path)
+
+          unusual_name(url_path)
+        end
+
+        # Opens a file and never waits for a disk on the loop.
+        #
+        # @param name [String] relative to the folder, from {#name}
+        # @return [OpenFile, nil] nil: there is no regular file of that name below the folder
+        # @raise [SystemCallError] too many descriptors, a broken disk
+        def open(name)
+          folder = self.folder or return
+          file = OpenFile.beneath(folder, name, @symlinks, false)
+          file = Offload.call { OpenFile.beneath(folder, name, @symlinks, true) } if file == false
+          file
+        rescue IOError # another fiber has found that the folder was exchanged
+          retry unless @closed
+        end
+
+        # @param name [String] from {#name}
+        # @param accepted [String, nil] Accept-Encoding
+        # @param now_s [Float] Clock's
+        # @yieldparam variant [Variant]
+        # @yieldparam file [OpenFile, nil] nil: the content is in the variant
+        # @return [Object, nil] what the block returns; nil: there is no such file
+        def find(name, accepted, now_s)
+          entry = @entries[name]
+          entry = remember(name, now_s) if entry.nil? || now_s >= entry.until_s
+          return if entry.nil?
+
+          coding = AcceptEncoding.choose(accepted, entry.coded.keys) unless entry.coded.empty? || accepted.nil?
+          variant = coding ? entry.coded[coding] : entry.plain
+          return yield(variant, nil) if variant.content
+
+          file = open(variant.name) or return
+          same = variant.size == file.size && variant.modified_s == file.modified_ns / 1_000_000_000
+          variant = describe(variant.name, name, file, coding, entry.coded.any?) unless same
+          yield variant, file
+        end
+
+        # Gives the folder's descriptor back: no more files are found.
+        #
+        # @return [void]
+        def close
+          @closed = true
+          @folder&.close
+          @folder = nil
+          @folder_until_s = Float::INFINITY
+          forget
+        end
+
+        # Forgets what was remembered.
+        #
+        # @return [void]
+        def forget
+          @entries = {}
+          @memory = 0
+        end
+
+        private
+
+        def unusual_name(url_path)
+          return if url_path.bytesize > PATH_BYTES_LIMIT || BROKEN_ENCODING.match?(url_path)
+
+          url_path += "index.html" if @index && url_path.end_with?("/")
+          name = url_path.gsub(/%\h\h/) { |code| code[1, 2].hex.chr }.force_encoding(Encoding::UTF_8)
+          return if !name.valid_encoding? || FORBIDDEN.match?(name) || !name.start_with?("/")
+
+          parts = name[1..].split("/", -1)
+          return if parts.empty? || parts.any? { |part| part.empty? || %w[. ..].include?(part) }
+
+          name[1..] if @dot_files || parts.drop(parts.first == WELL_KNOWN ? 1 : 0).none? { |part| part.start_with?(".") }
+        end
+
+        # The folder itself may be exchanged: a deployment moves a symbolic link.
+        def folder
+          now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          return @folder if now_s < @folder_until_s
+
+          @folder_until_s = now_s + REMEMBERED_S
+          @folder = Offload.call { present_folder }
+        rescue Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES, Errno::ELOOP
+          @folder&.close
+          @folder = nil
+        end
+
+        def present_folder
+          former = @folder unless @folder&.closed?
+          now, before = File.stat(@path), former&.stat
+          return former if before && now.ino == before.ino && now.dev == before.dev
+
+          former&.close
+          File.open(@path)
+        end
+
+        def remember(name, now_s)
+          file = open(name)
+          return drop(name) if file.nil?
+
+          before = @entries[name]
+          entry = Entry.new(nil, {}, now_s + REMEMBERED_S)
+          begin
+            coded = @precompressed && MediaTypes.compressible?(MediaTypes.of(name)) ? coded_variants(name, before) : {}
+            entry.coded = coded
+            entry.plain = variant(name, name, file, nil, coded.any?, before&.plain)
+          ensure
+            file.close
+          end
+          keep(name, entry)
+        end
+
+        def coded_variants(name, before)
+          EXTENSIONS.each_with_object({}) do |(coding, extension), found|
+            file = open("#{name}#{extension}") or next
+            begin
+              found[coding] = variant("#{name}#{extension}", name, file, coding, true, before&.coded&.[](coding))
+            ensure
+              file.close
+            end
+          end
+        end
+
+        def variant(path, name, file, coding, varies, before)
+          described = describe(path, name, file, coding, varies)
+          if before && before.etag == described.etag && before.content
+            described.content = before.content
+          elsif file.size <= SMALL_BYTES
+            content = Body.read(file, 0, file.size)
+            described.content = content.freeze if content.bytesize == file.size
+          end
+          described
+        end
+
+        # The validators: a file that is written again has another time, or another size.
+        def describe(path, name, file, coding, varies)
+          etag = %("#{file.modified_ns.to_s(36)}-#{file.size.to_s(36)}#{"-#{coding}" if coding}")
+          modified_s = file.modified_ns / 1_000_000_000
+          type = MediaTypes.of(name)
+          headers = { "content-type" => type, "etag" => etag, "last-modified" => Time.at(modified_s).utc.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+                      "accept-ranges" => "bytes" }
+          headers["x-content-type-options"] = "nosniff" if type.equal?(MediaTypes::UNKNOWN)
+          headers["content-encoding"] = coding if coding
+          headers["vary"] = "accept-encoding" if varies
+          cache_control = @immutable && fingerprinted?(name) ? IMMUTABLE : @cache_control
+          headers["cache-control"] = cache_control if cache_control
+          Variant.new(path, headers.each_value(&:freeze).freeze, etag, modified_s, file.size, nil)
+        end
+
+        # A digit in it tells a digest from a word: app-1a2b3c4d.js, not date-picker.js.
+        def fingerprinted?(name)
+          match = FINGERPRINTED.match(name)
+          !match.nil? && DIGEST.match?(match[0])
+        end
+
+        def keep(name, entry)
+          drop(name)
+          forget if @entries.size >= ENTRIES_LIMIT || @memory > MEMORY_LIMIT
+          @memory += weight(entry)
+          @entries[name] = entry
+        end
+
+        def drop(name)
+          former = @entries.delete(name)
+          @memory -= weight(former) if former
+          nil
+        end
+
+        def weight(entry)
+          [entry.plain, *entry.coded.values].sum { |variant| variant.content.nil? ? 0 : variant.size }
+        end
+      end
+    end
+  end
+end

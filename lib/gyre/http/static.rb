@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+# Sends files that a client names, before an app is asked: a Rack middleware that Gyre::Web::Server
+# puts around the app when it has the setting `static`. What is no file goes to the app unchanged.
+
+require "gyre/http/files/respond"
+require "gyre/http/files/root"
+
+module Gyre
+  module HTTP
+    # Files from one or several folders.
+    #
+    #   use Gyre::HTTP::Static, "public", immutable: true
+    class Static
+      # @param app [#call] a Rack app
+      # @param roots [String, Files::Root, Array<Files::Root>] the first one that has a file sends
+      #   it
+      # @param options (see Files::Root#initialize) for a folder
+      # @raise [ArgumentError] there is no such folder
+      # @raise [ExtensionRequired] without the C extension
+      def initialize(app, roots, **options)
+        Loop.require_native("Gyre::HTTP::Static")
+        @app = app
+        @roots = Array(roots).map { |root| root.is_a?(Files::Root) ? root : Files::Root.new(root, **options) }
+      end
+
+      # @param env [Hash] a Rack env
+      # @return [Array(Integer, Hash, #each)] a file's, or the app's
+      def call(env)
+        method = env["REQUEST_METHOD"]
+        (found(env) if %w[GET HEAD].include?(method)) || @app.call(env)
+      end
+
+      private
+
+      def found(env)
+        path = env["PATH_INFO"]
+        now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        @roots.each do |root|
+          name = root.name(path) or next
+          response = root.find(name, env["HTTP_ACCEPT_ENCODING"], now_s) { |variant, file| respond(env, variant, file) }
+          return response if response
+        end
+        nil
+      end
+
+      def respond(env, variant, file)
+        taken = nil
+        Files::Respond.call(env, variant.headers.dup, variant.size, variant.content) { taken = file }
+      ensure
+        file&.close unless taken
+      end
+    end
+  end
+end

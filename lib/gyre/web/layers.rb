@@ -1,0 +1,55 @@
+# frozen_string_literal: true
+
+# What the settings put between the sockets and the app: files, files that the app names,
+# compression. Gyre::Web::Server makes one of itself and closes it. It serves nothing.
+
+require "gyre/http/compression"
+require "gyre/http/sendfile"
+require "gyre/http/static"
+require "gyre/web/folder"
+require "gyre/web/settings"
+
+module Gyre
+  module Web
+    # The app as the server calls it.
+    class Layers
+      # @return [#call]
+      attr_reader :app
+      # @return [Hash{String => Object}] what each env has for them
+      attr_reader :env
+
+      # @param app [#call] a Rack app
+      # @param log [#error]
+      # @param static [Array<String, Folder>] folders whose files are sent before the app is asked
+      # @param sendfile [Array<String, Folder>] folders whose files the app may name in X-Sendfile
+      # @param compress [Boolean] whether its responses are compressed for clients that take it
+      # @param compress_minimum [Integer] bytes of the smallest body that is compressed
+      # @raise [ArgumentError] a folder is missing
+      def initialize(app, log:, static: [], sendfile: [], compress: false, compress_minimum: Settings::COMPRESS_MINIMUM_BYTES)
+        @app = app
+        @env = {}
+        @roots = []
+        @app = HTTP::Compression.new(@app, minimum_bytes: compress_minimum) if compress
+        unless sendfile.empty?
+          @app = HTTP::Sendfile.new(@app, roots(sendfile), log: log)
+          @env["sendfile.type"] = "X-Sendfile" # for Rack::Sendfile
+        end
+        @app = HTTP::Static.new(@app, roots(static)) unless static.empty?
+      end
+
+      # @return [void]
+      def close
+        @roots.each(&:close)
+      end
+
+      private
+
+      def roots(folders)
+        Array(folders).map do |value|
+          folder = Folder.parse(value)
+          HTTP::Files::Root.new(folder.path, **folder.options).tap { |root| @roots << root }
+        end
+      end
+    end
+  end
+end
