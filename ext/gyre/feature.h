@@ -64,6 +64,15 @@
 #ifdef HAVE_SSL_GET1_PEER_CERTIFICATE /* OpenSSL 3.0 */
 #define GYRE_HAVE_LIBSSL 1
 #endif
+#ifdef HAVE_NGHTTP2_SESSION_CHANGE_EXTPRI_STREAM_PRIORITY /* libnghttp2 1.50 */
+#define GYRE_HAVE_NGHTTP2 1
+#endif
+#ifdef HAVE_NGHTTP2_OPTION_SET_STREAM_RESET_RATE_LIMIT /* 1.57, and Debian's 1.52 */
+#define GYRE_HAVE_NGHTTP2_RESET_RATE 1
+#endif
+#ifdef HAVE_NGHTTP2_OPTION_SET_MAX_CONTINUATIONS /* 1.61, and Debian's 1.52 */
+#define GYRE_HAVE_NGHTTP2_CONTINUATIONS 1
+#endif
 
 /* Ruby. The comment has the first version with it. */
 #ifdef HAVE_RB_IO_TIMEOUT /* 3.2 */
