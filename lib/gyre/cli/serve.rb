@@ -101,6 +101,11 @@ module Gyre
         set(flags, :log_format, "--log-format FORMAT", "a line for each request: #{Web::LogFormat::NAMES.join(", ")}; by default common in",
             "development, none in other environments")
         flags.on("-q", "--quiet", "print nothing but errors, and log requests only with --log-format") { @settings[:quiet] = true }
+        flags.separator "\nMetrics:"
+        flags.on("--metrics ADDRESS", "where /metrics (Prometheus) and /status (gyre top) are served: a port of this machine,",
+                 "host:port or unix:///path; may be given several times") do |value|
+          (@settings[:metrics] ||= []) << Web::Settings.check(:metrics, value)
+        end
         flags.separator "\nStopping (INT or TERM; a second one stops at once):"
         set(flags, :shutdown_timeout, "--shutdown-timeout SECONDS",
             "what running requests get to finish (#{Web::Settings::SHUTDOWN_TIMEOUT_S})")
@@ -159,6 +164,7 @@ module Gyre
           log_format: settings[:log_format] || (settings[:quiet] ? "none" : Web::Settings.default_log_format(environment)),
           shutdown_timeout: settings[:shutdown_timeout] || Web::Settings::SHUTDOWN_TIMEOUT_S,
           **settings.slice(:static, :sendfile, :compress, :compress_minimum),
+          metrics: settings[:metrics] || [],
           out: @out,
           log: log,
           abandon: method(:abandon)

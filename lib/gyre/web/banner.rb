@@ -18,6 +18,7 @@ module Gyre
           "Gyre #{VERSION} on #{RUBY_ENGINE} #{RUBY_VERSION}#{" with YJIT" if yjit?}",
           "  #{Loop.explain.lines.first.chomp}",
           *server.urls.map { |url| "  listening on #{url}" },
+          *server.metrics_urls.map { |url| "  metrics on #{url}#{"/metrics" unless url.start_with?("unix:")}" },
           "  #{"environment #{environment}, " if environment}process #{Process.pid}",
           "Use Ctrl-C to stop"
         ].join("\n")

@@ -106,6 +106,13 @@ module Gyre
       # @param options (see Gyre::HTTP::Files::Root#initialize)
       def sendfile(path, **options) = add_folder(:sendfile, path, options)
 
+      # Adds an address for /metrics and /status.
+      #
+      # @param addresses [Array<String>] as {ControlServer.endpoint} reads them
+      def metrics(*addresses)
+        addresses.each { |address| (@settings[:metrics] ||= []) << check(:metrics) { Settings.check(:metrics, address) } }
+      end
+
       HTTP::Limits::TABLE.each do |row|
         word = ->(value) { (@settings[:limits] ||= {})[row.name] = check(row.word) { row.read(value) } }
         [row.name, row.word.to_sym].uniq.each { |name| define_method(name, &word) }

@@ -18,6 +18,7 @@ require "gyre/http"
 require "gyre/web/access_log"
 require "gyre/web/guard"
 require "gyre/web/control_pipe"
+require "gyre/web/control_server"
 require "gyre/web/isolation"
 require "gyre/web/layers"
 require "gyre/web/log"
@@ -57,12 +58,14 @@ module Gyre
       # @param signals [Boolean, nil] whether INT and TERM stop it; nil: only when it runs on the
       #   main thread
       # @param layers [Hash] static, sendfile, compress, compress_minimum (see Layers#initialize)
+      # @param metrics [Array<String>] addresses for /metrics and /status (see
+      #   ControlServer.endpoint)
       # @param abandon [#call, nil] called last when requests go on although they were cancelled, to
       #   end the process; without it {#run} waits for them
       # @raise [ArgumentError]
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, bind: "tcp://localhost:#{Settings::DEFAULT_PORT}", tls: nil, limits: {}, log_format: "none", out: $stdout,
-                     log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil, abandon: nil, **layers)
+                     log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil, abandon: nil, metrics: [], **layers)
         raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
 
         Loop.require_native("the HTTP server")
@@ -79,6 +82,7 @@ module Gyre
         @guard = Guard.new(@control)
         @broken = false
         @listeners = []
+        @metrics = ControlServer.new(Control.new(self), bind: metrics, log: log)
         @started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
 
@@ -97,6 +101,7 @@ module Gyre
         @contexts = @tls.contexts(@endpoints)
         @tls.warn(@contexts.values)
         @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) }
+        @metrics.listen
         self
       rescue SystemCallError, SocketError, StartError
         close
@@ -108,6 +113,9 @@ module Gyre
 
       # @return [Array<String>] the same as one types it
       def urls = @listeners.map(&:url)
+
+      # @return [Array<String>] where its metrics are
+      def metrics_urls = @metrics.urls
 
       # Serves until it is stopped. Inside Gyre.run other tasks go on meanwhile.
       #
@@ -122,12 +130,14 @@ module Gyre
                                             tls: secure_listeners, env: { "gyre.server" => self, **@layers.env })
             @scheduler = Fiber.scheduler
             @http.start
+            @metrics.start
             yield self if block_given?
             serve
             served = true
           ensure
             @guard.close
             break_off unless served
+            @metrics.close
           end
         end
       ensure
@@ -190,6 +200,7 @@ module Gyre
       # @return [void]
       def close
         close_listeners
+        @metrics.close
         @access_log&.close
         @layers.close
         @control.close
@@ -204,6 +215,9 @@ module Gyre
       #
       # @return [Hash{String => Object}] (see Snapshot)
       def snapshot = Snapshot.take(self, @http, @scheduler, Process.clock_gettime(Process::CLOCK_MONOTONIC) - @started)
+
+      # @return [Hash{String => Hash}] the same as of a supervisor that has workers
+      def snapshots = { "0" => snapshot }
 
       private
 

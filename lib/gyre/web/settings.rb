@@ -7,6 +7,7 @@
 require "gyre/cli/values"
 require "gyre/http/limits"
 require "gyre/web/folder"
+require "gyre/web/control_server"
 require "gyre/web/log_format"
 require "gyre/web/tls_settings"
 
@@ -34,13 +35,14 @@ module Gyre
         Row.new(:compress, :flag, "true: compress responses for clients that take it"),
         Row.new(:compress_minimum, :bytes, "the smallest body that is worth compressing"),
         Row.new(:log_format, LogFormat::NAMES, "the access log: #{LogFormat::NAMES.join(", ")}"),
+        Row.new(:metrics, :control_address, "an address for /metrics and /status; may be given several times"),
         Row.new(:shutdown_timeout, :seconds, "seconds that running requests get to finish after INT or TERM"),
         Row.new(:pidfile, :text, "a file that holds the process id while the server runs"),
         Row.new(:quiet, :flag, "true: print nothing but errors")
       ].each(&:freeze).freeze
 
       # Settings that may be given several times.
-      LISTS = %i[bind static sendfile].freeze
+      LISTS = %i[bind static sendfile metrics].freeze
 
       # Names in other servers, and what to write here.
       FOREIGN = {
@@ -65,6 +67,7 @@ module Gyre
         case type
         when Array then CLI::Values.choice(value, type)
         when :folder then Folder.parse(value)
+        when :control_address then ControlServer.endpoint(value) && value
         when :host then Endpoint.parse(tcp(value, 0), transports: [:tcp]) && value
         when :address then TLSSettings.endpoint(value) && value
         when :tls then value == true ? value : Array(value).map { |each| TLSSettings.certificate(each) }
