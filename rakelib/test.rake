@@ -10,7 +10,7 @@ module GyreSuite
   # Where Ruby's own libraries meet Gyre: timeouts, HTTP clients, TLS, names, JSON.
   NEWEST_GEMS = %w[test/{scheduler,run,deadline,task,tls,endpoint,listener,queue}_test.rb test/task/*_test.rb test/scheduler/*_test.rb
                    test/contracts/http1_contract_{limits,rack}_test.rb test/contracts/log_ingest_input_test.rb
-                   test/log/{client,json_lines,logger_face,server_inputs}_test.rb].freeze
+                   test/http/h2/gem_client_test.rb test/log/{client,json_lines,logger_face,server_inputs}_test.rb].freeze
 
   # Minitest's option for what is the same over every backend.
   ONE_BACKEND = %w[--exclude /::(?:Select|IoUring|Kqueue)#/].freeze
@@ -47,7 +47,7 @@ namespace :test do
   desc "Run the gem's test: built, installed and started as by a user"
   task(gem: :compile) { GyreSuite.run(*GyreTest::PARTS["gem"]) || abort }
 
-  desc "Run the showcase's page in a headless Chromium"
+  desc "Run the showcase's page, and pages over HTTP/2, in a headless Chromium"
   task browser: :compile do
     sh "bin/setup", "--with", "chromium", verbose: false
     GyreSuite.run(*GyreTest::PARTS["browser"]) || abort

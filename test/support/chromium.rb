@@ -54,6 +54,11 @@ class Chromium
     raise
   end
 
+  # From now on certificates that nobody has signed are good.
+  def take_any_certificate
+    command("Security.setIgnoreCertificateErrors", { ignore: true })
+  end
+
   # Loads a page; returns when its load event has come.
   def visit(url)
     @loaded = false

@@ -198,7 +198,7 @@ module GyreTest
     def write(*parts)
       @socket.write(parts.map(&:b).join)
       self
-    rescue Errno::EPIPE, Errno::ECONNRESET, OpenSSL::SSL::SSLError
+    rescue Errno::EPIPE, Errno::ECONNRESET, OpenSSL::SSL::SSLError, IOError
       self
     end
     alias << write
@@ -323,6 +323,21 @@ module GyreTest
       @end == :reset
     end
 
+    # Takes what is there without heeding it.
+    # @return [Boolean] false: the connection has ended
+    def take_in
+      loop do
+        piece = @socket.read_nonblock(65_536, exception: false)
+        return true if piece == :wait_readable
+
+        piece ? @ahead << piece : @end = :closed
+        return false if @end
+      end
+    rescue Errno::ECONNRESET
+      @end = :reset
+      false
+    end
+
     # @return [Boolean] whether nothing comes for a moment
     def silent?(seconds = 0.05)
       @bytes.empty? && @ahead.empty? && !readable?(seconds)
@@ -342,6 +357,13 @@ module GyreTest
 
     def closed?
       plain.closed?
+    end
+
+    # Ends what the client sends; over TLS by close_notify.
+    def finish
+      @socket.is_a?(OpenSSL::SSL::SSLSocket) ? @socket.__send__(:stop) : @socket.close_write
+    rescue SystemCallError, OpenSSL::SSL::SSLError
+      nil # the server was first
     end
 
     # Closes with RST.
@@ -374,12 +396,14 @@ module GyreTest
       @bytes.slice!(0, length)
     end
 
+    # @return [Boolean] false at the end of the connection
     def fill(within_s)
-      return if @end
-
       @test.flunk("the server sent nothing for #{within_s} s: #{self}") unless readable?(within_s)
-      @bytes << @ahead.slice!(0..) unless @ahead.empty?
-      @end.nil?
+      return false if @ahead.empty?
+
+      @bytes << @ahead
+      @ahead.clear
+      true
     end
 
     # Whether bytes or the end are there, within that time. Over TLS that is known only after

@@ -1,0 +1,44 @@
+# frozen_string_literal: true
+
+# The table of HTTP/2's cases (cases.rb) against the server, over plain sockets (by prior knowledge)
+# and over TLS (by ALPN), each case on a connection of its own beside one that is served all the
+# while.
+
+require "test_helper"
+require "support/engines"
+require "http/h2/serving"
+require "http/h2/cases"
+
+cases = lambda do
+  include GyreTest::H2Serving
+
+  define_method(:test_each_case_gets_what_the_rfc_says) do
+    app = lambda do |env|
+      env["rack.input"].read
+      [200, {}, ["a page"]]
+    end
+    serve(app) do |served|
+      bystander = connect(served)
+      failures = H2Cases.all(tls? ? "https" : "http").filter_map do |one|
+        failure = failure(served, one)
+        assert_equal "a page", bystander.get.body, "after #{one.section}, #{one.name}"
+        failure
+      end
+      assert_empty failures
+      eventually { served.stats.values_at(:connections, :running) == [1, 0] }
+    end
+  end
+
+  define_method(:failure) do |served, one|
+    client = connect(served, settings: nil)
+    failure = H2Cases::Run.new(client, one, within_s: GyreTest::H2Client::PATIENCE_S).failure
+    client.close
+    failure
+  end
+end
+
+GyreTest::Engines.test_case("H2ConformanceTest", backends: GyreTest::H2Serving::BACKENDS, &cases)
+GyreTest::Engines.test_case("H2ConformanceOverTLSTest", backends: GyreTest::H2Serving::BACKENDS) do
+  class_exec(&cases)
+  define_method(:tls?) { true }
+end
