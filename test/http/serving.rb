@@ -56,9 +56,9 @@ module GyreTest
 
     # A client's TLS by Ruby's openssl, with the methods of a socket that Client calls.
     class TLSSocket
-      def initialize(socket)
+      def initialize(socket, context = OpenSSL::SSL::SSLContext.new)
         @socket = socket
-        @tls = OpenSSL::SSL::SSLSocket.new(socket, OpenSSL::SSL::SSLContext.new)
+        @tls = OpenSSL::SSL::SSLSocket.new(socket, context)
         @tls.sync_close = true
         @bytes = +""
         shake
@@ -111,6 +111,11 @@ module GyreTest
 
       def closed?
         @socket.closed?
+      end
+
+      # Closes without an end of TLS.
+      def abandon
+        @socket.close
       end
 
       # @return [OpenSSL::X509::Certificate] the server's

@@ -30,11 +30,12 @@ module GyreTest
     # @param by [String] the authority
     # @param alt [String] the subject's other names
     # @param to [Time] until when it is good
+    # @param key [OpenSSL::PKey::PKey, nil] its own; nil: a new one
     # @return [Array(String, String)] paths of certificate and key
-    def issue(name, by: "authority", alt: "DNS:localhost,IP:127.0.0.1", to: Time.now + 86_400)
+    def issue(name, by: "authority", alt: "DNS:localhost,IP:127.0.0.1", to: Time.now + 86_400, key: nil)
       authority(by)
       issuer, issuer_key = @authorities.fetch(by)
-      key = OpenSSL::PKey::EC.generate("prime256v1")
+      key ||= OpenSSL::PKey::EC.generate("prime256v1")
       certificate = certificate(name, key, issuer.subject.to_a[0][1], issuer_key, { "subjectAltName" => alt }, to)
       [write("#{name}.pem", certificate.to_pem), write("#{name}.key", key.to_pem)]
     end

@@ -67,6 +67,12 @@ class WebTLSContextsTest < Minitest::Test
     end
   end
 
+  def test_the_guide_has_a_row_for_every_setting
+    guide = File.read(File.join(GyreTest::Helpers::ROOT, "docs", "serve.md"))
+    Gyre::Web::TLSSettings::TABLE.each { |row| assert_match(/^\| `#{row.name}`/, guide) }
+    (Gyre::Web::TLSSettings::WITHOUT_EFFECT.keys + Gyre::TLS::VERIFICATION_FLAGS.keys).each { |name| assert_includes guide, "`#{name}" }
+  end
+
   # --- serving ---
 
   def test_an_address_with_a_certificate_speaks_tls

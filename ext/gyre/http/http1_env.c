@@ -4,6 +4,7 @@
  * setting a few entries costs half of filling a new Hash (measured: 0.28 against 0.55 to 0.99 µs).
  */
 #include "http/http1.h"
+#include "net/net.h"
 
 #include <arpa/inet.h>
 #include <ruby/encoding.h>
@@ -82,8 +83,8 @@ static struct {
 static VALUE key_method, key_script, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol,
     key_remote, key_scheme, key_https, key_host, key_cookie, key_input, key_finished, key_hijack, key_early_hints,
     key_rack_protocol, key_trailers, value_https;
-static VALUE input_class;
-static ID id_new;
+static VALUE input_class, env_module;
+static ID id_new, id_client_certificate;
 
 static unsigned slot_of(const char *name, size_t length) {
   unsigned hash = (unsigned)length;
@@ -351,6 +352,8 @@ VALUE gyre_http1_env(struct gyre_http_exchange *exchange, const struct gyre_http
   }
   if (head->flags & GYRE_HTTP1_CHUNKED)
     rb_hash_aset(env, key_trailers, rb_obj_method(self, ID2SYM(rb_intern("trailers"))));
+  VALUE certificate = connection->https ? gyre_net_peer_certificate(&connection->transport) : Qundef;
+  if (certificate != Qundef) rb_funcall(env_module, id_client_certificate, 2, env, certificate);
   return env;
 }
 
@@ -389,6 +392,7 @@ static VALUE constant(const char *text) {
 
 void gyre_init_http1_env(void) {
   id_new = rb_intern("new");
+  id_client_certificate = rb_intern("client_certificate");
   key_method = constant("REQUEST_METHOD");
   key_script = constant("SCRIPT_NAME");
   key_path = constant("PATH_INFO");
@@ -447,4 +451,6 @@ void gyre_http1_env_prepare(struct gyre_http1_acceptor *acceptor) {
   if (input_class) return;
   input_class = rb_path2class("Gyre::HTTP::Input");
   rb_gc_register_mark_object(input_class);
+  env_module = rb_path2class("Gyre::HTTP::Env");
+  rb_gc_register_mark_object(env_module);
 }

@@ -496,6 +496,10 @@ bool gyre_tls_resumed(const struct gyre_transport *transport) {
   return SSL_session_reused(((struct tls *)transport->state)->ssl);
 }
 
+bool gyre_tls_verifies(const struct gyre_transport *transport) {
+  return ((struct tls *)transport->state)->context->verify != GYRE_TLS_VERIFY_NONE;
+}
+
 int gyre_tls_peer_certificate(const struct gyre_transport *transport, unsigned char **der) {
   X509 *certificate = SSL_get1_peer_certificate(((struct tls *)transport->state)->ssl);
   *der = NULL;

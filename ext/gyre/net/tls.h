@@ -51,7 +51,6 @@ struct gyre_tls_times {
 };
 /* False: it has no certificate. */
 bool gyre_tls_context_times(const struct gyre_tls_context *context, struct gyre_tls_times *times);
-bool gyre_tls_context_verifies(const struct gyre_tls_context *context); /* asks the peer for its certificate */
 
 /* Puts TLS under a transport over a plain socket; the handshake is next. `name` is the peer's
  * for a client: sent (unless it is an address), and checked where the context verifies; with
@@ -76,6 +75,7 @@ const char *gyre_tls_cipher(const struct gyre_transport *transport);
 /* The protocol that was agreed on; its length, 0 if none was. */
 unsigned gyre_tls_alpn(const struct gyre_transport *transport, const unsigned char **protocol);
 bool gyre_tls_resumed(const struct gyre_transport *transport);
+bool gyre_tls_verifies(const struct gyre_transport *transport); /* the peer was asked for its certificate */
 /* The peer's certificate as DER, for gyre_tls_free; the length, 0 without one. */
 int gyre_tls_peer_certificate(const struct gyre_transport *transport, unsigned char **der);
 void gyre_tls_free(unsigned char *der);

@@ -160,7 +160,9 @@ static int give_staple(SSL *ssl, void *argument) {
 static int choose_ticket_key(SSL *ssl, unsigned char *name, unsigned char *vector, EVP_CIPHER_CTX *cipher,
                              EVP_MAC_CTX *mac, int encrypting) {
   struct gyre_tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
-  return gyre_tls_tickets_choose(context->tickets, name, vector, cipher, mac, encrypting);
+  int result = gyre_tls_tickets_choose(context->tickets, name, vector, cipher, mac, encrypting);
+  /* A ticket of TLS 1.3 is used once (RFC 8446, appendix C.4): 2 has libssl give a new one. */
+  return result == 1 && !encrypting && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : result;
 }
 
 /* --- making one --- */
@@ -314,10 +316,6 @@ bool gyre_tls_context_times(const struct gyre_tls_context *context, struct gyre_
   times->to = seconds_of(X509_get0_notAfter(certificate));
   times->staple_to = context->staple.until;
   return true;
-}
-
-bool gyre_tls_context_verifies(const struct gyre_tls_context *context) {
-  return context->verify != GYRE_TLS_VERIFY_NONE;
 }
 
 #endif

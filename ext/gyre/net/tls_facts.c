@@ -39,15 +39,24 @@ static VALUE tls_resumed_p(VALUE self) {
   return transport && gyre_tls_resumed(transport) ? Qtrue : Qfalse;
 }
 
-/* @return [String, nil] the peer's certificate as DER; nil when it showed none */
-static VALUE peer_certificate(VALUE self) {
-  const struct gyre_transport *transport = get_tls(self);
+static VALUE certificate_of(const struct gyre_transport *transport) {
   unsigned char *der = NULL;
-  int length = transport ? gyre_tls_peer_certificate(transport, &der) : 0;
+  int length = gyre_tls_peer_certificate(transport, &der);
   if (!length) return Qnil;
   VALUE string = rb_str_new((const char *)der, length);
   gyre_tls_free(der);
   return string;
+}
+
+VALUE gyre_net_peer_certificate(const struct gyre_transport *transport) {
+  bool asked = transport->operations == &gyre_transport_tls && transport->state && gyre_tls_verifies(transport);
+  return asked ? certificate_of(transport) : Qundef;
+}
+
+/* @return [String, nil] the peer's certificate as DER; nil when it showed none */
+static VALUE peer_certificate(VALUE self) {
+  const struct gyre_transport *transport = get_tls(self);
+  return transport ? certificate_of(transport) : Qnil;
 }
 
 /* @return [String, nil] the subject of the peer's certificate as RFC 2253 has it, in UTF-8:
@@ -70,6 +79,11 @@ void gyre_init_net_tls_facts(void) {
 }
 
 #else
+
+VALUE gyre_net_peer_certificate(const struct gyre_transport *transport) {
+  (void)transport;
+  return Qundef;
+}
 
 static VALUE nothing(VALUE self) { return Qnil; } /* there is no TLS */
 

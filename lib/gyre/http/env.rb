@@ -28,6 +28,25 @@ module Gyre
           template["HTTPS"] = "on".b.freeze if scheme == "https"
           template.merge!(extra).freeze
         end
+
+        # Enters the certificate of a client, on a connection where it was asked for one and it was
+        # found good: by the names of Apache's mod_ssl, and puma.peercert (an
+        # OpenSSL::X509::Certificate).
+        #
+        # @api private The extension calls it.
+        # @param env [Hash]
+        # @param der [String, nil] nil: the client showed none
+        def client_certificate(env, der)
+          env["SSL_CLIENT_VERIFY"] = der ? "SUCCESS" : "NONE"
+          return unless der
+
+          certificate = OpenSSL::X509::Certificate.new(der)
+          env["SSL_CLIENT_CERT"] = certificate.to_pem
+          env["SSL_CLIENT_S_DN"] = certificate.subject.to_s(OpenSSL::X509::Name::RFC2253)
+          env["SSL_CLIENT_I_DN"] = certificate.issuer.to_s(OpenSSL::X509::Name::RFC2253)
+          env["SSL_CLIENT_M_SERIAL"] = certificate.serial.to_s(16)
+          env["puma.peercert"] = certificate
+        end
       end
     end
   end

@@ -207,7 +207,9 @@ module Gyre
       private
 
       def contexts(tls)
-        @listeners.map { |listener| TLS.context(tls.is_a?(Hash) ? tls[listener] : tls, server: true) }
+        contexts = @listeners.map { |listener| TLS.context(tls.is_a?(Hash) ? tls[listener] : tls, server: true) }
+        require "openssl" if contexts.any? { |context| context&.verifies? } # for Env.client_certificate, now and not at a request
+        contexts
       end
 
       def check_scheduler

@@ -116,6 +116,7 @@ module Gyre
         raise ArgumentError, "tls: min_version must be 1.2 or 1.3, got #{min_version.inspect}" unless %w[1.2 1.3].include?(min_version)
 
         @server = server
+        @verifies = verify ? true : false
         @certificate_name = name_of(certificate)
         @names = names.dup.freeze
         build({ server: server, certificate: certificates(certificate), key: pem("key", key), key_passphrase: key_passphrase,
@@ -139,6 +140,9 @@ module Gyre
 
       # @return [Time, nil] when a new OCSP response is due; nil without one
       def ocsp_next_update = time(2)
+
+      # @return [Boolean] whether it asks its peers for their certificates
+      def verifies? = @verifies
 
       # @return [Boolean] whether it is of {TLS.server}
       def server? = @server
