@@ -98,9 +98,9 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
     end
   end
 
-  # Without TCP_NODELAY, or with more than one send for what is there at once, the rest of a response
-  # may wait 40 ms for the client's acknowledgement. The best of some tries is free of what else the
-  # machine does.
+  # Without TCP_NODELAY, or with more than one send for what is there at once, the rest of a
+  # response may wait 40 ms for the client's acknowledgement. The best of some tries is free of what
+  # else the machine does.
   define_method(:test_no_body_around_a_records_size_waits_for_an_acknowledgement) do
     app = lambda do |env|
       body = "a" * env["QUERY_STRING"].to_i

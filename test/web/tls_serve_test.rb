@@ -131,7 +131,9 @@ class WebTLSServeTest < Minitest::Test
   end
 
   def connect(program)
-    OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", port(program)), GyreTest::OpenSSLPeer.client).tap { |socket| socket.sync_close = true }.connect
+    socket = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", port(program)), GyreTest::OpenSSLPeer.client)
+    socket.sync_close = true
+    socket.connect
   end
 
   def subject(socket) = socket.peer_cert.subject.to_s(OpenSSL::X509::Name::RFC2253)

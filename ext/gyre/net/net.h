@@ -22,7 +22,8 @@ VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer);
 /* Of a Gyre::Transport. */
 struct gyre_transport *gyre_transport_of(VALUE transport);
 
-/* The certificate of a transport's peer as DER, nil without one; Qundef where none was asked for. */
+/* The certificate of a transport's peer as DER, nil without one; Qundef where none was asked
+ * for. */
 VALUE gyre_net_peer_certificate(const struct gyre_transport *transport);
 
 /* Of a Gyre::TLS::Context. */

@@ -5,6 +5,7 @@
 # listens, and again when certificates are to be read again. It keeps nothing that it has read.
 
 require "gyre/cli/errors"
+require "gyre/http/h2"
 require "gyre/net/tls"
 require "gyre/web/tls_settings"
 
@@ -24,12 +25,15 @@ module Gyre
       # @param log [#info, #error]
       # @param ticket_keys [TLS::TicketKeys, nil] nil: those of this process
       # @param protocols [Array<String>] for ALPN, the preferred one first
-      def initialize(given, log:, ticket_keys: nil, protocols: %w[http/1.1])
+      def initialize(given, log:, ticket_keys: nil, protocols: TLSContexts.protocols)
         @given = given
         @log = log
         @ticket_keys = ticket_keys
         @protocols = protocols
       end
+
+      # @return [Array<String>] what this build serves
+      def self.protocols = HTTP::H2.available? ? %w[h2 http/1.1] : %w[http/1.1]
 
       # Which addresses speak TLS: those that are written so; where there is none, but TLS is set,
       # every TCP address.
