@@ -27,7 +27,8 @@ class TidyTest < Minitest::Test
 
   # Files longer than their kind's limit, and why.
   LONG = {
-    "lib/gyre/task.rb" => "one class with one state; more than a third of it is the documentation of its methods"
+    "lib/gyre/task.rb" => "one class with one state; more than a third of it is the documentation of its methods",
+    "lib/gyre/web/cluster/supervisor.rb" => "one state machine; what can stand alone (health, restarts, reaping) does"
   }.freeze
   LINES_LIMIT = { "lib" => 450, "ext" => 800 }.freeze
 

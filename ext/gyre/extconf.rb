@@ -60,6 +60,7 @@ have_header("linux/magic.h") && have_header("sys/vfs.h")
 have_header("sys/syscall.h") && have_const("SYS_pidfd_open", "sys/syscall.h")
 have_header("linux/openat2.h") && have_const("SYS_openat2", "sys/syscall.h")
 have_struct_member("struct stat", "st_mtim", "sys/stat.h")
+have_header("sys/prctl.h") && have_const("PR_SET_CHILD_SUBREAPER", "sys/prctl.h")
 
 have_header("openssl/ssl.h") && have_library("crypto", "EVP_PKEY_free") && have_library("ssl", "SSL_read_ex", "openssl/ssl.h") &&
   have_func("SSL_get1_peer_certificate", "openssl/ssl.h") # 3.0

@@ -58,6 +58,9 @@
 #ifdef HAVE_STRUCT_STAT_ST_MTIM
 #define GYRE_HAVE_STAT_NANOSECONDS 1
 #endif
+#ifdef HAVE_CONST_PR_SET_CHILD_SUBREAPER /* Linux 3.4 */
+#define GYRE_HAVE_SUBREAPER 1
+#endif
 #if defined(HAVE_SYS_INOTIFY_H) && defined(HAVE_INOTIFY_INIT1)
 #define GYRE_HAVE_INOTIFY 1
 #endif

@@ -58,5 +58,5 @@ void Init_gyre_ext(void) {
   gyre_init_selector_io(gyre_init_selector());
   gyre_init_log_ingest();
   gyre_init_log_outbox();
-  gyre_init_log_signals();
+  gyre_init_held_signals();
 }

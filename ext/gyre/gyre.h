@@ -33,6 +33,6 @@ void gyre_init_loop_close(void);
 void gyre_init_scheduler(void);
 void gyre_init_log_ingest(void);
 void gyre_init_log_outbox(void);
-void gyre_init_log_signals(void);
+void gyre_init_held_signals(void);
 
 #endif

@@ -44,7 +44,11 @@ class CLIServeOptionsTest < Minitest::Test
   end
 
   def test_no_flag_is_completed_to_a_limit
-    assert_equal "-w: there is no such flag; leave it out: a server is one process so far", refusal("-w", "4")
+    assert_equal "-n: there is no such flag; write --workers", refusal("-n", "4")
+    assert_equal({ workers: 4, worker_timeout: 10, worker_memory_limit: 512 << 20 },
+                 settings(*%w[-w 4 --worker-timeout 10 --worker-memory-limit 512M]))
+    assert_equal({ workers: "auto" }, settings("--workers", "auto"))
+    assert_equal "--workers: must be a whole number, 0 or more, or auto, not \"x\"", refusal("-w", "x")
     assert_equal "-t: there is no such flag; leave it out: every request has a fiber of its own, there is no pool to size", refusal("-t", "5")
     assert_equal "--body-b: there is no such flag; did you mean --body-bytes-limit?", refusal("--body-b", "5")
     assert_equal "--persistent-timeout: there is no such flag; write --keep-alive-timeout", refusal("--persistent-timeout", "5")

@@ -7,6 +7,9 @@
 
 #include <errno.h>
 #include <ruby/io.h>
+#ifdef GYRE_HAVE_SUBREAPER
+#include <sys/prctl.h>
+#endif
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,12 +75,13 @@ static VALUE process_wait_ensure(VALUE argument) {
  */
 static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
   struct process_wait wait = {.scheduler = gyre_scheduler_opened(self), .fd = -1, .pid = pid, .flags = NUM2INT(flags)};
-  if (!(wait.flags & ~WNOHANG) && wait.scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS) {
+  if (wait.flags & WNOHANG) return ended(pid, wait.flags);
+  if (!wait.flags && wait.scheduler->loop.backend->capabilities & GYRE_BACKEND_OPERATIONS) {
     VALUE status = wait_by_operation(wait.scheduler, pid, wait.flags);
     if (status != Qundef) return status;
   }
 #ifdef GYRE_HAVE_PIDFD_OPEN
-  if (NUM2PIDT(pid) > 0 && !(wait.flags & ~WNOHANG)) wait.fd = (int)syscall(SYS_pidfd_open, NUM2PIDT(pid), 0);
+  if (NUM2PIDT(pid) > 0 && !wait.flags) wait.fd = (int)syscall(SYS_pidfd_open, NUM2PIDT(pid), 0);
 #endif
   if (wait.fd < 0) return rb_funcall(self, id_wait_in_thread, 2, pid, flags);
   rb_update_max_fd(wait.fd);
@@ -86,10 +90,26 @@ static VALUE scheduler_process_wait(VALUE self, VALUE pid, VALUE flags) {
   return rb_ensure(process_wait_body, (VALUE)&wait, process_wait_ensure, (VALUE)&wait);
 }
 
+/*
+ * Gyre::Orphans.adopt: from now on a process below this one whose parent ends becomes this
+ * process's child (prctl(2), PR_SET_CHILD_SUBREAPER). It outlives an exec, and children that are
+ * forked do not inherit it.
+ *
+ * @return [Boolean] false where the system cannot do it
+ */
+static VALUE orphans_adopt(VALUE self) {
+#ifdef GYRE_HAVE_SUBREAPER
+  return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0 ? Qtrue : Qfalse;
+#else
+  return Qfalse;
+#endif
+}
+
 void gyre_init_scheduler_process(void) {
   id_wait = rb_intern("wait");
   id_wait_in_thread = rb_intern("process_wait_in_thread");
   process_status_class = rb_path2class("Process::Status");
   rb_gc_register_mark_object(process_status_class);
   rb_define_method(gyre_cScheduler, "process_wait", scheduler_process_wait, 2);
+  rb_define_singleton_method(rb_define_module_under(gyre_mGyre, "Orphans"), "adopt", orphans_adopt, 0);
 }

@@ -15,6 +15,9 @@ module Gyre
       CLOCK_DIFFERENCE_S = 2
       private_constant :CLOCK_DIFFERENCE_S
 
+      # @return [String]
+      attr_reader :path
+
       # @param path [String]
       def initialize(path)
         @path = File.expand_path(path)
@@ -43,16 +46,25 @@ module Gyre
         raise StartError, "#{@path}: the process id cannot be written: #{error.class.new.message.downcase}"
       end
 
-      # Removes it, unless it is a successor's by now.
+      # Removes it, unless it is a successor's by now. In a folder where this user may not, it is
+      # emptied.
       #
       # @return [void]
       def remove
         File.delete(@path) if owner == Process.pid
       rescue Errno::ENOENT
         nil # another process removed it
+      rescue Errno::EACCES, Errno::EPERM
+        empty
       end
 
       private
+
+      def empty
+        File.truncate(@path, 0)
+      rescue SystemCallError
+        nil # it will be found stale
+      end
 
       # @return [Integer, nil]
       def owner

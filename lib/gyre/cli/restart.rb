@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # How a server restarts after USR2: the command that started it, once more, checked before.
-# Gyre::Log::Server calls it. It ends nothing: when the fresh copy could not start, the old one
-# continues.
+# Gyre::Log::Server calls it; Gyre::CLI::ServeWorkers takes the command. It ends nothing: when the
+# fresh copy could not start, the old one continues.
 
 require "rbconfig"
 
@@ -33,9 +33,9 @@ module Gyre
         error.message
       end
 
-      private
-
       # Linux has the flags of Ruby itself, too, -I for instance.
+      #
+      # @return [Array<String>] what starts this program
       def command
         words = File.binread("/proc/self/cmdline").split("\0")
         raise Errno::ENOENT unless words.last(@words.size) == @words.map(&:b)

@@ -7,6 +7,9 @@ require "gyre/cli"
 require "gyre/cli/flags"
 require "gyre/cli/listen_errors"
 require "gyre/cli/pidfile"
+require "gyre/cli/processors"
+require "gyre/cli/successor"
+require "gyre/web/cluster/mold"
 require "gyre/web/config"
 require "gyre/web/rackup_file"
 
@@ -24,7 +27,7 @@ module Gyre
       TEXT
       # Flags of Puma and Falcon.
       HINTS = {
-        "-w" => :workers, "--workers" => :workers, "-n" => :count, "--count" => :count, "-t" => :threads, "--threads" => :threads,
+        "-n" => :count, "--count" => :count, "-t" => :threads, "--threads" => :threads,
         "--persistent-timeout" => :persistent_timeout, "--force-shutdown-after" => :force_shutdown_after
       }.transform_values { |name| Web::Settings::FOREIGN.fetch(name).gsub(/write (\w+)/) { "write --#{$1.tr("_", "-")}" } }.freeze
       private_constant :HINTS
@@ -45,8 +48,10 @@ module Gyre
           app(flags)
           files(flags)
           running(flags)
+          workers(flags)
           limits(flags)
           flags.separator "\nOthers:"
+          flags.on("--check", "only report what is wrong with flags and configuration; the app is not loaded") { @check = true }
         end
       end
 
@@ -55,8 +60,9 @@ module Gyre
         raise UsageError, "only one app can be served; #{words[1]} is one more" if words.size > 1
 
         @settings[:rackup] = words.first if words.any?
+        return become_mold if Web::Cluster::Mold.asked?
+
         serve(merged)
-        DONE
       rescue Web::ConfigError => error
         raise StartError, error.message
       end
@@ -112,6 +118,21 @@ module Gyre
         set(flags, :pidfile, "--pidfile FILE", "holds the process id while the server runs")
       end
 
+      def workers(flags)
+        flags.separator "\nWorkers (the app is loaded once; they are forks of the process that has it):"
+        set(flags, :workers, "-w", "--workers COUNT", "processes that serve; auto: one for each processor; 0 (or without it and",
+            "without $WEB_CONCURRENCY): one process does it all")
+        set(flags, :worker_timeout, "--worker-timeout SECONDS",
+            "replace a worker that gives no sign for so long (#{Web::Settings::WORKER_TIMEOUT_S})")
+        set(flags, :worker_boot_timeout, "--worker-boot-timeout SECONDS",
+            "what a worker gets from its fork until it serves (#{Web::Settings::WORKER_TIMEOUT_S})")
+        set(flags, :worker_memory_limit, "--worker-memory-limit BYTES", "replace a worker that has more resident memory, after its requests")
+        flags.separator "\nThe process:"
+        set(flags, :state, "--state FILE", "where gyre ctl finds the server; its control socket is beside it")
+        set(flags, :user, "--user USER", "become this user once the sockets are open")
+        set(flags, :group, "--group GROUP", "become this group; by default the user's")
+      end
+
       def limits(flags)
         flags.separator "\nLimits (BYTES may end in k, M or G; SECONDS may be none):"
         HTTP::Limits::TABLE.each do |row|
@@ -135,19 +156,102 @@ module Gyre
         path.nil? || path == "-" ? @settings : Web::Settings.merge(Web::Config.load(path), @settings)
       end
 
+      # @return [Integer] the exit status
       def serve(settings)
         environment = choose_environment(settings)
-        CLI.raise_descriptor_limit
         @out.sync = true # what the app prints is to be seen at once, also through a pipe
+        count = count(settings)
+        return check(settings, environment) if @check
+
+        CLI.raise_descriptor_limit
+        return serve_with_workers(settings, environment, count) if count.positive? || Successor.pending?
+
+        serve_alone(settings, environment)
+        DONE
+      end
+
+      def serve_alone(settings, environment)
         app = Web::RackupFile.load(settings[:rackup] || Web::RackupFile::PATH)
         require "gyre/web" # after the app: its mistakes are reported sooner
         CLI.require_native("HTTP")
-        log = Web::Log.new(notices: (@out unless settings[:quiet]), errors: @err)
+        log = log(settings)
         server = listen(app, settings, environment, log)
         @pidfile = Pidfile.new(settings[:pidfile]).write if settings[:pidfile]
         server.run { log.info(Web::Banner.text(server, environment)) }
       ensure
         @pidfile&.remove
+      end
+
+      def serve_with_workers(settings, environment, count)
+        require "gyre/cli/serve_workers"
+        CLI.require_native("HTTP")
+        explaining(settings) do
+          ServeWorkers.new(settings, environment, [count, 1].max, endpoints: endpoints(settings, environment),
+                                                                  chosen: settings.slice(:bind, :host, :port).any?, log: log(settings)).call
+        end
+      end
+
+      # This process loads the app and forks the workers; what is wrong goes to the supervisor.
+      def become_mold
+        Web::Cluster::Mold.ignore_signals
+        link, inherited = Web::Cluster::Mold.receive
+        load_mold(link, inherited, merged).run
+        DONE
+      rescue UsageError, StartError, SocketError, SystemCallError, Web::ConfigError => error
+        link.send({ failed: error.message })
+        FAILED
+      end
+
+      def load_mold(link, inherited, settings)
+        environment = choose_environment(settings)
+        @out.sync = true
+        app = Web::RackupFile.load(settings[:rackup] || Web::RackupFile::PATH)
+        require "gyre/web"
+        require "gyre/web/cluster/worker"
+        CLI.require_native("HTTP")
+        sockets = Web::Sockets.new
+        TLS::TicketKeys.shared if ENV.key?(TLS::TicketKeys::VARIABLE) # the workers inherit them
+        sockets.open(endpoints(settings, environment), inherited: inherited, bind: false).each { |socket| sockets.adopt(socket) }
+        log = Web::Log.new(errors: @err)
+        hooks = settings[:hooks] || Web::Cluster::Hooks.new
+        Web::Cluster::Mold.new(link, hooks) do |index, own|
+          Web::Cluster::Worker.new(index, own, hooks, log) do |options|
+            server(app, settings, environment, log, listeners: sockets.listeners, metrics: [], **options)
+          end.run
+        end
+      end
+
+      # Of the flags and the file; the addresses are read as well.
+      def check(settings, environment)
+        endpoints(settings, environment)
+        @out.puts("the configuration is right")
+        DONE
+      end
+
+      # @return [Integer] workers; 0: none, this process serves
+      def count(settings)
+        value = settings[:workers] || concurrency || 0
+        value == "auto" ? Processors.available : value
+      end
+
+      # As Puma's users set it, and platforms that start Puma.
+      def concurrency
+        text = ENV["WEB_CONCURRENCY"].to_s
+        Web::Settings.check(:workers, text) unless text.empty?
+      rescue ArgumentError => error
+        raise UsageError, "WEB_CONCURRENCY=#{text} in the environment: #{error.message}"
+      end
+
+      def log(settings)
+        require "gyre/web/log"
+        Web::Log.new(notices: (@out unless settings[:quiet]), errors: @err)
+      end
+
+      # @return [Array<Gyre::Endpoint>] those that speak TLS have its settings
+      def endpoints(settings, environment)
+        require "gyre/web/tls_contexts"
+        addresses = Web::Settings.endpoints(settings, environment, default_port: default_port)
+        Web::TLSContexts.new(settings[:tls], log: nil).endpoints(addresses)
       end
 
       def choose_environment(settings)
@@ -156,9 +260,12 @@ module Gyre
       end
 
       def listen(app, settings, environment, log)
+        explaining(settings) { server(app, settings, environment, log, bind: endpoints(settings, environment)).listen }
+      end
+
+      def server(app, settings, environment, log, **options)
         Web::Server.new(
           app,
-          bind: Web::Settings.endpoints(settings, environment, default_port: default_port),
           tls: settings[:tls],
           limits: settings[:limits] || {},
           log_format: settings[:log_format] || (settings[:quiet] ? "none" : Web::Settings.default_log_format(environment)),
@@ -167,8 +274,13 @@ module Gyre
           metrics: settings[:metrics] || [],
           out: @out,
           log: log,
-          abandon: method(:abandon)
-        ).listen
+          abandon: method(:abandon),
+          **options
+        )
+      end
+
+      def explaining(settings)
+        yield
       rescue SystemCallError => error
         flags = settings[:bind] ? { port: "--bind", host: "--bind" } : { port: "--port", host: "--host" }
         raise StartError, ListenErrors.explain(error, **flags)

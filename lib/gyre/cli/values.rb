@@ -48,6 +48,14 @@ module Gyre
         number.is_a?(Integer) && number.positive? ? number : expect("a whole number, 1 or more", value)
       end
 
+      # @return [Integer, String] 0 or more, or "auto"
+      def processes(value)
+        return "auto" if value.to_s == "auto"
+
+        number = Units.number(value)
+        number.is_a?(Integer) && number >= 0 ? number : expect("a whole number, 0 or more, or auto", value)
+      end
+
       # @param names [Array<String>]
       # @return [String] one of them
       def choice(value, names)

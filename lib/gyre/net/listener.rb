@@ -62,16 +62,19 @@ module Gyre
       #
       # @param descriptor [Integer]
       # @param endpoint [Gyre::Endpoint] what it was bound for; the port is asked of the kernel
+      # @param owned [Boolean] whether it is this process's alone; else another one may go on with
+      #   the same
+      # @param file [Boolean] whether {#close} removes a Unix socket's file
       # @return [Listener]
       # @raise [ArgumentError] when the descriptor is no socket of this kind, or does not listen
-      def adopt(descriptor, endpoint)
+      def adopt(descriptor, endpoint, owned: false, file: true)
         socket = Socket.for_fd(descriptor)
         raise ArgumentError, "it is another kind of socket, or does not listen" unless bound_for?(socket, endpoint)
 
         socket.close_on_exec = true
-        return new(socket, endpoint.with(port: socket.local_address.ip_port), adopted: true) unless endpoint.path
+        return new(socket, endpoint.with(port: socket.local_address.ip_port), adopted: !owned) unless endpoint.path
 
-        new(socket, endpoint, file: File.exist?(endpoint.path) ? File.stat(endpoint.path) : nil, adopted: true)
+        new(socket, endpoint, file: file && File.exist?(endpoint.path) ? File.stat(endpoint.path) : nil, adopted: !owned)
       rescue SystemCallError, ArgumentError => error
         socket&.autoclose = false # it is not ours
         raise ArgumentError, "adopt descriptor #{descriptor} for #{endpoint}: #{error.message}"
@@ -141,6 +144,9 @@ module Gyre
     def datagram?
       endpoint.datagram?
     end
+
+    # @return [Boolean] whether another process may have the same socket, and go on with it
+    def adopted? = @adopted
 
     # @param scheme [String]
     # @return [String] what one types to reach it

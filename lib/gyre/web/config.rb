@@ -6,6 +6,7 @@
 
 require "did_you_mean"
 require "gyre/errors"
+require "gyre/web/cluster/hooks"
 require "gyre/web/settings"
 
 module Gyre
@@ -117,9 +118,18 @@ module Gyre
         word = ->(value) { (@settings[:limits] ||= {})[row.name] = check(row.word) { row.read(value) } }
         [row.name, row.word.to_sym].uniq.each { |name| define_method(name, &word) }
       end
+
+      Cluster::Hooks::TABLE.each do |row|
+        [row.name, *row.aliases].each { |name| define_method(name) { |&block| hook(name, block) } }
+      end
       # @!endgroup
 
       private
+
+      def hook(name, block)
+        block or refuse("#{name}: must have a block, which runs #{Cluster::Hooks.find(name).meaning}")
+        (@settings[:hooks] ||= Cluster::Hooks.new).add(name, block)
+      end
 
       def set(name, value) = @settings[name] = check(name) { Settings.check(name, value) }
 

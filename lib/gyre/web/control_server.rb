@@ -28,11 +28,13 @@ module Gyre
       # @param app [#call] a Control, or an app around one
       # @param bind [Array<String, Endpoint>] see {.endpoint}
       # @param log [#error]
-      def initialize(app, bind:, log:)
+      # @param listeners [Array<Gyre::Listener>] open already, beside what bind names
+      def initialize(app, log:, bind: [], listeners: [])
         @app = app
         @endpoints = Array(bind).map { |address| self.class.endpoint(address) }
         @log = log
-        @listeners = []
+        @listeners = listeners.dup
+        @opened = @endpoints.empty?
       end
 
       # Opens the sockets.
@@ -40,7 +42,8 @@ module Gyre
       # @return [self]
       # @raise [SystemCallError, SocketError] none is open then
       def listen
-        @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) } if @listeners.empty?
+        @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) } unless @opened
+        @opened = true
         self
       rescue SystemCallError, SocketError
         close

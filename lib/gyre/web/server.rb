@@ -25,6 +25,7 @@ require "gyre/web/log"
 require "gyre/web/rack_timeout"
 require "gyre/web/settings"
 require "gyre/web/snapshot"
+require "gyre/web/task_signal"
 require "gyre/web/tls_contexts"
 require "gyre/signals"
 
@@ -55,8 +56,11 @@ module Gyre
       # @param log [#info, #error] takes the server's notices and errors; by default errors only, to
       #   $stderr
       # @param shutdown_timeout [Numeric] seconds that running requests get to finish
-      # @param signals [Boolean, nil] whether INT and TERM stop it; nil: only when it runs on the
-      #   main thread
+      # @param signals [Boolean, Array<String>, nil] whether INT and TERM stop it, or which of the
+      #   two; nil: both, but only when it runs on the main thread
+      # @param listeners [Array<Gyre::Listener>, nil] open already; instead of what bind names
+      # @param before_stop [#call, nil] called on the loop when it is to stop, while it still takes
+      #   connections
       # @param layers [Hash] static, sendfile, compress, compress_minimum (see Layers#initialize)
       # @param metrics [Array<String>] addresses for /metrics and /status (see
       #   ControlServer.endpoint)
@@ -65,14 +69,15 @@ module Gyre
       # @raise [ArgumentError]
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, bind: "tcp://localhost:#{Settings::DEFAULT_PORT}", tls: nil, limits: {}, log_format: "none", out: $stdout,
-                     log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil, abandon: nil, metrics: [], **layers)
+                     log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil, abandon: nil,
+                     listeners: nil, before_stop: nil, metrics: [], **layers)
         raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
 
         Loop.require_native("the HTTP server")
         @log = log
         @layers = Layers.new(app, log: log, **layers)
         @tls = TLSContexts.new(tls && Settings.check(:tls, tls.is_a?(Hash) ? [tls] : tls), log: log)
-        @endpoints = @tls.endpoints((bind.is_a?(Array) ? bind : [bind]).map { |address| TLSSettings.endpoint(address) }).uniq
+        @endpoints = listeners ? listeners.map(&:endpoint) : addresses(bind)
         @limits = limits.is_a?(HTTP::Limits) ? limits : HTTP::Limits.new(**limits)
         @access_log = access_log(log_format, out)
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
@@ -81,6 +86,8 @@ module Gyre
         @control = ControlPipe.new(:stop, :stop_now, :hang_up, :ended, :hello)
         @guard = Guard.new(@control)
         @broken = false
+        @before_stop = before_stop
+        @given = listeners
         @listeners = []
         @metrics = ControlServer.new(Control.new(self), bind: metrics, log: log)
         @started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -100,7 +107,7 @@ module Gyre
         RackTimeout.apply
         @contexts = @tls.contexts(@endpoints)
         @tls.warn(@contexts.values)
-        @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) }
+        @given ? @listeners.concat(@given) : @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) }
         @metrics.listen
         self
       rescue SystemCallError, SocketError, StartError
@@ -185,6 +192,12 @@ module Gyre
         false
       end
 
+      # Asks it to open its log files again and to read again what else may have changed beside the
+      # app, as HUP does; from any thread or signal handler. Returns at once.
+      #
+      # @return [void]
+      def reload = @control.post(:hang_up)
+
       # After {#start}: waits for the end.
       #
       # @param timeout_s [Numeric, nil]
@@ -220,6 +233,10 @@ module Gyre
       def snapshots = { "0" => snapshot }
 
       private
+
+      def addresses(bind)
+        @tls.endpoints((bind.is_a?(Array) ? bind : [bind]).map { |address| TLSSettings.endpoint(address) }).uniq
+      end
 
       # In the task that calls, if there is one: a child would be stopped together with it, and
       # before it.
@@ -262,6 +279,7 @@ module Gyre
       def handle_signals(&block)
         return yield unless @signals.nil? ? Thread.current == Thread.main : @signals
 
+        names = @signals.is_a?(Array) ? @signals : %w[INT TERM]
         count = 0
         thread = Thread.current
         on_signal = lambda do |name|
@@ -271,7 +289,9 @@ module Gyre
           stop(now: count > 1)
           @guard.watch(thread, count > 1 ? 0 : @shutdown_timeout_s) { |event| not_heard(event) }
         end
-        Signals.handle(%w[INT TERM], on_signal) { heed_hang_up(&block) }
+        Signals.handle(names, on_signal) do
+          TaskSignal.handle { names.include?("INT") ? heed_hang_up(&block) : yield }
+        end
       end
 
       # A person or logrotate sends HUP for a restart or for log files to be opened again; the
@@ -327,6 +347,7 @@ module Gyre
       def serve
         message = take_message until %i[stop stop_now].include?(message)
         gently = message == :stop
+        @before_stop&.call
         quit_listening
         @log.info(gently ? farewell : "Stopping at once")
         ending = shutdown(gently ? @shutdown_timeout_s : 0)

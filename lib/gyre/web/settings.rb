@@ -18,6 +18,7 @@ module Gyre
       DEFAULT_PORT = 9292
       SHUTDOWN_TIMEOUT_S = 30
       COMPRESS_MINIMUM_BYTES = 1024
+      WORKER_TIMEOUT_S = 60
 
       # A setting beside the limits: its name, its type (see {check}) and one line that describes
       # it.
@@ -38,7 +39,14 @@ module Gyre
         Row.new(:metrics, :control_address, "an address for /metrics and /status; may be given several times"),
         Row.new(:shutdown_timeout, :seconds, "seconds that running requests get to finish after INT or TERM"),
         Row.new(:pidfile, :text, "a file that holds the process id while the server runs"),
-        Row.new(:quiet, :flag, "true: print nothing but errors")
+        Row.new(:quiet, :flag, "true: print nothing but errors"),
+        Row.new(:workers, :processes, "worker processes; auto: one for each processor; 0: one process does it all"),
+        Row.new(:worker_timeout, :span, "seconds after which a worker that gives no sign is killed and replaced"),
+        Row.new(:worker_boot_timeout, :span, "seconds from a worker's fork until it serves"),
+        Row.new(:worker_memory_limit, :bytes, "resident memory beyond which a worker is replaced, after its requests"),
+        Row.new(:state, :text, "a file for `gyre ctl`: process, addresses, control socket"),
+        Row.new(:user, :text, "the user that the processes become once the sockets are open"),
+        Row.new(:group, :text, "the group that they become")
       ].each(&:freeze).freeze
 
       # Settings that may be given several times.
@@ -49,8 +57,9 @@ module Gyre
         persistent_timeout: "write keep_alive_timeout", first_data_timeout: "write first_byte_timeout",
         http_content_length_limit: "write body_bytes_limit", force_shutdown_after: "write shutdown_timeout",
         worker_shutdown_timeout: "write shutdown_timeout", max_keep_alive: "write keep_alive_requests_limit",
-        threads: "leave it out: every request has a fiber of its own, there is no pool to size",
-        count: "leave it out: a server is one process so far", workers: "leave it out: a server is one process so far"
+        threads: "leave it out: every request has a fiber of its own, there is no pool to size", count: "write workers",
+        preload_app: "leave it out: the app is always loaded once, before the workers are forked",
+        state_path: "write state", on_restart: "leave it out: a restart closes nothing of the app's"
       }.freeze
 
       module_function

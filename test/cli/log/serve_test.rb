@@ -137,7 +137,7 @@ class CLILogServeTest < Minitest::Test
   def test_term_in_the_middle_of_a_restart_ends_it_with_status_0
     { "exec" => "Process.singleton_class.prepend(Module.new { def exec(*) = Process.kill(:TERM, Process.pid) && super })",
       "load" => "Kernel.prepend(Module.new { def require(name) = (Process.kill(:TERM, Process.pid) && nil if name == 'gyre/log/server') || super })" \
-                " if ENV.key?('GYRE_LOG_HANDOVER')" }.each do |moment, code|
+                " if ENV.key?('GYRE_HANDOVER')" }.each do |moment, code|
       server = log_server(GYRE, start: false)
       File.write(server.path("#{moment}.rb"), code)
       server.start(env: { "RUBYOPT" => "-r#{server.path("#{moment}.rb")}" })

@@ -1,6 +1,6 @@
 /*
- * Gyre::Log::HeldSignals: INT and TERM while a log server puts another program in its own place
- * (lib/gyre/cli/log/handover.rb). Ruby's handlers only remember a signal until the main thread
+ * Gyre::HeldSignals: INT and TERM while a server puts another program in its own place
+ * (lib/gyre/cli/successor.rb). Ruby's handlers only remember a signal until the main thread
  * looks, and exec forgets it. So from hold to exec a signal is noted in a file that the fresh
  * program reads. (Blocking them across exec is of no use: Ruby unblocks all signals before it runs
  * a program.)
@@ -51,9 +51,8 @@ static VALUE signals_release(VALUE self) {
   return last > 0 ? INT2NUM(last) : Qnil;
 }
 
-void gyre_init_log_signals(void) {
-  VALUE log = rb_define_module_under(gyre_mGyre, "Log");
-  VALUE module = rb_define_module_under(log, "HeldSignals");
+void gyre_init_held_signals(void) {
+  VALUE module = rb_define_module_under(gyre_mGyre, "HeldSignals");
   rb_define_singleton_method(module, "hold", signals_hold, 1);
   rb_define_singleton_method(module, "release", signals_release, 0);
 }

@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+# The file by which `gyre ctl` and `gyre top` find a server: its process, its addresses, its control
+# socket. JSON, for its owner only. The commands that serve write it and remove it at their end.
+
+require "json"
+require "gyre/cli/errors"
+
+module Gyre
+  module CLI
+    # One state file.
+    class StateFile
+      # Where it is looked for when none is named.
+      PATH = "tmp/gyre.state"
+      MODE = 0o600
+
+      # @return [String]
+      attr_reader :path
+
+      # @param path [String]
+      def initialize(path)
+        @path = File.expand_path(path)
+      end
+
+      # @return [String] the path of the control socket beside it
+      def control = "#{@path}.sock"
+
+      # @param pid [Integer]
+      # @param urls [Array<String>]
+      # @return [void]
+      # @raise [StartError] it cannot be written
+      def write(pid:, urls:)
+        fresh = "#{@path}.#{Process.pid}"
+        File.delete(fresh) if File.symlink?(fresh) || File.exist?(fresh)
+        text = "#{JSON.generate(pid: pid, control: "unix://#{control}", urls: urls)}\n"
+        File.write(fresh, text, mode: File::WRONLY | File::CREAT | File::EXCL, perm: MODE)
+        File.rename(fresh, @path)
+      rescue SystemCallError => error
+        raise StartError, "#{@path}: the state cannot be written: #{error.class.new.message.downcase}"
+      end
+
+      # @return [Hash{String => Object}] pid, control, urls
+      # @raise [StartError] there is none
+      def read
+        JSON.parse(File.read(@path))
+      rescue Errno::ENOENT
+        raise StartError, "there is no #{@path}. Name the file that the server was started with: --state FILE"
+      rescue SystemCallError, JSON::ParserError => error
+        raise StartError, "#{@path}: the state cannot be read: #{error.message}"
+      end
+
+      # Removes it, unless it is another server's by now.
+      # @return [void]
+      def remove
+        File.delete(@path) if File.exist?(@path) && read["pid"] == Process.pid
+      rescue SystemCallError, StartError
+        nil # another process removed it, or this one may not
+      end
+    end
+  end
+end

@@ -1,0 +1,102 @@
+# frozen_string_literal: true
+
+# A worker: a fork of the mold that serves the app with a Gyre::Web::Server, on the listening
+# sockets that all workers share. The mold calls it in the new process. It tells the supervisor once
+# a second that it lives and how it is, and ends in order when the supervisor has gone.
+#
+#   pid, ready, then snapshot after snapshot ─► supervisor
+#   TERM, HUP, QUIT; {stop: "now"}           ◄─
+
+require "gyre/web/cluster/link"
+require "gyre/web/cluster/mold"
+
+module Gyre
+  module Web
+    module Cluster
+      # One life of a worker.
+      class Worker
+        # How often the supervisor hears from it.
+        BEAT_S = 1
+        private_constant :BEAT_S
+
+        # @param index [Integer] its number, from 1 on
+        # @param link [Link] to the supervisor
+        # @param hooks [Hooks]
+        # @param log [#error]
+        # @yieldparam options [Hash] for Gyre::Web::Server.new
+        # @yieldreturn [Gyre::Web::Server] called once, in {#run}
+        def initialize(index, link, hooks, log, &make)
+          @index = index
+          @link = link
+          @hooks = hooks
+          @log = log
+          @make = make
+        end
+
+        # Serves until it is stopped.
+        #
+        # @return [Integer] the exit status
+        def run
+          tell(pid: Process.pid)
+          Process.setproctitle("gyre: worker #{@index}")
+          @hooks.call(:after_fork, @index)
+          @server = @make.call(signals: [], before_stop: -> { hook(:before_worker_stop) })
+          handle_signals
+          @server.run { serving }
+          hook(:after_worker_stop)
+          0
+        rescue StandardError, ScriptError => error
+          tell(failed: "did not start: #{error.message}")
+          @log.error("worker #{@index}: #{error.full_message(highlight: false, order: :top)}")
+          1
+        end
+
+        private
+
+        # A service manager sends TERM to each process of the server, and the supervisor once more:
+        # a second one means no more than the first. (QUIT is the server's own.)
+        def handle_signals
+          trap("TERM") { @server.stop }
+          trap("HUP") { @server.reload }
+        end
+
+        def serving
+          task = Task.current
+          task.async("supervisor", transient: true) { obey }
+          task.async("heartbeat", transient: true) { beat }
+          task.async("after_worker_start") { hook(:after_worker_start) } if @hooks.any?(:after_worker_start)
+          tell(ready: true)
+        end
+
+        def obey
+          while (message = @link.receive)
+            @server.stop(now: true) if message["stop"]
+          end
+          @log.error("worker #{@index}: the supervisor has gone; this worker finishes its requests and ends")
+          @server.stop
+        end
+
+        def beat
+          loop do
+            tell(snapshot: @server.snapshot)
+            sleep(BEAT_S)
+          end
+        end
+
+        # @return [void]
+        def tell(message)
+          @link.send(message)
+        rescue LinkError
+          nil # it has gone: the other task sees that
+        end
+
+        # What goes wrong in a hook at the end, or beside the requests, ends nothing.
+        def hook(name)
+          @hooks.call(name, @index)
+        rescue StandardError, ScriptError => error
+          @log.error("worker #{@index}: #{name}: #{error.full_message(highlight: false, order: :top)}")
+        end
+      end
+    end
+  end
+end

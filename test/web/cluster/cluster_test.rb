@@ -1,0 +1,292 @@
+# frozen_string_literal: true
+
+# `gyre serve --workers` as processes: what starts, what is replaced, what a restart does, and how
+# all of it ends.
+
+require "test_helper"
+require_relative "../serving"
+
+class WebClusterTest < Minitest::Test
+  include GyreTest::Serving
+
+  APP = <<~'RUBY'
+    code = File.exist?("code") ? File.read("code") : "1"
+    raise "the new code is broken" if code == "broken"
+    run(lambda do |env|
+      case env["PATH_INFO"]
+      when "/wait"
+        puts "waiting"
+        sleep 0.005 until File.exist?("go")
+      when "/stuck" then loop { Integer.sqrt(2) }
+      when "/grow" then ($grown ||= []) << ("x" * 150_000_000)
+      end
+      [200, { "content-type" => "text/plain" }, ["#{Process.pid} #{code}"]]
+    end)
+  RUBY
+
+  # The processes of a running server.
+  Cluster = Struct.new(:test, :program) do
+    # @return [Array<Integer>] process ids of that kind: "worker", "worker 2", "mold"
+    def pids(kind)
+      children.select { |pid| title(pid)&.start_with?("gyre: #{kind}") }
+    end
+
+    def children = File.read("/proc/#{program.pid}/task/#{program.pid}/children").split.map(&:to_i)
+
+    def title(pid)
+      File.read("/proc/#{pid}/cmdline").delete("\0").strip
+    rescue SystemCallError
+      nil
+    end
+
+    # @return [Array(Integer, String)] which worker served, and with which code
+    def get(path = "/")
+      pid, code = program.get(path)[/\r\n\r\n(.*)\z/m, 1].to_s.split
+      [pid.to_i, code]
+    end
+
+    # Restarts, and waits until it is done.
+    def restart(signal, kind)
+      before = program.text(:out).scan("#{kind} restart: all workers run the new code").size
+      program.signal(signal)
+      test.eventually(what: "the #{kind} restart") do
+        program.text(:out).scan("#{kind} restart: all workers run the new code").size > before
+      end
+    end
+
+    def code=(text)
+      File.write(File.join(program.folder, "code"), text)
+    end
+  end
+
+  def test_workers_serve_from_one_load_of_the_app_and_end_with_term
+    cluster("-w", "2") do |cluster, program|
+      assert_match(/process #{program.pid} with 2 workers$/, program.text(:out))
+      assert_equal 2, cluster.pids("worker").size
+      assert_equal 1, cluster.pids("mold").size
+      assert_includes cluster.pids("worker"), cluster.get.first
+      slow = program.request("/wait")
+      program.expect(/^waiting$/)
+      processes = cluster.children
+      program.signal(:TERM)
+      program.expect(/^Stopping\. Requests may finish/)
+      eventually { refused?(program.port) }
+      go(program)
+      assert_match(/ 1\z/, slow.read)
+      slow.close
+      assert_equal 0, program.status.exitstatus
+      assert_empty(processes.select { |pid| File.exist?("/proc/#{pid}") })
+      assert_equal "", program.text(:err)
+    end
+  end
+
+  def test_a_second_term_ends_running_requests_at_once
+    cluster("-w", "2", "--shutdown-timeout", "300") do |_, program|
+      slow = program.request("/wait")
+      program.expect(/^waiting$/)
+      program.signal(:TERM)
+      program.expect(/^Stopping\. /)
+      program.signal(:TERM)
+      assert_equal 0, program.status.exitstatus
+      slow.close
+    end
+  end
+
+  def test_a_killed_worker_is_replaced_and_a_killed_mold_as_well
+    cluster("-w", "2") do |cluster, program|
+      victim = cluster.pids("worker 1").first
+      Process.kill(:KILL, victim)
+      program.expect(/worker 1 \(process #{victim}\) was ended by SIGKILL; another one starts/, :err)
+      eventually { (cluster.pids("worker 1") - [victim]).any? }
+      workers = cluster.pids("worker").sort
+      mold = cluster.pids("mold").first
+      Process.kill(:KILL, mold)
+      program.expect(/the mold \(process #{mold}\) was ended by SIGKILL; another one starts, the workers go on/, :err)
+      eventually { (cluster.pids("mold") - [mold]).any? }
+      assert_equal workers, cluster.pids("worker").sort
+      cluster.restart(:USR1, "Rolling") # the new mold forks
+    end
+  end
+
+  def test_when_the_supervisor_is_killed_the_workers_finish_their_requests_and_leave
+    cluster("-w", "2") do |cluster, program|
+      slow = program.request("/wait")
+      program.expect(/^waiting$/)
+      processes = cluster.children
+      port = program.port
+      Process.kill(:KILL, program.pid)
+      program.expect(/the supervisor has gone; this worker finishes its requests and ends/, :err)
+      go(program)
+      assert_match(/ 1\z/, slow.read)
+      slow.close
+      eventually { processes.none? { |pid| File.exist?("/proc/#{pid}") && File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] != "Z" } }
+      assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port) }
+    end
+  end
+
+  def test_a_rolling_restart_loads_the_new_code_and_keeps_running_requests
+    cluster("-w", "2") do |cluster, program|
+      assert_equal "1", cluster.get.last
+      slow = program.request("/wait")
+      program.expect(/^waiting$/)
+      cluster.code = "2"
+      before = cluster.pids("worker")
+      program.signal(:USR1)
+      eventually { cluster.get.last == "2" }
+      go(program)
+      assert_match(/ 1\z/, slow.read)
+      slow.close
+      program.expect(/^Rolling restart: all workers run the new code$/)
+      assert_empty before & cluster.pids("worker")
+      assert_equal [2, 1], [cluster.pids("worker").size, cluster.pids("mold").size]
+    end
+  end
+
+  def test_code_that_does_not_load_changes_nothing_and_the_reason_is_logged
+    cluster("-w", "2") do |cluster, program|
+      before = cluster.children.sort
+      cluster.code = "broken"
+      program.signal(:USR1)
+      program.expect(/Rolling restart: the new code does not load, the workers of before go on: .*config\.ru:2:.*the new code is broken/m, :err)
+      eventually { cluster.children.sort == before }
+      assert_equal "1", cluster.get.last
+      cluster.code = "2"
+      cluster.restart(:USR1, "Rolling")
+      assert_equal "2", cluster.get.last
+    end
+  end
+
+  def test_a_hot_restart_keeps_process_sockets_and_running_requests
+    cluster("-w", "2", "-b", "unix://app.sock", "--pidfile", "app.pid") do |cluster, program|
+      port = program.port
+      slow = program.request("/wait")
+      program.expect(/^waiting$/)
+      cluster.code = "2"
+      program.signal(:USR2)
+      eventually { cluster.get.last == "2" }
+      go(program)
+      assert_match(/ 1\z/, slow.read)
+      slow.close
+      program.expect(/^Hot restart: all workers run the new code$/)
+      assert_match(/ 2\z/, program.get("/", socket: TCPSocket.new("127.0.0.1", port)))
+      socket = File.join(program.folder, "app.sock")
+      assert_match(/ 2\z/, program.get("/", socket: UNIXSocket.new(socket)))
+      assert_equal program.pid, File.read(File.join(program.folder, "app.pid")).to_i
+      program.signal(:TERM)
+      assert_equal 0, program.status.exitstatus
+      refute_path_exists socket
+      refute_path_exists File.join(program.folder, "app.pid")
+    end
+  end
+
+  def test_a_program_that_would_not_start_is_not_changed_to
+    cluster("-w", "2", "-C", "gyre.rb", files: { "gyre.rb" => "" }) do |cluster, program|
+      before = cluster.children.sort
+      File.write(File.join(program.folder, "gyre.rb"), "no_such_setting")
+      program.signal(:USR2)
+      program.expect(/Hot restart: gyre\.rb:1: no_such_setting is not a setting/, :err)
+      eventually { cluster.children.sort == before }
+      assert_equal "1", cluster.get.last
+    end
+  end
+
+  def test_ttin_and_ttou_change_the_number_of_workers
+    cluster("-w", "1") do |cluster, program|
+      program.signal(:TTIN)
+      program.expect(/^2 workers from now on$/)
+      eventually { cluster.pids("worker 2").any? }
+      program.signal(:TTOU)
+      program.expect(/^1 worker from now on$/)
+      eventually { cluster.pids("worker 2").empty? }
+    end
+  end
+
+  def test_a_worker_that_is_stuck_prints_where_and_is_replaced
+    cluster("-w", "1", "--worker-timeout", "1.5") do |cluster, program|
+      victim = cluster.pids("worker").first
+      stuck = program.request("/stuck")
+      program.expect(/^tasks of process #{victim}:$/, :err)
+      program.expect(/worker 1 \(process #{victim}\) gave no sign for 1\.5 s; it is killed/, :err)
+      assert_equal "1", eventually { (cluster.pids("worker") - [victim]).any? && cluster.get.last }
+      stuck.close
+    end
+  end
+
+  def test_a_worker_with_too_much_memory_is_replaced_after_its_requests
+    cluster("-w", "1", "--worker-memory-limit", "150M") do |cluster, program|
+      victim = cluster.pids("worker").first
+      slow = program.request("/wait")
+      program.expect(/^waiting$/)
+      cluster.get("/grow")
+      program.expect(/worker 1 \(process #{victim}\) has \d+ MB of memory, more than 150 MB/, :err)
+      eventually { cluster.get.first != victim }
+      go(program)
+      assert_match(/\A#{victim} /, slow.read[/\r\n\r\n(.*)/m, 1])
+      slow.close
+    end
+  end
+
+  def test_quit_prints_the_tasks_of_all_workers
+    cluster("-w", "2") do |cluster, program|
+      program.signal(:QUIT)
+      cluster.pids("worker").each { |pid| program.expect(/^tasks of process #{pid}:$/, :err) }
+      assert_equal "1", cluster.get.last
+    end
+  end
+
+  def test_an_app_that_does_not_load_ends_the_start_with_its_error
+    serve("-w", "2", app: "raise 'no such thing'", ready: nil) do |program|
+      assert_equal 1, program.status.exitstatus
+      assert_match(/\Agyre serve: config\.ru raised while it was loaded:\n.*no such thing/m, program.text(:err))
+    end
+  end
+
+  def test_hooks_run_at_their_moments_under_each_of_their_names
+    config = <<~'RUBY'
+      workers 1
+      { before_worker_fork: "mold", on_worker_boot: "boot", before_fork: "before", after_fork: "after", after_worker_start: "start",
+        before_worker_shutdown: "stopping", after_worker_stop: "stopped" }.each do |name, text|
+        send(name) { |index| $stdout.write("#{text} #{index} #{Process.pid}\n") }
+      end
+    RUBY
+    serve("-C", "gyre.rb", app: APP, files: { "gyre.rb" => config }) do |program|
+      cluster = Cluster.new(self, program)
+      mold, worker = cluster.pids("mold").first, cluster.pids("worker").first
+      program.expect(/^start/)
+      program.signal(:TERM)
+      program.status
+      moments = program.text(:out).scan(/^(mold|boot|before|after|start|stopping|stopped) 1 (\d+)$/)
+      assert_equal([["mold", mold], ["before", mold], ["boot", worker], ["after", worker], ["start", worker], ["stopping", worker],
+                    ["stopped", worker]], moments.map { |text, pid| [text, pid.to_i] })
+    end
+  end
+
+  def test_a_hook_that_raises_in_a_new_worker_takes_a_restart_back
+    config = %(after_fork { raise "no database" if File.read("code") == "2" }\n)
+    cluster("-w", "2", "-C", "gyre.rb", files: { "gyre.rb" => config, "code" => "1" }) do |cluster, program|
+      before = cluster.children.sort
+      cluster.code = "2"
+      program.signal(:USR1)
+      program.expect(/Rolling restart: a worker with the new code does not start, those of before go on: .*no database/, :err)
+      eventually { cluster.children.sort == before }
+      assert_equal "1", cluster.get.last
+    end
+  end
+
+  private
+
+  def cluster(*flags, app: APP, **options)
+    serve(*flags, app: app, **options) { |program| yield Cluster.new(self, program), program }
+  end
+
+  # A SYN that comes before the workers have heard of the end is dropped.
+  def refused?(port)
+    Socket.tcp("127.0.0.1", port, connect_timeout: 0.05).close
+  rescue Errno::ECONNREFUSED
+    true
+  rescue Errno::ETIMEDOUT
+    false
+  end
+
+  def go(program) = File.write(File.join(program.folder, "go"), "")
+end
