@@ -31,7 +31,12 @@ class WebClusterTest < Minitest::Test
       children.select { |pid| title(pid)&.start_with?("gyre: #{kind}") }
     end
 
-    def children = File.read("/proc/#{program.pid}/task/#{program.pid}/children").split.map(&:to_i)
+    # Of any of its threads; a list that changes while it is read may lack some (proc(5)), so it is
+    # read until it is the same twice.
+    def children
+      lists = Enumerator.produce { Dir["/proc/#{program.pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) } }
+      lists.each_cons(2).find { |one, other| one == other }.first
+    end
 
     def title(pid)
       File.read("/proc/#{pid}/cmdline").delete("\0").strip
