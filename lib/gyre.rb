@@ -20,3 +20,5 @@ require "gyre/sync/semaphore"
 require "gyre/signals"
 require "gyre/net/endpoint"
 require "gyre/net/listener"
+
+require "gyre/rails" if defined?(Rails::Railtie)

@@ -61,7 +61,7 @@ namespace :test do
     GyreSuite.run(*files, *GyreSuite::ONE_BACKEND, environment: GyreSuite.unbundled.merge("GYRE_TEST_BUNDLE" => "newest_gems")) || abort
   end
 
-  desc "Serve Rails, Sinatra and Roda in their newest versions (Ruby 3.2 or newer)"
+  desc "Serve Rails, Sinatra, Roda, Hanami, Grape and Sidekiq's pages in their newest versions (Ruby 3.2 or newer)"
   task frameworks: :compile do
     GyreSuite.bundle("frameworks") || abort("the frameworks could not be installed") if RUBY_VERSION >= "3.2"
     GyreSuite.run(*GyreTest::PARTS["frameworks"]) || abort

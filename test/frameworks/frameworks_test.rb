@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
-# Rails, Sinatra and Roda in their newest versions, each served as its users do, with the bundle of
-# test/frameworks/gems.rb. `rake test:frameworks` installs that and runs this; bin/test leaves it
-# out.
+# Rails, Sinatra, Roda, Hanami, Grape and Sidekiq's pages in their newest versions, each served as
+# its users do, with the bundle of test/frameworks/gems.rb. `rake test:frameworks` installs that and
+# runs this; bin/test leaves it out.
 
 require "test_helper"
+require "support/redis_server"
 require_relative "../web/serving"
 
 class FrameworksTest < Minitest::Test
@@ -47,35 +48,91 @@ class FrameworksTest < Minitest::Test
     end
   end
 
-  def test_sinatra
-    app = <<~'RUBY'
+  # A page, a form with a file, and a stream of each.
+  APPS = {
+    "sinatra" => <<~'RUBY',
       require "sinatra/base"
       class App < Sinatra::Base
         get("/") { "hello" }
-        post("/form") { params["name"] }
+        post("/upload") { params["file"]["tempfile"].read.bytesize.to_s + params["name"] }
         get("/stream") { stream { |out| 3.times { |number| out << number.to_s } } }
       end
       run App
     RUBY
-    serve_text(app) do |program|
-      assert_equal %w[hello Gyre 012], [get(program, "/"), post(program, "/form", "name=Gyre"), get(program, "/stream")].map(&:body)
-    end
-  end
-
-  def test_roda
-    app = <<~'RUBY'
+    "roda" => <<~'RUBY',
       require "roda"
       class App < Roda
+        plugin :streaming
         route do |r|
           r.root { "hello" }
-          r.post("form") { r.params["name"] }
+          r.post("upload") { r.params["file"][:tempfile].read.bytesize.to_s + r.params["name"] }
+          r.get("stream") { stream { |out| 3.times { |number| out << number.to_s } } }
         end
       end
       run App.freeze.app
     RUBY
-    serve_text(app) do |program|
-      assert_equal %w[hello Gyre], [get(program, "/"), post(program, "/form", "name=Gyre")].map(&:body)
+    "hanami" => <<~'RUBY',
+      require "hanami/router"
+      require "hanami/controller"
+      class Upload < Hanami::Action
+        def handle(request, response)
+          response.body = request.params[:file][:tempfile].read.bytesize.to_s + request.params[:name]
+        end
+      end
+      run(Hanami::Router.new do
+        get("/", to: ->(_env) { [200, { "content-type" => "text/plain" }, ["hello"]] })
+        post("/upload", to: Upload.new)
+        get("/stream", to: ->(_env) { [200, {}, ->(stream) { 3.times { |number| stream << number.to_s } }] })
+      end)
+    RUBY
+    "grape" => <<~'RUBY'
+      require "grape"
+      class App < Grape::API
+        format :txt
+        get("/") { "hello" }
+        params do
+          requires :name, type: String
+          requires :file, type: File
+        end
+        post("/upload") { params[:file][:tempfile].read.bytesize.to_s + params[:name] }
+        get("/stream") { stream(Enumerator.new { |out| 3.times { |number| out << number.to_s } }) }
+      end
+      App.compile!
+      run App
+    RUBY
+  }.freeze
+
+  APPS.each do |name, app|
+    define_method("test_#{name}") do
+      serve_text(app) do |program|
+        assert_equal %w[hello 70000Gyre 012], [get(program, "/"), upload(program), get(program, "/stream")].map(&:body)
+        assert_equal "404", get(program, "/nowhere").code
+      end
     end
+  end
+
+  def test_sidekiqs_page
+    redis = GyreTest::RedisServer.new(need_program("redis-server"))
+    app = <<~RUBY
+      require "sidekiq"
+      require "sidekiq/web"
+      require "rack/session"
+      Sidekiq.configure_client { |config| config.redis = { url: "unix://#{redis.path}" } }
+      use Rack::Session::Cookie, secret: "0" * 64
+      run Sidekiq::Web
+    RUBY
+    serve_text(app) do |program|
+      pages = Array.new(4) { |number| Thread.new { get(program, number.odd? ? "/" : "/queues") } }.map(&:value)
+      assert_equal ["200"], pages.map(&:code).uniq
+      assert_match(/Sidekiq/, pages.first.body)
+    end
+  ensure
+    redis&.close
+  end
+
+  def test_br_and_zstd_come_from_their_gems
+    output = run_program(*command("-I#{ROOT}/test", "#{ROOT}/test/http/compressors_test.rb"))
+    assert_match(/ 0 failures, 0 errors, 0 skips/, output.out)
   end
 
   private
@@ -105,6 +162,12 @@ class FrameworksTest < Minitest::Test
 
   def get(program, path)
     Net::HTTP.get_response(URI("http://127.0.0.1:#{program.port}#{path}"))
+  end
+
+  def upload(program)
+    request = Net::HTTP::Post.new("/upload")
+    request.set_form([["file", "x" * 70_000, { filename: "a.txt" }], %w[name Gyre]], "multipart/form-data")
+    Net::HTTP.start("127.0.0.1", program.port) { |http| http.request(request) }
   end
 
   def post(program, path, body)

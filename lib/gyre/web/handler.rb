@@ -6,6 +6,7 @@
 
 require "did_you_mean"
 require "gyre/web"
+require "gyre/web/restart_file"
 
 module Gyre
   module Web
@@ -29,11 +30,19 @@ module Gyre
         log = Log.new(notices: (out unless options[:quiet]))
         unknown(options).each { |message| log.error(message) }
         server = Server.new(app, log: log, out: out, **settings(options))
+        restart = false
         server.run do
           log.info(Banner.text(server, options[:environment]))
+          watch_restart_file { restart = true and server.stop } if options[:restart_cmd]
           block&.call(server)
         end
+        exec(options[:restart_cmd]) if restart
       end
+
+      # What Rails prints at its start.
+      #
+      # @return [String]
+      def self.to_s = "Gyre"
 
       # @return [Hash{String => String}] for `rackup -s gyre --help`
       def self.valid_options
@@ -41,6 +50,9 @@ module Gyre
           "Host=HOST" => "where to listen (default: localhost)",
           "Port=PORT" => "where to listen (default: #{Settings::DEFAULT_PORT})",
           "bind=ADDRESS" => "instead: tcp://host:port, ssl://host:port?cert=PATH&key=PATH or unix:///path, several with commas between",
+          "static=DIR" => "send its files before the app is asked, several with commas between",
+          "sendfile=DIR" => "send its files when the app names them in X-Sendfile",
+          "compress=true" => "compress responses for clients that take it",
           "log_format=FORMAT" => "#{LogFormat::NAMES.join(", ")} (default: none, rackup logs by itself)",
           "shutdown_timeout=SECONDS" => "what running requests get to finish (default: #{Settings::SHUTDOWN_TIMEOUT_S})"
         }.merge(HTTP::Limits::TABLE.to_h { |row| ["#{row.word}=#{row.unit.upcase}", "#{row.meaning} (default: #{row.default})"] })
@@ -53,7 +65,10 @@ module Gyre
           bind: addresses(options),
           limits: limits(options),
           log_format: options[:log_format],
-          shutdown_timeout: options[:shutdown_timeout]
+          shutdown_timeout: options[:shutdown_timeout],
+          static: folders(options[:static]),
+          sendfile: folders(options[:sendfile]),
+          compress: (Settings.check(:compress, options[:compress].to_s == "true") if options[:compress])
         }.compact
       end
 
@@ -67,6 +82,19 @@ module Gyre
         names.map do |name|
           near = DidYouMean::SpellChecker.new(dictionary: known).correct(name).first
           "the option #{name} is unknown, and does nothing#{"; did you mean #{near}?" if near}"
+        end
+      end
+
+      def self.folders(text)
+        text&.to_s&.split(",")
+      end
+
+      # In a task of its own, which ends with the server.
+      def self.watch_restart_file
+        file = RestartFile.new
+        Task.current.async("restart file", transient: true) do
+          file.wait
+          yield
         end
       end
 
@@ -88,7 +116,7 @@ module Gyre
           raise ArgumentError, "#{name}: #{error.message}"
         end
       end
-      private_class_method :settings, :unknown, :addresses, :limits
+      private_class_method :settings, :unknown, :addresses, :limits, :folders, :watch_restart_file
     end
   end
 end

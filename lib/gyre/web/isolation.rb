@@ -6,6 +6,7 @@
 # calls this before it listens. Nothing is loaded for it: without Active Support nothing is done.
 
 require "gyre/cli/errors"
+require "gyre/web/interlock"
 
 module Gyre
   module Web
@@ -19,6 +20,7 @@ module Gyre
       def apply(log)
         return refuse_old unless defined?(::ActiveSupport::IsolatedExecutionState)
 
+        count_fibers
         state = ::ActiveSupport::IsolatedExecutionState
         return unless state.isolation_level == :thread
 
@@ -26,6 +28,14 @@ module Gyre
         release_connections
         state.isolation_level = :fiber
         log.info("Active Support's isolation level is :fiber now, for requests share a thread")
+      end
+
+      # Rails reloads code while no other thread runs a request; here it has to be no other fiber.
+      def count_fibers
+        dependencies = ::ActiveSupport::Dependencies if defined?(::ActiveSupport::Dependencies)
+        return if !dependencies.respond_to?(:interlock=) || dependencies.interlock.is_a?(Interlock)
+
+        dependencies.interlock = Interlock.new
       end
 
       # The level in the Rails application's configuration; nil where it has none.
@@ -56,7 +66,7 @@ module Gyre
         raise StartError, "Active Record before 7.0 has one connection for each thread. Requests share a thread here, so they would get into " \
                           "each other's transactions. Rails 7.0 or newer is needed"
       end
-      private_class_method :configured, :release_connections, :refuse_thread, :refuse_old
+      private_class_method :count_fibers, :configured, :release_connections, :refuse_thread, :refuse_old
     end
   end
 end

@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+# What `gem "gyre"` in the Gemfile of a Rails application does: its server is the one that
+# `bin/rails server` starts, and state is kept by fiber. lib/gyre.rb loads it where Rails is.
+# Everything else is set when a server starts (Gyre::Web::Isolation), so other servers and the
+# console are left alone.
+
+require "gyre/version"
+
+module Gyre
+  # Rails finds it by its superclass.
+  class Railtie < ::Rails::Railtie
+    # Requests share a thread. An application that sets a level keeps it, and is refused by the
+    # server if that is :thread.
+    config.before_configuration do |app|
+      app.config.active_support.isolation_level ||= :fiber if app.config.respond_to?(:active_support)
+    end
+
+    # `bin/rails server -u puma` and RACKUP_HANDLER=puma still start another one.
+    module DefaultHandler
+      # @return [Module] what starts a server
+      def default
+        ENV["RACKUP_HANDLER"] || ENV["RACK_HANDLER"] ? super : get(:gyre)
+      end
+    end
+    ::Rackup::Handler.singleton_class.prepend(DefaultHandler) if defined?(::Rackup::Handler)
+  end
+end

@@ -1,0 +1,6 @@
+# frozen_string_literal: true
+
+# What config.ru loads.
+
+require_relative "application"
+Rails.application.initialize!

@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+# `bin/rails server` in development: Gyre is what it starts, code is reloaded while no request runs,
+# and tmp/restart.txt restarts it. Run by `rake test:frameworks`.
+
+require "test_helper"
+require "fileutils"
+require "net/http"
+require "web/serving"
+require "support/bundle"
+
+class RailsServerTest < Minitest::Test
+  include GyreTest::Serving
+
+  BUNDLE = File.join(GyreTest::Helpers::ROOT, "vendor/bundle", "frameworks-#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}")
+  APP = File.join(__dir__, "rails")
+
+  def setup
+    skip "Rails' newest needs Ruby 3.2 or newer" if RUBY_VERSION < "3.2"
+    skip "the frameworks' bundle is not installed; rake test:frameworks does it" unless File.exist?("#{BUNDLE}/Gemfile.lock")
+  end
+
+  def test_gyre_is_the_server_and_keeps_state_by_fiber
+    rails_server do |program|
+      assert_match(/=> Booting Gyre/, program.text(:out))
+      assert_equal "1 fiber Gyre::Scheduler", get(program, "/version")
+    end
+  end
+
+  def test_code_is_reloaded_when_no_request_runs
+    rails_server do |program|
+      assert_match(/\A1 /, get(program, "/version"))
+      waiting = Thread.new { get(program, "/wait") }
+      eventually(what: "a request that runs") { File.exist?("#{program.folder}/waiting") }
+      change(program, 2)
+      asking = Array.new(3) { Thread.new { get(program, "/version") } }
+      eventually(what: "requests that wait") { File.read("#{program.folder}/log.txt").scan('Started GET "/version"').size >= 4 }
+      refute asking.any? { |thread| thread.join(0.2) }, "code was reloaded under a request"
+      File.write("#{program.folder}/go", "")
+      assert_equal "1 true", waiting.value
+      assert_equal ["2"], asking.map { |thread| thread.value[/\A\d/] }.uniq
+    end
+  end
+
+  def test_a_touched_file_restarts_it
+    rails_server do |program|
+      port = program.port
+      FileUtils.mkdir_p("#{program.folder}/tmp")
+      File.write("#{program.folder}/tmp/restart.txt", "")
+      eventually(what: "a second start") { program.text(:out).scan("=> Booting Gyre").size == 2 }
+      eventually(what: "a second banner") { program.urls.size == 2 }
+      assert_match(/\A1 /, Net::HTTP.get(URI("#{program.urls.last}/version")))
+      assert_match(%r{:#{port}\z}, program.urls.first)
+    end
+  end
+
+  private
+
+  def change(program, number)
+    path = "#{program.folder}/app/models/version.rb"
+    File.write(path, File.read(path).sub(/= \d/, "= #{number}"))
+  end
+
+  def rails_server
+    Dir.mktmpdir do |folder|
+      FileUtils.cp_r("#{APP}/.", folder)
+      File.utime(Time.now - 100, Time.now - 100, "#{folder}/app/models/version.rb") # so that a change is one
+      environment = without_bundle.merge("BUNDLE_GEMFILE" => "#{BUNDLE}/Gemfile", "RAILS_ENV" => "development", "RACK_ENV" => nil, "APP_ENV" => nil,
+                                         "PORT" => nil, "RUBYOPT" => "-rbundler/setup", "RUBYLIB" => File.join(GyreTest::Helpers::ROOT, "lib"))
+      with_subprocess(environment, RbConfig.ruby, "bin/rails", "server", "-p", "0", "-b", "127.0.0.1", chdir: folder) do |pid, out, err|
+        program = Program.new(self, pid, out, err, folder)
+        program.expect(/Use Ctrl-C to stop/)
+        yield program
+        program.signal(:TERM)
+        program.status
+      end
+    end
+  end
+
+  def get(program, path)
+    Net::HTTP.get(URI("http://127.0.0.1:#{program.port}#{path}"))
+  end
+end
