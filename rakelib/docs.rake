@@ -18,3 +18,10 @@ task :docs do
   puts bundle["exec", "yard", "stats", "--no-cache", "--no-save", "--list-undoc"]
   abort "docs: something public is undocumented"
 end
+
+desc "Write docs/configuration.md from the tables of settings"
+task "docs:configuration" => :compile do
+  $LOAD_PATH.unshift(File.join(GyreBuild.root, "lib"))
+  require_relative "../test/support/configuration_guide"
+  File.write(GyreTest::ConfigurationGuide::PATH, GyreTest::ConfigurationGuide.text)
+end

@@ -4,6 +4,7 @@
 
 require "test_helper"
 require "gyre/web/settings"
+require "support/configuration_guide"
 
 class WebSettingsTest < Minitest::Test
   Settings = Gyre::Web::Settings
@@ -73,6 +74,11 @@ class WebSettingsTest < Minitest::Test
       assert_includes guide, "| `#{row.flag} #{row.unit.upcase}` | #{row.default} | #{row.status || "closes"} | #{row.meaning} |"
     end
     (Settings::TABLE.map(&:name) - [:rackup]).each { |name| assert_match(/^\|.*`--#{name.to_s.tr("_", "-")}/, guide) }
+  end
+
+  def test_the_list_of_all_settings_is_current
+    guide = GyreTest::ConfigurationGuide
+    assert_equal guide.text, File.read(guide::PATH, encoding: "UTF-8"), "run rake docs:configuration"
   end
 
   private
