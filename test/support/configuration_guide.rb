@@ -16,7 +16,8 @@ module GyreTest
     PATH = File.expand_path("../../docs/configuration.md", __dir__)
     # What a value of a type is, as a person writes it.
     TYPES = {
-      address: "an [address](serve.md#flags)", control_address: "an address", host: "a host", port: "a port", text: "text", flag: "true or false",
+      address: "an [address](serve.md#flags)", control_address: "an address", host: "a host", port: "a port", text: "text",
+      flag: "true or false",
       seconds: "seconds", span: "seconds, or `\"2 minutes\"`", bytes: "bytes, or `\"10M\"`", count: "a number", folder: "a folder, see [below](#folders)",
       tls: "see [below](#tls)", processes: "a number, or `\"auto\"`"
     }.freeze
@@ -56,13 +57,13 @@ module GyreTest
     end
 
     def folders
-      "## Folders\n\nOptions of `static` and `sendfile`: `static \"public\", at: \"/files\"`, or on the command line `--static 'public?at=/files'`.\n\n" +
-        table(%w[option value], Gyre::Web::Folder::OPTIONS.map { |name, type| [code(name), value(type)] })
+      "## Folders\n\nOptions of `static` and `sendfile`: `static \"public\", at: \"/files\"`, or on the command line " \
+        "`--static 'public?at=/files'`.\n\n" + table(%w[option value], Gyre::Web::Folder::OPTIONS.map { |name, type| [code(name), value(type)] })
     end
 
     def tls
-      "## TLS\n\nOf an address (`bind \"ssl://*:443?cert=PATH&key=PATH\"`), or of the word `tls` (`tls \"example.org\", cert: PATH, key: PATH`).\n\n" +
-        table(%w[setting value meaning], Gyre::Web::TLSSettings::TABLE.map { |row| [code(row.name), value(row.type), row.meaning] })
+      "## TLS\n\nOf an address (`bind \"ssl://*:443?cert=PATH&key=PATH\"`), or of the word `tls` " \
+        "(`tls \"example.org\", cert: PATH, key: PATH`).\n\n" + table(%w[setting value meaning], Gyre::Web::TLSSettings::TABLE.map { |row| [code(row.name), value(row.type), row.meaning] })
     end
 
     def hooks

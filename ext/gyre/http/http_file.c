@@ -96,7 +96,6 @@ static int open_by_steps(int folder, const char *path, bool follow) {
   return result;
 }
 
-
 #ifdef GYRE_HAVE_OPENAT2
 static long call_openat2(int folder, const char *path, uint64_t flags, uint64_t resolve) {
   struct open_how how = {.flags = flags, .resolve = resolve};
@@ -295,8 +294,8 @@ static VALUE open_file_read_cached(VALUE self, VALUE from, VALUE size) {
   VALUE bytes = rb_str_buf_new(length);
   long moved = 0;
   while (moved < length) {
-    ssize_t count = gyre_nonblocking_pread(file->fd, RSTRING_PTR(bytes) + moved, (size_t)(length - moved),
-                                           (off_t)(offset + moved));
+    ssize_t count =
+        gyre_nonblocking_pread(file->fd, RSTRING_PTR(bytes) + moved, (size_t)(length - moved), (off_t)(offset + moved));
     if (count == GYRE_IO_FILE_WAITS) return Qnil;
     if (count == GYRE_IO_FILE) {
       count = pread(file->fd, RSTRING_PTR(bytes) + moved, (size_t)(length - moved), (off_t)(offset + moved));
