@@ -18,7 +18,8 @@ module GyreTest
     TYPES = {
       address: "an [address](serve.md#flags)", control_address: "an address", host: "a host", port: "a port", text: "text",
       flag: "true or false",
-      seconds: "seconds", span: "seconds, or `\"2 minutes\"`", bytes: "bytes, or `\"10M\"`", count: "a number", folder: "a folder, see [below](#folders)",
+      seconds: "seconds", span: "seconds, or `\"2 minutes\"`", bytes: "bytes, or `\"10M\"`", count: "a number",
+      folder: "a folder, see [below](#folders)",
       tls: "see [below](#tls)", processes: "a number, or `\"auto\"`"
     }.freeze
 
@@ -63,7 +64,8 @@ module GyreTest
 
     def tls
       "## TLS\n\nOf an address (`bind \"ssl://*:443?cert=PATH&key=PATH\"`), or of the word `tls` " \
-        "(`tls \"example.org\", cert: PATH, key: PATH`).\n\n" + table(%w[setting value meaning], Gyre::Web::TLSSettings::TABLE.map { |row| [code(row.name), value(row.type), row.meaning] })
+        "(`tls \"example.org\", cert: PATH, key: PATH`).\n\n" +
+        table(%w[setting value meaning], Gyre::Web::TLSSettings::TABLE.map { |row| [code(row.name), value(row.type), row.meaning] })
     end
 
     def hooks
