@@ -17,7 +17,7 @@ module GyreCheck
                          cli/|log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
                          (?:tidy|gem|support/build|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|
-                         net/(?!(?:transport|tls|faults|datagram|late_send)_test))}x
+                         net/(?!(?:transport|tls|tls_server|faults|datagram|late_send)_test))}x
   # Minitest's option that leaves the portable engine out, for it is Ruby.
   NATIVE = %w[--exclude /::Select#/].freeze
   # Everything goes through C code here, and little depends on the clock: for tools that make it 20

@@ -90,9 +90,10 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
     serve(hello, limits: { handshake_timeout_s: 0.05 }) do |served|
       silent = raw(served)
       assert_predicate silent, :ended?
-      left = raw(served)
+      left = raw(served).write("\x16\x03\x01".b)
       left.close
-      eventually { served.stats[:handshakes_failed] == 2 }
+      raw(served).close
+      eventually { served.stats[:handshakes_failed] == 2 && served.stats[:accepted] == 3 && served.stats[:connections].zero? }
       assert_equal "hello", get(served).body
       assert_equal [1, 0, 2], served.stats.values_at(:handshakes, :handshakes_resumed, :handshakes_failed)
     end

@@ -217,8 +217,13 @@ static void reply(struct gyre_http1_connection *connection, const char *response
   read_off(connection);
 }
 
-/* A client that speaks plain HTTP gets a response that it understands. */
+/* A client that speaks plain HTTP gets a response that it understands. One that leaves without a
+ * byte, as checks of a proxy do, has begun no handshake. */
 static void handshake_failed(struct gyre_http1_connection *connection) {
+  if (!gyre_acceptor_begun(&connection->transport)) {
+    end(connection, false);
+    return;
+  }
   connection->acceptor->statistics.handshakes_failed++;
   if (!gyre_acceptor_leave_tls(&connection->transport)) {
     end(connection, false);

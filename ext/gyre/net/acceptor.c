@@ -176,11 +176,17 @@ int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyr
 
 #ifdef GYRE_HAVE_LIBSSL
 bool gyre_acceptor_leave_tls(struct gyre_transport *transport) { return gyre_tls_leave(transport); }
+bool gyre_acceptor_begun(const struct gyre_transport *transport) { return gyre_tls_begun(transport); }
 bool gyre_acceptor_resumed(const struct gyre_transport *transport) { return gyre_tls_resumed(transport); }
 #else
 bool gyre_acceptor_leave_tls(struct gyre_transport *transport) {
   (void)transport;
   return false; /* there is no TLS */
+}
+
+bool gyre_acceptor_begun(const struct gyre_transport *transport) {
+  (void)transport;
+  return false;
 }
 
 bool gyre_acceptor_resumed(const struct gyre_transport *transport) {

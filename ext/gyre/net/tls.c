@@ -462,6 +462,8 @@ fail:
   return -ENOMEM;
 }
 
+bool gyre_tls_begun(const struct gyre_transport *transport) { return ((const struct tls *)transport->state)->begun; }
+
 bool gyre_tls_leave(struct gyre_transport *transport) {
   struct tls *tls = transport->state;
   if (!tls->wordy || !tls->context->server) return false;

@@ -62,6 +62,8 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
 /* The transport is a copy of the one that TLS was put under, which is not used any more. */
 void gyre_tls_moved(struct gyre_transport *transport);
 
+/* Of a transport over TLS: whether anything has come. */
+bool gyre_tls_begun(const struct gyre_transport *transport);
 /* Of a server's transport over TLS, after -EPROTO of the handshake: the peer speaks no TLS, but
  * plain HTTP or another protocol of words. The transport is a plain one again then, and what the
  * peer sent first is gone. */

@@ -111,7 +111,7 @@ module Gyre
         if addresses.empty? || settings[:host] || settings[:port]
           addresses += [tcp(host, port)]
         end
-        addresses.map { |address| TLSSettings.endpoint(address, port: port) }.uniq
+        TLSSettings.endpoints(addresses.map { |address| TLSSettings.endpoint(address, port: port) }, settings[:tls]).uniq
       end
 
       # Development logs every request; elsewhere the app or a proxy usually does.

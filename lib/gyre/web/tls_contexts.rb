@@ -35,16 +35,9 @@ module Gyre
       # @return [Array<String>] what this build serves
       def self.protocols = HTTP::H2.available? ? %w[h2 http/1.1] : %w[http/1.1]
 
-      # Which addresses speak TLS: those that are written so; where there is none, but TLS is set,
-      # every TCP address.
-      #
       # @param endpoints [Array<Endpoint>]
-      # @return [Array<Endpoint>]
-      def endpoints(endpoints)
-        return endpoints if @given.nil? || endpoints.any?(&:tls)
-
-        endpoints.map { |endpoint| endpoint.path ? endpoint : endpoint.with(tls: {}) }
-      end
+      # @return [Array<Endpoint>] (see TLSSettings.endpoints)
+      def endpoints(endpoints) = TLSSettings.endpoints(endpoints, @given)
 
       # @param endpoints [Array<Endpoint>]
       # @return [Hash{Hash => TLS::Context}] by the settings that endpoints have ({Endpoint#tls})

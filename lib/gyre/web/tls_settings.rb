@@ -57,6 +57,18 @@ module Gyre
         complete(read)
       end
 
+      # Which addresses speak TLS: those that are written so; where there is none, but `tls` is set,
+      # every TCP address.
+      #
+      # @param endpoints [Array<Endpoint>]
+      # @param given [true, Array<Hash>, nil] the setting `tls`
+      # @return [Array<Endpoint>]
+      def endpoints(endpoints, given)
+        return endpoints if given.nil? || endpoints.any?(&:tls)
+
+        endpoints.map { |endpoint| endpoint.path ? endpoint : endpoint.with(tls: {}) }
+      end
+
       # The settings of one certificate, as the word `tls` has them.
       #
       # @param given [Hash] the table's names, and :names, the hosts that it is for
