@@ -106,6 +106,35 @@ class WebTLSServeTest < Minitest::Test
     end
   end
 
+  def test_workers_resume_each_others_sessions_also_after_a_rolling_restart
+    app = 'run ->(env) { [200, { "content-type" => "text/plain" }, ["#{env["rack.url_scheme"]} #{Process.pid}"]] }'
+    serve("-w", "2", "-b", "ssl://127.0.0.1:0?cert=#{@certificate}&key=#{@key}", app: app, port: false) do |program|
+      before = workers(program, 2)
+      text = File.read(@certificate)
+      File.write(@certificate, "rubbish")
+      program.signal(:USR1)
+      program.expect(/the certificate #{@certificate} holds no PEM certificate/, :err)
+      assert_equal before, workers(program, 2)
+      File.write(@certificate, text)
+      program.signal(:USR1)
+      program.expect(/Rolling restart: all workers run the new code/)
+      assert_empty before & workers(program, 2)
+      @certificates.issue("renewed").zip([@certificate, @key]).each { |from, to| FileUtils.cp(from, to) }
+      program.signal(:HUP)
+      eventually { Array.new(8) { connect(program).tap(&:close).peer_cert.subject.to_a[0][1] }.uniq == ["renewed"] }
+    end
+  end
+
+  def test_tls_for_development_is_for_workers_as_well
+    Dir.mktmpdir("gyre") do |cache|
+      serve("-w", "1", "--tls", env: { "XDG_CACHE_HOME" => cache }, app: APP) do |program|
+        assert_equal "https", program.urls.first[/\A\w+/]
+        ca = File.join(cache, "gyre", "tls", "localhost.pem")
+        assert_equal ["https", nil, "localhost"].inspect, curl(program, "/", ca: ca, host: "localhost").out
+      end
+    end
+  end
+
   def test_a_start_that_fails_names_the_file_in_one_line
     { ["-b", "ssl://127.0.0.1:0?cert=missing.pem&key=#{@key}"] => [1, /\Agyre serve: tls: the certificate missing.pem: No such file or directory$/],
       ["-b", "ssl://127.0.0.1:0"] => [1, %r{\Agyre serve: ssl://127.0.0.1:0: a certificate is missing: write \?cert=PATH&key=PATH behind}],
@@ -119,6 +148,24 @@ class WebTLSServeTest < Minitest::Test
 
   private
 
+  # Connects until so many workers have answered; each connection but the first resumes.
+  # @return [Array<Integer>] their processes
+  def workers(program, count)
+    pids = []
+    eventually(what: "answers of #{count} workers") do
+      sockets = Array.new(8) do
+        connect(program, session: @session).tap do |socket|
+          assert_equal !@session.nil?, socket.session_reused?
+          @session ||= socket.session
+        end
+      end
+      pids |= sockets.map { |socket| Integer(request(socket)[/https (\d+)\z/, 1]) }
+      sockets.each(&:close)
+      pids.size >= count
+    end
+    pids.sort
+  end
+
   def port(program) = Integer(program.urls.find { |url| url.start_with?("https://") }[/\d+\z/])
 
   def curl(program, path, *flags, ca: @ca, host: "127.0.0.1")
@@ -130,9 +177,12 @@ class WebTLSServeTest < Minitest::Test
     run_program(need_program("openssl"), "s_client", "-connect", "127.0.0.1:#{port(program)}", *flags)
   end
 
-  def connect(program)
-    socket = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", port(program)), GyreTest::OpenSSLPeer.client)
+  # By TLS 1.2, where a session is there with the handshake.
+  def connect(program, session: nil)
+    context = GyreTest::OpenSSLPeer.client { |each| each.max_version = OpenSSL::SSL::TLS1_2_VERSION }
+    socket = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", port(program)), context)
     socket.sync_close = true
+    socket.session = session if session
     socket.connect
   end
 

@@ -212,6 +212,7 @@ module Gyre
         sockets = Web::Sockets.new
         TLS::TicketKeys.shared if ENV.key?(TLS::TicketKeys::VARIABLE) # the workers inherit them
         sockets.open(endpoints(settings, environment), inherited: inherited, bind: false).each { |socket| sockets.adopt(socket) }
+        check_certificates(settings, sockets.listeners.map(&:endpoint))
         log = Web::Log.new(errors: @err)
         hooks = settings[:hooks] || Web::Cluster::Hooks.new
         Web::Cluster::Mold.new(link, hooks) do |index, own|
@@ -223,9 +224,18 @@ module Gyre
 
       # Of the flags and the file; the addresses are read as well.
       def check(settings, environment)
-        endpoints(settings, environment)
+        check_certificates(settings, endpoints(settings, environment))
         @out.puts("the configuration is right")
         DONE
+      end
+
+      # Before any worker is replaced by one that could not serve.
+      def check_certificates(settings, endpoints)
+        return unless settings[:tls] || endpoints.any?(&:tls)
+
+        require "gyre/web/tls_contexts"
+        contexts = Web::TLSContexts.new(settings[:tls], log: Web::Log.new(errors: @err))
+        contexts.contexts(contexts.endpoints(endpoints))
       end
 
       # @return [Integer] workers; 0: none, this process serves

@@ -77,7 +77,7 @@ module Gyre
         @log = log
         @layers = Layers.new(app, log: log, **layers)
         @tls = TLSContexts.new(tls && Settings.check(:tls, tls.is_a?(Hash) ? [tls] : tls), log: log)
-        @endpoints = listeners ? listeners.map(&:endpoint) : addresses(bind)
+        @endpoints = listeners ? @tls.endpoints(listeners.map(&:endpoint)) : addresses(bind)
         @limits = limits.is_a?(HTTP::Limits) ? limits : HTTP::Limits.new(**limits)
         @access_log = access_log(log_format, out)
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
@@ -116,10 +116,10 @@ module Gyre
       end
 
       # @return [Array<Gyre::Endpoint>] what it listens on, with the ports that the kernel chose
-      def endpoints = @listeners.map(&:endpoint)
+      def endpoints = @tls.endpoints(@listeners.map(&:endpoint))
 
       # @return [Array<String>] the same as one types it
-      def urls = @listeners.map(&:url)
+      def urls = endpoints.map(&:url)
 
       # @return [Array<String>] where its metrics are
       def metrics_urls = @metrics.urls
@@ -335,7 +335,7 @@ module Gyre
 
       # @return [Hash{Listener => TLS::Context}]
       def secure_listeners
-        @listeners.to_h { |listener| [listener, @contexts[listener.endpoint.tls]] }.compact
+        @listeners.zip(endpoints).to_h { |listener, endpoint| [listener, @contexts[endpoint.tls]] }.compact
       end
 
       def hang_up
