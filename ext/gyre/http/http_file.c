@@ -26,7 +26,7 @@
 #endif
 
 #define READ_BYTES_LIMIT (1 << 20)
-#define PROBE_BYTES (32 * 1024) /* no more than what the kernel reads ahead at once */
+#define PROBE_BYTES (64 * 1024) /* half of what Linux reads ahead at once */
 #define LOAD_BYTES (64 * 1024)
 #define ATTEMPTS 16 /* of openat2 while folders are renamed */
 
