@@ -58,7 +58,7 @@ class CLIServeOptionsTest < Minitest::Test
     assert_equal "--port: must be a port, 1 to 65535 (0 takes a free one), not \"x\"", refusal("--port", "x")
     assert_includes refusal("--port", "70000"), "--port: must be a port"
     assert_includes refusal("-b", "::1:80"), "--bind: \"::1:80\" is no address: an IPv6 address goes in brackets"
-    assert_equal "--log-format: must be none or common or combined or json, not \"xml\"", refusal("--log-format", "xml")
+    assert_equal "--log-format: must be none, common, combined, json, or have directives like %h %r %s, not \"xml\"", refusal("--log-format", "xml")
     assert_equal "--shutdown-timeout: must be a number of seconds, 0 or more, not \"x\"", refusal("--shutdown-timeout", "x")
     assert_includes refusal("--shutdown-timeout", "-1"), "0 or more"
     assert_equal "--header-count-limit: must be a whole number, at least 1, not \"0\"", refusal("--header-count-limit", "0")

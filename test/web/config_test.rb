@@ -63,7 +63,7 @@ class WebConfigTest < Minitest::Test
   def test_a_value_that_cannot_be_is_reported_with_its_line
     assert_match(/\Agyre\.rb:2: shutdown_timeout: must be a number of seconds, 0 or more, not "x"\z/, refusal("\nshutdown_timeout 'x'"))
     assert_match(/\Agyre\.rb:1: port: must be a port/, refusal("port 'http'"))
-    assert_match(/\Agyre\.rb:1: log_format: must be none or common/, refusal("log_format 'xml'"))
+    assert_match(/\Agyre\.rb:1: log_format: must be none, common/, refusal("log_format 'xml'"))
     assert_match(/\Agyre\.rb:1: .*IPv6 address goes in brackets/, refusal("bind '::1:80'"))
     assert_match(/\Agyre\.rb:1: header_count_limit: must be/, refusal("header_count_limit 0"))
     assert_match(/\Agyre\.rb:1: quiet: must be true or false/, refusal("quiet 'yes'"))

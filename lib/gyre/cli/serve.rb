@@ -104,9 +104,17 @@ module Gyre
 
       def running(flags)
         flags.separator "\nLogs:"
-        set(flags, :log_format, "--log-format FORMAT", "a line for each request: #{Web::LogFormat::NAMES.join(", ")}; by default common in",
-            "development, none in other environments")
+        set(flags, :log_format, "--log-format FORMAT", "a line for each request: #{Web::LogFormat::NAMES.join(", ")}, or directives as",
+            "'%h %t \"%r\" %>s %b %D'; by default common in development, none elsewhere")
+        set(flags, :access_log, "--access-log FILE", "where they go instead of standard output; HUP opens it again")
+        flags.on("--request-id", "give each request an X-Request-Id, the client's if it has a valid one") { @settings[:request_id] = true }
         flags.on("-q", "--quiet", "print nothing but errors, and log requests only with --log-format") { @settings[:quiet] = true }
+        flags.separator "\nProxies in front:"
+        flags.on("--trusted-proxy RANGE", "an address, 10.0.0.0/8, private or loopback, whose X-Forwarded headers are believed;",
+                 "may be given several times") do |value|
+          (@settings[:trusted_proxy] ||= []) << Web::Settings.check(:trusted_proxy, value)
+        end
+        set(flags, :forwarded_header, "--forwarded-header KIND", "which headers they write: #{Web::TrustedProxies::KINDS.join(", ")}")
         flags.separator "\nMetrics:"
         flags.on("--metrics ADDRESS", "where /metrics (Prometheus) and /status (gyre top) are served: a port of this machine,",
                  "host:port or unix:///path; may be given several times") do |value|
@@ -278,9 +286,9 @@ module Gyre
           app,
           tls: settings[:tls],
           limits: settings[:limits] || {},
-          log_format: settings[:log_format] || (settings[:quiet] ? "none" : Web::Settings.default_log_format(environment)),
+          log_format: settings[:log_format] || Web::Settings.default_log_format(environment, settings),
           shutdown_timeout: settings[:shutdown_timeout] || Web::Settings::SHUTDOWN_TIMEOUT_S,
-          **settings.slice(:static, :sendfile, :compress, :compress_minimum),
+          **settings.slice(:static, :sendfile, :compress, :compress_minimum, :access_log, :request_id, :trusted_proxy, :forwarded_header),
           metrics: settings[:metrics] || [],
           out: @out,
           log: log,

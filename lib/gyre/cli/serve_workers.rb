@@ -13,6 +13,7 @@ require "gyre/http"
 require "gyre/signals"
 require "gyre/web/banner"
 require "gyre/web/control_server"
+require "gyre/web/log_file"
 require "gyre/web/cluster/control"
 require "gyre/web/cluster/handover"
 require "gyre/web/cluster/mold"
@@ -111,7 +112,8 @@ module Gyre
         @pidfile&.write
         @state&.write(pid: Process.pid, urls: urls)
         paths = @sockets.listeners.map { |listener| listener.endpoint.path }.compact.reject { |path| path.start_with?("@") }
-        privileges.own(*paths, @pidfile&.path, @state&.path, @state&.control)
+        Web::LogFile.new(@settings[:access_log]).close if @settings[:access_log]
+        privileges.own(*paths, @settings[:access_log], @pidfile&.path, @state&.path, @state&.control)
       end
 
       def supervise

@@ -107,6 +107,13 @@ module Gyre
       # @param options (see Gyre::HTTP::Files::Root#initialize)
       def sendfile(path, **options) = add_folder(:sendfile, path, options)
 
+      # Adds proxies whose X-Forwarded headers are believed.
+      #
+      # @param ranges [Array<String>] as {TrustedProxies.ranges} reads them
+      def trusted_proxy(*ranges)
+        ranges.each { |range| (@settings[:trusted_proxy] ||= []) << check(:trusted_proxy) { Settings.check(:trusted_proxy, range) } }
+      end
+
       # Adds an address for /metrics and /status.
       #
       # @param addresses [Array<String>] as {ControlServer.endpoint} reads them

@@ -1,13 +1,16 @@
 # frozen_string_literal: true
 
-# What the settings put between the sockets and the app: files, files that the app names,
-# compression. Gyre::Web::Server makes one of itself and closes it. It serves nothing.
+# What the settings put between the sockets and the app: what proxies say, identifiers, files,
+# files that the app names, compression. Gyre::Web::Server makes one of itself and closes it. It
+# serves nothing.
 
 require "gyre/http/compression"
 require "gyre/http/sendfile"
 require "gyre/http/static"
 require "gyre/web/folder"
+require "gyre/web/request_id"
 require "gyre/web/settings"
+require "gyre/web/trusted_proxies"
 
 module Gyre
   module Web
@@ -24,8 +27,12 @@ module Gyre
       # @param sendfile [Array<String, Folder>] folders whose files the app may name in X-Sendfile
       # @param compress [Boolean] whether its responses are compressed for clients that take it
       # @param compress_minimum [Integer] bytes of the smallest body that is compressed
+      # @param request_id [Boolean] whether each request has an X-Request-Id
+      # @param trusted_proxy [Array<String>] as {TrustedProxies.ranges} reads them
+      # @param forwarded_header [String] one of {TrustedProxies::KINDS}
       # @raise [ArgumentError] a folder is missing
-      def initialize(app, log:, static: [], sendfile: [], compress: false, compress_minimum: Settings::COMPRESS_MINIMUM_BYTES)
+      def initialize(app, log:, static: [], sendfile: [], compress: false, compress_minimum: Settings::COMPRESS_MINIMUM_BYTES,
+                     request_id: false, trusted_proxy: [], forwarded_header: TrustedProxies::KINDS.first)
         @app = app
         @env = {}
         @roots = []
@@ -35,6 +42,8 @@ module Gyre
           @env["sendfile.type"] = "X-Sendfile" # for Rack::Sendfile
         end
         @app = HTTP::Static.new(@app, roots(static)) unless static.empty?
+        @app = RequestId.new(@app) if request_id
+        @app = TrustedProxies.new(@app, trusted_proxy, kind: forwarded_header) unless trusted_proxy.empty?
       end
 
       # @return [void]

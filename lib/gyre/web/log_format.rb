@@ -19,7 +19,8 @@ module Gyre
       UNSAFE = /["\\\x00-\x1f\x7f-\xff]/n
       private_constant :UNSAFE_ASCII, :UNSAFE
 
-      # @param name [String, Symbol] one of {NAMES}
+      # @param name [String, Symbol] one of {NAMES}; or fields of one's own: text with directives
+      #   (%h, %{User-Agent}i …), or "json:" and name=directive, name=directive … (see LogTemplate)
       # @return [#line, nil] nil for "none"
       # @raise [ArgumentError] for another name
       def self.named(name)
@@ -28,8 +29,20 @@ module Gyre
         when "common"   then Common.new
         when "combined" then Combined.new
         when "json"     then JSONLines.new
-        else raise ArgumentError, "log format #{name.to_s.inspect} is unknown: there are #{NAMES.join(", ")}"
+        when /\Ajson:/  then LogTemplate::JSONFields.new(name.to_s.delete_prefix("json:"))
+        when /%/         then LogTemplate.new(name.to_s)
+        else
+          raise ArgumentError, "must be #{NAMES.join(", ")}, or have directives like %h %r %s, not #{name.to_s[0, 80].inspect}"
         end
+      end
+
+      # @param name [String, Symbol] as {.named} takes it
+      # @return [String] the same, in the case that {.named} takes
+      # @raise [ArgumentError]
+      def self.check(name)
+        text = NAMES.find { |each| each == name.to_s.downcase } || name.to_s
+        named(text)
+        text
       end
 
       # @param text [String, nil]
@@ -144,3 +157,5 @@ module Gyre
     end
   end
 end
+
+require "gyre/web/log_template"

@@ -51,8 +51,10 @@ module Gyre
       # @param tls [true, Hash, Array<Hash>, nil] certificates for addresses with TLS that have none
       #   of their own, by the names in docs/serve.md; true: one for development
       # @param limits [Hash, Gyre::HTTP::Limits] by the names in docs/serve.md
-      # @param log_format [String] the access log: none, common, combined, json
+      # @param log_format [String] the access log: none, common, combined, json, or fields of one's
+      #   own (see LogFormat.named)
       # @param out [IO] where the access log goes
+      # @param access_log [String, nil] a file that it goes to instead
       # @param log [#info, #error] takes the server's notices and errors; by default errors only, to
       #   $stderr
       # @param shutdown_timeout [Numeric] seconds that running requests get to finish
@@ -69,17 +71,17 @@ module Gyre
       # @raise [ArgumentError]
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, bind: "tcp://localhost:#{Settings::DEFAULT_PORT}", tls: nil, limits: {}, log_format: "none", out: $stdout,
-                     log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil, abandon: nil,
-                     listeners: nil, before_stop: nil, metrics: [], **layers)
+                     access_log: nil, log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil,
+                     abandon: nil, listeners: nil, before_stop: nil, metrics: [], **layers)
         raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
 
         Loop.require_native("the HTTP server")
         @log = log
         @layers = Layers.new(app, log: log, **layers)
+        @access_log = access_log(log_format, access_log, out)
         @tls = TLSContexts.new(tls && Settings.check(:tls, tls.is_a?(Hash) ? [tls] : tls), log: log)
         @endpoints = listeners ? @tls.endpoints(listeners.map(&:endpoint)) : addresses(bind)
         @limits = limits.is_a?(HTTP::Limits) ? limits : HTTP::Limits.new(**limits)
-        @access_log = access_log(log_format, out)
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
         @signals = signals
         @abandon = abandon
@@ -133,7 +135,7 @@ module Gyre
         listen
         handle_signals do
           in_task do
-            @http = HTTP::Server.new(@layers.app, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
+            @http = HTTP::Server.new(app_as_logged, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
                                             tls: secure_listeners, env: { "gyre.server" => self, **@layers.env })
             @scheduler = Fiber.scheduler
             @http.start
@@ -197,6 +199,20 @@ module Gyre
       #
       # @return [void]
       def reload = @control.post(:hang_up)
+
+      # Opens the access log's file again, after a rotation. When that cannot be done, the old file
+      # stays in use, and the log has the reason. HUP does it.
+      #
+      # @return [Boolean] false: it has no file
+      def reopen_logs
+        return false unless @access_log&.reopen
+
+        @log.info("The access log was opened again")
+        true
+      rescue SystemCallError => error
+        @log.error("the access log cannot be opened again, the old file stays: #{error.message}")
+        true
+      end
 
       # After {#start}: waits for the end.
       #
@@ -267,10 +283,15 @@ module Gyre
         end
       end
 
-      def access_log(format, out)
+      def app_as_logged
+        @access_log&.response_headers? ? LogTemplate::ResponseHeaders.new(@layers.app) : @layers.app
+      end
+
+      def access_log(format, path, out)
         return if format.to_s == "none"
 
-        AccessLog.new(format, out: out, on_error: ->(error) { @log.error("the access log cannot be written: #{error.message}") })
+        AccessLog.new(format, out: path ? LogFile.new(path) : out,
+                              on_error: ->(error) { @log.error("the access log cannot be written, lines are lost: #{error.message}") })
       end
 
       # The first signal lets requests finish, the second does not. A third, or one while the server
@@ -339,7 +360,9 @@ module Gyre
       end
 
       def hang_up
+        reopened = reopen_logs
         return reload_tls unless @contexts.empty?
+        return if reopened
 
         @log.info("HUP: nothing is opened or loaded again, for logs go to standard output and standard error. TERM ends the server")
       end

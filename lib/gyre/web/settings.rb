@@ -10,6 +10,7 @@ require "gyre/web/folder"
 require "gyre/web/control_server"
 require "gyre/web/log_format"
 require "gyre/web/tls_settings"
+require "gyre/web/trusted_proxies"
 
 module Gyre
   module Web
@@ -35,7 +36,11 @@ module Gyre
         Row.new(:sendfile, :folder, "a folder whose files the app may name in X-Sendfile; may be given several times"),
         Row.new(:compress, :flag, "true: compress responses for clients that take it"),
         Row.new(:compress_minimum, :bytes, "the smallest body that is worth compressing"),
-        Row.new(:log_format, LogFormat::NAMES, "the access log: #{LogFormat::NAMES.join(", ")}"),
+        Row.new(:log_format, :log_format, "the access log: #{LogFormat::NAMES.join(", ")}, or fields of one's own"),
+        Row.new(:access_log, :text, "the file of the access log; HUP opens it again"),
+        Row.new(:request_id, :flag, "true: each request has an X-Request-Id: a valid one of the client's, or a new one"),
+        Row.new(:trusted_proxy, :proxy, "proxies whose X-Forwarded headers are believed; may be given several times"),
+        Row.new(:forwarded_header, TrustedProxies::KINDS, "which headers those proxies write: #{TrustedProxies::KINDS.join(", ")}"),
         Row.new(:metrics, :control_address, "an address for /metrics and /status; may be given several times"),
         Row.new(:shutdown_timeout, :seconds, "seconds that running requests get to finish after INT or TERM"),
         Row.new(:pidfile, :text, "a file that holds the process id while the server runs"),
@@ -50,7 +55,7 @@ module Gyre
       ].each(&:freeze).freeze
 
       # Settings that may be given several times.
-      LISTS = %i[bind static sendfile metrics].freeze
+      LISTS = %i[bind static sendfile metrics trusted_proxy].freeze
 
       # Names in other servers, and what to write here.
       FOREIGN = {
@@ -76,6 +81,8 @@ module Gyre
         case type
         when Array then CLI::Values.choice(value, type)
         when :folder then Folder.parse(value)
+        when :log_format then LogFormat.check(value)
+        when :proxy then TrustedProxies.ranges(value) && value
         when :control_address then ControlServer.endpoint(value) && value
         when :host then Endpoint.parse(tcp(value, 0), transports: [:tcp]) && value
         when :address then TLSSettings.endpoint(value) && value
@@ -116,9 +123,16 @@ module Gyre
 
       # Development logs every request; elsewhere the app or a proxy usually does.
       #
+      # A file for it asks for it, too.
+      #
       # @param environment [String]
+      # @param settings [Hash]
       # @return [String]
-      def default_log_format(environment) = environment == "development" ? "common" : "none"
+      def default_log_format(environment, settings = {})
+        return "common" if settings[:access_log]
+
+        environment == "development" && !settings[:quiet] ? "common" : "none"
+      end
 
       def tcp(host, port)
         host = "[#{host}]" if host.to_s.count(":") > 1 && !host.start_with?("[")

@@ -1,0 +1,138 @@
+# frozen_string_literal: true
+
+# The access log's file: rotation, full disks, several processes. Gyre::Web::LogFile and AccessLog.
+
+require "test_helper"
+require "tmpdir"
+require "gyre"
+require "gyre/web/access_log"
+require "web/serving"
+
+class WebLogFileTest < Minitest::Test
+  include GyreTest::Serving
+
+  ENVIRONMENT = { "REQUEST_METHOD" => "GET", "REQUEST_URI" => "/#{"a" * 100}", "SERVER_PROTOCOL" => "HTTP/1.1", "REMOTE_ADDR" => "::1" }.freeze
+
+  def test_it_is_appended_to_and_opened_again_after_a_rotation
+    in_folder do |path|
+      File.write(path, "before\n")
+      file = Gyre::Web::LogFile.new(path)
+      file.write("one\n")
+      File.rename(path, "#{path}.1")
+      file.write("two\n")
+      file.reopen
+      file.write("three\n")
+      file.close
+      assert_equal ["before\none\ntwo\n", "three\n"], [File.read("#{path}.1"), File.read(path)]
+    end
+  end
+
+  def test_when_it_cannot_be_opened_again_the_old_one_stays
+    in_folder do |path|
+      file = Gyre::Web::LogFile.new(path)
+      File.rename(path, "#{path}.1")
+      Dir.mkdir(path)
+      assert_raises(Errno::EISDIR) { file.reopen }
+      file.write("one\n")
+      file.close
+      assert_equal "one\n", File.read("#{path}.1")
+    end
+  end
+
+  def test_a_full_disk_loses_lines_is_reported_once_and_stops_nothing
+    errors = []
+    log = Gyre::Web::AccessLog.new("common", out: Gyre::Web::LogFile.new("/dev/full"), on_error: ->(error) { errors << error })
+    3.times { log.call(ENVIRONMENT, 200, 1, 0.1) }
+    assert_equal [Errno::ENOSPC], errors.map(&:class)
+    log.close
+  end
+
+  def test_after_a_full_disk_lines_are_whole_again_and_the_next_one_is_reported_again
+    errors = []
+    out = Class.new(Gyre::Web::LogFile) { attr_accessor :io }.new("/dev/full")
+    log = Gyre::Web::AccessLog.new("common", out: out, on_error: ->(error) { errors << error })
+    in_folder do |path|
+      log.call(ENVIRONMENT, 200, 1, 0.1)
+      full = out.instance_variable_get(:@io)
+      out.instance_variable_set(:@io, File.open(path, "a"))
+      log.call(ENVIRONMENT, 201, 1, 0.1)
+      out.instance_variable_get(:@io).close
+      out.instance_variable_set(:@io, full)
+      log.call(ENVIRONMENT, 202, 1, 0.1)
+      assert_equal 2, errors.size
+      assert_match(/\A::1 .* 201 1\n\z/, File.read(path))
+      log.close
+    end
+  end
+
+  # The kernel took a piece of a line before the disk was full.
+  def test_a_torn_line_does_not_spoil_the_next_one
+    in_folder do |path|
+      file = Gyre::Web::LogFile.new(path)
+      io = file.instance_variable_get(:@io)
+      calls = 0
+      io.define_singleton_method(:syswrite) do |text|
+        calls += 1
+        raise Errno::ENOSPC if calls == 2
+
+        super(calls == 1 ? text.byteslice(0, 3) : text)
+      end
+      assert_raises(Errno::ENOSPC) { file.write("first\n") }
+      file.write("second\n")
+      file.close
+      assert_equal "fir\nsecond\n", File.read(path)
+    end
+  end
+
+  def test_lines_of_several_processes_do_not_mix_in_a_file_or_a_pipe
+    in_folder do |path|
+      reader, writer = IO.pipe
+      reading = Thread.new { reader.read }
+      children = Array.new(3) do |number|
+        fork do
+          reader.close
+          logs = [Gyre::Web::AccessLog.new("common", out: Gyre::Web::LogFile.new(path)), Gyre::Web::AccessLog.new("common", out: writer)]
+          Gyre.run do # lines of one turn leave together
+            2000.times { |index| logs.each { |log| log.call(ENVIRONMENT, 200 + number, index, 0.1) } }
+          end
+        ensure
+          exit!(0)
+        end
+      end
+      writer.close
+      children.each { |child| Process.wait(child) }
+      [File.read(path), reading.value].each do |text|
+        assert_equal 6000, text.lines.size
+        assert_empty text.lines.grep_v(%r{\A::1 - - \[[^\]]+\] "GET /a{100} HTTP/1\.1" 20[0-2] \d+\n\z})
+      end
+      reader.close
+    end
+  end
+
+  def test_hup_opens_it_again_while_requests_go_on
+    serve("--access-log", "access.log", "--log-format", "%m %U %s %{x-request-id}o", "--request-id") do |program|
+      path = File.join(program.folder, "access.log")
+      program.get("/one")
+      eventually { File.read(path).include?("/one") }
+      File.rename(path, "#{path}.1")
+      program.signal("HUP")
+      program.expect(/The access log was opened again/)
+      program.get("/two")
+      assert_match(/\AGET \/two 200 \h{32}\n\z/, eventually { File.read(path).then { |text| text unless text.empty? } })
+      refute_includes program.text(:out), "GET /"
+    end
+  end
+
+  def test_a_file_that_cannot_be_opened_is_a_start_error
+    output = gyre("serve", "-b", "127.0.0.1:0", "--access-log", "missing/access.log",
+      files: { "config.ru" => "run ->(_) { [200, {}, []] }" }, gems: true)
+    assert_equal 1, output.status.exitstatus
+    assert_match(%r{open \S+/missing/access\.log: no such file or directory}, output.err)
+  end
+
+  private
+
+  def in_folder
+    Dir.mktmpdir { |folder| yield File.join(folder, "access.log") }
+  end
+end
