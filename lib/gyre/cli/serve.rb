@@ -135,6 +135,8 @@ module Gyre
         set(flags, :worker_boot_timeout, "--worker-boot-timeout SECONDS",
             "what a worker gets from its fork until it serves (#{Web::Settings::WORKER_TIMEOUT_S})")
         set(flags, :worker_memory_limit, "--worker-memory-limit BYTES", "replace a worker that has more resident memory, after its requests")
+        set(flags, :restart_file, "--restart-file FILE", "restart the workers one after another when it is touched, as tmp/restart.txt",
+            "is by bin/rails restart")
         flags.separator "\nThe process:"
         set(flags, :state, "--state FILE", "where gyre ctl finds the server; its control socket is beside it")
         set(flags, :user, "--user USER", "become this user once the sockets are open")

@@ -18,6 +18,7 @@ require "gyre/web/cluster/control"
 require "gyre/web/cluster/handover"
 require "gyre/web/cluster/mold"
 require "gyre/web/cluster/supervisor"
+require "gyre/web/restart_file"
 require "gyre/web/task_signal"
 
 module Gyre
@@ -135,9 +136,19 @@ module Gyre
         task.async("signals", transient: true) { Gyre.signals(*SIGNALS) { |signals| signals.each { |name| heed(name) } } }
         task.every(STATUS_S, "status") { @manager.status(status_line) } if @manager.present?
         task.every(@manager.watchdog_s, "systemd's watchdog") { pat_watchdog } if @manager.watchdog_s
+        watch_restart_file(@settings[:restart_file]) if @settings[:restart_file]
         serve_control
         @manager.ready if @handover
         @supervisor.stop if @handover&.signalled?
+      end
+
+      def watch_restart_file(path)
+        Task.current.async("restart file", transient: true) do
+          loop do
+            Web::RestartFile.new(path).wait
+            rolling_restart
+          end
+        end
       end
 
       def serve_control

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 # Restarts a server when a file is touched: `bin/rails restart` touches tmp/restart.txt. Handler
-# asks it beside the server that it runs. It starts and stops nothing by itself.
+# and Gyre::CLI::ServeWorkers wait for it beside what they run. It starts and stops nothing by itself.
 
 module Gyre
   module Web
     # One file and the time that it had.
     class RestartFile
       PATH = "tmp/restart.txt"
-      EVERY_S = 2
+      EVERY_S = 1
 
       # @param path [String]
       def initialize(path = PATH)

@@ -49,6 +49,7 @@ module Gyre
         Row.new(:worker_timeout, :span, "seconds after which a worker that gives no sign is killed and replaced"),
         Row.new(:worker_boot_timeout, :span, "seconds from a worker's fork until it serves"),
         Row.new(:worker_memory_limit, :bytes, "resident memory beyond which a worker is replaced, after its requests"),
+        Row.new(:restart_file, :text, "a file that restarts the workers as USR1 does when it is touched"),
         Row.new(:state, :text, "a file for `gyre ctl`: process, addresses, control socket"),
         Row.new(:user, :text, "the user that the processes become once the sockets are open"),
         Row.new(:group, :text, "the group that they become")

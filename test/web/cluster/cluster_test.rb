@@ -129,6 +129,16 @@ class WebClusterTest < Minitest::Test
     end
   end
 
+  def test_a_touched_file_restarts_the_workers
+    cluster("-w", "1", "--restart-file", "restart.txt") do |cluster, program|
+      assert_equal "1", cluster.get.last
+      cluster.code = "2"
+      File.write(File.join(program.folder, "restart.txt"), "")
+      program.expect(/Rolling restart: all workers run the new code/)
+      assert_equal "2", cluster.get.last
+    end
+  end
+
   def test_a_rolling_restart_loads_the_new_code_and_keeps_running_requests
     cluster("-w", "2") do |cluster, program|
       assert_equal "1", cluster.get.last
