@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Restarts a server when a file is touched: `bin/rails restart` touches tmp/restart.txt. Handler
-# and Gyre::CLI::ServeWorkers wait for it beside what they run. It starts and stops nothing by itself.
+# Restarts a server when a file is touched: `bin/rails restart` touches tmp/restart.txt. Handler and
+# Gyre::CLI::ServeWorkers wait for it beside what they run. It starts and stops nothing by itself.
 
 module Gyre
   module Web
