@@ -4,6 +4,7 @@
 # length and body. A server that is wrong is not measured. Speaks HTTP/1.1 by hand, so that no
 # client library hides anything.
 
+require "openssl"
 require "socket"
 require_relative "setup"
 
@@ -19,15 +20,23 @@ module Bench
     # @param port [Integer]
     # @param path [String] one of BODIES
     # @param headers [Hash] further request headers
+    # @param tls [Boolean]
     # @return [Integer] bytes of the response head
     # @raise [Problem] when an answer is not the expected one
-    def check(port, path, headers = {})
-      Socket.tcp("127.0.0.1", port, connect_timeout: 5) do |socket|
+    def check(port, path, headers = {}, tls: false)
+      connect(port, tls) do |socket|
         sizes = Array.new(2) { ask(socket, path, headers) }
         return sizes.last
       end
-    rescue EOFError, SystemCallError => e
+    rescue EOFError, SystemCallError, OpenSSL::SSL::SSLError => e
       raise Problem, "GET #{path}: #{e.class}: #{e.message}"
+    end
+
+    # The certificate is not looked at.
+    def connect(port, tls)
+      Socket.tcp("127.0.0.1", port, connect_timeout: 5) do |socket|
+        yield tls ? OpenSSL::SSL::SSLSocket.new(socket, OpenSSL::SSL::SSLContext.new).connect : socket
+      end
     end
 
     def ask(socket, path, headers)

@@ -43,11 +43,13 @@ module Bench
     def ready(name, seconds)
       return @running[name] if @running[name]
 
-      @running[name] = Servers.build(name)
+      @running[name] = build(name)
       @running[name].start
       warm_up(@running[name], seconds)
       @running[name]
     end
+
+    def build(name) = Servers.build(name)
 
     def stop(name)
       @running.delete(name)&.stop
@@ -71,14 +73,16 @@ module Bench
     # @param tool [#run] Wrk or H2load
     # @param stretch [Integer] times the usual duration, where the last, cut-off requests would
     #   weigh too much
+    # @param tls [Boolean]
     def initialize(key, title, path:, connections:, headers: {}, servers: Servers::NAMES, columns: [], tool: Wrk,
-                   stretch: 1)
+                   stretch: 1, tls: false)
       super(key, title, subjects: servers, columns: COLUMNS.dup.insert(2, *columns))
       @path = path
       @connections = connections
       @headers = headers
       @tool = tool
       @stretch = stretch
+      @tls = tls
     end
 
     def fresh?
@@ -88,13 +92,13 @@ module Bench
     # @return [void]
     # @raise [Problem] when the answers are wrong
     def warm_up(server, seconds)
-      Answers.check(server.port, @path, @headers)
+      Answers.check(server.port, @path, @headers, tls: @tls)
       @tool.run(server.url(@path), connections: @connections, seconds: seconds, headers: @headers)
     end
 
     # @return [Hash{Symbol => Numeric, String}] one sample
     def take(server, seconds)
-      head_bytes = Answers.check(server.port, @path, @headers)
+      head_bytes = Answers.check(server.port, @path, @headers, tls: @tls)
       cpu_before_s = server.tree.cpu_s
       result = @tool.run(server.url(@path), connections: @connections, seconds: seconds * @stretch, headers: @headers)
       cpu_s = server.tree.cpu_s - cpu_before_s
@@ -102,6 +106,10 @@ module Bench
         p99_ms: result.p99_ms, gigabytes_per_s: result.bytes / result.seconds / 1e9, head_bytes: head_bytes,
         rss_mb: server.tree.rss_kb / 1024.0, pss_mb: server.tree.pss_kb / 1024.0, errors: result.errors }
     end
+
+    private
+
+    def build(name) = Servers.build(name, tls: @tls)
   end
 
   # What an idle keep-alive connection costs in memory: growth of the server from none to COUNT,
@@ -195,6 +203,96 @@ module Bench
     end
   end
 
+  # Connections one after another, each with a handshake and one request, by some openssl s_time at
+  # once. The load computes as much as the server, on its own core.
+  class HandshakeScenario < HttpScenario
+    CLIENTS = 4
+
+    # @param key [String]
+    # @param title [String]
+    # @param kind [String] of s_time: -new or -reuse
+    def initialize(key, title, kind)
+      columns = [Column.new("handshakes/s", :handshakes_per_s, 0), Column.new("server CPU, µs a handshake", :cpu_us, 0)]
+      super(key, title, subjects: %w[nginx gyre], columns: columns)
+      @kind = kind
+    end
+
+    def fresh?
+      false
+    end
+
+    def warm_up(server, _seconds)
+      Answers.check(server.port, "/", tls: true)
+      shake(server, 1)
+    end
+
+    def take(server, seconds)
+      cpu_before_s = server.tree.cpu_s
+      count = shake(server, seconds)
+      { handshakes_per_s: count / seconds.to_f, cpu_us: (server.tree.cpu_s - cpu_before_s) / count * 1e6 }
+    end
+
+    private
+
+    def build(name) = Servers.build(name, tls: true)
+
+    # @return [Integer] connections
+    # @raise [Problem]
+    def shake(server, seconds)
+      command = ["taskset", "-c", LOAD_CORE.to_s, Setup.program("openssl"), "s_time", "-connect", "127.0.0.1:#{server.port}", @kind,
+                 "-www", "/", "-time", seconds.to_s, { err: %i[child out] }]
+      texts = Array.new(CLIENTS) { IO.popen(command) }.map { |io| io.read.tap { io.close } }
+      counts = texts.map { |text| text[/^(\d+) connections in \d+ real seconds/, 1].to_i }
+      raise Problem, "openssl s_time printed:\n#{texts.first}" if counts.include?(0)
+
+      counts.sum
+    end
+  end
+
+  # What an idle connection over TLS costs in memory, after one request.
+  class IdleTLSScenario < HttpScenario
+    COUNT = 2_000
+
+    def initialize
+      columns = [Column.new("RSS, KB a connection", :rss_kb_each, 2), Column.new("PSS, KB a connection", :pss_kb_each, 2),
+                 Column.new("RSS with all, MB", :rss_mb, 1)]
+      super("tls-idle", "Memory of an idle connection over TLS (#{COUNT} open, each has made one request)",
+            subjects: Servers::TLS_COMMANDS.keys, columns: columns)
+    end
+
+    # What the first handshakes need once is not the connections' memory.
+    def warm_up(server, _seconds)
+      hold(server, 64) { nil }
+      sleep 0.5
+    end
+
+    def take(server, _seconds)
+      before = [server.tree.rss_kb, server.tree.pss_kb]
+      hold(server, COUNT) do
+        sleep 1
+        rss_kb, pss_kb = server.tree.rss_kb, server.tree.pss_kb
+        { rss_kb_each: (rss_kb - before[0]) / COUNT.to_f, pss_kb_each: (pss_kb - before[1]) / COUNT.to_f, rss_mb: rss_kb / 1024.0 }
+      end
+    end
+
+    private
+
+    def build(name) = Servers.build(name, tls: true)
+
+    def hold(server, count)
+      context = OpenSSL::SSL::SSLContext.new
+      sockets = Array.new(count) do
+        socket = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", server.port), context)
+        socket.sync_close = true
+        Answers.ask(socket.connect, "/", {})
+        socket
+      end
+      yield
+    ensure
+      sockets&.each(&:close)
+    end
+  end
+
   # All scenarios, in the order in which they are run and reported.
   module HttpScenarios
     RUBY_SERVERS = (Servers::NAMES - %w[nginx]).freeze
@@ -213,7 +311,14 @@ module Bench
                        path: "/sleep/0.1", connections: 100, servers: RUBY_SERVERS, stretch: 2),
       SleepersScenario.new,
       LoadScenario.new("body-12k", "Bodies of 12 KB, 64 connections", path: "/12k", connections: 64, columns: [BYTES]),
-      LoadScenario.new("body-12m", "Bodies of 12 MB, 8 connections", path: "/12m", connections: 8, columns: [BYTES])
+      LoadScenario.new("body-12m", "Bodies of 12 MB, 8 connections", path: "/12m", connections: 8, columns: [BYTES]),
+      LoadScenario.new("tls-hello-64", "Hello over TLS, 64 connections", path: "/", connections: 64, tls: true,
+                                                                         servers: Servers::TLS_COMMANDS.keys),
+      LoadScenario.new("tls-body-12k", "Bodies of 12 KB over TLS, 64 connections", path: "/12k", connections: 64, tls: true,
+                                                                                   columns: [BYTES], servers: Servers::TLS_COMMANDS.keys),
+      HandshakeScenario.new("tls-handshake", "Full handshakes of TLS 1.3, a request on each", "-new"),
+      HandshakeScenario.new("tls-resume", "Resumed handshakes of TLS 1.3, a request on each", "-reuse"),
+      IdleTLSScenario.new
     ].freeze
   end
 end

@@ -13,7 +13,7 @@ module Bench
     def cores = "Server on one core, load on the other, one worker each."
     def scenarios = HttpScenarios::ALL
     def subjects = Servers::NAMES
-    def programs(subjects) = ["taskset", "cc", "wrk", "h2load", *("nginx" if subjects.include?("nginx"))]
+    def programs(subjects) = ["taskset", "cc", "wrk", "h2load", "openssl", *("nginx" if subjects.include?("nginx"))]
     def versions(subjects) = subjects.to_h { |name| [name, Servers.version(name)] }
     def targets_note = "Ratios are the median over the rounds of the two servers' figures in the same round."
 
@@ -36,7 +36,12 @@ module Bench
         figure("5,000 connections that each sleep 1 s: all answered", :at_most, 1.5, " s", 2, "sleepers", :seconds),
         figure("… how many of the 5,000", :at_least, 5_000, "", 0, "sleepers", :answered, pick: :min),
         ratio("bodies of 12 KB: requests/s against Falcon's", :at_least, 1, "body-12k", :requests_per_s, "gyre", "falcon"),
-        ratio("bodies of 12 MB: requests/s against Falcon's", :at_least, 1, "body-12m", :requests_per_s, "gyre", "falcon")
+        ratio("bodies of 12 MB: requests/s against Falcon's", :at_least, 1, "body-12m", :requests_per_s, "gyre", "falcon"),
+        ratio("hello over TLS, 64 connections: CPU a request against nginx's", :at_most, 1.15, "tls-hello-64", :cpu_us, "gyre", "nginx"),
+        ratio("… against Falcon's", :at_most, 0.4, "tls-hello-64", :cpu_us, "gyre", "falcon"),
+        ratio("full handshakes a second against nginx's", :at_least, 0.9, "tls-handshake", :handshakes_per_s, "gyre", "nginx"),
+        ratio("resumed handshakes a second against nginx's", :at_least, 0.9, "tls-resume", :handshakes_per_s, "gyre", "nginx"),
+        figure("idle connection over TLS, resident", :at_most, 15, " KB", 1, "tls-idle", :rss_kb_each)
       ]
     end
 

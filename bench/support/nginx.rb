@@ -16,13 +16,14 @@ module Bench
     module_function
 
     # @param port [Integer]
+    # @param pem [String, nil] a file with a certificate and its key, for TLS
     # @return [Array<String>] the command line
-    def command(port)
+    def command(port, pem = nil)
       folder = File.join(WORK, "nginx")
       FileUtils.mkdir_p([File.join(folder, "www"), File.join(folder, "tmp")])
       FILES.each { |name, size| File.write(File.join(folder, "www", name), "x" * size) }
       configuration = File.join(folder, "nginx.conf")
-      File.write(configuration, text(port))
+      File.write(configuration, text(port, pem))
       [Setup.program("nginx"), "-p", folder, "-c", configuration, "-e", "stderr"]
     end
 
@@ -31,7 +32,9 @@ module Bench
       IO.popen([Setup.program("nginx"), "-v", { err: %i[child out] }], &:read)[%r{nginx/([\d.]+)}, 1]
     end
 
-    def text(port)
+    # With TLS, tickets and ciphers are as Gyre has them.
+    def text(port, pem)
+      listen = pem ? "ssl; ssl_certificate #{pem}; ssl_certificate_key #{pem}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_timeout 2h" : ""
       <<~CONFIGURATION
         #{'user root;' if Process.uid.zero?}
         daemon off;
@@ -55,7 +58,7 @@ module Bench
           uwsgi_temp_path tmp/uwsgi;
           scgi_temp_path tmp/scgi;
           server {
-            listen 127.0.0.1:#{port} backlog=4096;
+            listen 127.0.0.1:#{port} backlog=4096 #{listen};
             location = / { return 200 "#{HELLO.chomp}\\n"; }
             location / { root www; etag off; add_header Last-Modified ""; }
           }

@@ -34,11 +34,13 @@ module Bench
 
     # @param name [String] for messages and logs
     # @param environment [Hash] for the process
+    # @param scheme [String] http or https
     # @yieldparam port [Integer]
     # @yieldreturn [Array<String>] the command line
-    def initialize(name, environment = {}, &command)
+    def initialize(name, environment = {}, scheme: "http", &command)
       @name = name
       @environment = environment
+      @scheme = scheme
       @command = command
     end
 
@@ -79,7 +81,7 @@ module Bench
     # @param path [String]
     # @return [String] where a load generator finds it
     def url(path)
-      "http://127.0.0.1:#{@port}#{path}"
+      "#{@scheme}://127.0.0.1:#{@port}#{path}"
     end
 
     private

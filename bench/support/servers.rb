@@ -4,6 +4,7 @@
 # of requests off, keep-alive without end. nginx gives the same answers from its configuration. Used
 # by bench/http and bench/profile.
 
+require_relative "certificate"
 require_relative "machine"
 require_relative "nginx"
 require_relative "server"
@@ -41,13 +42,30 @@ module Bench
       end
     }.freeze
 
+    # The same over TLS, with a certificate of P-256; Falcon takes its own. Iodine's TLS is left out.
+    TLS_COMMANDS = {
+      "nginx" => ->(port) { Nginx.command(port, Certificate.path) },
+      "gyre" => lambda do |port|
+        Setup.ruby_command(File.join(ROOT, "exe/gyre"), "serve", "-q", APP, "-e", "production",
+                           "-b", "ssl://127.0.0.1:#{port}?cert=#{Certificate.path}&key=#{Certificate.path}")
+      end,
+      "falcon" => lambda do |port|
+        Setup.ruby_command("falcon", "serve", "-b", "https://127.0.0.1:#{port}", "-n", "1", "-c", APP)
+      end,
+      "puma" => lambda do |port|
+        Setup.ruby_command("puma", "-C", PUMA_SETTINGS, "-s", "-e", "production",
+                           "-b", "ssl://127.0.0.1:#{port}?cert=#{Certificate.path}&key=#{Certificate.path}", APP)
+      end
+    }.freeze
+
     module_function
 
     # @param name [String] one of NAMES
+    # @param tls [Boolean]
     # @return [Server] not started yet
-    def build(name)
+    def build(name, tls: false)
       environment = name == "nginx" ? {} : ruby_environment
-      Server.new(name, environment, &COMMANDS.fetch(name))
+      Server.new(name, environment, scheme: tls ? "https" : "http", &(tls ? TLS_COMMANDS : COMMANDS).fetch(name))
     end
 
     # @param name [String]

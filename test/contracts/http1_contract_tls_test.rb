@@ -69,7 +69,7 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
   end
 
   define_method(:test_plain_http_is_told_that_the_port_speaks_tls) do
-    serve(hello) do |served|
+    serve(hello, limits: { linger_timeout_s: 300 }) do |served|
       ["GET / HTTP/1.1\r\nhost: a\r\n\r\n", "PROPFIND", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
        "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 200000\r\n\r\n#{"a" * 200_000}"].each do |request|
         client = raw(served).write(request)

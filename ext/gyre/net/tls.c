@@ -218,7 +218,6 @@ static int tls_handshake(struct gyre_transport *transport) {
   keep_lent(tls);
   error = result == 1 ? 0 : outcome(tls, result, &transport->read);
   if (result != 1 && error == 0) error = GYRE_TRUNCATED;
-  if (error == -EPROTO && tls->wordy && tls->context->server) return error; /* an alert would be noise to the peer */
   if (error != 0 && error != -EAGAIN)
     gyre_tls_session_forget(tls->context, tls->server); /* it may be what is refused */
   int sent = send_queued(tls);                          /* an alert, too */
