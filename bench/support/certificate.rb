@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The certificate of the servers that bench/http measures over TLS: self-signed, with a key of P-256,
-# in one file below tmp/bench.
+# The certificate of the servers that bench/http measures over TLS: self-signed, with a key of
+# P-256, in one file below tmp/bench.
 
 $LOAD_PATH.unshift(File.expand_path("../../lib", __dir__)) unless $LOAD_PATH.include?(File.expand_path("../../lib", __dir__))
 require "gyre/web/development_certificate"

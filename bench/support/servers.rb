@@ -42,7 +42,8 @@ module Bench
       end
     }.freeze
 
-    # The same over TLS, with a certificate of P-256; Falcon takes its own. Iodine's TLS is left out.
+    # The same over TLS, with a certificate of P-256; Falcon takes its own. Iodine's TLS is left
+    # out.
     TLS_COMMANDS = {
       "nginx" => ->(port) { Nginx.command(port, Certificate.path) },
       "gyre" => lambda do |port|

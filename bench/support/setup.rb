@@ -23,8 +23,8 @@ module Bench
   # Installs and finds programs and gems.
   module Setup
     # The program that each Debian package is needed for.
-    PACKAGES = { "nginx" => "nginx-light", "wrk" => "wrk", "h2load" => "nghttp2-client", "taskset" => "util-linux", "cc" => "gcc", "openssl" => "openssl",
-                 "perf" => "linux-perf", "rsyslogd" => "rsyslog" }.freeze
+    PACKAGES = { "nginx" => "nginx-light", "wrk" => "wrk", "h2load" => "nghttp2-client", "taskset" => "util-linux", "cc" => "gcc",
+                 "openssl" => "openssl", "perf" => "linux-perf", "rsyslogd" => "rsyslog" }.freeze
 
     module_function
 
