@@ -83,6 +83,10 @@ module GyreTest
       nil
     end
 
+    def leave_place
+      note(:leave_place)
+    end
+
     # As after an error of the network.
     def break
       @closed = true

@@ -20,7 +20,8 @@ class HTTP1ServerTest < Minitest::Test
 
   def test_before_its_start_everything_is_zero_and_harmless
     assert_equal [0], @server.stats.values.uniq
-    assert_equal %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed], @server.stats.keys
+    assert_equal %i[connections idle running accepted requests malformed refused handshakes handshakes_resumed handshakes_failed
+                    waiting waited shed], @server.stats.keys
     assert_equal 0, @server.interrupt
     @server.stop
     @server.drain

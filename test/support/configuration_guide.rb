@@ -78,7 +78,8 @@ module GyreTest
       "## Limits\n\n`\"none\"` switches a limit of time off.\n\n" +
         table(["word", "flag", "default", "beyond it", "bounds"],
               Gyre::HTTP::Limits::TABLE.map do |row|
-                [code(row.word), code(row.flag), "#{row.default} #{row.unit}", row.status ? row.status.to_s : "closes", row.meaning]
+                [code(row.word), code(row.flag), [row.default_text, (row.unit if row.default)].compact.join(" "),
+                 row.status ? row.status.to_s : "closes", row.meaning]
               end)
     end
 

@@ -71,7 +71,7 @@ class WebSettingsTest < Minitest::Test
   def test_the_guide_has_a_row_for_every_setting_and_limit
     guide = File.read(File.join(GyreTest::Helpers::ROOT, "docs/serve.md"))
     Gyre::HTTP::Limits::TABLE.each do |row|
-      assert_includes guide, "| `#{row.flag} #{row.unit.upcase}` | #{row.default} | #{row.status || "closes"} | #{row.meaning} |"
+      assert_includes guide, "| `#{row.flag} #{row.unit.upcase}` | #{row.default_text} | #{row.status || "closes"} | #{row.meaning} |"
     end
     (Settings::TABLE.map(&:name) - [:rackup]).each { |name| assert_match(/^\|.*`--#{name.to_s.tr("_", "-")}/, guide) }
   end

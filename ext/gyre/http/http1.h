@@ -3,6 +3,7 @@
  * contract with Ruby stands in lib/gyre/http/exchange.rb and server.rb. Each file calls only those
  * above it:
  *
+ *   http_admission.c       how many requests run, and the queue before them (no ruby.h)
  *   http1_limits.c         the table of limits, read from Ruby
  *   http1_error.c          the errors of HTTP, raised in the exchange's fiber
  *   http_statistics.c      what is counted of responses (no ruby.h)
@@ -24,6 +25,7 @@
 #include "http/http1_chunked.h"
 #include "http/http1_head.h"
 #include "http/http1_parser.h"
+#include "http/http_admission.h"
 #include "http/http_statistics.h"
 #include "net/acceptor.h"
 #include "net/transport.h"
@@ -32,12 +34,13 @@
 
 #define GYRE_HTTP1_NEW_NS INT64_C(250000000) /* what a connection that has sent no request yet gets at a stop */
 
-/* HANDSHAKE (of TLS), FIRST_BYTE and IDLE hold neither a fiber nor a buffer of HTTP; see the
- * drawing in exchange.rb. */
+/* HANDSHAKE (of TLS), FIRST_BYTE and IDLE hold neither a fiber nor a buffer of HTTP; WAITING holds
+ * the bytes of a whole head; see the drawing in exchange.rb. */
 enum gyre_http1_state {
   GYRE_HTTP1_HANDSHAKE,
   GYRE_HTTP1_FIRST_BYTE,
   GYRE_HTTP1_HEAD,
+  GYRE_HTTP1_WAITING,
   GYRE_HTTP1_SERVING,
   GYRE_HTTP1_IDLE,
   GYRE_HTTP1_LINGERING,
@@ -68,6 +71,16 @@ struct gyre_http1_request {
   uint32_t held;   /* its length at the beginning of the transport's input; 0: it lies elsewhere, or is not complete */
   uint16_t status; /* to refuse it with; 0: nothing is wrong */
   const char *reason; /* constant text, with status */
+  bool placed;        /* it has a place of the admission */
+};
+
+/* A whole head in the transport's input, in the admission's queue. It is parsed again when its turn
+ * comes, which costs a microsecond; to keep what was parsed would cost 2 KB for each. */
+struct gyre_http1_waiting {
+  struct gyre_admission_waiter waiter;
+  struct gyre_http1_connection *connection;
+  uint32_t counted; /* bytes, in acceptor->head_bytes */
+  enum { GYRE_HTTP1_UNDECIDED, GYRE_HTTP1_START, GYRE_HTTP1_REFUSE } verdict;
 };
 
 /* On the stack of a fiber that waits for more of a request's body. */
@@ -93,6 +106,7 @@ struct gyre_http1_connection {
   struct gyre_transport transport;
   struct gyre_http_exchange *exchange; /* the present one, while a handler runs; else NULL */
   struct gyre_http1_partial *partial;
+  struct gyre_http1_waiting *waiting; /* while WAITING */
   uint32_t requests;
   uint32_t lingered; /* bytes read off */
   struct gyre_peer peer;
@@ -127,6 +141,7 @@ struct gyre_http_exchange {
   bool writing : 1;     /* a fiber waits in the middle of a message */
   bool taken : 1;       /* next_request has given it to the app */
   bool measured : 1;    /* it is in the statistics */
+  bool placed : 1;      /* it has a place of the admission, to be given back */
 
   struct gyre_http1_chunked chunks;
   int64_t body_remaining, body_received; /* remaining: -1 for chunked */
@@ -142,7 +157,8 @@ struct gyre_http1_limits_table {
   int64_t body_bytes, unread_body_bytes, head_bytes, body_rate;
   int64_t handshake_ns, first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns; /* -1: none */
   int64_t body_ns, body_grace_ns, unread_body_ns;
-  uint32_t requests, connections;
+  int64_t queue_ns;
+  uint32_t requests, connections, running, queue;
 };
 
 /* What requests with this authority from this address have in common; see http1_env.c. */
@@ -171,6 +187,7 @@ struct gyre_http1_acceptor {
   VALUE handovers;           /* Gyre::HTTP::Handovers: calls from other threads */
   struct gyre_post handover; /* linked while some are to be started */
   struct gyre_http1_limits_table limits;
+  struct gyre_admission admission;
   bool draining, https;
 
   struct gyre_list connections;
@@ -212,6 +229,11 @@ void gyre_http1_connection_linger(struct gyre_http1_connection *connection);
 void gyre_http1_connection_idle(struct gyre_http1_connection *connection);
 /* Nothing happens while a handler runs: its end frees it. */
 void gyre_http1_connection_free(struct gyre_http1_connection *connection);
+/* The present request waits for a place: its bytes are the transport's input, parsed and not
+ * consumed. False: the request is to be refused with its status. */
+bool gyre_http1_connection_wait(struct gyre_http1_connection *connection, struct gyre_http1_request *request);
+/* Goes on with a request that has waited, unless a handler runs that is about to end. */
+void gyre_http1_connection_decided(struct gyre_http1_connection *connection);
 void gyre_http1_connection_release_partial(struct gyre_http1_connection *connection);
 void gyre_http1_connection_deadline(struct gyre_http1_connection *connection, int64_t timeout_ns);
 VALUE gyre_http1_connection_address(struct gyre_http1_connection *connection);
@@ -232,6 +254,8 @@ void gyre_http_exchange_end(struct gyre_http1_connection *connection);
 /* The response has left, or never will: it enters the statistics, once. */
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_free_spare(struct gyre_http1_acceptor *acceptor);
+/* Gives its place back, if it has one: the rest of it does not count as a running request. */
+void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);
 /* NULL when the exchange has ended. Not checked, as in gyre_scheduler_get. */
 static inline struct gyre_http_exchange *gyre_http_exchange_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 /* The same while its connection is open. */

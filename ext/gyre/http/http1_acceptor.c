@@ -47,6 +47,8 @@ static void acceptor_free(void *opaque) {
         GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
     gyre_list_remove(&connection->node);
     if (connection->transport.fd >= 0) close(connection->transport.fd);
+    free(connection->waiting);
+    connection->waiting = NULL;
     free(connection->exchange); /* its handle is garbage, too: that would mark the acceptor */
     connection->exchange = NULL;
     gyre_http1_connection_free(connection);
@@ -118,6 +120,7 @@ static void closing(struct gyre_client *client) {
   acceptor->draining = true;
   gyre_list_remove(&acceptor->keeper);
   close_connections(acceptor, false);
+  gyre_admission_stop(&acceptor->admission);
   int state = 0;
   rb_protect(close_handovers, acceptor->handovers, &state);
   if (state) rb_set_errinfo(Qnil);
@@ -130,6 +133,7 @@ static void forked(struct gyre_client *client) {
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->handover.node);
   gyre_acceptor_forget(&acceptor->net);
+  gyre_admission_forget(&acceptor->admission);
   while (!gyre_list_empty(&acceptor->connections)) {
     struct gyre_http1_connection *connection =
         GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
@@ -155,6 +159,7 @@ static VALUE acceptor_allocate(VALUE class) {
   gyre_list_init(&acceptor->connections);
   gyre_list_init(&acceptor->active);
   gyre_list_init(&acceptor->spare);
+  gyre_admission_init(&acceptor->admission);
   return self;
 }
 
@@ -244,6 +249,9 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   acceptor->fields = calloc(acceptor->limits.head.header_count + 1u, sizeof(struct gyre_http1_field));
   if (!acceptor->fields || gyre_acceptor_init(&acceptor->net, &acceptor_operations, (size_t)count) < 0) rb_memerror();
   acceptor->net.open_limit = acceptor->limits.connections;
+  acceptor->admission.running_limit = acceptor->limits.running;
+  acceptor->admission.queue_limit = acceptor->limits.queue;
+  acceptor->admission.queue_ns = acceptor->limits.queue_ns;
   acceptor->serve = gyre_http1_handler_start;
   for (long i = 0; i < count; i++) {
     VALUE context = rb_ary_entry(acceptor->contexts, i);
@@ -271,6 +279,7 @@ static VALUE acceptor_start(VALUE self) {
   acceptor->client.closing = closing;
   acceptor->client.forked = forked;
   gyre_list_append(&scheduler->keepers, &acceptor->keeper);
+  gyre_admission_start(&acceptor->admission, &scheduler->loop);
   int error = gyre_acceptor_start(&acceptor->net, &scheduler->loop);
   if (error < 0) {
     quit_listening(acceptor);
@@ -342,6 +351,7 @@ static VALUE acceptor_close(VALUE self) {
   acceptor->draining = true;
   if (!acceptor->scheduler || acceptor->scheduler->closed) return self;
   close_connections(acceptor, false);
+  gyre_admission_stop(&acceptor->admission);
   leave_scheduler(acceptor);
   return self;
 }
@@ -378,6 +388,9 @@ static VALUE acceptor_stats(VALUE self) {
   STAT("handshakes", acceptor->statistics.handshakes);
   STAT("handshakes_resumed", acceptor->statistics.handshakes_resumed);
   STAT("handshakes_failed", acceptor->statistics.handshakes_failed);
+  STAT("waiting", acceptor->admission.waiting_count);
+  STAT("waited", acceptor->admission.waited);
+  STAT("shed", acceptor->admission.refused);
 #undef STAT
   return stats;
 }

@@ -1,7 +1,7 @@
 /*
  * One HTTP/1 connection between its requests, on the loop's fiber: collects a head from its
- * transport, keeps the times, lingers, closes. A head that is complete goes to acceptor->serve. It
- * never waits.
+ * transport, keeps the times, lingers, closes. A head that is complete is admitted or queued, and
+ * goes to acceptor->serve. It never waits.
  */
 #include "http/http1.h"
 
@@ -122,10 +122,116 @@ static bool keep_head(struct gyre_http1_connection *connection) {
   return false;
 }
 
+/* --- admission --- */
+
+/* Whether it is to run now; its place is taken then. */
+static bool is_admitted(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
+  struct gyre_admission *admission = &connection->acceptor->admission;
+  if (request->status) return true; /* it is refused, without the app */
+  if (!gyre_admission_has_place(admission)) return false;
+  gyre_admission_take(admission);
+  request->placed = true;
+  return true;
+}
+
+static void release_waiting(struct gyre_http1_connection *connection) {
+  struct gyre_http1_waiting *waiting = connection->waiting;
+  if (!waiting) return;
+  gyre_admission_withdraw(&connection->acceptor->admission, &waiting->waiter);
+  connection->acceptor->head_bytes -= waiting->counted;
+  connection->waiting = NULL;
+  free(waiting);
+}
+
+void gyre_http1_connection_decided(struct gyre_http1_connection *connection) {
+  struct gyre_http1_waiting *waiting = connection->waiting;
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  if (waiting->verdict == GYRE_HTTP1_UNDECIDED || connection->exchange) return;
+  bool starts = waiting->verdict == GYRE_HTTP1_START;
+  release_waiting(connection);
+  struct gyre_http1_request request;
+  bool whole = gyre_http1_connection_parse(connection, &request);
+  if (starts && (!whole || request.status)) gyre_admission_leave(&acceptor->admission);
+  if (!whole) { /* never: it was */
+    end(connection, true);
+    return;
+  }
+  request.placed = starts && !request.status;
+  if (!starts && !request.status) {
+    request.status = 503;
+    request.reason = "the server has too many requests, and this one waited for its turn too long";
+  }
+  acceptor->serve(connection, &request);
+}
+
+static void on_place(struct gyre_admission_waiter *waiter) {
+  struct gyre_http1_waiting *waiting = GYRE_CONTAINER(waiter, struct gyre_http1_waiting, waiter);
+  waiting->verdict = GYRE_HTTP1_START;
+  gyre_http1_connection_decided(waiting->connection);
+}
+
+static void on_late(struct gyre_admission_waiter *waiter) {
+  struct gyre_http1_waiting *waiting = GYRE_CONTAINER(waiter, struct gyre_http1_waiting, waiter);
+  waiting->verdict = GYRE_HTTP1_REFUSE;
+  gyre_http1_connection_decided(waiting->connection);
+}
+
+static bool refuse(struct gyre_http1_request *request, const char *reason) {
+  request->status = 503;
+  request->reason = reason;
+  return false;
+}
+
+bool gyre_http1_connection_wait(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  struct gyre_http1_waiting *waiting = calloc(1, sizeof(*waiting));
+  if (!waiting) return refuse(request, "no memory for this request");
+  waiting->connection = connection;
+  waiting->waiter.start = on_place;
+  waiting->waiter.refuse = on_late;
+  waiting->counted =
+      (uint32_t)(sizeof(*waiting) + (connection->transport.input ? connection->transport.input->capacity : 0));
+  if (acceptor->head_bytes + waiting->counted > acceptor->limits.head_bytes) {
+    acceptor->admission.refused++;
+    free(waiting);
+    return refuse(request, "the requests that wait hold too much memory");
+  }
+  if (gyre_admission_enter(&acceptor->admission, &waiting->waiter) == GYRE_ADMISSION_REFUSED) {
+    free(waiting);
+    return refuse(request, "too many requests wait already");
+  }
+  acceptor->head_bytes += waiting->counted;
+  connection->waiting = waiting;
+  connection->state = GYRE_HTTP1_WAITING;
+  connection->deadline_ns = INT64_MAX; /* the queue's limit counts */
+  gyre_http1_connection_release_partial(connection);
+  if (connection->is_idle) {
+    connection->is_idle = false;
+    acceptor->idle--;
+  }
+  if (connection->hung_up) gyre_admission_put_last(&acceptor->admission, &waiting->waiter);
+  return true;
+}
+
+/* The client has ended its side, or has reset the connection. */
+static void leave_queue(struct gyre_http1_connection *connection) {
+  if (gyre_transport_is_reset(&connection->transport)) {
+    end(connection, true);
+  } else if (connection->waiting->verdict == GYRE_HTTP1_UNDECIDED) {
+    gyre_admission_put_last(&connection->acceptor->admission, &connection->waiting->waiter);
+  }
+}
+
+/* A whole head is the beginning of the transport's input. */
+static void serve_or_wait(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
+  if (is_admitted(connection, request) || !gyre_http1_connection_wait(connection, request))
+    connection->acceptor->serve(connection, request);
+}
+
 static bool serve_if_parsed(struct gyre_http1_connection *connection) {
   struct gyre_http1_request request;
   if (!gyre_http1_connection_parse(connection, &request)) return false;
-  connection->acceptor->serve(connection, &request);
+  serve_or_wait(connection, &request);
   return true;
 }
 
@@ -151,10 +257,19 @@ static void read_first(struct gyre_http1_connection *connection) {
     acceptor->serve(connection, &request);
     return;
   }
-  /* What is not a whole head is kept: the beginning of one, or what follows it. */
-  if (gyre_transport_keep(&connection->transport, bytes + length, (size_t)(count - length)) < 0) {
+  /* What is not a whole head is kept, the beginning of one, or what follows it; and all of it while
+   * the request waits. */
+  bool waits = whole && !is_admitted(connection, &request);
+  int kept = waits ? 0 : length;
+  if (gyre_transport_keep(&connection->transport, bytes + kept, (size_t)(count - kept)) < 0) {
+    if (request.placed) gyre_admission_leave(&acceptor->admission);
     end(connection, true);
     return;
+  }
+  if (waits) {
+    request.held = (uint32_t)length;
+    request.bytes = gyre_transport_input(&connection->transport);
+    if (gyre_http1_connection_wait(connection, &request)) return;
   }
   if (whole) {
     acceptor->serve(connection, &request);
@@ -282,6 +397,9 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   case GYRE_HTTP1_FIRST_BYTE:
   case GYRE_HTTP1_IDLE: read_first(connection); break;
   case GYRE_HTTP1_HEAD: read_more(connection); break;
+  case GYRE_HTTP1_WAITING:
+    if (connection->hung_up) leave_queue(connection);
+    break;
   case GYRE_HTTP1_LINGERING: read_off(connection); break;
   default: break;
   }
@@ -371,6 +489,9 @@ void gyre_http1_connection_detach(struct gyre_http1_connection *connection) {
   gyre_list_remove(&connection->node);
   gyre_http_statistics_take_bytes(&acceptor->statistics, &connection->transport);
   gyre_http1_connection_release_partial(connection);
+  if (connection->waiting && connection->waiting->verdict == GYRE_HTTP1_START)
+    gyre_admission_leave(&acceptor->admission);
+  release_waiting(connection);
   if (connection->counted) acceptor->net.open--;
   if (connection->is_idle) acceptor->idle--;
   if (!connection->counted && connection->state == GYRE_HTTP1_LINGERING) acceptor->lingering_refused--;

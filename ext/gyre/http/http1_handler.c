@@ -27,7 +27,11 @@ static VALUE finish_handler(VALUE argument) {
   if (!gyre_timer_armed(&connection->timer) && connection->deadline_ns != INT64_MAX) { /* it fired meanwhile */
     (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
   }
-  if (connection->readable) connection->watch.ready(loop, &connection->watch, GYRE_READABLE);
+  if (connection->state == GYRE_HTTP1_WAITING) {
+    gyre_http1_connection_decided(connection);
+  } else if (connection->readable) {
+    connection->watch.ready(loop, &connection->watch, GYRE_READABLE);
+  }
   return Qnil;
 }
 
@@ -49,6 +53,7 @@ static VALUE start_body(VALUE argument) {
   struct gyre_http1_acceptor *acceptor = starting->connection->acceptor;
   struct gyre_http_exchange *exchange = gyre_http_exchange_begin(starting->connection);
   starting->handle = exchange->handle;
+  exchange->placed = starting->request->placed;
   acceptor->running++;
   gyre_http1_request_begin(exchange, starting->request);
   return gyre_spawn(acceptor->scheduler, handler_main, exchange->handle, Qnil);
@@ -75,6 +80,7 @@ void gyre_http1_handler_start(struct gyre_http1_connection *connection, const st
                rb_obj_is_kind_of(error, rb_eSignal);
   struct gyre_http_exchange *left = NIL_P(starting.handle) ? NULL : gyre_http_exchange_get(starting.handle);
   if (NIL_P(starting.handle)) {
+    if (request->placed) gyre_admission_leave(&acceptor->admission);
     gyre_http1_connection_close(connection, true);
     gyre_http1_connection_free(connection);
   } else if (left && NIL_P(left->fiber)) {

@@ -7,7 +7,8 @@
 static VALUE limit(VALUE limits, const char *name) { return rb_funcall(limits, rb_intern(name), 0); }
 
 static uint32_t limit_count(VALUE limits, const char *name, uint32_t most) {
-  unsigned long long value = NUM2ULL(limit(limits, name));
+  VALUE number = limit(limits, name);
+  unsigned long long value = NIL_P(number) ? 0 : NUM2ULL(number);
   return value > most ? most : (uint32_t)value;
 }
 
@@ -37,5 +38,8 @@ void gyre_http1_limits_read(struct gyre_http1_limits_table *table, VALUE limits)
   table->keep_alive_ns = gyre_duration_ns(limit(limits, "keep_alive_timeout_s"));
   table->linger_ns = gyre_duration_ns(limit(limits, "linger_timeout_s"));
   table->requests = limit_count(limits, "keep_alive_requests_limit", UINT32_MAX);
+  table->running = limit_count(limits, "requests_limit", UINT32_MAX);
+  table->queue = limit_count(limits, "queue_limit", UINT32_MAX);
+  table->queue_ns = gyre_duration_ns(limit(limits, "queue_timeout_s"));
   table->connections = limit_count(limits, "connections_limit", UINT32_MAX);
 }

@@ -315,7 +315,13 @@ static VALUE begin_next(struct gyre_http1_connection *connection) {
   for (;;) {
     struct gyre_http1_request request;
     if (gyre_transport_available(&connection->transport) > 0 && gyre_http1_connection_parse(connection, &request)) {
+      bool waits = !request.status && !gyre_admission_has_place(&connection->acceptor->admission);
+      if (waits && gyre_http1_connection_wait(connection, &request)) return Qnil;
       struct gyre_http_exchange *exchange = gyre_http_exchange_begin(connection);
+      if (!request.status) {
+        gyre_admission_take(&connection->acceptor->admission);
+        exchange->placed = true;
+      }
       gyre_http1_request_begin(exchange, &request);
       return take_env(exchange);
     }
@@ -336,6 +342,7 @@ static VALUE exchange_next_request(VALUE self) {
   if (!exchange->taken) return take_env(exchange);
   gyre_http_exchange_measure(exchange);
 
+  gyre_http_exchange_leave_place(exchange); /* its client may be slow with what is read off */
   if (!exchange->body_over && exchange->connection->keep_alive) {
     exchange->unread_from = exchange->body_received;
     exchange->body_waited_ns = 0;
@@ -391,6 +398,7 @@ static VALUE exchange_hijack(VALUE self) {
   struct gyre_http1_connection *connection = exchange->connection;
   struct gyre_transport *transport = &connection->transport;
   VALUE socket, handler = connection->acceptor->handler;
+  gyre_http_exchange_leave_place(exchange); /* it may last as long as it likes */
   if (transport->operations->release) { /* TLS: what Ruby's own sockets cannot do */
     VALUE taken = gyre_net_transport_take(transport, gyre_http1_connection_address(connection));
     leave(connection);
@@ -414,6 +422,13 @@ static VALUE exchange_reset(VALUE self) {
   if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "reset", 0, NULL);
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (exchange) gyre_http1_connection_close(exchange->connection, true);
+  return Qnil;
+}
+
+static VALUE exchange_leave_place(VALUE self) {
+  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "leave_place", 0, NULL);
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (exchange) gyre_http_exchange_leave_place(exchange);
   return Qnil;
 }
 
@@ -452,6 +467,7 @@ void gyre_init_http1_request(void) {
   rb_define_method(class, "hijack", exchange_hijack, 0);
   rb_define_method(class, "close", exchange_close, 0);
   rb_define_method(class, "reset", exchange_reset, 0);
+  rb_define_method(class, "leave_place", exchange_leave_place, 0);
   rb_define_method(class, "head_sent?", exchange_head_sent_p, 0);
   rb_define_method(class, "keep_alive?", exchange_keep_alive_p, 0);
   rb_define_method(class, "closed?", exchange_closed_p, 0);

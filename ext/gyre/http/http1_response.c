@@ -419,6 +419,7 @@ static VALUE refusal_body(VALUE self) {
   gyre_http1_response_head_text(output, "content-type: text/plain\r\n");
   gyre_http1_response_head_length(output, length + 1);
   gyre_http1_head_date(output, &exchange->connection->acceptor->date);
+  if (exchange->status == 503) gyre_http1_response_head_text(output, "retry-after: 1\r\n");
   gyre_http1_response_head_text(output, "connection: close\r\n\r\n");
   exchange->body_bytes_sent = exchange->head_only ? 0 : length + 1;
   if (!exchange->head_only) {

@@ -80,9 +80,16 @@ struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection
   return connection->exchange = exchange;
 }
 
+void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange) {
+  if (!exchange->placed) return;
+  exchange->placed = false;
+  gyre_admission_leave(&exchange->connection->acceptor->admission);
+}
+
 void gyre_http_exchange_end(struct gyre_http1_connection *connection) {
   struct gyre_http_exchange *exchange = connection->exchange;
   gyre_http_exchange_measure(exchange);
+  gyre_http_exchange_leave_place(exchange);
   connection->exchange = NULL;
   RTYPEDDATA_DATA(exchange->handle) = NULL;
   if (exchange->reader) gyre_wake(connection->acceptor->scheduler, &exchange->reader->wait.parked);

@@ -9,6 +9,7 @@
 #include "net/transport.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,6 +178,11 @@ bool gyre_transport_pending(const struct gyre_transport *transport) { return hol
 bool gyre_transport_input_waits(const struct gyre_transport *transport) {
   char byte;
   return holds_input(transport, false) || recv(transport->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+bool gyre_transport_is_reset(const struct gyre_transport *transport) {
+  struct pollfd descriptor = {.fd = transport->fd};
+  return transport->fd >= 0 && poll(&descriptor, 1, 0) > 0 && descriptor.revents & (POLLERR | POLLHUP);
 }
 
 /* --- writing --- */

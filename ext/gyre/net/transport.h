@@ -105,6 +105,9 @@ bool gyre_transport_pending(const struct gyre_transport *transport);
 /* Whether bytes have come that were not received: with TLS, of any record. An error or the
  * peer's end is no input. */
 bool gyre_transport_input_waits(const struct gyre_transport *transport);
+/* Whether the peer has reset the connection, as far as the kernel knows; not for one that has
+ * ended its side in order. */
+bool gyre_transport_is_reset(const struct gyre_transport *transport);
 
 static inline uint32_t gyre_bytes_held(const struct gyre_bytes *bytes) {
   return bytes ? bytes->length - bytes->offset : 0;

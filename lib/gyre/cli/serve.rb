@@ -146,7 +146,7 @@ module Gyre
       def limits(flags)
         flags.separator "\nLimits (BYTES may end in k, M or G; SECONDS may be none):"
         HTTP::Limits::TABLE.each do |row|
-          flags.on("#{row.flag} #{row.unit.to_s.upcase}", "#{row.meaning} (#{row.default})") do |value|
+          flags.on("#{row.flag} #{row.unit.to_s.upcase}", "#{row.meaning} (#{row.default_text})") do |value|
             (@settings[:limits] ||= {})[row.name] = row.read(value)
           end
         end

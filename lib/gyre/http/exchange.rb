@@ -9,7 +9,7 @@
 # FIRST BYTE hold no buffer either:
 #
 #   accepted ─► (HANDSHAKE, with TLS) ─►
-#               FIRST BYTE ─► HEAD ─► SERVING ─► IDLE ─► HEAD …
+#               FIRST BYTE ─► HEAD ─► (WAITING, beyond requests_limit) ─► SERVING ─► IDLE ─► HEAD …
 #                  │408        │408/4xx  │  ▲       └ time over, drain, end of the client: closed without a response
 #                  ▼           ▼         │  └ a pipelined request that is complete
 #               LINGERING ◄────┴─────────┴─► HIJACKED (no longer the server's)
@@ -240,6 +240,15 @@ module Gyre
       #
       # @return [nil]
       def reset
+        raise NotImplementedError
+      end
+
+      # The rest of this request and response counts no longer as a running request
+      # (limits.requests_limit), and has no limit of time of its own: it has no end that could be
+      # waited for. Done at a hijack, and by {#next_request}.
+      #
+      # @return [nil]
+      def leave_place
         raise NotImplementedError
       end
 

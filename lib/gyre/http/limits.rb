@@ -8,8 +8,9 @@ require "gyre/net/limits"
 
 module Gyre
   module HTTP
-    # The limits of one server. Zero is a meaningful size for a body, its trailers, its rate and
-    # what is read off, and for nothing else. Where no status is named the connection just closes.
+    # The limits of one server. Zero is a meaningful size for a body, its trailers, its rate,
+    # what is read off, running and waiting requests, and for nothing else.
+    # Where no status is named the connection just closes.
     Limits = Gyre::Limits.with_table(
       Gyre::Limits.row(:request_line_bytes_limit, 8_192, :bytes, "the request line with its line end", status: 414),
       Gyre::Limits.row(:header_count_limit, 128, :count, "header lines of a request", status: 431),
@@ -33,7 +34,11 @@ module Gyre
       Gyre::Limits.row(:keep_alive_requests_limit, 1_000_000, :count, "requests on one connection"),
       Gyre::Limits.row(:heads_bytes_limit, 64 * 1024 * 1024, :bytes, "the memory of all heads together that have come in part",
                        status: 503),
-      Gyre::Limits.row(:connections_limit, 20_000, :count, "open connections of a server", status: 503)
+      Gyre::Limits.row(:connections_limit, 20_000, :count, "open connections of a server", status: 503),
+      Gyre::Limits.row(:requests_limit, 0, :count,
+                       "requests that run at a time, the others wait; 0: all at once, or with Active Record as many as its pool has", minimum: 0),
+      Gyre::Limits.row(:queue_limit, 1_000, :count, "requests that wait until others have ended", status: 503, minimum: 0),
+      Gyre::Limits.row(:queue_timeout_s, 30, :seconds, "for a request to wait until others have ended", status: 503)
     )
   end
 end

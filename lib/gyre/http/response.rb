@@ -162,6 +162,7 @@ module Gyre
       # A client of events shall see that all came that was sent, so it ends in order unless the
       # server stops within a write.
       def endless(&block)
+        @exchange.leave_place
         @streams.endless(&block)
       rescue Gyre::Stop
         finish unless @writing || @left

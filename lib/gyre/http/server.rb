@@ -26,6 +26,7 @@
 #   close            stop, and all connections close at once, whatever they do
 #   stats → Hash     of Integers: connections: (open, without hijacked ones), idle: (those without a request under way),
 #                    running: (fibers in the handler now, hijacked ones too), accepted:, requests:, malformed: (refused heads),
+#                    waiting: (for their turn), waited:, shed: (requests that waited, and those that got 503),
 #                    refused: (503, too many connections), handshakes: (of TLS, made), handshakes_resumed: (those of them that
 #                    resumed a session), handshakes_failed: (those that failed, or did not end in time)
 #   measurements → Hash of what JSON has, for /metrics: responses (by status class; "none": the client left before), durations
@@ -59,7 +60,7 @@ module Gyre
       LOOK_S = 0.01
       # The {#stats} of a server that has not begun.
       NOT_STARTED = { connections: 0, idle: 0, running: 0, accepted: 0, requests: 0, malformed: 0, refused: 0, handshakes: 0,
-                      handshakes_resumed: 0, handshakes_failed: 0 }.freeze
+                      handshakes_resumed: 0, handshakes_failed: 0, waiting: 0, waited: 0, shed: 0 }.freeze
       private_constant :UNWIND_S, :QUIET_S, :LOOK_S
 
       # Where a server without a log reports what went wrong.

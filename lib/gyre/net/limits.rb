@@ -37,6 +37,9 @@ module Gyre
         raise ArgumentError, "must be #{expected_text}, not #{value.inspect[0, 80]}"
       end
 
+      # @return [String] its default as people read it
+      def default_text = default.nil? ? "none" : default.to_s
+
       # @return [String] its name in flags and configurations: a time without its unit
       def word = name.to_s.delete_suffix("_s")
 

@@ -1,0 +1,153 @@
+/*
+ * Admission (see http_admission.h): places, the queue before them, and the limit of time in it.
+ */
+#include "http/http_admission.h"
+
+#define STARTS_A_TURN 64 /* the kernel is asked between so many */
+#define MAKES_ROOM 0     /* the deadline of one whose place in the queue another request has */
+
+static struct gyre_admission_waiter *first(const struct gyre_list *list) {
+  return gyre_list_empty(list) ? NULL : GYRE_CONTAINER(list->next, struct gyre_admission_waiter, node);
+}
+
+static struct gyre_admission_waiter *next(const struct gyre_admission *admission) {
+  struct gyre_admission_waiter *waiter = first(&admission->waiting);
+  return waiter ? waiter : first(&admission->ended);
+}
+
+static bool is_due(const struct gyre_admission *admission) {
+  return admission->waiting_count > 0 && admission->running < admission->running_limit;
+}
+
+/* Without memory for the heap it is tried again with the next request that ends. */
+static void arm_places(struct gyre_admission *admission) {
+  if (admission->loop && is_due(admission) && !gyre_timer_armed(&admission->places))
+    (void)gyre_timers_arm(&admission->loop->timers, &admission->places, gyre_loop_now(admission->loop));
+}
+
+/* The oldest is the next that is late, for all may wait equally long; those of the other list are
+ * out of that order. */
+static void arm_late(struct gyre_admission *admission) {
+  struct gyre_timers *timers = &admission->loop->timers;
+  int64_t when_ns = INT64_MAX;
+  if (!gyre_list_empty(&admission->waiting)) when_ns = first(&admission->waiting)->deadline_ns;
+  for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
+    int64_t deadline_ns = GYRE_CONTAINER(node, struct gyre_admission_waiter, node)->deadline_ns;
+    if (deadline_ns < when_ns) when_ns = deadline_ns;
+  }
+  if (when_ns == INT64_MAX) {
+    gyre_timers_cancel(timers, &admission->late);
+  } else {
+    (void)gyre_timers_arm(timers, &admission->late, when_ns);
+  }
+}
+
+static void take_off(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
+  gyre_list_remove(&waiter->node);
+  admission->waiting_count--;
+}
+
+/* A handler that begins here may end here as well, and the place is free for the next. One may
+ * raise what ends the program: the timer for the others stands by then. */
+static void start_waiting(struct gyre_timer *timer, void *context) {
+  struct gyre_admission *admission = GYRE_CONTAINER(timer, struct gyre_admission, places);
+  struct gyre_loop *loop = context;
+  for (int i = 0; i < STARTS_A_TURN && is_due(admission); i++) {
+    struct gyre_admission_waiter *waiter = next(admission);
+    take_off(admission, waiter);
+    admission->running++;
+    arm_places(admission);
+    waiter->start(waiter);
+    if (!admission->loop) return;
+  }
+  if (!is_due(admission)) gyre_timers_cancel(&loop->timers, &admission->places);
+}
+
+static struct gyre_admission_waiter *find_late(const struct gyre_admission *admission, int64_t now_ns) {
+  struct gyre_admission_waiter *waiter = first(&admission->waiting);
+  if (waiter && waiter->deadline_ns <= now_ns) return waiter;
+  for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
+    waiter = GYRE_CONTAINER(node, struct gyre_admission_waiter, node);
+    if (waiter->deadline_ns <= now_ns) return waiter;
+  }
+  return NULL;
+}
+
+static void refuse_late(struct gyre_timer *timer, void *context) {
+  struct gyre_admission *admission = GYRE_CONTAINER(timer, struct gyre_admission, late);
+  struct gyre_loop *loop = context;
+  int64_t now_ns = loop->now_ns;
+  struct gyre_admission_waiter *waiter;
+  while (admission->loop && (waiter = find_late(admission, now_ns))) {
+    take_off(admission, waiter);
+    admission->refused++;
+    arm_late(admission); /* before it may raise */
+    waiter->refuse(waiter);
+  }
+  if (admission->loop) arm_late(admission);
+}
+
+void gyre_admission_init(struct gyre_admission *admission) {
+  gyre_list_init(&admission->waiting);
+  gyre_list_init(&admission->ended);
+  admission->places.fire = start_waiting;
+  admission->late.fire = refuse_late;
+}
+
+void gyre_admission_forget(struct gyre_admission *admission) {
+  struct gyre_admission_waiter *waiter;
+  while ((waiter = next(admission))) take_off(admission, waiter);
+  admission->places.place = admission->late.place = 0;
+  admission->loop = NULL;
+}
+
+void gyre_admission_start(struct gyre_admission *admission, struct gyre_loop *loop) { admission->loop = loop; }
+
+void gyre_admission_stop(struct gyre_admission *admission) {
+  if (admission->loop) {
+    gyre_timers_cancel(&admission->loop->timers, &admission->places);
+    gyre_timers_cancel(&admission->loop->timers, &admission->late);
+  }
+  gyre_admission_forget(admission);
+}
+
+/* One whose client has ended its side is refused in this turn; until then the queue holds one
+ * more. */
+static bool make_room(struct gyre_admission *admission) {
+  for (struct gyre_list *node = admission->ended.next; node != &admission->ended; node = node->next) {
+    struct gyre_admission_waiter *waiter = GYRE_CONTAINER(node, struct gyre_admission_waiter, node);
+    if (waiter->deadline_ns == MAKES_ROOM) continue;
+    waiter->deadline_ns = MAKES_ROOM;
+    return true;
+  }
+  return false;
+}
+
+enum gyre_admission_answer gyre_admission_enter(struct gyre_admission *admission,
+                                                struct gyre_admission_waiter *waiter) {
+  if (admission->waiting_count >= admission->queue_limit && !make_room(admission)) {
+    admission->refused++;
+    return GYRE_ADMISSION_REFUSED;
+  }
+  admission->waited++;
+  admission->waiting_count++;
+  waiter->deadline_ns = admission->queue_ns < 0 ? INT64_MAX : gyre_loop_now(admission->loop) + admission->queue_ns;
+  gyre_list_append(&admission->waiting, &waiter->node);
+  if (!gyre_timer_armed(&admission->late) || !gyre_list_empty(&admission->ended)) arm_late(admission);
+  return GYRE_ADMISSION_WAITS;
+}
+
+void gyre_admission_put_last(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
+  gyre_list_remove(&waiter->node);
+  gyre_list_append(&admission->ended, &waiter->node);
+}
+
+void gyre_admission_withdraw(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
+  if (gyre_list_empty(&waiter->node)) return;
+  take_off(admission, waiter);
+}
+
+void gyre_admission_leave(struct gyre_admission *admission) {
+  admission->running--;
+  arm_places(admission);
+}
