@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+# The guides for those who come from Puma and Falcon, the guide to production and the comparison: what
+# they name of Gyre is there.
+
+require "test_helper"
+require "gyre/cli/serve"
+require "gyre/web/config"
+
+class MovingGuidesTest < Minitest::Test
+  FOLDER = File.join(GyreTest::Helpers::ROOT, "docs")
+  # Words of the configuration file beside the tables'.
+  WORDS = %i[ssl_bind].freeze
+
+  def words
+    @words ||= Gyre::Web::Settings.names + Gyre::Web::Cluster::Hooks::TABLE.flat_map { |row| [row.name, *row.aliases] } + WORDS
+  end
+
+  def flags
+    @flags ||= Gyre::CLI::Serve.new.flags.help
+  end
+
+  %w[from-puma from-falcon].each do |name|
+    define_method("test_#{name}: what stands in the last column is there") do
+      cells = guide(name).scan(/^\|.*\|$/).reject { |row| row.match?(/\| Gyre \|$|^\|---/) }.map { |row| row.split("|").last }
+      code = cells.flat_map { |cell| cell.scan(/`([^`]+)`/).flatten }
+      refute_empty code
+      code.each { |text| assert known?(text), "#{name}: `#{text}`" }
+    end
+  end
+
+  def test_the_configuration_in_the_guide_to_production_can_be_read
+    guide("deploy").scan(/^```ruby\n(.*?)^```/m).flatten.each do |text|
+      Dir.mktmpdir { |folder| Dir.mkdir("#{folder}/public") && refute_empty(Gyre::Web::Config.new("gyre.rb").evaluate(text)) }
+    end
+    guide("deploy").scan(/"gyre", "serve", (.*?)\]/).flatten.each { |list| list.scan(/--?[\w-]+/) { |flag| assert_match(/#{flag}\b/, flags) } }
+  end
+
+  # A tick is a link to what proves it.
+  def test_each_tick_of_ours_has_a_test
+    rows = guide("comparison").scan(/^\|.*\|$/).map { |row| row.split("|").map(&:strip) }
+    column = rows.first.index("Gyre")
+    ours = rows.drop(2).map { |row| row[column] }
+    refute_empty ours
+    ours.each do |cell|
+      next assert_match(/\A–/, cell) unless cell.include?("✓")
+
+      links = cell.scan(%r{\]\(\.\./(test/[\w./]+)\)}).flatten
+      refute_empty links, cell
+      links.each { |path| assert File.exist?(File.join(GyreTest::Helpers::ROOT, path)), path }
+    end
+  end
+
+  private
+
+  def guide(name)
+    File.read(File.join(FOLDER, "#{name}.md"), encoding: "UTF-8")
+  end
+
+  # Flags, words of the configuration, commands of `gyre`, environment keys, signals.
+  def known?(text)
+    return text.scan(/--[\w-]+/).all? { |flag| flags.match?(/#{flag}\b/) } if text.match?(/--\w/)
+    return true if text.match?(/\A(?:gyre (?:ctl|top|serve)|env\[|Thread|unix:|rackup|ruby|config|QUIT\z|HUP\z|USR[12]\z|X-|\/)/)
+
+    words.include?(text[/\A\w+/].to_s.to_sym)
+  end
+end
