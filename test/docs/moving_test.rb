@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The guides for those who come from Puma and Falcon, the guide to production and the comparison: what
-# they name of Gyre is there.
+# The guides for those who come from Puma and Falcon, the guide to production and the comparison:
+# what they name of Gyre is there.
 
 require "test_helper"
 require "gyre/cli/serve"
