@@ -225,6 +225,18 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
     end
   end
 
+  define_method(:test_a_stop_waits_a_moment_for_records_that_have_begun) do
+    serve(hello) do |served|
+      socket = served.plain_socket
+      client = GyreTest::HTTPServing::Client.new(self, GyreTest::HTTPServing::TLSSocket.new(socket).connect)
+      assert_equal "hello", client.get.body
+      socket.write("\x17\x03\x03") # no more follows
+      served.on_loop { served.server.drain }
+      assert_predicate client, :ended?
+      client.close
+    end
+  end
+
   define_method(:test_a_stop_waits_a_moment_for_handshakes_that_have_begun) do
     serve(hello) do |served|
       silent = raw(served)

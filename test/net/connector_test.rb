@@ -54,8 +54,10 @@ class ConnectorTest < Minitest::Test
 
     define_method("test_a_name_that_is_not_resolved_in_time_is_given_up_#{way.tr(" ", "_")}") do
       resolved_by(->(*) { sleep }) do
-        error = assert_raises(Errno::ETIMEDOUT) { run.call { connected_to(1, 0.05) } }
-        assert_match(%r{connect to tcp://several\.invalid:1: its name was not resolved within 0\.05 s\z}, error.message)
+        [0.05, 0].each do |timeout_s|
+          error = assert_raises(Errno::ETIMEDOUT) { run.call { connected_to(1, timeout_s) } }
+          assert_includes error.message, "connect to tcp://several.invalid:1: its name was not resolved within #{timeout_s} s"
+        end
       end
     end
 

@@ -252,6 +252,37 @@ module TransportWaitCases
     end
   end
 
+  def test_a_file_is_one_message_whatever_others_write_meanwhile
+    with_file("f" * 600_000) do |file|
+      with_pair(tiny_sockets) do |client, server|
+        client.queue("a" * 300_000)
+        jobs = [job { client.write_file(file, 0, 600_000) }]
+        parked(*jobs)
+        assert_equal "a" * 300_000, server.read(300_000)
+        [-> { client.write("b" * 300_000) }, -> { client << "c" }].each { |call| parked(*(jobs << job { call.call })) }
+        received = server.read(900_001)
+        jobs.each { |each| value(each) }
+        assert_equal({ "f" => 600_000, "b" => 300_000, "c" => 1 }, received.chars.tally)
+        assert_equal 599_999, received.rindex("f") - received.index("f")
+      end
+    end
+  end
+
+  def test_nothing_is_sent_behind_a_file_that_was_cut
+    with_file("f" * 600_000) do |file|
+      with_pair(tiny_sockets) do |client, server|
+        sending = job { client.write_file(file, 0, 600_000) }
+        parked(sending)
+        client.queue("behind")
+        cancel(sending)
+        assert_match(/send to server/, assert_raises(Errno::ECONNABORTED) { client.write("more") }.message)
+        reader = job { server.read }
+        client.close
+        assert_empty bytes_of(reader).delete("f")
+      end
+    end
+  end
+
   def test_a_reader_does_not_hold_up_a_writer
     with_pair do |client, server|
       reader = job { client.gets }
@@ -286,6 +317,25 @@ module TransportWaitCases
       client.write("y") # behind what was interrupted
       client.close_write
       assert_equal "#{"x" * 1_000_000}y", value(reader)
+    end
+  end
+
+  def test_a_turn_has_the_same_limit_of_time
+    with_pair(tiny_sockets) do |client, server|
+      waiting = [job { server.gets }, job { server.write("x" * 300_000) }]
+      parked(*waiting)
+      server.read_timeout_s = server.write_timeout_s = 0.01
+      assert_match(/receive from client: nothing for 0.01 s/, assert_raises(Gyre::TimeoutError) { server.read_partial }.message)
+      assert_match(/send to client: nothing for 0.01 s/, assert_raises(Gyre::TimeoutError) { server.write("y") }.message)
+      server.read_timeout_s = server.write_timeout_s = nil
+      late = job { server.read_partial } # behind the first reader
+      parked(late)
+      client.write("line\n")
+      assert_equal "line\n", value(waiting[0])
+      client.write("late")
+      assert_equal "late", value(late)
+      assert_equal({ "x" => 300_000, "y" => 1 }, client.read(300_001).chars.tally)
+      value(waiting[1])
     end
   end
 
@@ -395,6 +445,21 @@ module TransportWaitCases
 
   def with_pair(sockets = UNIXSocket.pair, &block)
     concurrently { block.call(*transport_pair(sockets)) }
+  end
+
+  def with_file(bytes)
+    Tempfile.create("gyre") do |file|
+      file.write(bytes)
+      file.flush
+      yield file
+    end
+  end
+
+  # What a reader got of a stream that was cut.
+  def bytes_of(reader)
+    value(reader).to_s
+  rescue Gyre::TLS::Truncated, Errno::ECONNRESET
+    ""
   end
 
   # What is sent fills them soon.

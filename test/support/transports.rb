@@ -94,9 +94,11 @@ module GyreTest
       job.is_a?(Thread) ? job.value : job.wait
     end
 
-    # Until a job waits: a task has run up to there already.
+    # Until a job waits. A task has run up to there already, unless it has let others run before.
     def parked(*jobs)
       jobs.grep(Thread).each { |thread| eventually { thread.stop? } }
+      tasks = jobs - jobs.grep(Thread)
+      sleep 0 while tasks.any? && Fiber.scheduler.waits.any? { |wait| wait.state == :ready && tasks.any? { |task| wait.fiber == task.fiber } }
     end
 
     # Ends a job in its wait.

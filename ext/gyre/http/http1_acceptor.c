@@ -300,10 +300,11 @@ static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_id
     next = node->next;
     struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, node);
     /* A request that has arrived gets its response: its client cannot find out whether it may send
-     * it again. The first one of a new connection may still be on its way. */
+     * it again. The first one of a new connection may still be on its way, as the rest of a TLS
+     * record. */
     if (only_idle) {
-      if (connection->exchange || !connection->is_idle || gyre_transport_input_waits(&connection->transport)) continue;
-      if (connection->state <= GYRE_HTTP1_FIRST_BYTE) {
+      if (connection->exchange || !connection->is_idle) continue;
+      if (connection->state <= GYRE_HTTP1_FIRST_BYTE || gyre_transport_input_waits(&connection->transport)) {
         gyre_http1_connection_deadline(connection, GYRE_HTTP1_NEW_NS);
         continue;
       }

@@ -6,7 +6,7 @@
 #include "log/log_hub.h"
 
 void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub *hub, struct gyre_log_session *session,
-                          enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit) {
+                           enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit) {
   memset(decoder, 0, sizeof(*decoder));
   decoder->hub = hub;
   decoder->session = session;

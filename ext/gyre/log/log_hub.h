@@ -238,7 +238,7 @@ struct gyre_log_decoder {
 
 /* Holds a hub and perhaps a session. */
 void gyre_log_decoder_open(struct gyre_log_decoder *decoder, struct gyre_log_hub *hub, struct gyre_log_session *session,
-                          enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit);
+                           enum gyre_log_kind kind, enum gyre_log_framing framing, size_t limit);
 void gyre_log_decoder_close(struct gyre_log_decoder *decoder);
 /* Where its messages come from; once, before the first. 0 or -ENOMEM. */
 int gyre_log_decoder_set_origin(struct gyre_log_decoder *decoder, struct gyre_log_text host, uint64_t pid);

@@ -281,7 +281,7 @@ static const rb_data_type_t decoder_type = {
 static struct gyre_log_decoder *decoder_of(VALUE decoder) { return rb_check_typeddata(decoder, &decoder_type); }
 
 static VALUE ingest_open_decoder(VALUE self, VALUE kind, VALUE framing, VALUE session, VALUE limit, VALUE host,
-                                VALUE pid) {
+                                 VALUE pid) {
   static const char *const kinds[] = {"analogger", "records", "syslog", "json"};
   static const char *const framings[] = {"auto", "octet_counting", "lines"};
   static const size_t limits[] = {8192, 1 << 20, 1 << 16, 1 << 20};

@@ -11,6 +11,7 @@ struct gyre_tls_context;
 struct gyre_transport;
 
 void gyre_init_net_transport(void);
+void gyre_init_net_transport_available(void);
 void gyre_init_net_tls(void);
 void gyre_init_net_tls_facts(void);
 void gyre_init_net_datagram(void);

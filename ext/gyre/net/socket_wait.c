@@ -29,7 +29,11 @@ bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
 
 void gyre_socket_give_way(void) {
   struct gyre_scheduler *scheduler = gyre_socket_scheduler();
-  if (scheduler && gyre_clock_is_due(scheduler)) gyre_yield_if_due(scheduler);
+  if (!scheduler) {
+    rb_thread_check_ints(); /* other threads' turn, if it is time */
+  } else if (gyre_clock_is_due(scheduler)) {
+    gyre_yield_if_due(scheduler);
+  }
 }
 
 bool gyre_socket_is_open(VALUE io, int fd) {

@@ -187,12 +187,18 @@ bool gyre_transport_is_reset(const struct gyre_transport *transport) {
 
 /* --- writing --- */
 
+static int writable(const struct gyre_transport *transport) {
+  if (transport->write.state == GYRE_SIDE_FAILED) return transport->write.error;
+  return transport->write.state == GYRE_SIDE_OPEN ? 0 : -EPIPE;
+}
+
 /* 0 when bytes may go straight to the operations: the handshake is over, and nothing waits
  * before them. */
 static int clear_way(struct gyre_transport *transport) {
-  if (transport->write.state == GYRE_SIDE_FAILED) return transport->write.error;
-  if (transport->write.state != GYRE_SIDE_OPEN) return -EPIPE;
-  return transport->handshaken && gyre_transport_unsent(transport) == 0 ? 0 : gyre_transport_flush(transport);
+  int error = writable(transport);
+  if (error < 0) return error;
+  bool clear = transport->handshaken && !transport->occupied && gyre_transport_unsent(transport) == 0;
+  return clear ? 0 : gyre_transport_flush(transport);
 }
 
 /* What the operations answered to a sending. */
@@ -203,8 +209,8 @@ static ssize_t sent(struct gyre_transport *transport, ssize_t count) {
 }
 
 int gyre_transport_write(struct gyre_transport *transport, const void *bytes, size_t length) {
-  if (transport->write.state == GYRE_SIDE_FAILED) return transport->write.error;
-  if (transport->write.state != GYRE_SIDE_OPEN) return -EPIPE;
+  int error = writable(transport);
+  if (error < 0) return error;
   if (length > GYRE_BYTES_LIMIT - gyre_bytes_held(transport->output)) return -ENOBUFS;
   return gyre_bytes_append(&transport->output, bytes, length);
 }
@@ -216,7 +222,7 @@ ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iove
 }
 
 ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
-  int error = clear_way(transport);
+  int error = transport->occupied ? writable(transport) : clear_way(transport);
   if (error < 0) return error;
   return sent(transport, transport->operations->sendfile(transport, file, offset, length));
 }
@@ -227,6 +233,10 @@ int gyre_transport_flush(struct gyre_transport *transport) {
   if (error < 0) {
     transport->write.wants = transport->read.wants;
     return error;
+  }
+  if (transport->occupied) {
+    transport->write.wants = GYRE_WRITABLE;
+    return -EAGAIN;
   }
   while (transport->output) {
     struct iovec rest = {transport->output->bytes + transport->output->offset, gyre_bytes_held(transport->output)};
@@ -248,6 +258,7 @@ int gyre_transport_flush(struct gyre_transport *transport) {
 
 int gyre_transport_end(struct gyre_transport *transport) {
   if (transport->write.state == GYRE_SIDE_ENDED) return 0;
+  if (transport->occupied) return gyre_transport_flush(transport);
   bool begun = transport->handshaken || transport->output; /* else there is nothing that has to be ended in order */
   if (transport->write.state == GYRE_SIDE_OPEN) transport->write.state = begun ? GYRE_SIDE_ENDING : GYRE_SIDE_ENDED;
   if (!begun) return 0;

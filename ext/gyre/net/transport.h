@@ -69,6 +69,7 @@ struct gyre_transport {
   int fd;                              /* -1 once closed */
   struct gyre_side read, write;
   bool handshaken : 1;
+  bool occupied : 1; /* a message of several calls is under way: what is queued meanwhile waits for its end */
 };
 
 extern const struct gyre_transport_operations gyre_transport_plain;
@@ -132,7 +133,8 @@ int gyre_transport_write(struct gyre_transport *transport, const void *bytes, si
  * still: gyre_transport_unsent counts it, and gyre_transport_flush sends it. */
 ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count);
 /* The same for bytes of a file, of which fewer may be taken at any time; 0: the file ends before
- * `offset`. */
+ * `offset`. With the transport occupied it is a part of that message, and goes before what is
+ * queued. */
 ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length);
 /* Sends what is queued, and the end behind it if that was asked for. 0: nothing is left; -EAGAIN
  * (see write.wants), -errno. */

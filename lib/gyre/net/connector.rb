@@ -78,12 +78,11 @@ module Gyre
 
       def in_time
         return yield unless @timeout_s
+        raise NotResolved if left_s.zero? # Timeout takes 0 for no limit
 
-        begin
-          Timeout.timeout(@timeout_s, NotResolved) { yield }
-        rescue NotResolved
-          raise timeout("its name was not resolved")
-        end
+        Timeout.timeout(left_s, NotResolved) { yield }
+      rescue NotResolved
+        raise timeout("its name was not resolved")
       end
 
       NotResolved = Class.new(StandardError)

@@ -3,6 +3,8 @@
 # A connected socket with buffers, plain or TLS, for any program: with a scheduler its waits let
 # other fibers run, without one they block the present thread only. What moves bytes is in C
 # (ext/gyre/net/); here are the methods over it. Gyre.connect and Gyre.listen make transports.
+require "gyre/net/turn"
+
 module Gyre
   # A byte stream to a peer.
   class Transport

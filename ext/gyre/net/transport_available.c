@@ -1,0 +1,210 @@
+/*
+ * Gyre::Transport's calls that never wait, for protocols that are state machines on a keyed loop:
+ * each moves what it can, and returns what to wait for. See transport_object.h.
+ */
+#include "loop/backend.h"
+#include "net/net.h"
+#include "net/transport_object.h"
+
+#include <errno.h>
+#include <ruby/encoding.h>
+#include <string.h>
+
+#define PART_BYTES 16384
+
+static VALUE wants_read, wants_write, wants_both;
+
+/* What a keyed loop's user waits for after -EAGAIN. */
+static VALUE wait_symbol(const struct gyre_side *side) {
+  return ID2SYM(rb_intern(side->wants == GYRE_WRITABLE ? "wait_writable" : "wait_readable"));
+}
+
+/* --- reading --- */
+
+/*
+ * What is there, without waiting: for protocols that are state machines on a {Gyre::Loop}. Makes
+ * the TLS handshake where it is due.
+ *
+ * @param limit [Integer] bytes at most
+ * @param buffer [String, nil] is filled and returned; its memory is used again
+ * @return [String, Symbol, nil] binary; :wait_readable or :wait_writable when nothing is there yet;
+ *   nil at the end
+ * @raise [SystemCallError, TLS::Error] the connection has failed
+ */
+static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 0, 2);
+  size_t limit = argc ? (size_t)gyre_transport_object_limit(argv[0]) : PART_BYTES;
+  VALUE string = argc > 1 ? argv[1] : Qnil;
+  struct gyre_transport_object *object = gyre_transport_object_get(self);
+  size_t available = gyre_transport_available(&object->transport);
+  if (available && available < limit) limit = available;
+  if (NIL_P(string)) {
+    if (available) return gyre_transport_object_take(object, limit);
+    if (limit > GYRE_LENT_BYTES) limit = GYRE_LENT_BYTES;
+  } else {
+    StringValue(string);
+    rb_str_modify(string);
+    rb_str_set_len(string, 0);
+    rb_str_modify_expand(string, (long)limit);
+    rb_enc_associate(string, rb_ascii8bit_encoding());
+    object = gyre_transport_object_get(self);
+  }
+  char *bytes = NIL_P(string) ? gyre_lent_plain() : RSTRING_PTR(string);
+  if (!bytes) rb_memerror();
+  ssize_t count = (ssize_t)limit;
+  if (available) {
+    memcpy(bytes, gyre_transport_input(&object->transport), limit);
+    gyre_transport_consume(&object->transport, limit);
+  } else {
+    count = gyre_transport_receive(&object->transport, bytes, limit);
+  }
+  if (count == 0) return Qnil;
+  if (count == -EAGAIN) return wait_symbol(&object->transport.read);
+  if (count < 0) gyre_transport_object_fail(object, (int)count, "receive from");
+  if (NIL_P(string)) return rb_str_new(bytes, (long)count);
+  rb_str_set_len(string, (long)count);
+  return string;
+}
+
+/* @return [Boolean] whether bytes can be read of which the kernel does not report (decrypted, or
+ *   read ahead) */
+static VALUE object_pending_p(VALUE self) {
+  return gyre_transport_pending(&gyre_transport_object_get(self)->transport) ? Qtrue : Qfalse;
+}
+
+/* @return [String] what was received and not read yet, binary; it stays to be read */
+static VALUE object_unread(VALUE self) {
+  struct gyre_transport_object *object = gyre_transport_object_get(self);
+  return rb_str_new(gyre_transport_input(&object->transport), (long)gyre_transport_available(&object->transport));
+}
+
+/* --- writing --- */
+
+static VALUE available(struct gyre_transport_object *object, const struct gyre_side *side, int error,
+                       const char *what) {
+  if (error == -EAGAIN) return wait_symbol(side);
+  if (error < 0) gyre_transport_object_fail(object, error, what);
+  return Qtrue;
+}
+
+/*
+ * Takes bytes to be sent by {#flush_available}. Never waits and sends nothing by itself.
+ *
+ * @param bytes [String]
+ * @return [Integer] as {#unsent_bytes}
+ * @raise [SystemCallError] the write side has ended or failed
+ */
+static VALUE object_queue(VALUE self, VALUE bytes) {
+  StringValue(bytes);
+  struct gyre_transport_object *object = gyre_transport_object_get(self);
+  int error = gyre_transport_write(&object->transport, RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes));
+  RB_GC_GUARD(bytes);
+  if (error < 0) gyre_transport_object_fail(object, error, "send to");
+  return SIZET2NUM(gyre_transport_unsent(&object->transport));
+}
+
+/*
+ * Sends what is queued, as far as that goes at once.
+ *
+ * @return [true, Symbol] true when the kernel has all; else :wait_writable or :wait_readable
+ * @raise [SystemCallError, TLS::Error] the connection has failed
+ */
+static VALUE object_flush_available(VALUE self) {
+  struct gyre_transport_object *object = gyre_transport_object_get(self);
+  int error = gyre_transport_flush(&object->transport);
+  return available(object, &object->transport.write, error, "send to");
+}
+
+/*
+ * {#close_write} without waiting: call it, or {#flush_available}, again until it returns true.
+ *
+ * @return [true, Symbol] as {#flush_available}
+ * @raise [SystemCallError, TLS::Error] as {#flush_available}
+ */
+static VALUE object_finish_available(VALUE self) {
+  struct gyre_transport_object *object = gyre_transport_object_get(self);
+  int error = gyre_transport_end(&object->transport);
+  return available(object, &object->transport.write, error, "send to");
+}
+
+/* @return [Integer] bytes that were written or queued and are not in the kernel; those that TLS
+ *   has encrypted count as they are */
+static VALUE object_unsent_bytes(VALUE self) {
+  return SIZET2NUM(gyre_transport_unsent(&gyre_transport_object_get(self)->transport));
+}
+
+/* @return [String] what is queued and not sent, binary */
+static VALUE object_unsent(VALUE self) {
+  const struct gyre_bytes *output = gyre_transport_object_get(self)->transport.output;
+  return rb_str_new(output ? output->bytes + output->offset : NULL, (long)gyre_bytes_held(output));
+}
+
+/* --- both --- */
+
+/*
+ * Goes on with the TLS handshake, as far as that goes at once. The calls that read and write do it,
+ * too.
+ *
+ * @return [true, Symbol] true when it is over, or there is none; else :wait_readable or
+ *   :wait_writable
+ * @raise [SystemCallError, TLS::Error] it has failed
+ */
+static VALUE object_handshake_available(VALUE self) {
+  struct gyre_transport_object *object = gyre_transport_object_get(self);
+  int error = gyre_transport_handshake(&object->transport);
+  return available(object, &object->transport.read, error, "TLS handshake with");
+}
+
+/*
+ * What a loop has to watch for, so that the calls that never wait can go on.
+ *
+ * @example loop.watch_io(key, transport.to_io, **transport.wants)
+ * @param read [Boolean] whether the protocol takes input at present
+ * @return [Hash{Symbol => Boolean}, nil] read and write, as Gyre::Loop#watch_io takes them; one of
+ *   three frozen Hashes. nil: nothing is to be waited for
+ */
+static VALUE object_wants(int argc, VALUE *argv, VALUE self) {
+  VALUE options, read = Qundef;
+  static ID keyword;
+  if (!keyword) keyword = rb_intern("read");
+  rb_scan_args(argc, argv, "0:", &options);
+  if (!NIL_P(options)) rb_get_kwargs(options, &keyword, 0, 1, &read);
+  const struct gyre_transport *transport = &gyre_transport_object_get(self)->transport;
+  unsigned events = 0;
+  if (!transport->handshaken) {
+    events = transport->read.wants ? transport->read.wants : GYRE_READABLE;
+  } else {
+    if ((read == Qundef || RTEST(read)) && transport->read.state == GYRE_SIDE_OPEN)
+      events |= transport->read.wants ? transport->read.wants : GYRE_READABLE;
+    bool ending = transport->write.state == GYRE_SIDE_ENDING;
+    if (transport->write.state != GYRE_SIDE_FAILED && (ending || gyre_transport_unsent(transport)))
+      events |= transport->write.wants ? transport->write.wants : GYRE_WRITABLE;
+  }
+  if (!events) return Qnil;
+  return events == GYRE_READABLE ? wants_read : events == GYRE_WRITABLE ? wants_write : wants_both;
+}
+
+static VALUE wants(bool read, bool write) {
+  VALUE hash = rb_hash_new();
+  rb_hash_aset(hash, ID2SYM(rb_intern("read")), read ? Qtrue : Qfalse);
+  rb_hash_aset(hash, ID2SYM(rb_intern("write")), write ? Qtrue : Qfalse);
+  rb_gc_register_mark_object(hash);
+  return rb_obj_freeze(hash);
+}
+
+void gyre_init_net_transport_available(void) {
+  VALUE transport_class = rb_define_class_under(gyre_mGyre, "Transport", rb_cObject);
+  wants_read = wants(true, false);
+  wants_write = wants(false, true);
+  wants_both = wants(true, true);
+  rb_define_method(transport_class, "read_available", object_read_available, -1);
+  rb_define_method(transport_class, "pending?", object_pending_p, 0);
+  rb_define_method(transport_class, "unread", object_unread, 0);
+  rb_define_method(transport_class, "queue", object_queue, 1);
+  rb_define_method(transport_class, "flush_available", object_flush_available, 0);
+  rb_define_method(transport_class, "finish_available", object_finish_available, 0);
+  rb_define_method(transport_class, "handshake_available", object_handshake_available, 0);
+  rb_define_method(transport_class, "unsent_bytes", object_unsent_bytes, 0);
+  rb_define_method(transport_class, "unsent", object_unsent, 0);
+  rb_define_method(transport_class, "wants", object_wants, -1);
+}
