@@ -71,6 +71,21 @@ class EndpointTest < Minitest::Test
     assert_includes error.message, "write udp://host:port"
   end
 
+  def test_tls_is_part_of_an_address_only_where_the_caller_takes_it
+    %w[ssl://localhost:443 https://localhost tls://[::1]:443?cert=a&key=b unix:///run/app.sock?cert=a&key=b].each do |text|
+      assert_includes refusal(text), "TLS is no part of an address here"
+      refute_nil Gyre::Endpoint.parse(text, tls: true).tls
+    end
+    endpoint = Gyre::Endpoint.parse("ssl://[::1]:443?cert=a%26b&key=secret", tls: true)
+    assert_equal [{ cert: "a&b", key: "secret" }, "ssl://[::1]:443", "https://[::1]:443"], [endpoint.tls, endpoint.to_s, endpoint.url]
+    refute_includes endpoint.inspect, "secret"
+    refute_equal endpoint, endpoint.with(tls: nil)
+    assert_equal endpoint.tls, endpoint.with(port: 1).tls
+    ["ssl://localhost?cert", "ssl://localhost?=a", "unix:///run/app.sock?mode=0600&key=b", "ssl://localhost:x?cert=a&key=b"].each do |text|
+      assert_raises(ArgumentError, text) { Gyre::Endpoint.parse(text, tls: true) }
+    end
+  end
+
   def test_a_path_that_the_kernel_does_not_take_is_refused_however_it_is_given
     assert_equal 107, Gyre::Endpoint.new(:unix, path: "a" * 107).unix_address.unix_path.bytesize
     error = assert_raises(ArgumentError) { Gyre::Endpoint.new(:unix, path: "a" * 108) }

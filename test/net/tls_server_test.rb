@@ -73,6 +73,18 @@ class TLSServerTest < Minitest::Test
     assert_match(/min_version must be 1.2 or 1.3/, assert_raises(ArgumentError) { server_context(min_version: "1.1") }.message)
   end
 
+  def test_certificates_of_clients_that_were_revoked_are_refused
+    good, bad = %w[client revoked].map { |name| certificates.issue(name) }
+    list = certificates.write("list.pem", File.read(@ca) + revocations(bad[0]))
+    context = server_context(ca: list, verification_flags: ["CRL_CHECK"])
+    _, server = pair(client_context(certificate: good[0], key: good[1]), context)
+    assert_equal "CN=client", server.peer_subject
+    error = assert_raises(Gyre::TLS::Error) { pair(client_context(certificate: bad[0], key: bad[1]), context) }
+    assert_match(/certificate revoked/, error.message)
+    error = assert_raises(ArgumentError) { server_context(ca: list, verification_flags: ["NONE"]) }
+    assert_match(/verification_flags are CRL_CHECK/, error.message)
+  end
+
   # --- identities by name ---
 
   def test_clients_are_verified_alike_under_each_name
@@ -272,6 +284,20 @@ class TLSServerTest < Minitest::Test
     basic.sign(authority, OpenSSL::PKey.read(File.read(certificates.key("authority"))), [], 0, "SHA256")
     response = OpenSSL::OCSP::Response.create(OpenSSL::OCSP::RESPONSE_STATUS_SUCCESSFUL, basic)
     certificates.path("#{File.basename(certificate, ".pem")}-#{to.to_i}.ocsp").tap { |path| File.binwrite(path, response.to_der) }
+  end
+
+  # @return [String] PEM of a list with that certificate in it
+  def revocations(certificate)
+    list = OpenSSL::X509::CRL.new
+    list.issuer = OpenSSL::X509::Certificate.new(File.read(@ca)).subject
+    list.version = 1
+    list.last_update = Time.now - 3600
+    list.next_update = Time.now + 3600
+    revoked = OpenSSL::X509::Revoked.new
+    revoked.serial = OpenSSL::X509::Certificate.new(File.read(certificate)).serial
+    revoked.time = Time.now - 60
+    list.add_revoked(revoked)
+    list.sign(OpenSSL::PKey.read(File.read(certificates.key("authority"))), OpenSSL::Digest.new("SHA256")).to_pem
   end
 
   def serial(certificate) = OpenSSL::X509::Certificate.new(File.read(certificate)).serial.to_s(16).rjust(2, "0")

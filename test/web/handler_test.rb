@@ -4,6 +4,7 @@
 
 require "test_helper"
 require "rackup/handler"
+require "support/transports"
 require_relative "serving"
 
 class WebHandlerTest < Minitest::Test
@@ -31,6 +32,19 @@ class WebHandlerTest < Minitest::Test
     capture do
       handler.run(HELLO, bind: "127.0.0.1:0,127.0.0.1:0", keep_alive_timeout: "2.5", body_bytes_limit: "10k", shutdown_timeout: "1") do |server|
         assert_equal [2.5, 10_240], [server.limits.keep_alive_timeout_s, server.limits.body_bytes_limit]
+        server.stop
+      end
+    end
+  end
+
+  # As `rails server -b 'ssl://…'` hands it over.
+  def test_a_host_may_be_an_address_with_tls
+    certificate, key = GyreTest::Transports.identity("server")
+    capture do
+      handler.run(HELLO, Host: "ssl://127.0.0.1?cert=#{certificate}&key=#{key}", Port: "0") do |server|
+        url = URI(server.urls.first)
+        hello = Net::HTTP.start(url.host, url.port, use_ssl: true, verify_mode: OpenSSL::SSL::VERIFY_NONE) { |http| http.get("/").body }
+        assert_equal %w[https hello], [url.scheme, hello]
         server.stop
       end
     end

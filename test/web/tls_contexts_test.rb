@@ -144,8 +144,18 @@ class WebTLSContextsTest < Minitest::Test
     %i[cert key].each { |name| FileUtils.cp(second[name], files[name]) }
     assert @server.reload_tls
     assert_equal "CN=second", subject
+    assert_in_delta Time.now + 86_400, @server.certificate_expires, 60
     assert_equal "https", get(kept)
     kept.close
+  end
+
+  def test_contexts_that_were_replaced_are_given_back
+    files = issue("first")
+    serve(bind: "ssl://127.0.0.1:0?cert=#{files[:cert]}&key=#{files[:key]}")
+    30.times { assert @server.reload_tls && subject }
+    GC.start
+    kept = ObjectSpace.each_object(Gyre::TLS::Context).count { |context| context.name.include?(files[:cert]) }
+    assert_operator kept, :<, 10 # a stack may hold some
   end
 
   private

@@ -39,7 +39,11 @@ module Gyre
           "Open connections: with a running request, idle, or with a request that is not complete.", "state", %w[running idle waiting]),
         Family.new("http_connections_accepted", :counter, nil, ["accepted"], "Connections that were accepted."),
         Family.new("http_connections_refused", :counter, nil, ["refused"], "Connections and requests beyond a limit of the whole server."),
+        Family.new("tls_handshakes", :counter, nil, ["handshakes"], "TLS handshakes."),
+        Family.new("tls_handshakes_resumed", :counter, nil, ["handshakes_resumed"], "TLS handshakes that resumed a session."),
         Family.new("tls_handshakes_failed", :counter, nil, ["handshakes_failed"], "TLS handshakes that failed or took too long."),
+        Family.new("tls_certificate_expiry_timestamp_seconds", :gauge, "seconds", ["certificate_expires"],
+          "When the first of the certificates in use ends, in Unix time."),
         Family.new("loop_lag_seconds", :histogram, "seconds", ["lag"], "How long the loop held up what was ready."),
         Family.new("tasks", :gauge, nil, ["tasks"], "Fibers at work: running requests and other tasks."),
         Family.new("threads", :gauge, nil, ["threads"], "Threads of the process."),
@@ -51,7 +55,7 @@ module Gyre
         Family.new("uptime_seconds", :gauge, "seconds", ["uptime_s"], "Since the server was made; of the sums, of the oldest worker.")
       ].each(&:freeze).freeze
       # Families whose sum over workers is their largest value.
-      LARGEST = ["uptime_seconds"].freeze
+      LARGEST = %w[uptime_seconds tls_certificate_expiry_timestamp_seconds].freeze
       private_constant :LARGEST
 
       class << self

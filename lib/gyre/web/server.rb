@@ -194,6 +194,11 @@ module Gyre
         false
       end
 
+      # @return [Time, nil] when the first of the certificates in use ends; nil without TLS
+      def certificate_expires
+        (@contexts || {}).each_value.flat_map { |context| [context, *context.names.values] }.map(&:not_after).min
+      end
+
       # Asks it to open its log files again and to read again what else may have changed beside the
       # app, as HUP does; from any thread or signal handler. Returns at once.
       #

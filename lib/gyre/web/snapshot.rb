@@ -17,6 +17,7 @@ module Gyre
     #   connections          open, idle, running, waiting (with a request or a handshake that is not complete)
     #   accepted, requests, malformed, refused: counts; and of TLS handshakes, handshakes_resumed,
     #                        handshakes_failed
+    #   certificate_expires  Unix seconds: the first of those in use; nil without TLS
     #   responses            by status class: "2xx", …; "none": the client left before there was one
     #   durations            counts (not cumulative, one for each of {BOUNDS_S} and one beyond), sum_s: from a
     #                        complete head to the response's end
@@ -46,7 +47,8 @@ module Gyre
         def take(server, http, scheduler, uptime_s)
           stats = server.stats
           { "version" => VERSION, "ruby" => RUBY_VERSION, "pid" => Process.pid, "uptime_s" => uptime_s.round(3),
-            "time" => Time.now.to_f.round(3), "urls" => server.urls, "connections" => connections(stats) }
+            "time" => Time.now.to_f.round(3), "urls" => server.urls,
+            "certificate_expires" => server.certificate_expires&.to_i, "connections" => connections(stats) }
             .merge!(counts(stats), empty, http ? http.measurements : {}, process(scheduler))
             .merge!("slowest" => http ? http.oldest(SLOWEST).map { |env, seconds| request(env, seconds) } : [])
         end
