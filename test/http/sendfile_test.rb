@@ -76,6 +76,14 @@ class HTTPSendfileTest < Minitest::Test
     assert_equal [200, { "content-type" => "text/plain" }, "app"], call("content-type" => "text/plain")
   end
 
+  def test_a_client_cannot_choose_the_file_by_a_proxys_headers
+    seen = nil
+    app = ->(env) { (seen = env) && [200, {}, []] }
+    Gyre::HTTP::Sendfile.new(app, @roots, log: @log).call("REQUEST_METHOD" => "GET", "HTTP_X_SENDFILE_TYPE" => "X-Accel-Redirect",
+                                                          "HTTP_X_ACCEL_MAPPING" => "/=/protected/")
+    assert_equal ["REQUEST_METHOD"], seen.keys
+  end
+
   def test_rack_sendfile_names_files_for_it
     path = "#{@folder}/files/a.txt"
     body = ["app"]

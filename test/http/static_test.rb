@@ -129,3 +129,13 @@ class HTTPStaticTest < Minitest::Test
     serve(Gyre::HTTP::Static.new(APP, @root), &block)
   end
 end
+
+# The same over TLS, whose records are read from the file.
+class HTTPStaticTLSTest < HTTPStaticTest
+  def tls?
+    true
+  end
+
+  # It has no socket of its own to reset.
+  undef_method :test_a_client_that_leaves_costs_no_descriptor
+end

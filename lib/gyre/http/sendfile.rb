@@ -13,7 +13,9 @@ module Gyre
     # here.
     class Sendfile
       NAMES = %w[x-sendfile x-accel-redirect].freeze
-      private_constant :NAMES
+      # What a proxy tells Rack::Sendfile. From a client it would choose the file (CVE-2025-61780).
+      FORGED = %w[HTTP_X_SENDFILE_TYPE HTTP_X_ACCEL_MAPPING].freeze
+      private_constant :NAMES, :FORGED
 
       # @param app [#call] a Rack app
       # @param roots [Files::Root, Array<Files::Root>] where the files may be
@@ -29,6 +31,7 @@ module Gyre
       # @param env [Hash] a Rack env
       # @return [Array(Integer, Hash, #each)]
       def call(env)
+        FORGED.each { |name| env.delete(name) }
         status, headers, body = response = @app.call(env)
         return response unless headers.is_a?(Hash)
 

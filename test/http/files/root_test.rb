@@ -67,6 +67,20 @@ class HTTPFilesRootTest < Minitest::Test
     define_method("test_refused: #{path[0, 40].inspect} (#{reason})") { assert_nil read(root_at(@public), path) }
   end
 
+  def test_no_drawn_path_names_anything_outside_of_the_folder
+    pieces = (%w[/ / . .. % %2 %2e %2E %2f %5c %00 %c0%ae %25 \\ a b.txt .env .well-known secret.txt .. //] + ["\0", " ", "\xC0", "ä", ";", "~"]).map(&:b)
+    random = Random.new(42)
+    roots = [root_at(@public), root_at(@public, dot_files: true, index: true), root_at(@public, at: "/a")]
+    20_000.times do
+      path = "/#{Array.new(random.rand(1..8)) { pieces.sample(random: random) }.join.b}"
+      roots.each do |root|
+        name = root.name(path) or next
+        assert_equal "#{@public}/#{name.b}".b, File.absolute_path(name.b, @public).b, path.inspect
+        refute_match(/[\\\x00-\x1f]/n, name.b, path.inspect)
+      end
+    end
+  end
+
   def test_index_and_dot_files_by_option
     assert_equal "index", read(root_at(@public, index: true), "/a/")
     assert_nil read(root_at(@public, index: true), "/a/b/")
