@@ -68,7 +68,8 @@ class HTTPFilesRootTest < Minitest::Test
   end
 
   def test_no_drawn_path_names_anything_outside_of_the_folder
-    pieces = (%w[/ / . .. % %2 %2e %2E %2f %5c %00 %c0%ae %25 \\ a b.txt .env .well-known secret.txt .. //] + ["\0", " ", "\xC0", "ä", ";", "~"]).map(&:b)
+    pieces = (%w[/ / . .. % %2 %2e %2E %2f %5c %00 %c0%ae %25 \\ a b.txt .env .well-known secret.txt .. //] +
+              ["\0", " ", "\xC0", "ä", ";", "~"]).map(&:b)
     random = Random.new(42)
     roots = [root_at(@public), root_at(@public, dot_files: true, index: true), root_at(@public, at: "/a")]
     20_000.times do
