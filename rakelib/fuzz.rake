@@ -80,6 +80,18 @@ namespace :fuzz do
     sh(RbConfig.ruby, "-Ilib", "-Itest", "fuzz/http1_differential.rb", half.to_s, GyreFuzz.seed.to_s)
   end
 
+  desc "Fuzz the PROXY protocol's header in C with sanitizers (SECONDS, SEED)"
+  task :proxy do
+    inputs = File.join("tmp", "fuzz", "proxy", "inputs")
+    mkdir_p inputs, verbose: false
+    ["PROXY TCP4 192.0.2.1 198.51.100.2 56324 443\r\nGET", "PROXY TCP6 2001:db8::1 ::1 1 2\r\n", "PROXY UNKNOWN x\r\n",
+     "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0f\xc0\0\2\1\xc6\x33\x64\2\x12\x34\x01\xbb\x04\0\0", "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0",
+     "\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24#{"\x20\1" * 18}"].each_with_index do |bytes, index|
+      (1..3).each { |versions| File.binwrite(File.join(inputs, "case-#{index}-#{versions}"), [versions].pack("C") + bytes.b) }
+    end
+    GyreFuzz.run("proxy_protocol_fuzz", ["ext/gyre/net/proxy_protocol.c"], inputs, GyreFuzz.seconds)
+  end
+
   desc "Fuzz the log's ingest: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
   task log: :compile do
     $LOAD_PATH.unshift("lib", "test")

@@ -19,6 +19,7 @@ module GyreTest
       address: "an [address](serve.md#flags)", control_address: "an address", host: "a host", port: "a port", text: "text",
       flag: "true or false",
       seconds: "seconds", span: "seconds, or `\"2 minutes\"`", bytes: "bytes, or `\"10M\"`", count: "a number",
+      log_format: "a name, or [directives](observe.md#access-log)", proxy: "an address, a range, `\"private\"` or `\"loopback\"`",
       folder: "a folder, see [below](#folders)",
       tls: "see [below](#tls)", processes: "a number, or `\"auto\"`"
     }.freeze

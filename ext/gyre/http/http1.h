@@ -28,15 +28,17 @@
 #include "http/http_admission.h"
 #include "http/http_statistics.h"
 #include "net/acceptor.h"
+#include "net/proxy_protocol.h"
 #include "net/transport.h"
 
 #include <netinet/in.h>
 
 #define GYRE_HTTP1_NEW_NS INT64_C(250000000) /* what a connection that has sent no request yet gets at a stop */
 
-/* HANDSHAKE (of TLS), FIRST_BYTE and IDLE hold neither a fiber nor a buffer of HTTP; WAITING holds
- * the bytes of a whole head; see the drawing in exchange.rb. */
+/* PROXY (its header is awaited), HANDSHAKE (of TLS), FIRST_BYTE and IDLE hold neither a fiber nor a
+ * buffer of HTTP; WAITING holds the bytes of a whole head; see the drawing in exchange.rb. */
 enum gyre_http1_state {
+  GYRE_HTTP1_PROXY,
   GYRE_HTTP1_HANDSHAKE,
   GYRE_HTTP1_FIRST_BYTE,
   GYRE_HTTP1_HEAD,
@@ -116,7 +118,8 @@ struct gyre_http1_connection {
   bool counted : 1;  /* in acceptor->net.open */
   bool is_idle : 1;  /* counted in acceptor->idle */
   bool keep_alive : 1;
-  bool https : 1; /* what env has of it */
+  bool https : 1;     /* what env has of it */
+  unsigned proxy : 2; /* versions of the PROXY header that it begins with */
 };
 
 /* One request and its response: from a head that is complete, or refused, to the next one, or to
@@ -189,6 +192,8 @@ struct gyre_http1_acceptor {
   struct gyre_http1_limits_table limits;
   struct gyre_admission admission;
   bool draining, https;
+  struct gyre_proxy_range *proxies; /* whose PROXY headers are believed; none: any peer's */
+  uint32_t proxy_count;
 
   struct gyre_list connections;
   struct gyre_list active, spare; /* of exchanges; spare ones are kept for the next requests */

@@ -57,6 +57,7 @@ static void acceptor_free(void *opaque) {
   gyre_http1_buffer_free(&acceptor->output);
   gyre_acceptor_free(&acceptor->net);
   free(acceptor->fields);
+  free(acceptor->proxies);
   xfree(acceptor);
 }
 
@@ -169,16 +170,43 @@ static struct gyre_http1_acceptor *acceptor_of(struct gyre_acceptor *net) {
   return GYRE_CONTAINER(net, struct gyre_http1_acceptor, net);
 }
 
+/* Whether this peer may say in a PROXY header for which client it speaks: one of the proxies, if
+ * some were named, or a process of this machine on a Unix socket. */
+static bool is_proxy(const struct gyre_http1_acceptor *acceptor, const struct sockaddr_storage *peer) {
+  static const uint8_t mapped[12] = {[10] = 255, [11] = 255}; /* IPv4 in IPv6, RFC 4291, section 2.5.5.2 */
+  const uint8_t *address;
+  uint8_t family = (uint8_t)peer->ss_family;
+  if (acceptor->proxy_count == 0 || (family != AF_INET && family != AF_INET6)) return true;
+  if (family == AF_INET) {
+    address = (const uint8_t *)&((const struct sockaddr_in *)peer)->sin_addr;
+  } else {
+    address = ((const struct sockaddr_in6 *)peer)->sin6_addr.s6_addr;
+    if (memcmp(address, mapped, sizeof(mapped)) == 0) {
+      family = AF_INET;
+      address += sizeof(mapped);
+    }
+  }
+  for (uint32_t i = 0; i < acceptor->proxy_count; i++) {
+    if (gyre_proxy_in_range(&acceptor->proxies[i], family, address)) return true;
+  }
+  return false;
+}
+
 static int accept_connection(struct gyre_acceptor_listener *listener, int fd, const struct sockaddr_storage *peer) {
   struct gyre_http1_acceptor *acceptor = acceptor_of(listener->acceptor);
+  if (listener->proxy && !is_proxy(acceptor, peer)) {
+    acceptor->refused++;
+    close(fd);
+    return 0;
+  }
   struct gyre_http1_connection *connection = gyre_http1_connection_new(listener, fd, peer);
   if (!connection) return -ENOMEM;
   connection->counted = true;
   connection->is_idle = true;
   acceptor->net.open++;
   acceptor->idle++;
-  gyre_http1_connection_deadline(connection,
-                                 listener->tls ? acceptor->limits.handshake_ns : acceptor->limits.first_byte_ns);
+  gyre_http1_connection_deadline(connection, listener->tls || listener->proxy ? acceptor->limits.handshake_ns
+                                                                              : acceptor->limits.first_byte_ns);
   return 0;
 }
 
@@ -257,6 +285,27 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
     VALUE context = rb_ary_entry(acceptor->contexts, i);
     struct gyre_tls_context *tls = NIL_P(context) ? NULL : gyre_tls_context_get(context);
     gyre_acceptor_add(&acceptor->net, rb_io_descriptor(rb_io_get_io(RARRAY_AREF(acceptor->sockets, i))), tls);
+  }
+  return self;
+}
+
+/* Before start. Versions: an Integer for each socket; ranges: family, bits and 16 bytes of address
+ * each. */
+static VALUE acceptor_expect_proxies(VALUE self, VALUE versions, VALUE ranges) {
+  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+  Check_Type(versions, T_ARRAY);
+  StringValue(ranges);
+  size_t size = sizeof(struct gyre_proxy_range), count = (size_t)RSTRING_LEN(ranges) / size;
+  if (RARRAY_LEN(versions) != acceptor->net.listener_count || (size_t)RSTRING_LEN(ranges) != count * size)
+    rb_raise(rb_eArgError, "versions are needed for each socket, and whole ranges");
+  struct gyre_proxy_range *proxies = calloc(count + 1, size);
+  if (!proxies) rb_memerror();
+  memcpy(proxies, RSTRING_PTR(ranges), count * size);
+  free(acceptor->proxies);
+  acceptor->proxies = proxies;
+  acceptor->proxy_count = (uint32_t)count;
+  for (long i = 0; i < RARRAY_LEN(versions); i++) {
+    acceptor->net.listeners[i].proxy = (uint8_t)(NUM2UINT(rb_ary_entry(versions, i)) & (GYRE_PROXY_V1 | GYRE_PROXY_V2));
   }
   return self;
 }
@@ -474,6 +523,7 @@ void gyre_init_http1_acceptor(void) {
   rb_define_method(class, "stats", acceptor_stats, 0);
   rb_define_method(class, "post", acceptor_post, 0);
   rb_define_method(class, "measurements", acceptor_measurements, 0);
+  rb_define_method(class, "expect_proxies", acceptor_expect_proxies, 2);
   rb_define_method(class, "oldest", acceptor_oldest, 1);
   rb_define_singleton_method(class, "duration_bounds", duration_bounds, 0);
 }

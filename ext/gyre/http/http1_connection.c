@@ -4,6 +4,7 @@
  * goes to acceptor->serve. It never waits.
  */
 #include "http/http1.h"
+#include "net/proxy_header.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -377,9 +378,42 @@ static void shake_hands(struct gyre_http1_connection *connection) {
   }
 }
 
+/* The client's address is the one that the proxy names; the header comes before TLS. */
+static void take_proxy_header(struct gyre_http1_connection *connection) {
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  struct gyre_proxy_source source;
+  int result = gyre_proxy_header_take(&connection->transport, connection->proxy, &source);
+  if (result == -EAGAIN) {
+    gyre_loop_drained(&acceptor->scheduler->loop, connection->transport.fd, GYRE_READABLE);
+    return;
+  }
+  if (result <= 0) {
+    if (result == -EPROTO) acceptor->malformed++;
+    end(connection, false);
+    return;
+  }
+  if (source.family) {
+    connection->peer.family = source.family;
+    memcpy(connection->peer.address, source.address, sizeof(source.address));
+  }
+  if (!connection->transport.handshaken) {
+    connection->state = GYRE_HTTP1_HANDSHAKE;
+    shake_hands(connection);
+    return;
+  }
+  connection->state = GYRE_HTTP1_FIRST_BYTE;
+  gyre_http1_connection_deadline(connection, acceptor->draining ? GYRE_HTTP1_NEW_NS : acceptor->limits.first_byte_ns);
+  connection->readable = true;
+  read_first(connection); /* it may have come with the header */
+}
+
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
   struct gyre_http1_connection *connection = GYRE_CONTAINER(watch, struct gyre_http1_connection, watch);
   if (ready & GYRE_READ_ENDED) connection->hung_up = true;
+  if (connection->state == GYRE_HTTP1_PROXY) {
+    take_proxy_header(connection);
+    return;
+  }
   if (connection->state == GYRE_HTTP1_HANDSHAKE) {
     shake_hands(connection);
     return;
@@ -456,7 +490,8 @@ struct gyre_http1_connection *gyre_http1_connection_new(const struct gyre_accept
   struct gyre_http1_connection *connection = calloc(1, sizeof(*connection));
   if (!connection) return NULL;
   connection->acceptor = acceptor;
-  connection->state = listener->tls ? GYRE_HTTP1_HANDSHAKE : GYRE_HTTP1_FIRST_BYTE;
+  connection->proxy = listener->proxy & 3;
+  connection->state = listener->proxy ? GYRE_HTTP1_PROXY : listener->tls ? GYRE_HTTP1_HANDSHAKE : GYRE_HTTP1_FIRST_BYTE;
   connection->https = listener->tls || acceptor->https;
   connection->peer.family = (uint8_t)address->ss_family;
   if (address->ss_family == AF_INET) {

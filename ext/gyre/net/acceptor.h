@@ -19,6 +19,7 @@ struct gyre_acceptor_listener {
   struct gyre_acceptor *acceptor;
   struct gyre_tls_context *tls; /* NULL: plain */
   int fd;
+  uint8_t proxy; /* versions of the PROXY header that its connections begin with (proxy_protocol.h); 0: none */
 };
 
 /* The protocol's part. Each of the first two takes the accepted descriptor, which does not block

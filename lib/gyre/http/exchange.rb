@@ -8,7 +8,7 @@
 # An HTTP/1 connection makes one exchange at a time. Only SERVING has one, and a fiber; IDLE and
 # FIRST BYTE hold no buffer either:
 #
-#   accepted ─► (HANDSHAKE, with TLS) ─►
+#   accepted ─► (PROXY, behind one that writes its header) ─► (HANDSHAKE, with TLS) ─►
 #               FIRST BYTE ─► HEAD ─► (WAITING, beyond requests_limit) ─► SERVING ─► IDLE ─► HEAD …
 #                  │408        │408/4xx  │  ▲       └ time over, drain, end of the client: closed without a response
 #                  ▼           ▼         │  └ a pipelined request that is complete

@@ -16,6 +16,9 @@
 #       template   frozen Hash of env entries that are the same for each request (Gyre::HTTP::Env.template)
 #       contexts   Array of a Gyre::TLS::Context or nil for each socket
 #   contexts=        others, for connections that are accepted from now on; each in the place of one
+#   expect_proxies(versions, ranges)  before start: connections begin with a PROXY header; for each socket 1 for version 1, 2
+#                    for version 2, 3 for either, 0 for none; the peers that are let in (family, bits, 16 bytes of address each;
+#                    none: all)
 #   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
 #   stop             accepts what the kernel has ready, and no more; may be called again. Connections go on. The sockets may be
 #                    closed afterwards
@@ -61,7 +64,8 @@ module Gyre
       # The {#stats} of a server that has not begun.
       NOT_STARTED = { connections: 0, idle: 0, running: 0, accepted: 0, requests: 0, malformed: 0, refused: 0, handshakes: 0,
                       handshakes_resumed: 0, handshakes_failed: 0, waiting: 0, waited: 0, shed: 0 }.freeze
-      private_constant :UNWIND_S, :QUIET_S, :LOOK_S
+      PROXY_VERSIONS = { nil => 0, "v1" => 1, "v2" => 2, "any" => 3 }.freeze
+      private_constant :PROXY_VERSIONS, :UNWIND_S, :QUIET_S, :LOOK_S
 
       # Where a server without a log reports what went wrong.
       class ErrorLog
@@ -89,10 +93,14 @@ module Gyre
       # @param env [Hash{String => Object}] more entries of each request's env
       # @param tls [TLS::Context, Hash{#to_io => TLS::Context}, nil] of all listeners, or of those
       #   named (RFC 2818); their requests have rack.url_scheme "https" and HTTPS "on"
+      # @param proxy_protocol [Hash{#to_io => String}] listeners whose connections begin with a
+      #   header of the PROXY protocol: "v1", "v2" or "any". Others are refused, and REMOTE_ADDR is
+      #   the address that the header names
+      # @param proxies [Array<IPAddr>] peers that may connect to those; none: all
       # @raise [ArgumentError] tls has no context of a server
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
-                     tls: nil)
+                     tls: nil, proxy_protocol: {}, proxies: [])
         Loop.require_native("the HTTP server")
         @streams = Streams.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
@@ -100,6 +108,8 @@ module Gyre
         @listeners = Array(listeners)
         @sockets = @listeners.map(&:to_io)
         @contexts = contexts(tls)
+        @proxy_versions = @listeners.map { |listener| PROXY_VERSIONS.fetch(proxy_protocol[listener]) }
+        @proxies = proxies
         @limits = limits
         @template = Env.template(scheme: scheme, errors: errors, extra: env)
         @acceptor = nil
@@ -116,6 +126,7 @@ module Gyre
         check_scheduler
         @service.watched = !Fiber.scheduler.watchdog.nil?
         @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template, @contexts)
+        @acceptor.expect_proxies(@proxy_versions, packed_proxies) if @proxy_versions.any?(&:positive?)
         @acceptor.start
         self
       end
@@ -211,6 +222,10 @@ module Gyre
         contexts = @listeners.map { |listener| TLS.context(tls.is_a?(Hash) ? tls[listener] : tls, server: true) }
         require "openssl" if contexts.any? { |context| context&.verifies? } # for Env.client_certificate, now and not at a request
         contexts
+      end
+
+      def packed_proxies
+        @proxies.map { |range| [range.family, range.prefix, range.hton].pack("CCa16") }.join
       end
 
       def check_scheduler

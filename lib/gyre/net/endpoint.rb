@@ -21,6 +21,9 @@ module Gyre
     # addresses only.
     CHOSEN_PORT_TRIES = 10
 
+    # Versions of the PROXY protocol.
+    PROXY_PROTOCOLS = %w[v1 v2 any].freeze
+
     # What may be written for each transport.
     FORMS = { tcp: "tcp://host:port", unix: "unix:///path", udp: "udp://host:port", unixgram: "unixgram:///path" }.freeze
 
@@ -39,6 +42,9 @@ module Gyre
     # @return [Hash{Symbol => Object}, nil] settings of TLS by name, as they were written behind the
     #   address; nil: no TLS
     attr_reader :tls
+    # @return [String, nil] "v1", "v2" or "any": connections begin with a header of the PROXY
+    #   protocol
+    attr_reader :proxy_protocol
 
     class << self
       # Reads an address.
@@ -53,6 +59,8 @@ module Gyre
       # - `ssl://host:port?cert=PATH&key=PATH` (also `https://`, `tls://`): TLS over TCP, where the
       #   caller asks for it; and `unix:///path?cert=PATH&key=PATH`. `%3F` and the like stand for
       #   bytes.
+      # - `?proxy_protocol=v1`, `v2` or `any` behind a stream's address: connections begin with a
+      #   header of the PROXY protocol, where the caller asks for that.
       # - `udp://` and `unixgram://` are for datagrams, and accepted only where the caller asks for
       #   them.
       #
@@ -62,13 +70,15 @@ module Gyre
       # @param transports [Array<Symbol>] what the caller can serve: :tcp, :unix, :udp, :unixgram
       # @param tls [Boolean] whether the caller takes TLS out of an address; the names behind the
       #   "?" are for it to check
+      # @param proxy [Boolean] whether the caller takes the PROXY protocol out of an address
       # @return [Endpoint]
       # @raise [ArgumentError] when the address cannot be read; the message has what was expected
-      def parse(address, host: "localhost", port: 9292, transports: %i[tcp unix], tls: false)
+      def parse(address, host: "localhost", port: 9292, transports: %i[tcp unix], tls: false, proxy: false)
         endpoint = address.is_a?(Endpoint) ? address : read(address.to_s.strip, host, port)
         unless endpoint && transports.include?(endpoint.transport)
           raise ArgumentError, "#{address.to_s.strip.inspect} is no address: write #{forms(transports)}"
         end
+        raise ArgumentError, "#{endpoint}: there is no PROXY protocol here" if endpoint.proxy_protocol && !proxy
         return endpoint if tls || endpoint.tls.nil?
 
         raise ArgumentError, "#{endpoint}: TLS is no part of an address here: write tcp://, and set TLS beside the address, or let a proxy end it"
@@ -78,6 +88,24 @@ module Gyre
 
       # @return [Endpoint, nil] nil for what is no address at all
       def read(text, host, port)
+        text, proxy = without_proxy_protocol(text)
+        endpoint = read_plain(text, host, port)
+        proxy && endpoint ? endpoint.with(proxy_protocol: proxy) : endpoint
+      end
+
+      # Takes that one name out of what stands behind the "?".
+      def without_proxy_protocol(text)
+        before, mark, query = text.partition("?")
+        chosen, others = query.split("&").partition { |pair| pair.start_with?("proxy_protocol=") }
+        return [text, nil] if mark.empty? || chosen.empty?
+
+        version = chosen.last.delete_prefix("proxy_protocol=")
+        raise ArgumentError, "#{text.inspect} is no address: proxy_protocol is v1, v2 or any" unless PROXY_PROTOCOLS.include?(version)
+
+        [others.empty? ? before : "#{before}?#{others.join("&")}", version]
+      end
+
+      def read_plain(text, host, port)
         case text
         when /\A\d+\z/                then new(:tcp, host: host, port: parse_port(text, text))
         when %r{\Aunix:(?://)?+(.*)\z}i then parse_unix(text, Regexp.last_match(1), :unix)
@@ -153,14 +181,16 @@ module Gyre
     # @param path [String, nil] for :unix and :unixgram
     # @param mode [Integer, nil] permissions, for :unix and :unixgram
     # @param tls [Hash{Symbol => Object}, nil] settings of TLS
+    # @param proxy_protocol [String, nil] one of {PROXY_PROTOCOLS}
     # @raise [ArgumentError] the path is longer than the kernel takes
-    def initialize(transport, host: nil, port: nil, path: nil, mode: nil, tls: nil)
+    def initialize(transport, host: nil, port: nil, path: nil, mode: nil, tls: nil, proxy_protocol: nil)
       @transport = transport
       @host = host
       @port = port
       @path = path
       @mode = mode
       @tls = tls&.dup&.freeze
+      @proxy_protocol = proxy_protocol
       freeze
       return if path.nil? || path.bytesize <= UNIX_PATH_BYTES_LIMIT
 
@@ -229,9 +259,10 @@ module Gyre
     # @param port [Integer] the port that the kernel chose
     # @param host [String] the address that was bound
     # @param tls [Hash{Symbol => Object}, nil]
+    # @param proxy_protocol [String, nil]
     # @return [Endpoint] the same endpoint with these
-    def with(port: @port, host: @host, tls: @tls)
-      Endpoint.new(transport, host: host, port: port, path: path, mode: mode, tls: tls)
+    def with(port: @port, host: @host, tls: @tls, proxy_protocol: @proxy_protocol)
+      Endpoint.new(transport, host: host, port: port, path: path, mode: mode, tls: tls, proxy_protocol: proxy_protocol)
     end
 
     # @return [Boolean]
@@ -253,7 +284,7 @@ module Gyre
     protected
 
     def identity
-      [transport, host, port, path, mode, tls]
+      [transport, host, port, path, mode, tls, proxy_protocol]
     end
 
     private

@@ -21,6 +21,9 @@ module Gyre
       # @return [Hash{String => Object}] what each env has for them
       attr_reader :env
 
+      # @return [Array<IPAddr>] trusted ones
+      attr_reader :proxies
+
       # @param app [#call] a Rack app
       # @param log [#error]
       # @param static [Array<String, Folder>] folders whose files are sent before the app is asked
@@ -36,6 +39,7 @@ module Gyre
         @app = app
         @env = {}
         @roots = []
+        @proxies = Array(trusted_proxy).flat_map { |range| TrustedProxies.ranges(range) }
         @app = HTTP::Compression.new(@app, minimum_bytes: compress_minimum) if compress
         unless sendfile.empty?
           @app = HTTP::Sendfile.new(@app, roots(sendfile), log: log)

@@ -32,6 +32,8 @@ module Gyre
         Family.new("http_request_duration_seconds", :histogram, "seconds", ["durations"],
           "From a complete head to the end of its response."),
         Family.new("http_requests_malformed", :counter, nil, ["malformed"], "Requests whose head was refused."),
+        Family.new("http_requests_waiting", :gauge, nil, ["waiting"], "Requests that wait for others to end (requests_limit)."),
+        Family.new("http_requests_waited", :counter, nil, ["waited"], "Requests that had to wait for others to end."),
         Family.new("http_requests_shed", :counter, nil, ["shed"], "Requests that were refused because too many ran or waited."),
         Family.new("http_received_bytes", :counter, "bytes", ["received_bytes"], "Received from clients, without TLS's own."),
         Family.new("http_sent_bytes", :counter, "bytes", ["sent_bytes"], "Sent to clients, without TLS's own."),

@@ -136,7 +136,8 @@ module Gyre
         handle_signals do
           in_task do
             @http = HTTP::Server.new(app_as_logged, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
-                                            tls: secure_listeners, env: { "gyre.server" => self, **@layers.env })
+                                            tls: secure_listeners, proxy_protocol: proxied_listeners,
+                                            proxies: @layers.proxies, env: { "gyre.server" => self, **@layers.env })
             @scheduler = Fiber.scheduler
             @http.start
             @metrics.start
@@ -357,6 +358,11 @@ module Gyre
         @guard.received
         hang_up if message == :hang_up
         message
+      end
+
+      # @return [Hash{Listener => String}]
+      def proxied_listeners
+        @listeners.zip(endpoints).to_h { |listener, endpoint| [listener, endpoint.proxy_protocol] }.compact
       end
 
       # @return [Hash{Listener => TLS::Context}]

@@ -90,7 +90,7 @@ module Gyre
       # @return [Endpoint]
       # @raise [ArgumentError]
       def endpoint(address, **options)
-        endpoint = Endpoint.parse(address, tls: true, **options)
+        endpoint = Endpoint.parse(address, tls: true, proxy: true, **options)
         endpoint.tls ? endpoint.with(tls: read(endpoint.tls)) : endpoint
       rescue ArgumentError => error
         raise error unless endpoint

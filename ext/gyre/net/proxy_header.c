@@ -1,0 +1,40 @@
+/*
+ * The PROXY header of a connection (see proxy_header.h): bytes are looked at first (MSG_PEEK), and
+ * taken as far as they belong to it. What has come in part is the transport's input meanwhile.
+ */
+#include "net/proxy_header.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static ssize_t receive(int fd, void *bytes, size_t length, int flags) {
+  ssize_t count;
+  do {
+    count = recv(fd, bytes, length, flags | MSG_DONTWAIT);
+  } while (count < 0 && errno == EINTR);
+  if (count >= 0) return count;
+  return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+}
+
+int gyre_proxy_header_take(struct gyre_transport *transport, unsigned versions, struct gyre_proxy_source *source) {
+  uint8_t bytes[GYRE_PROXY_BYTES];
+  for (;;) {
+    size_t held = gyre_transport_available(transport);
+    if (held) memcpy(bytes, gyre_transport_input(transport), held);
+    ssize_t count = receive(transport->fd, bytes + held, sizeof(bytes) - held, MSG_PEEK);
+    if (count <= 0) return (int)count;
+    int length = gyre_proxy_parse(bytes, held + (size_t)count, versions, source);
+    if (length < 0) return -EPROTO;
+    /* Each byte so far belongs to the header, so a whole one is longer than what was held. */
+    size_t taken = length > 0 ? (size_t)length - held : (size_t)count;
+    ssize_t received = receive(transport->fd, bytes + held, taken, 0);
+    if (received != (ssize_t)taken) return received < 0 ? (int)received : -EPROTO;
+    if (length > 0) {
+      gyre_transport_consume(transport, held);
+      return 1;
+    }
+    int error = gyre_transport_keep(transport, bytes + held, taken);
+    if (error < 0) return error;
+  }
+}

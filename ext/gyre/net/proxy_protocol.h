@@ -1,0 +1,38 @@
+/*
+ * The PROXY protocol of haproxy, versions 1 and 2 (proxy-protocol.txt): which client a proxy has in
+ * front of a connection's own bytes. Bytes in, an address out: no socket, no clock, no Ruby.
+ *
+ *   accepted ─► header ─► TLS's handshake or HTTP
+ *                 └► refused, closed
+ */
+#ifndef GYRE_NET_PROXY_PROTOCOL_H
+#define GYRE_NET_PROXY_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GYRE_PROXY_V1 1u
+#define GYRE_PROXY_V2 2u
+#define GYRE_PROXY_V1_BYTES 107 /* the longest line, with CRLF */
+#define GYRE_PROXY_BYTES 4096   /* the longest header that is taken, with the fields behind its addresses */
+#define GYRE_PROXY_WRONG (-1)
+
+struct gyre_proxy_source {
+  uint8_t family; /* AF_INET, AF_INET6; 0: the proxy speaks for itself, the socket's own address counts */
+  uint8_t address[16];
+};
+
+/* A range of addresses; IPv4 in the first 4 bytes. */
+struct gyre_proxy_range {
+  uint8_t family, bits;
+  uint8_t address[16];
+};
+
+/* The header's length; 0: all of these bytes belong to it, and more have to come; GYRE_PROXY_WRONG:
+ * it is none of these versions (GYRE_PROXY_V1, _V2 or both), or too long. */
+int gyre_proxy_parse(const uint8_t *bytes, size_t length, unsigned versions, struct gyre_proxy_source *source);
+
+bool gyre_proxy_in_range(const struct gyre_proxy_range *range, uint8_t family, const uint8_t *address);
+
+#endif
