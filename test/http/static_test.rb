@@ -94,6 +94,16 @@ class HTTPStaticTest < Minitest::Test
     end
   end
 
+  def test_a_download_holds_no_place_of_a_request
+    serve(Gyre::HTTP::Static.new(APP, @root), buffers: 65_536, limits: { requests_limit: 1 }) do |served|
+      slow, other = connect(served), connect(served)
+      slow.request("GET /large.bin HTTP/1.1")
+      slow.take_through("\r\n\r\n")
+      assert_equal "app GET", other.get("GET /none HTTP/1.1").body
+      assert_equal @large, slow.take(1_200_000)
+    end
+  end
+
   def test_a_client_that_leaves_costs_no_descriptor
     serve(Gyre::HTTP::Static.new(APP, @root), buffers: 65_536) do |served|
       5.times do

@@ -114,7 +114,7 @@ module Gyre
         coding = H1::OwnChunks.coding(@headers, @status, @env["SERVER_PROTOCOL"])
         @headers.delete("transfer-encoding") # else the framing is the server's
         if coding then write_chunks(H1::OwnChunks.new(coding, @body), coding)
-        elsif @body.is_a?(Files::Body) then write_parts(@body)
+        elsif @body.is_a?(Files::Body) then write_download(@body)
         elsif @body.respond_to?(:to_ary) then write_array(@body.to_ary)
         elsif @body.respond_to?(:each)
           write_file(file_path) || write_each
@@ -199,6 +199,12 @@ module Gyre
         nil
       rescue SystemCallError
         nil
+      end
+
+      # Nothing of the app runs any more, and a slow client may take as long as it likes.
+      def write_download(body)
+        @exchange.leave_place
+        write_parts(body)
       end
 
       # A file that becomes shorter meanwhile gives too few bytes.
