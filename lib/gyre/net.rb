@@ -12,6 +12,10 @@ require "gyre/net/datagram"
 require "gyre/net/server"
 
 module Gyre
+  # Open connections of {Gyre.listen}'s servers, a task each: some 32,000 fibers fit in a process.
+  CONNECTIONS_LIMIT = 10_000
+  private_constant :CONNECTIONS_LIMIT
+
   class << self
     # Connects to a peer.
     #
@@ -57,13 +61,14 @@ module Gyre
     # @param address [String, Integer, Endpoint] as {Endpoint.parse} reads it
     # @param tls [Gyre::TLS::Context, nil] of a server
     # @param handshake_timeout_s [Numeric] for TLS
+    # @param connections_limit [Integer] open at once; further ones are closed as soon as they come
     # @return [Net::Server]
     # @raise [ArgumentError] for what is no address, or no context of a server
     # @raise [SystemCallError]
     # @raise [ExtensionRequired] without the C extension
-    def listen(address, tls: nil, handshake_timeout_s: 10)
+    def listen(address, tls: nil, handshake_timeout_s: 10, connections_limit: CONNECTIONS_LIMIT)
       Loop.require_native("Gyre.listen")
-      Net::Server.new(Endpoint.parse(address), TLS.context(tls, server: true), handshake_timeout_s)
+      Net::Server.new(Endpoint.parse(address), TLS.context(tls, server: true), handshake_timeout_s, connections_limit)
     end
   end
 

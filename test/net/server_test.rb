@@ -44,11 +44,54 @@ class NetServerTest < Minitest::Test
     assert_includes reports, "mine"
   end
 
+  def test_what_a_peer_does_is_one_line
+    reports = capture_reports do
+      serving("tcp://127.0.0.1:0", handler: ->(peer) { peer.write("go\n") && peer.read }) do |server|
+        3.times do
+          peer = Gyre.connect(server.endpoints.first).tap(&:gets)
+          peer.to_io.setsockopt(Socket::Option.linger(true, 0))
+          peer.abandon
+        end
+        eventually { server.stats[:cut] == 3 }
+      end
+    end
+    assert_match(/\Agyre: Connection reset by peer - receive from 127\.0\.0\.1:\d+\n\z/, reports)
+  end
+
+  def test_connections_beyond_the_limit_are_closed
+    serving("tcp://127.0.0.1:0", connections_limit: 1) do |server|
+      Gyre.connect(server.endpoints.first) do |peer|
+        assert_equal "A\n", (peer << "a\n").gets
+        assert_nil Gyre.connect(server.endpoints.first, &:read_partial)
+        assert_equal({ connections: 1, accepted: 2, refused: 1, handshakes_failed: 0, cut: 0 }, server.stats)
+      end
+      eventually { server.stats[:connections].zero? }
+      Gyre.connect(server.endpoints.first) { |peer| assert_equal "B\n", (peer << "b\n").gets }
+    end
+  end
+
+  def test_errors_of_accept_end_no_listener
+    errors = [Errno::EPROTO, Errno::ENETDOWN, Errno::ECONNABORTED, Errno::EMFILE]
+    left = errors.dup
+    reports = capture_reports do
+      serving(before: lambda { |server|
+        server.instance_variable_get(:@listeners).first.socket.define_singleton_method(:accept_nonblock) do |**options|
+          (error = left.shift) ? raise(error) : super(**options)
+        end
+      }) do |server|
+        Gyre.connect(server.endpoints.first) { |peer| assert_equal "A\n", (peer << "a\n").gets }
+      end
+    end
+    assert_empty left
+    assert_equal "gyre: cannot accept connections: Too many open files; trying again in a second\n", reports
+  end
+
   def test_a_peer_that_fails_in_the_handshake_is_dropped_silently
     reports = capture_reports do
       serving("tcp://127.0.0.1:0", tls: GyreTest::Transports.contexts.last, handshake_timeout_s: 0.05) do |server|
         Gyre.connect(server.endpoints.first) { |peer| assert_raises(Errno::ECONNRESET, EOFError) { (peer << "no TLS\n").read_exactly(100) } }
         Gyre.connect(server.endpoints.first) { |silent| assert_nil silent.read_partial }
+        assert_equal [2, 0], server.stats.values_at(:handshakes_failed, :cut)
         Gyre.connect(server.endpoints.first, tls: trusting(GyreTest::Transports.contexts)) { |peer| assert_equal "A\n", (peer << "a\n").gets }
       end
     end
@@ -112,15 +155,16 @@ class NetServerTest < Minitest::Test
   def test_arguments_are_checked
     assert_raises(ArgumentError) { Gyre.connect("http//nonsense") }
     assert_raises(ArgumentError) { Gyre.listen("tcp://127.0.0.1:0:1") }
+    assert_raises(ArgumentError) { Gyre.listen("tcp://127.0.0.1:0", connections_limit: 0) }
     assert_match(/127\.0\.0\.1:1/, assert_raises(Errno::ECONNREFUSED) { Gyre.connect("tcp://127.0.0.1:1") }.message)
   end
 
   private
 
-  def serving(address = ADDRESSES.first, handler: nil, **options)
+  def serving(address = ADDRESSES.first, handler: nil, before: nil, **options)
     Dir.mktmpdir do |folder|
       address = "unix://#{folder}/socket" if address == "unix:"
-      server = Gyre.listen(address, **options)
+      server = Gyre.listen(address, **options).tap { |made| before&.call(made) }
       handler ||= ->(peer) { peer.each_line { |line| peer.write(line.upcase) } }
       thread = Thread.new { server.each(&handler) }
       yield server

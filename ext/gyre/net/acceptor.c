@@ -47,7 +47,27 @@ static void resume_accepting(struct gyre_timer *timer, void *context) {
   }
 }
 
-/* No descriptor or no memory is left: not accepting for a while is all that helps. */
+/* Errors of a network that a connection has met before it was accepted (accept(2), "Error
+ * handling"): it has gone again. The same as Gyre::Listener::GONE. */
+static bool has_gone(int error) {
+  switch (error) {
+  case EINTR:
+  case ECONNABORTED:
+  case ECONNRESET:
+  case ENETDOWN:
+  case EPROTO:
+  case ENOPROTOOPT:
+  case EHOSTDOWN:
+  case EHOSTUNREACH:
+  case ENETUNREACH:
+  case EOPNOTSUPP:
+  case EPERM:
+  case ETIMEDOUT: return true;
+  default: return false;
+  }
+}
+
+/* No descriptor or no memory is left, for example: not accepting for a while is all that helps. */
 static void pause_accepting(struct gyre_acceptor *acceptor, int error) {
   struct gyre_loop *loop = acceptor->loop;
   for (uint32_t i = 0; i < acceptor->listener_count; i++) gyre_loop_unwatch(loop, &acceptor->listeners[i].watch);
@@ -72,11 +92,9 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
       gyre_loop_drained(acceptor->loop, listener->fd, GYRE_READABLE);
       return false;
     }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      pause_accepting(acceptor, errno);
-      return false;
-    }
-    return true; /* that peer is gone already (ECONNABORTED and the like) */
+    if (has_gone(errno)) return true;
+    pause_accepting(acceptor, errno);
+    return false;
   }
   acceptor->accepted++;
   if (acceptor->open >= acceptor->open_limit) {

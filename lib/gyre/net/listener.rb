@@ -2,14 +2,20 @@
 
 # One listening socket and what belongs to it: the address that it really has, and for a Unix socket
 # the file. Gyre::Endpoint#bind makes them, servers accept from them (to_io, fileno), and the caller
-# of `bind` closes them. One that a former process left open is adopted. It never accepts by itself
-# and has no protocol.
+# of `bind` closes them. One that a former process left open is adopted. It has no protocol.
 
 require "socket"
 
 module Gyre
   # A socket that listens, or one that datagrams come to.
   class Listener
+    # Errors of a network that a connection has met before it was accepted (accept(2), "Error
+    # handling"): it has gone again.
+    GONE = [Errno::EINTR, Errno::ECONNABORTED, Errno::ECONNRESET, Errno::ENETDOWN, Errno::EPROTO, Errno::ENOPROTOOPT, Errno::EHOSTDOWN,
+            Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EOPNOTSUPP, Errno::EPERM, Errno::ETIMEDOUT].freeze
+    # How long a server rests when nothing can be accepted.
+    PAUSE_S = 1.0
+
     # @return [Gyre::Endpoint] the address bound, with the port that the kernel chose
     attr_reader :endpoint
     # @return [Socket] non-blocking, close-on-exec, listening
@@ -162,6 +168,21 @@ module Gyre
     # @return [Socket]
     def to_io
       @socket
+    end
+
+    # Takes a connection, without waiting. The rules are those of ext/gyre/net/acceptor.c: after an
+    # error that is raised accepting rests for {PAUSE_S}.
+    #
+    # @return [Array(Socket, Addrinfo), :gone, nil] :gone: one less waits, whose peer has gone
+    #   again; nil: none waits
+    # @raise [SystemCallError] the process or the machine is out of descriptors or memory, perhaps
+    # @raise [IOError] it is closed
+    # @api private
+    def accept
+      accepted = @socket.accept_nonblock(exception: false)
+      accepted unless accepted == :wait_readable
+    rescue *GONE
+      :gone
     end
 
     # @return [Integer]

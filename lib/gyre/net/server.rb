@@ -2,21 +2,40 @@
 
 # Listening sockets that give transports: Gyre.listen. An error of one connection ends that
 # connection only.
+require "gyre/clock"
+require "gyre/net/units"
 require "gyre/run"
 
 module Gyre
   module Net
     # Accepts connections.
     class Server
+      # What a peer, or the way to it, does to its connection.
+      OF_PEERS = [Errno::ECONNRESET, Errno::ECONNABORTED, Errno::EPIPE, Errno::ETIMEDOUT, Errno::EHOSTUNREACH, Errno::ENETUNREACH,
+                  TLS::Error, ProtocolError].freeze
+      # Between two reports of what peers do.
+      REPORT_S = 1.0
+      private_constant :OF_PEERS, :REPORT_S
+
       # @return [Array<Endpoint>] the addresses bound, with the ports that the kernel chose
       attr_reader :endpoints
+      # @return [Hash{Symbol => Integer}] connections: (open), accepted:, refused: (beyond the
+      #   limit), handshakes_failed: (of TLS, or not over in time), cut: (by their peers)
+      attr_reader :stats
 
       # @api private
-      def initialize(endpoint, context, handshake_timeout_s)
+      def initialize(endpoint, context, handshake_timeout_s, connections_limit)
+        unless connections_limit.is_a?(Integer) && connections_limit.positive?
+          raise ArgumentError, "connections_limit must be a positive Integer, not #{connections_limit.inspect}"
+        end
+
         @listeners = endpoint.bind
         @endpoints = @listeners.map(&:endpoint)
         @context = context
         @handshake_timeout_s = handshake_timeout_s
+        @connections_limit = connections_limit
+        @stats = { connections: 0, accepted: 0, refused: 0, handshakes_failed: 0, cut: 0 }
+        @report_at = @unreported = 0
       end
 
       # @return [Integer, nil] the TCP port
@@ -26,15 +45,15 @@ module Gyre
 
       # Serves each connection in a task of its own until the server is closed or the present task
       # stopped, and ends those tasks then. May stand anywhere, as {Gyre.run}. What a block raises
-      # ends its connection only, and is reported; a peer that fails in the TLS handshake is
-      # dropped.
+      # ends its connection only, and is reported: of what peers do (a reset, a broken TLS record)
+      # one line a second. A peer that fails in the TLS handshake is dropped.
       #
       # @yieldparam transport [Transport] closed behind the block
       # @return [void]
       def each(&block)
         Gyre.run("listen on #{endpoints.join(", ")}") do |task|
           connections = task.async("connections", transient: true) { sleep }
-          @listeners.map { |listener| task.async("accept on #{listener}") { accept_from(listener, connections, &block) } }.each(&:wait)
+          @listeners.map { |listener| task.async("accept on #{listener}") { accept_from(listener, connections, block) } }.each(&:wait)
         ensure
           connections&.stop
         end
@@ -49,31 +68,41 @@ module Gyre
 
       private
 
-      # Out of descriptors or memory: those that end give some back.
-      PAUSE_S = 0.1
-
-      def accept_from(listener, connections, &block)
-        loop do
-          socket, address = listener.socket.accept
-          connections.async("serve") { serve(socket, address, &block) }
-        rescue Errno::ECONNABORTED
-          next
-        rescue Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM
-          sleep PAUSE_S
-        rescue IOError
-          break if listener.closed?
-
-          raise
+      def accept_from(listener, connections, block)
+        until listener.closed?
+          Fiber.scheduler.pace
+          case accepted = listener.accept
+          when Array then admit(connections, *accepted, block)
+          when nil then listener.to_io.wait_readable
+          end
         end
+      rescue SystemCallError => error
+        report("cannot accept connections: #{error.message}; trying again in a second")
+        sleep Listener::PAUSE_S
+        retry
+      rescue IOError
+        raise unless listener.closed?
       end
 
-      def serve(socket, address)
+      def admit(connections, socket, address, block)
+        @stats[:accepted] += 1
+        return connections.async("serve") { serve(socket, address, block) } if @stats[:connections] < @connections_limit
+
+        @stats[:refused] += 1
+        socket.close
+      end
+
+      def serve(socket, address, block)
+        @stats[:connections] += 1
         socket.setsockopt(:TCP, :NODELAY, true) if address.ip?
         transport = Transport.new(socket, address.ip? ? address.inspect_sockaddr : "unix client")
         secure(transport) or return
-        yield transport
+        block.call(transport)
         ended = true
+      rescue *OF_PEERS => error
+        report_peer(error)
       ensure
+        @stats[:connections] -= 1
         ended ? transport.close : socket.close
       end
 
@@ -82,7 +111,21 @@ module Gyre
         transport.start_tls(@context, timeout_s: @handshake_timeout_s) if @context
         true
       rescue TLS::Error, TimeoutError, SystemCallError
+        @stats[:handshakes_failed] += 1
         false
+      end
+
+      def report_peer(error)
+        @stats[:cut] += 1
+        return @unreported += 1 if Clock.now < @report_at
+
+        report("#{error.message}#{" (and #{Units.count(@unreported, "more connection")} cut before)" if @unreported.positive?}")
+        @report_at = Clock.now + REPORT_S
+        @unreported = 0
+      end
+
+      def report(text)
+        $stderr.write("gyre: #{text}\n")
       end
     end
   end

@@ -23,15 +23,15 @@ class LogAcceptorTest < Minitest::Test
   end
 
   # A listener and its socket in one, which fails.
-  class Failing
+  class Failing < Gyre::Listener
     attr_reader :accepts
 
     def initialize(error)
+      super(self, nil)
       @error = error
       @accepts = 0
     end
 
-    def socket = self
     def closed? = false
 
     def accept_nonblock(**)

@@ -5,6 +5,7 @@
 
 require "gyre/log/server/connection"
 require "gyre/log/wire/origin"
+require "gyre/net/listener"
 
 module Gyre
   module Log
@@ -12,13 +13,6 @@ module Gyre
     class Acceptor
       # How many at once: others wait meanwhile.
       ACCEPTS = 64
-      # How long it pauses when nothing can be accepted: the process or the machine is out of
-      # descriptors or memory, for example.
-      PAUSE_S = 1.0
-      # Errors of a network that a connection has met before it was accepted (accept(2), "Error
-      # handling"): it has gone again.
-      GONE = [Errno::ECONNABORTED, Errno::ECONNRESET, Errno::ENETDOWN, Errno::EPROTO, Errno::ENOPROTOOPT, Errno::EHOSTDOWN,
-              Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EOPNOTSUPP, Errno::EPERM, Errno::ETIMEDOUT].freeze
 
       # @return [Gyre::Listener]
       attr_reader :listener
@@ -59,31 +53,19 @@ module Gyre
 
         @hub.update_clock
         ACCEPTS.times do
-          case accepted = accept
-          when Array then admit(*accepted)
-          when nil then break
-          end
+          accepted = @listener.accept or break
+          admit(*accepted) unless accepted == :gone
         end
+      rescue SystemCallError => error
+        pause_after(error)
       end
 
       private
 
-      # @return [Array(Socket, Addrinfo), Symbol, nil] :gone: one less waits; nil: none can be had
-      #   now
-      def accept
-        result = @listener.socket.accept_nonblock(exception: false)
-        result unless result == :wait_readable
-      rescue *GONE
-        :gone
-      rescue SystemCallError => error
-        pause_after(error)
-        nil
-      end
-
       def pause_after(error)
         pause
         @hub.complaints.add(@listener, "no connection can be accepted: #{error.message}", "error")
-        @hub.resume_later(PAUSE_S, self)
+        @hub.resume_later(Listener::PAUSE_S, self)
       end
 
       def admit(socket, address)
