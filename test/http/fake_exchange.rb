@@ -83,6 +83,10 @@ module GyreTest
       nil
     end
 
+    def client_gone
+      @client_gone ||= Gyre::Promise.new
+    end
+
     def leave_place
       note(:leave_place)
     end

@@ -98,6 +98,10 @@ struct gyre_peer {
   uint8_t address[16]; /* of AF_INET and AF_INET6, else zero */
 };
 
+/* What is taken for the client's departure. After a reset nothing can reach it; one that has ended
+ * its side, as most do that leave, may still wait for the response. */
+enum gyre_http_departure { GYRE_HTTP_RESET_TELLS, GYRE_HTTP_RESET_CANCELS, GYRE_HTTP_END_CANCELS };
+
 /* What an idle connection needs. */
 struct gyre_http1_connection {
   struct gyre_list node; /* in acceptor->connections */
@@ -128,12 +132,15 @@ struct gyre_http_exchange {
   struct gyre_list node; /* in acceptor->active, or spare */
   struct gyre_http1_connection *connection;
   VALUE handle, fiber, env, trailers;
-  struct gyre_http1_reader *reader; /* the fiber that waits for the request's body */
-  const char *reason;               /* constant text, with status */
-  uint16_t status;                  /* to refuse the request with; 0: nothing is wrong */
-  uint16_t sent_status;             /* of the final head; 0: none was sent */
-  uint8_t framing;                  /* enum gyre_http1_framing, of the response */
-  uint8_t method;                   /* enum gyre_http1_method */
+  VALUE gone;              /* a Gyre::Promise that its client has left, once it was asked for; nil before */
+  struct gyre_timer limit; /* of the request's time */
+  struct gyre_interrupt *timeout, *departure; /* on their way to the fiber */
+  struct gyre_http1_reader *reader;           /* the fiber that waits for the request's body */
+  const char *reason;                         /* constant text, with status */
+  uint16_t status;                            /* to refuse the request with; 0: nothing is wrong */
+  uint16_t sent_status;                       /* of the final head; 0: none was sent */
+  uint8_t framing;                            /* enum gyre_http1_framing, of the response */
+  uint8_t method;                             /* enum gyre_http1_method */
   bool http_1_0 : 1;
   bool expects_continue : 1;
   bool head_sent : 1;
@@ -160,7 +167,7 @@ struct gyre_http1_limits_table {
   int64_t body_bytes, unread_body_bytes, head_bytes, body_rate;
   int64_t handshake_ns, first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns; /* -1: none */
   int64_t body_ns, body_grace_ns, unread_body_ns;
-  int64_t queue_ns;
+  int64_t queue_ns, request_ns;
   uint32_t requests, connections, running, queue;
 };
 
@@ -194,6 +201,7 @@ struct gyre_http1_acceptor {
   bool draining, https;
   struct gyre_proxy_range *proxies; /* whose PROXY headers are believed; none: any peer's */
   uint32_t proxy_count;
+  enum gyre_http_departure departure; /* what ends a request whose client has left */
 
   struct gyre_list connections;
   struct gyre_list active, spare; /* of exchanges; spare ones are kept for the next requests */
@@ -261,6 +269,12 @@ void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_free_spare(struct gyre_http1_acceptor *acceptor);
 /* Gives its place back, if it has one: the rest of it does not count as a running request. */
 void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);
+/* Begins the request's limit of time, if it has one. */
+void gyre_http_exchange_limit(struct gyre_http_exchange *exchange);
+void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange);
+/* The client has ended its side or reset the connection, or the connection was closed. */
+void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange);
+void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange);
 /* NULL when the exchange has ended. Not checked, as in gyre_scheduler_get. */
 static inline struct gyre_http_exchange *gyre_http_exchange_get(VALUE self) { return RTYPEDDATA_DATA(self); }
 /* The same while its connection is open. */

@@ -33,9 +33,7 @@ static void acceptor_mark(void *opaque) {
   for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
     struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
     rb_gc_mark(exchange->handle);
-    rb_gc_mark(exchange->fiber);
-    rb_gc_mark(exchange->env);
-    rb_gc_mark(exchange->trailers);
+    gyre_http_exchange_mark(exchange);
   }
 }
 
@@ -140,7 +138,10 @@ static void forked(struct gyre_client *client) {
         GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
     connection->watch.fd = -1;
     connection->timer.place = 0;
-    if (connection->exchange) connection->exchange->reader = NULL;
+    if (connection->exchange) {
+      connection->exchange->reader = NULL;
+      connection->exchange->limit.place = 0;
+    }
     gyre_http1_connection_detach(connection);
     gyre_transport_abandon(&connection->transport);
     connection->state = GYRE_HTTP1_CLOSED;
@@ -313,6 +314,13 @@ static VALUE acceptor_expect_proxies(VALUE self, VALUE versions, VALUE ranges) {
 static void quit_listening(struct gyre_http1_acceptor *acceptor) {
   gyre_list_remove(&acceptor->keeper);
   gyre_acceptor_stop(&acceptor->net);
+}
+
+static VALUE acceptor_set_departure(VALUE self, VALUE departure) {
+  int value = NUM2INT(departure);
+  if (value < GYRE_HTTP_RESET_TELLS || value > GYRE_HTTP_END_CANCELS) rb_raise(rb_eArgError, "no departure: %d", value);
+  acceptor_get(self)->departure = (enum gyre_http_departure)value;
+  return departure;
 }
 
 static VALUE acceptor_start(VALUE self) {
@@ -516,6 +524,7 @@ void gyre_init_http1_acceptor(void) {
   rb_define_method(class, "initialize", acceptor_initialize, 5);
   rb_define_method(class, "contexts=", acceptor_set_contexts, 1);
   rb_define_method(class, "start", acceptor_start, 0);
+  rb_define_method(class, "departure=", acceptor_set_departure, 1);
   rb_define_method(class, "stop", acceptor_stop, 0);
   rb_define_method(class, "drain", acceptor_drain, 0);
   rb_define_method(class, "interrupt", acceptor_interrupt, 1);

@@ -421,6 +421,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   if (!(ready & GYRE_READABLE)) return;
   connection->readable = true;
   if (connection->exchange) {
+    if (connection->hung_up) gyre_http_exchange_peer_ended(connection->exchange);
     struct gyre_http1_reader *reader = connection->exchange->reader;
     if (!reader) return;
     if (reader->came_ns < 0) reader->came_ns = loop->unseen_ns;
@@ -541,6 +542,7 @@ void gyre_http1_connection_close(struct gyre_http1_connection *connection, bool 
   gyre_http1_connection_detach(connection);
   gyre_transport_close(&connection->transport, reset);
   connection->state = GYRE_HTTP1_CLOSED;
+  if (connection->exchange) gyre_http_exchange_peer_ended(connection->exchange);
 }
 
 void gyre_http1_connection_free(struct gyre_http1_connection *connection) {

@@ -81,8 +81,8 @@ static struct {
 } slots[SLOTS];
 
 static VALUE key_method, key_script, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol,
-    key_remote, key_scheme, key_https, key_host, key_cookie, key_input, key_finished, key_hijack, key_early_hints,
-    key_rack_protocol, key_trailers, value_https;
+    key_remote, key_gone, key_scheme, key_https, key_host, key_cookie, key_input, key_finished, key_hijack,
+    key_early_hints, key_rack_protocol, key_trailers, value_https;
 static VALUE input_class, env_module;
 static ID id_new, id_client_certificate;
 
@@ -252,6 +252,7 @@ enum env_value {
   ENV_HIJACK,
   ENV_EARLY_HINTS,
   ENV_FINISHED,
+  ENV_GONE,
   ENV_VALUES
 };
 
@@ -332,6 +333,7 @@ VALUE gyre_http1_env(struct gyre_http_exchange *exchange, const struct gyre_http
       [ENV_HIJACK] = self,
       [ENV_EARLY_HINTS] = self,
       [ENV_FINISHED] = rb_ary_new(),
+      [ENV_GONE] = self,
   };
   VALUE env = rb_hash_dup(connection->acceptor->template);
   fill(env, &connection->acceptor->places, values);
@@ -402,6 +404,7 @@ void gyre_init_http1_env(void) {
   key_server_port = constant("SERVER_PORT");
   key_protocol = constant("SERVER_PROTOCOL");
   key_remote = constant("REMOTE_ADDR");
+  key_gone = constant("gyre.client_gone");
   key_scheme = constant("rack.url_scheme");
   key_https = constant("HTTPS");
   value_https = constant("https");
@@ -428,6 +431,7 @@ void gyre_init_http1_env(void) {
       [ENV_HIJACK] = key_hijack,
       [ENV_EARLY_HINTS] = key_early_hints,
       [ENV_FINISHED] = key_finished,
+      [ENV_GONE] = key_gone,
   };
   memcpy(env_keys, keys, sizeof(keys));
 

@@ -40,6 +40,7 @@ void gyre_http1_limits_read(struct gyre_http1_limits_table *table, VALUE limits)
   table->requests = limit_count(limits, "keep_alive_requests_limit", UINT32_MAX);
   table->running = limit_count(limits, "requests_limit", UINT32_MAX);
   table->queue = limit_count(limits, "queue_limit", UINT32_MAX);
+  table->request_ns = gyre_duration_ns(limit(limits, "request_timeout_s"));
   table->queue_ns = gyre_duration_ns(limit(limits, "queue_timeout_s"));
   table->connections = limit_count(limits, "connections_limit", UINT32_MAX);
 }

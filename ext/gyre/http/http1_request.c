@@ -28,6 +28,7 @@ static void take_head(struct gyre_http_exchange *exchange, const struct gyre_htt
     exchange->reason = "the body is too long";
   }
   exchange->env = gyre_http1_env(exchange, head, bytes);
+  gyre_http_exchange_limit(exchange);
 }
 
 void gyre_http1_request_begin(struct gyre_http_exchange *exchange, const struct gyre_http1_request *request) {

@@ -217,6 +217,7 @@ static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VA
   }
   gyre_http1_response_head_end(&fields);
 
+  gyre_http_exchange_end_limit(exchange); /* the app has done its part */
   exchange->head_sent = true;
   exchange->sent_status = (uint16_t)code;
   exchange->framing = GYRE_HTTP1_NO_BODY;
@@ -365,6 +366,7 @@ static VALUE exchange_write_body(VALUE self, VALUE string) {
 static VALUE exchange_finish_body(VALUE self) {
   if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "finish_body", 0, NULL);
   struct gyre_http_exchange *exchange = writable(self);
+  gyre_http_exchange_end_limit(exchange);
   if (exchange->framing == GYRE_HTTP1_CHUNKED_BODY) {
     gyre_http1_response_head_text(gyre_http1_response_head_begin(exchange), "0\r\n\r\n");
     exchange->framing = GYRE_HTTP1_NO_BODY;

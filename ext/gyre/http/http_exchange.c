@@ -5,6 +5,7 @@
  */
 #include "http/http1.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,15 +16,20 @@
 #endif
 
 VALUE gyre_cHttp1Exchange;
-static ID id_call;
+static ID id_call, id_resolve;
+
+void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange) {
+  rb_gc_mark(exchange->fiber);
+  rb_gc_mark(exchange->env);
+  rb_gc_mark(exchange->trailers);
+  rb_gc_mark(exchange->gone);
+}
 
 static void handle_mark(void *opaque) {
   struct gyre_http_exchange *exchange = opaque;
   if (!exchange) return;
   rb_gc_mark(exchange->connection->acceptor->self);
-  rb_gc_mark(exchange->fiber);
-  rb_gc_mark(exchange->env);
-  rb_gc_mark(exchange->trailers);
+  gyre_http_exchange_mark(exchange);
 }
 
 static size_t handle_size(const void *opaque) {
@@ -52,10 +58,114 @@ static struct gyre_http_exchange *take(struct gyre_http1_acceptor *acceptor) {
   return exchange;
 }
 
+/* --- the request's limit of time, and its client's departure --- */
+
+static void cancel(struct gyre_http_exchange *exchange, struct gyre_interrupt **interrupt) {
+  if (*interrupt) gyre_interrupt_cancel(exchange->connection->acceptor->scheduler, *interrupt);
+}
+
+void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange) {
+  if (gyre_timer_armed(&exchange->limit))
+    gyre_timers_cancel(&exchange->connection->acceptor->scheduler->loop.timers, &exchange->limit);
+  cancel(exchange, &exchange->timeout);
+}
+
+static VALUE make_timeout(VALUE argument) {
+  char message[80];
+  snprintf(message, sizeof(message), "the request took longer than %g s", (double)*(int64_t *)argument / 1e9);
+  return gyre_http1_error("RequestTimeout", 0, message);
+}
+
+static VALUE make_stop(VALUE argument) {
+  VALUE message = rb_str_new_cstr("the client has left");
+  (void)argument;
+  return rb_class_new_instance(1, &message, rb_path2class("Gyre::Stop"));
+}
+
+static void interrupt(struct gyre_http_exchange *exchange, struct gyre_interrupt **interrupt, VALUE (*make)(VALUE),
+                      VALUE argument) {
+  int state = 0;
+  if (NIL_P(exchange->fiber) || *interrupt) return;
+  VALUE exception = rb_protect(make, argument, &state);
+  if (state) {
+    rb_set_errinfo(Qnil);
+    return;
+  }
+  *interrupt = gyre_interrupt_fiber(exchange->connection->acceptor->scheduler, exchange->fiber, exception);
+  if (*interrupt) (*interrupt)->owner = interrupt;
+}
+
+/* The time in which the client is waited for is not the app's; other limits bound it. */
+static void limit_is_over(struct gyre_timer *timer, void *context) {
+  struct gyre_http_exchange *exchange = GYRE_CONTAINER(timer, struct gyre_http_exchange, limit);
+  struct gyre_loop *loop = context;
+  int64_t limit_ns = exchange->connection->acceptor->limits.request_ns;
+  if (exchange->writing || exchange->reader) {
+    (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns + limit_ns);
+    return;
+  }
+  interrupt(exchange, &exchange->timeout, make_timeout, (VALUE)&limit_ns);
+}
+
+void gyre_http_exchange_limit(struct gyre_http_exchange *exchange) {
+  const struct gyre_http1_acceptor *acceptor = exchange->connection->acceptor;
+  struct gyre_loop *loop = &acceptor->scheduler->loop;
+  if (acceptor->limits.request_ns < 0) return;
+  exchange->limit.fire = limit_is_over;
+  (void)gyre_timers_arm(&loop->timers, &exchange->limit, gyre_loop_coarse_now(loop) + acceptor->limits.request_ns);
+}
+
+struct settling {
+  VALUE promise, gone;
+};
+
+static VALUE settle_body(VALUE argument) {
+  const struct settling *settling = (const struct settling *)argument;
+  return rb_funcall(settling->promise, id_resolve, 1, settling->gone);
+}
+
+static void settle(struct gyre_http_exchange *exchange, VALUE gone) {
+  struct settling settling = {exchange->gone, gone};
+  int state = 0;
+  if (NIL_P(exchange->gone)) return;
+  rb_protect(settle_body, (VALUE)&settling, &state);
+  if (state) rb_set_errinfo(Qnil);
+}
+
+void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange) {
+  const struct gyre_http1_connection *connection = exchange->connection;
+  enum gyre_http_departure departure = connection->acceptor->departure;
+  if (NIL_P(exchange->gone) && departure == GYRE_HTTP_RESET_TELLS) return;
+  bool closed = connection->state == GYRE_HTTP1_CLOSED;
+  if (!closed && departure != GYRE_HTTP_END_CANCELS && !gyre_transport_is_reset(&connection->transport)) return;
+  settle(exchange, Qtrue);
+  if (!closed && departure != GYRE_HTTP_RESET_TELLS && !exchange->measured)
+    interrupt(exchange, &exchange->departure, make_stop, Qnil);
+}
+
+/* A Gyre::Promise of true when the client has left, or of false when the request has ended; nil
+ * when it has already. */
+static VALUE exchange_client_gone(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) return Qnil;
+  if (NIL_P(exchange->gone)) {
+    VALUE promise = rb_class_new_instance(0, NULL, rb_path2class("Gyre::Promise"));
+    if (!(exchange = gyre_http_exchange_get(self))) return Qnil;
+    exchange->gone = promise;
+    if (exchange->connection->hung_up || exchange->connection->state == GYRE_HTTP1_CLOSED)
+      gyre_http_exchange_peer_ended(exchange);
+    return promise;
+  }
+  return exchange->gone;
+}
+
+/* --- life --- */
+
 /* What has no end of its own (an upgrade, a hijacked socket) has no duration. */
 void gyre_http_exchange_measure(struct gyre_http_exchange *exchange) {
   if (exchange->measured) return;
   exchange->measured = true;
+  gyre_http_exchange_end_limit(exchange);
   struct gyre_http1_connection *connection = exchange->connection;
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   bool hijacked = connection->state == GYRE_HTTP1_HIJACKED;
@@ -72,7 +182,7 @@ struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection
   exchange->connection = connection;
   exchange->handle = handle;
   exchange->fiber = before ? before->fiber : Qnil;
-  exchange->env = exchange->trailers = Qnil;
+  exchange->env = exchange->trailers = exchange->gone = Qnil;
   RTYPEDDATA_DATA(handle) = exchange;
   gyre_list_append(&connection->acceptor->active, &exchange->node);
   if (before) gyre_http_exchange_end(connection);
@@ -81,6 +191,7 @@ struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection
 }
 
 void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange) {
+  gyre_http_exchange_end_limit(exchange);
   if (!exchange->placed) return;
   exchange->placed = false;
   gyre_admission_leave(&exchange->connection->acceptor->admission);
@@ -90,6 +201,8 @@ void gyre_http_exchange_end(struct gyre_http1_connection *connection) {
   struct gyre_http_exchange *exchange = connection->exchange;
   gyre_http_exchange_measure(exchange);
   gyre_http_exchange_leave_place(exchange);
+  cancel(exchange, &exchange->departure);
+  settle(exchange, connection->state == GYRE_HTTP1_CLOSED ? Qtrue : Qfalse);
   connection->exchange = NULL;
   RTYPEDDATA_DATA(exchange->handle) = NULL;
   if (exchange->reader) gyre_wake(connection->acceptor->scheduler, &exchange->reader->wait.parked);
@@ -124,10 +237,12 @@ VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, co
 
 void gyre_init_http_exchange(void) {
   id_call = rb_intern("call");
+  id_resolve = rb_intern("resolve");
   VALUE http = rb_define_module_under(gyre_mGyre, "HTTP");
   VALUE exchange = rb_define_class_under(http, "Exchange", rb_cObject);
   VALUE h1 = rb_define_module_under(http, "H1");
   gyre_cHttp1Exchange = rb_define_class_under(h1, "Exchange", exchange);
   rb_gc_register_mark_object(gyre_cHttp1Exchange);
   rb_undef_alloc_func(gyre_cHttp1Exchange);
+  rb_define_method(gyre_cHttp1Exchange, "client_gone", exchange_client_gone, 0);
 }

@@ -23,7 +23,8 @@ module Gyre
             "REQUEST_URI" => nil, "SERVER_NAME" => nil, "SERVER_PORT" => nil, "SERVER_PROTOCOL" => "HTTP/1.1".b.freeze,
             "REMOTE_ADDR" => nil,
             "rack.url_scheme" => scheme.b.freeze, "rack.errors" => errors, "rack.input" => Input::EMPTY,
-            "rack.hijack?" => true, "rack.hijack" => nil, "rack.early_hints" => nil, "rack.response_finished" => nil
+            "rack.hijack?" => true, "rack.hijack" => nil, "rack.early_hints" => nil, "rack.response_finished" => nil,
+            "gyre.client_gone" => nil
           }
           template["HTTPS"] = "on".b.freeze if scheme == "https"
           template.merge!(extra).freeze

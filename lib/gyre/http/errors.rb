@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # The errors that only HTTP/1 has, sorted by what is at fault: the client (RequestError,
-# RequestCut), its slowness (WriteTimeout), the app (LengthError). The connection raises the first
-# three, Service decides what becomes of them.
+# RequestCut), its slowness (WriteTimeout), the app (LengthError, RequestTimeout). The connection
+# raises all but LengthError, Service decides what becomes of them.
 
 require "gyre/errors"
 
@@ -18,6 +18,11 @@ module Gyre
 
     # The client took nothing of its response for too long; the connection has been closed.
     class WriteTimeout < IOError; end
+
+    # The request took longer than limits.request_timeout_s: raised in the app, at its present wait.
+    # No StandardError, so that a `rescue => error` around some work does not swallow it. An app
+    # that rescues it may respond by itself; if it does not, the client gets 503.
+    class RequestTimeout < Exception; end # rubocop:disable Lint/InheritException
 
     # The app's body has more or fewer bytes than the app's own content-length.
     class LengthError < StandardError; end

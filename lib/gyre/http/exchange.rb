@@ -48,6 +48,36 @@ module Gyre
         NOTHING.equal?(headers) ? hijack : write_interim(103, headers)
       end
 
+      # @!group The client's departure: env["gyre.client_gone"]
+
+      # The client has left: it has reset the connection, or the connection is over. One that has
+      # only ended its side may still wait for the response, and has not left, unless the server's
+      # setting cancel_when_client_gone is "closed". Cheap until it is called for the first time.
+      #
+      # @return [Boolean] false also after the request's end
+      def gone?
+        promise = client_gone
+        promise&.value == true
+      end
+
+      # Waits until the client has left, or the request has ended. Any task and thread may wait.
+      #
+      # @param timeout [Numeric, nil] seconds
+      # @return [Boolean] whether the client has left
+      # @raise [TimeoutError]
+      def wait(timeout: nil)
+        client_gone&.wait(timeout: timeout) || false
+      end
+
+      # What {#gone?} and {#wait} ask.
+      #
+      # @return [Promise, nil] of true: the client has left; of false: the request has ended before;
+      #   nil: it has ended already
+      def client_gone
+        raise NotImplementedError
+      end
+
+      # @!endgroup
       # @!group Requests
 
       # Ends the request before and begins the next one that is there already: the head that the
@@ -63,7 +93,8 @@ module Gyre
       # The env is the acceptor's template (Env.template) and
       # - REQUEST_METHOD PATH_INFO QUERY_STRING REQUEST_URI SERVER_NAME SERVER_PORT SERVER_PROTOCOL
       #   REMOTE_ADDR HTTP_* CONTENT_TYPE CONTENT_LENGTH: new, unfrozen, BINARY, as is SCRIPT_NAME
-      # - rack.hijack, rack.early_hints: the exchange itself, so a request allocates neither
+      # - rack.hijack, rack.early_hints, gyre.client_gone: the exchange itself, so a request
+      #   allocates none of them
       # - rack.response_finished: a new Array
       # - rack.input: Input::EMPTY without a body, else Input.new(exchange)
       # - rack.protocol: only when the parser reports UPGRADE: the names of Upgrade as an Array of

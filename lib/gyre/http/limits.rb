@@ -37,6 +37,8 @@ module Gyre
       Gyre::Limits.row(:connections_limit, 20_000, :count, "open connections of a server", status: 503),
       Gyre::Limits.row(:requests_limit, 0, :count,
                        "requests that run at a time, the others wait; 0: all at once, or with Active Record as many as its pool has", minimum: 0),
+      Gyre::Limits.row(:request_timeout_s, nil, :seconds, "for the app to respond to a request, without the time of waiting for the client",
+                       status: 503),
       Gyre::Limits.row(:queue_limit, 1_000, :count, "requests that wait until others have ended", status: 503, minimum: 0),
       Gyre::Limits.row(:queue_timeout_s, 30, :seconds, "for a request to wait until others have ended", status: 503)
     )

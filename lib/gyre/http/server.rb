@@ -67,6 +67,9 @@ module Gyre
       PROXY_VERSIONS = { nil => 0, "v1" => 1, "v2" => 2, "any" => 3 }.freeze
       private_constant :PROXY_VERSIONS, :UNWIND_S, :QUIET_S, :LOOK_S
 
+      # What may cancel a request whose client has left.
+      DEPARTURES = %w[none reset closed].freeze
+
       # Where a server without a log reports what went wrong.
       class ErrorLog
         # @param message [String]
@@ -97,10 +100,13 @@ module Gyre
       #   header of the PROXY protocol: "v1", "v2" or "any". Others are refused, and REMOTE_ADDR is
       #   the address that the header names
       # @param proxies [Array<IPAddr>] peers that may connect to those; none: all
+      # @param cancel_when_client_gone [String] one of {DEPARTURES}: what cancels the request of a
+      #   client, as Gyre::Stop at its present wait: "reset", that it has reset the connection;
+      #   "closed", also that it has ended its side
       # @raise [ArgumentError] tls has no context of a server
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
-                     tls: nil, proxy_protocol: {}, proxies: [])
+                     tls: nil, proxy_protocol: {}, proxies: [], cancel_when_client_gone: "none")
         Loop.require_native("the HTTP server")
         @streams = Streams.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
@@ -111,6 +117,8 @@ module Gyre
         @proxy_versions = @listeners.map { |listener| PROXY_VERSIONS.fetch(proxy_protocol[listener]) }
         @proxies = proxies
         @limits = limits
+        @departure = DEPARTURES.index(cancel_when_client_gone.to_s) or
+          raise ArgumentError, "cancel_when_client_gone must be #{DEPARTURES.join(", ")}, not #{cancel_when_client_gone.inspect}"
         @template = Env.template(scheme: scheme, errors: errors, extra: env)
         @acceptor = nil
       end
@@ -127,6 +135,7 @@ module Gyre
         @service.watched = !Fiber.scheduler.watchdog.nil?
         @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template, @contexts)
         @acceptor.expect_proxies(@proxy_versions, packed_proxies) if @proxy_versions.any?(&:positive?)
+        @acceptor.departure = @departure
         @acceptor.start
         self
       end

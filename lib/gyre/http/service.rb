@@ -145,6 +145,10 @@ module Gyre
         case error
         when RequestError, RequestCut
           return gone ? nil : refuse(exchange, env, error.is_a?(RequestError) ? error.status : 400, error.message)
+        when RequestTimeout
+          exchange.leave_place
+          report(env, error, "the app")
+          return gone ? nil : refuse(exchange, env, 503, "the request took too long")
         when *GONE
           return if gone
         end

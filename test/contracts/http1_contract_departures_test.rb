@@ -1,0 +1,184 @@
+# frozen_string_literal: true
+
+# A request's own limit of time, and env["gyre.client_gone"]: what ends a request before its app
+# does.
+
+require "test_helper"
+require "support/engines"
+require "http/serving"
+
+GyreTest::Engines.test_case("HTTP1DeparturesContract", backends: GyreTest::Engines::NATIVE.first(1)) do
+  include GyreTest::HTTPServing
+
+  define_method(:test_a_request_that_waits_too_long_is_cancelled_and_gets_503) do
+    ended = []
+    app = lambda do |_env|
+      Thread::Queue.new.pop
+    rescue => error # rubocop:disable Style/RescueStandardError -- as apps do it
+      ended << error
+    ensure
+      ended << :ensured
+    end
+    serve(app, limits: { request_timeout_s: 0.02 }, log_accesses: true) do |served|
+      client = connect(served)
+      response = client.get("GET /slow HTTP/1.1")
+      assert_equal [503, "the request took too long\n"], [response.status, response.body]
+      assert_equal [:ensured], ended
+      expect_errors(served, %r{\AGET /slow: unhandled in the app: .*departures_test.*: the request took longer than 0.02 s})
+      assert_equal 503, served.accesses[0][1]
+      assert_equal 503, client.get.status # the connection is kept
+      expect_errors(served, /took longer/)
+    end
+  end
+
+  define_method(:test_an_app_may_respond_to_the_end_of_its_time_by_itself) do
+    app = lambda do |_env|
+      sleep
+    rescue Gyre::HTTP::RequestTimeout => error
+      [504, {}, [error.message]]
+    end
+    serve(app, limits: { request_timeout_s: 0.02 }) do |served|
+      assert_equal [504, "the request took longer than 0.02 s"], get(served).then { |response| [response.status, response.body] }
+    end
+  end
+
+  define_method(:test_a_response_that_has_begun_is_cut_when_its_time_is_over) do
+    body = Enumerator.new { |parts| parts << "begun" && sleep }
+    serve(->(_env) { [200, {}, body] }, limits: { request_timeout_s: 0.02 }) do |served|
+      client = connect(served).request
+      assert_match(/5\r\nbegun\r\n\z/, client.rest)
+      expect_errors(served, /took longer/)
+    end
+  end
+
+  define_method(:test_the_time_does_not_count_for_streams_without_an_end_and_for_what_comes_after_the_response) do
+    gate = Thread::Queue.new
+    app = lambda do |env|
+      case env["PATH_INFO"]
+      when "/events" then [200, { "content-type" => "text/event-stream" }, ->(stream) { gate.pop && stream << "x" }]
+      when "/hijack"
+        io = env["rack.hijack"].call
+        gate.pop && io.write("x") && io.close
+        [200, {}, []]
+      else
+        env["rack.response_finished"] << ->(*) { sleep(0.05) }
+        [200, {}, ["x"]]
+      end
+    end
+    serve(app, limits: { request_timeout_s: 0.02 }) do |served|
+      events = connect(served).request("GET /events HTTP/1.1")
+      hijacked = connect(served).request("GET /hijack HTTP/1.1")
+      client = connect(served)
+      2.times { assert_equal 200, client.get.status } # longer than the limit
+      2.times { gate << true }
+      assert_match(/1\r\nx\r\n0\r\n\r\n\z/, events.take_through("0\r\n\r\n"))
+      assert_equal "x", hijacked.rest
+    end
+  end
+
+  define_method(:test_the_time_of_waiting_for_the_client_does_not_count) do
+    app = ->(env) { [200, {}, [env["rack.input"].read]] }
+    serve(app, limits: { request_timeout_s: 0.05 }) do |served|
+      client = connect(served).request("POST / HTTP/1.1", "a", content_length: 2)
+      refute client.socket.wait_readable(0.12)
+      client.write("b")
+      assert_equal "ab", client.response.body
+    end
+  end
+
+  # An app that waits for the departure of its client, and notes what it was told.
+  def waiting_app(notes)
+    lambda do |env|
+      env["rack.input"].read
+      notes << :waiting
+      notes << env["gyre.client_gone"].wait
+      notes << env["gyre.client_gone"].gone?
+      [200, {}, []]
+    end
+  end
+
+  define_method(:test_a_client_that_resets_is_gone_also_behind_pipelined_bytes) do
+    serve(waiting_app(notes = []), **{}) do |served|
+      client = connect(served).request.request("GET /pipelined HTTP/1.1")
+      eventually { notes.any? }
+      client.reset
+      eventually(what: "the app's end") { notes == [:waiting, true, true] }
+    end
+  end
+
+  define_method(:test_a_client_that_has_ended_its_side_is_not_gone) do
+    gate = Thread::Queue.new
+    app = lambda do |env|
+      gone = env["gyre.client_gone"]
+      gone.gone?
+      gate.pop
+      [200, {}, [gone.gone?.to_s]]
+    end
+    serve(app) do |served|
+      client = connect(served).request
+      client.socket.shutdown(:WR)
+      eventually { served.stats[:running] == 1 }
+      hold(served) { nil }
+      gate << true
+      assert_equal "false", client.response.body
+    end
+  end
+
+  define_method(:test_a_wait_for_the_departure_ends_with_the_request) do
+    results = []
+    app = lambda do |env|
+      gone = env["gyre.client_gone"]
+      Fiber.schedule { results << gone.wait }
+      [200, {}, [gone.gone?.to_s]]
+    end
+    serve(app) do |served|
+      client = connect(served)
+      2.times { assert_equal "false", client.get.body }
+      eventually { results == [false, false] }
+    end
+  end
+
+  { "reset" => :reset, "closed" => :close }.each do |setting, action|
+    define_method(:"test_a_client_that_leaves_by_#{action}_cancels_its_request_where_that_is_set") do
+      notes = []
+      app = lambda do |env|
+        next [200, {}, ["hello"]] if env["PATH_INFO"] == "/other"
+
+        notes << :waiting
+        sleep
+      rescue Gyre::Stop => error
+        notes << error.message
+        raise
+      end
+      serve(app, cancel_when_client_gone: setting, log_accesses: true) do |served|
+        other = connect(served)
+        assert_equal 200, other.get("GET /other HTTP/1.1").status
+        client = connect(served).request
+        eventually { notes.any? }
+        client.public_send(action)
+        eventually(what: "the end of the request") { notes == [:waiting, "the client has left"] }
+        eventually { served.stats[:connections] == 1 }
+        eventually { served.accesses.map { |access| access[1] } == [200, 499] }
+        assert_equal 200, other.get("GET /other HTTP/1.1").status
+      end
+    end
+  end
+
+  define_method(:test_a_client_that_left_by_its_end_cancels_nothing_where_only_resets_do) do
+    gate = Thread::Queue.new
+    served_whole = false
+    app = lambda do |_env|
+      gate.pop
+      served_whole = true
+      [200, {}, []]
+    end
+    serve(app, cancel_when_client_gone: "reset") do |served|
+      client = connect(served).request
+      client.socket.shutdown(:WR)
+      hold(served) { nil }
+      gate << true
+      assert_equal 200, client.response.status
+      assert served_whole
+    end
+  end
+end
