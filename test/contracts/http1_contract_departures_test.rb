@@ -24,7 +24,7 @@ GyreTest::Engines.test_case("HTTP1DeparturesContract", backends: GyreTest::Engin
       response = client.get("GET /slow HTTP/1.1")
       assert_equal [503, "the request took too long\n"], [response.status, response.body]
       assert_equal [:ensured], ended
-      expect_errors(served, %r{\AGET /slow: unhandled in the app: .*departures_test.*: the request took longer than 0.02 s})
+      expect_errors(served, %r{\AGET /slow: unhandled in the app: .*: the request took longer than 0.02 s})
       assert_equal 503, served.accesses[0][1]
       assert_equal 503, client.get.status # the connection is kept
       expect_errors(served, /took longer/)
