@@ -1,0 +1,100 @@
+# frozen_string_literal: true
+
+# `gyre top`: what a running server does, in a terminal, again each second. It reads /status of the
+# server's control socket (--state) or of its --metrics address. Drawing is View's, the terminal
+# Screen's; it changes nothing in the server.
+
+require "gyre/cli"
+require "gyre/cli/flags"
+require "gyre/cli/state_file"
+require "gyre/cli/values"
+require "gyre/clock"
+
+module Gyre
+  module CLI
+    # One look, or many.
+    class Top < Command
+      BANNER = <<~TEXT
+        Shows what a server does: its workers, connections and running requests, again each second. q ends it.
+
+        Usage: gyre top [options] [ADDRESS]
+
+        ADDRESS is what the server was started with as --metrics (a port, host:port, http://host:port or unix:///path).
+        Without it the server is found by its state file (gyre serve --state FILE).
+      TEXT
+      INTERVAL_S = 1.0
+      private_constant :INTERVAL_S
+
+      def initialize(**streams)
+        super
+        @state = nil
+        @interval_s = INTERVAL_S
+      end
+
+      # (see Command#flags)
+      def flags
+        Flags.new(BANNER, help: ["-h", "--help"]) do |flags|
+          flags.on("-S", "--state FILE", "the server's state file (#{StateFile::PATH})") { |value| @state = value }
+          flags.on("--interval SECONDS", "how often it looks (1)") { |value| @interval_s = Values.span(value) }
+          flags.on("--once", "print one look, without colours, and end; also where there is no terminal") { @once = true }
+        end
+      end
+
+      # (see Command#call)
+      def call(words)
+        refuse_words(words.drop(1))
+        @source = Source.new(words.first || StateFile.new(@state || StateFile::PATH).read.fetch("control"))
+        return once if @once || !@out.tty? || !@input.tty?
+
+        Screen.new(@input, @out).run { |screen| watch(screen) }
+        DONE
+      rescue Interrupt
+        DONE
+      rescue ArgumentError => error
+        raise UsageError, error.message
+      end
+
+      private
+
+      def once
+        @out.puts(View.new(@source.status).lines)
+        DONE
+      rescue SystemCallError, Source::NoStatus => error
+        raise StartError, "#{@source}: #{error.message}"
+      end
+
+      # The server is asked in a thread, so that keys work although it does not answer.
+      def watch(screen)
+        before = now = error = nil
+        look = nil
+        due = Clock.now
+        loop do
+          if look.nil? && Clock.now >= due
+            due = Clock.now + @interval_s
+            look = Thread.new { ask.tap { screen.wake } }
+          end
+          if look && !look.alive?
+            found, error = look.value
+            before, now = now, found if found
+            look = nil
+          end
+          screen.draw { |width, height, paint| View.new(now, before, error: error, source: @source).lines(width, height, paint) }
+          return if screen.wait(look ? @interval_s : [due - Clock.now, 0].max) == :quit
+        end
+      ensure
+        look&.kill&.join
+      end
+
+      # @return [Array(Hash, nil), Array(nil, String)]
+      def ask
+        [@source.status, nil]
+      rescue SystemCallError, Source::NoStatus, IOError => error
+        [nil, error.message]
+      end
+    end
+  end
+end
+
+require "gyre/cli/top/screen"
+require "gyre/cli/top/source"
+require "gyre/cli/top/view"

@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+# What `gyre top` shows: Gyre::CLI::Top::View.
+
+require "test_helper"
+require "gyre/cli/top"
+require "gyre/web/snapshot"
+
+class CLITopViewTest < Minitest::Test
+  View = Gyre::CLI::Top::View
+
+  def test_figures_are_those_of_the_time_between_two_statuses
+    text = picture(status(worker(requests: 300, time: 12.0)), status(worker(requests: 100, time: 10.0)))
+    assert_includes text, "100 requests/s"
+    assert_includes text, "gyre 1.2  process 7  1 worker  http://localhost:9292"
+    assert_match(/^1 +70 +100 +2 +5 +1 +9 +<5 ms +<250 us +80 MB/, text)
+  end
+
+  def test_a_single_status_is_that_of_the_whole_life
+    assert_includes picture(status(worker(requests: 100))), "10.0 requests/s"
+  end
+
+  def test_workers_are_added_up
+    text = picture(status(worker(requests: 100), worker(pid: 71, requests: 300)))
+    assert_includes text, "40.0 requests/s"
+    assert_includes text, "2 workers"
+  end
+
+  def test_a_worker_that_has_not_reported_yet_is_in_it
+    assert_match(/^2 +72 +booting$/, picture(status(worker, { "name" => "2", "pid" => 72, "phase" => "booting", "snapshot" => nil })))
+  end
+
+  def test_running_requests_are_sorted_the_slowest_first
+    text = picture(status(worker(slowest: [request("/fast", 0.5), request("/slow", 75)])))
+    assert_match(%r{75 s +1 +GET /slow +203\.0\.113\.9\n.*500 ms +1 +GET /fast}, text)
+    assert_includes picture(status(worker)), "no request is running"
+  end
+
+  def test_no_client_can_move_the_cursor
+    text = picture(status(worker(slowest: [request("/\e[2J\u009b31m\u202e\xff\r\n", 1.0)])))
+    refute_match(/[^ -~\n]/, text)
+    assert_includes text, "GET /?[2J?31m???"
+  end
+
+  def test_it_fits_the_terminal
+    lines = View.new(status(*Array.new(50) { |index| worker(pid: 100 + index) })).lines(40, 10)
+    assert_equal 10, lines.size
+    assert_operator lines.map(&:length).max, :<=, 40
+    assert_equal 1, View.new(status(worker)).lines(1, 1).size
+  end
+
+  def test_an_error_stands_beside_the_last_status
+    assert_equal "it is gone", View.new(status(worker), nil, error: "it is gone").lines[1]
+    assert_includes View.new(nil, nil, error: "refused", source: "tcp://a:1").lines.join, "tcp://a:1: asking"
+  end
+
+  def test_its_bounds_are_the_servers
+    assert_equal Gyre::Web::Snapshot::BOUNDS_S, View.const_get(:BOUNDS_S, false)
+  rescue NameError
+    assert_equal Gyre::Web::Snapshot::BOUNDS_S, View.class_eval("BOUNDS_S", __FILE__, __LINE__)
+  end
+
+  private
+
+  def picture(*statuses) = View.new(*statuses).lines.join("\n")
+
+  def status(*workers) = { "version" => "1.2", "pid" => 7, "workers" => workers }
+
+  def request(path, seconds) = { "method" => "GET", "path" => path, "seconds" => seconds, "remote" => "203.0.113.9" }
+
+  def worker(pid: 70, requests: 0, time: 10.0, slowest: [])
+    durations = [0, 0, 0, requests * 9 / 10, requests / 10, *Array.new(12, 0)]
+    { "name" => "1", "pid" => pid, "snapshot" => {
+      "pid" => pid, "urls" => ["http://localhost:9292"], "uptime_s" => 10.0, "time" => time, "requests" => requests,
+      "connections" => { "open" => 8, "running" => 2, "idle" => 5, "waiting" => 1 }, "responses" => { "2xx" => requests, "5xx" => 0 },
+      "durations" => { "counts" => durations, "sum_s" => 1.0 }, "lag" => { "counts" => [requests + 1, *Array.new(16, 0)], "sum_s" => 0.1 },
+      "received_bytes" => 1000, "sent_bytes" => 5000, "tasks" => 9, "gc" => { "time_s" => 0.5 }, "memory_bytes" => 80_000_000,
+      "slowest" => slowest
+    } }
+  end
+end
