@@ -13,7 +13,8 @@ module Bench
   module Answers
     HELLO = "Hello from the benchmark.\n"
     BODIES = { "/" => HELLO, "/sleep/0.1" => HELLO, "/sleep/1" => HELLO,
-               "/12k" => "x" * 12_000, "/12m" => "x" * 12_000_000 }.freeze
+               "/12k" => "x" * 12_000, "/12m" => "x" * 12_000_000,
+               "/static/10k" => "x" * 10_000, "/static/10m" => "x" * 10_000_000 }.freeze
 
     module_function
 

@@ -109,7 +109,7 @@ module Bench
 
     private
 
-    def build(name) = Servers.build(name, tls: @tls)
+    def build(name) = Servers.build(name, tls: @tls, files: @path.start_with?("/static/"))
   end
 
   # What an idle keep-alive connection costs in memory: growth of the server from none to COUNT,
@@ -311,6 +311,8 @@ module Bench
                        path: "/sleep/0.1", connections: 100, servers: RUBY_SERVERS, stretch: 2),
       SleepersScenario.new,
       LoadScenario.new("body-12k", "Bodies of 12 KB, 64 connections", path: "/12k", connections: 64, columns: [BYTES]),
+      LoadScenario.new("static-10k", "Files of 10 KB, 64 connections", path: "/static/10k", connections: 64, servers: %w[nginx gyre]),
+      LoadScenario.new("static-10m", "Files of 10 MB, 8 connections", path: "/static/10m", connections: 8, servers: %w[nginx gyre], columns: [BYTES]),
       LoadScenario.new("body-12m", "Bodies of 12 MB, 8 connections", path: "/12m", connections: 8, columns: [BYTES]),
       LoadScenario.new("tls-hello-64", "Hello over TLS, 64 connections", path: "/", connections: 64, tls: true,
                                                                          servers: Servers::TLS_COMMANDS.keys),

@@ -37,6 +37,8 @@ module Bench
         figure("… how many of the 5,000", :at_least, 5_000, "", 0, "sleepers", :answered, pick: :min),
         ratio("bodies of 12 KB: requests/s against Falcon's", :at_least, 1, "body-12k", :requests_per_s, "gyre", "falcon"),
         ratio("bodies of 12 MB: requests/s against Falcon's", :at_least, 1, "body-12m", :requests_per_s, "gyre", "falcon"),
+        ratio("files of 10 KB: CPU a request against nginx's", :at_most, 1.3, "static-10k", :cpu_us, "gyre", "nginx"),
+        ratio("files of 10 MB: CPU a request against nginx's", :at_most, 1.3, "static-10m", :cpu_us, "gyre", "nginx"),
         ratio("hello over TLS, 64 connections: CPU a request against nginx's", :at_most, 1.15, "tls-hello-64", :cpu_us, "gyre", "nginx"),
         ratio("… against Falcon's", :at_most, 0.4, "tls-hello-64", :cpu_us, "gyre", "falcon"),
         ratio("full handshakes a second against nginx's", :at_least, 0.9, "tls-handshake", :handshakes_per_s, "gyre", "nginx"),

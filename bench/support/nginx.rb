@@ -11,7 +11,7 @@ module Bench
   # Writes a configuration, gives the command line.
   module Nginx
     HELLO = "Hello from the benchmark.\n"
-    FILES = { "12k" => 12_000, "12m" => 12_000_000 }.freeze
+    FILES = { "12k" => 12_000, "12m" => 12_000_000, "static/10k" => 10_000, "static/10m" => 10_000_000 }.freeze
 
     module_function
 
@@ -20,11 +20,19 @@ module Bench
     # @return [Array<String>] the command line
     def command(port, pem = nil)
       folder = File.join(WORK, "nginx")
-      FileUtils.mkdir_p([File.join(folder, "www"), File.join(folder, "tmp")])
-      FILES.each { |name, size| File.write(File.join(folder, "www", name), "x" * size) }
+      FileUtils.mkdir_p(File.join(folder, "tmp"))
+      files
       configuration = File.join(folder, "nginx.conf")
       File.write(configuration, text(port, pem))
       [Setup.program("nginx"), "-p", folder, "-c", configuration, "-e", "stderr"]
+    end
+
+    # @return [String] the folder with FILES, which are written first
+    def files
+      folder = File.join(WORK, "nginx", "www")
+      FileUtils.mkdir_p(File.join(folder, "static"))
+      FILES.each { |name, size| File.write(File.join(folder, name), "x" * size) }
+      folder
     end
 
     # @return [String]

@@ -63,10 +63,13 @@ module Bench
 
     # @param name [String] one of NAMES
     # @param tls [Boolean]
+    # @param files [Boolean] whether Gyre sends nginx's files as well, instead of asking the app
     # @return [Server] not started yet
-    def build(name, tls: false)
+    def build(name, tls: false, files: false)
       environment = name == "nginx" ? {} : ruby_environment
-      Server.new(name, environment, scheme: tls ? "https" : "http", &(tls ? TLS_COMMANDS : COMMANDS).fetch(name))
+      command = (tls ? TLS_COMMANDS : COMMANDS).fetch(name)
+      command = ->(port) { COMMANDS.fetch(name).call(port) + ["--static", Nginx.files] } if files && name == "gyre"
+      Server.new(name, environment, scheme: tls ? "https" : "http", &command)
     end
 
     # @param name [String]
