@@ -43,7 +43,7 @@ void Init_gyre_ext(void) {
   gyre_init_keyed_keys();
   gyre_init_keyed_watch();
   gyre_init_keyed_requests(keyed);
-  gyre_init_keyed_helper(keyed);
+  gyre_init_keyed_helper();
   gyre_init_net_tls();
   gyre_init_net_transport();
   gyre_init_net_transport_available();

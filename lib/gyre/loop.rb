@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
 # Gyre::Loop: an event loop without callbacks. Things are watched under keys of the program's own,
-# and the program gets the keys back. This file has what both engines' loops share; they are
-# Gyre::Loop::NativeKeyed (ext/gyre/keyed/keyed_loop.c) and Gyre::Loop::PortableKeyed.
+# and the program gets the keys back. This file has what both engines' loops share. Those of the
+# native engine are methods of this class (ext/gyre/keyed); on the portable one
+# Gyre::Loop::PortableKeyed takes their place.
 require_relative "loop/backends"
 require_relative "loop/file_watch"
 require_relative "loop/portable_keyed"
@@ -10,34 +11,38 @@ require_relative "loop/process_watch"
 require_relative "loop/signal_watch"
 
 module Gyre
-  # See docs/loop.md.
+  # See docs/loop.md. A program may make a subclass.
   class Loop
+    # The extension has a part in the object.
+    # @api private
+    def self.new(...)
+      native?
+      super
+    end
+
     # Makes a loop. In a thread that has a Gyre scheduler it works on the scheduler's loop, whatever
     # backend is asked for.
     # @param backend [String, Symbol, nil] one of {availables}; nil takes that of GYRE_BACKEND, or
     #   else the best one
-    # @return [NativeKeyed, PortableKeyed]
     # @raise [ArgumentError] for an unknown backend
     # @raise [RuntimeError, SystemCallError] for one that is not built, or that the kernel refuses
-    def self.new(backend = nil)
-      return super unless equal?(Loop)
-
-      case present_engine
-      when :native then NativeKeyed.new
-      when :portable then PortableKeyed.new
-      else on_backend(backend) { |engine, name| engine == :native ? NativeKeyed.new(name) : PortableKeyed.new(name) }
+    def initialize(backend = nil)
+      case Loop.present_engine
+      when :native then open_native(nil)
+      when :portable then PortableKeyed.open(self)
+      else Loop.on_backend(backend) { |engine, name| engine == :native ? open_native(name) : PortableKeyed.open(self) }
       end
     end
 
     # That of the thread's scheduler.
     # @return [Symbol, nil] nil if there is none, or one that is not ours
+    # @api private
     def self.present_engine
       scheduler = Fiber.scheduler
       return unless scheduler && defined?(Scheduler) && scheduler.is_a?(Scheduler) && !scheduler.closed?
 
       scheduler.is_a?(Scheduler::Portable) ? :portable : :native
     end
-    private_class_method :present_engine
 
     # The figures of the loop that the thread's scheduler works on (see {Scheduler#stats}).
     # @return [Hash{Symbol => Integer, Float}, nil] nil without a scheduler of Gyre's
@@ -171,7 +176,7 @@ module Gyre
 
     # What makes descriptors for the helpers; nil: they do without.
     def engine_of_helpers
-      self.class.respond_to?(:pidfd) ? self.class : nil
+      Native
     end
   end
 end

@@ -61,7 +61,8 @@ static VALUE keyed_pidfd(VALUE class, VALUE pid) {
   return Qnil;
 }
 
-void gyre_init_keyed_helper(VALUE class) {
-  rb_define_singleton_method(class, "inotify", keyed_inotify, 1);
-  rb_define_singleton_method(class, "pidfd", keyed_pidfd, 1);
+void gyre_init_keyed_helper(void) {
+  VALUE native = rb_define_module_under(gyre_mGyre, "Native");
+  rb_define_singleton_method(native, "inotify", keyed_inotify, 1);
+  rb_define_singleton_method(native, "pidfd", keyed_pidfd, 1);
 }

@@ -1,5 +1,6 @@
 /*
- * Gyre::Loop::NativeKeyed: the object, its queue of events, and how it waits (see keyed_loop.h).
+ * Gyre::Loop on the native engine: the object, its queue of events, and how it waits (see
+ * keyed_loop.h).
  * The contract stands in test/contracts/loop_contract.rb; lib/gyre/loop/portable_keyed.rb is its
  * twin in Ruby.
  */
@@ -49,8 +50,7 @@ static size_t keyed_size(const void *opaque) {
 }
 
 static const rb_data_type_t keyed_type = {
-    .wrap_struct_name = "Gyre::Loop::NativeKeyed",
-    .function = {.dmark = keyed_mark, .dfree = keyed_free, .dsize = keyed_size},
+    .wrap_struct_name = "Gyre::Loop", .function = {.dmark = keyed_mark, .dfree = keyed_free, .dsize = keyed_size},
     /* Not write-barrier protected: keys come and go with every event. */
 };
 
@@ -385,10 +385,10 @@ static VALUE keyed_backend(VALUE self) {
  * @param backend [String, Symbol, nil] for the loop of its own; nil takes the first that opens
  * @raise [ArgumentError, RuntimeError, SystemCallError] as Gyre::Loop.on_backend
  */
-static VALUE keyed_initialize(int argc, VALUE *argv, VALUE self) {
+static VALUE keyed_open_native(VALUE self, VALUE backend) {
   struct gyre_keyed *keyed = gyre_keyed_get(self);
-  rb_scan_args(argc, argv, "01", &keyed->backend);
   if (!NIL_P(keyed->equality)) rb_raise(rb_eRuntimeError, "initialized twice");
+  keyed->backend = backend;
   keyed->equality = rb_hash_new();
   keyed->identity = st_init_numtable();
   keyed->closed = false;
@@ -402,11 +402,10 @@ VALUE gyre_init_keyed_loop(void) {
   thread_error = rb_path2class("ThreadError");
   rb_gc_register_mark_object(thread_error);
 
-  VALUE loop = rb_define_class_under(gyre_mGyre, "Loop", rb_cObject);
-  VALUE class = rb_define_class_under(loop, "NativeKeyed", loop);
+  VALUE class = rb_define_class_under(gyre_mGyre, "Loop", rb_cObject);
   rb_gc_register_mark_object(class);
   rb_define_alloc_func(class, keyed_allocate);
-  rb_define_method(class, "initialize", keyed_initialize, -1);
+  rb_define_private_method(class, "open_native", keyed_open_native, 1);
   rb_define_method(class, "each", keyed_each, 0);
   rb_define_method(class, "next_event", keyed_next_event, 0);
   rb_define_method(class, "emit", keyed_emit, 1);

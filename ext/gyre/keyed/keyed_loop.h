@@ -1,5 +1,5 @@
 /*
- * The keyed loop, Gyre::Loop::NativeKeyed: what is watched has a key of the program's own, and the
+ * The keyed loop, Gyre::Loop: what is watched has a key of the program's own, and the
  * program gets the keys back in the order in which things happened. keyed_loop.c has the object,
  * the queue and the waits, keyed_watch.c what is watched.
  *
@@ -133,6 +133,6 @@ void gyre_keyed_watch_key(struct gyre_keyed *keyed, VALUE key, VALUE helper);
 void gyre_keyed_release(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch);
 /* keyed_requests.c, keyed_helper.c */
 void gyre_init_keyed_requests(VALUE class);
-void gyre_init_keyed_helper(VALUE class);
+void gyre_init_keyed_helper(void);
 
 #endif

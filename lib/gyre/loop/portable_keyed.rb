@@ -4,26 +4,25 @@
 # keyed_loop.c. That is the loop of the thread's scheduler, where a wait for an event parks the
 # fiber, else one of its own; the watches move along.
 require_relative "keyed_watch"
+require_relative "overrides"
 require_relative "portable"
 
 module Gyre
   class Loop
-    # The contract stands in test/contracts/loop_contract.rb. Everything but emit, signal and stop
-    # belongs to one thread at a time.
-    class PortableKeyed < Loop
+    # Extends each loop that is on the backend select. The contract stands in
+    # test/contracts/loop_contract.rb. Everything but emit, signal and stop belongs to one thread at
+    # a time.
+    module PortableKeyed
       # How often it is asked whether something watched was closed, while things happen.
       SWEEP_S = 0.1
       # How long a queue that is never empty may keep the kernel's news away.
       LOOK_S = 0.004
 
-      # @param backend [String, Symbol, nil] "select" or nothing
-      def initialize(backend = nil)
-        super()
-        raise ArgumentError, "the portable engine has no backend #{backend.inspect}, only select" unless [nil, PORTABLE].include?(backend&.to_s)
-
-        @depth = 0
-        @pid = Process.pid
-        forget
+      # @param loop [Loop] one that has no engine yet
+      # @api private
+      def self.open(loop)
+        Overrides.extend(loop, self, Loop)
+        loop.__send__(:open_portable)
       end
 
       # (see Loop#each)
@@ -201,6 +200,15 @@ module Gyre
       private_constant :NOTHING
 
       private
+
+      def open_portable
+        @depth = 0
+        @pid = Process.pid
+        forget
+      end
+
+      # What makes descriptors for the helpers: they do without.
+      def engine_of_helpers; end
 
       # Nothing is watched, nothing is queued.
       def forget

@@ -5,10 +5,10 @@
 # what asks the kernel in loop/portable.rb.
 require "fcntl"
 require "forwardable"
+require_relative "../loop/overrides"
 require_relative "../loop/portable"
 require_relative "portable/callback"
 require_relative "portable/fibers"
-require_relative "portable/overrides"
 
 module Gyre
   class Scheduler
@@ -34,8 +34,7 @@ module Gyre
       # @param scheduler [Scheduler] one that has no engine yet
       # @api private
       def self.open(scheduler)
-        scheduler.extend(self)
-        Overrides.apply(scheduler)
+        Loop::Overrides.extend(scheduler, self, Scheduler)
         scheduler.__send__(:open_loop)
       end
 
