@@ -57,6 +57,21 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
     end
   end
 
+  define_method(:test_a_handshake_that_comes_byte_by_byte_is_made) do
+    serve(hello) do |served|
+      near, far = UNIXSocket.pair
+      server = served.plain_socket
+      up = Thread.new { loop { server.write(far.readpartial(1)) } }
+      down = Thread.new { loop { far.write(server.readpartial(65_536)) } }
+      [up, down].each { |thread| thread.report_on_exception = false }
+      client = GyreTest::HTTPServing::Client.new(self, GyreTest::HTTPServing::TLSSocket.new(near).connect)
+      2.times { assert_equal "hello", client.get.body }
+    ensure
+      [up, down].compact.each(&:kill).each { |thread| thread.join rescue EOFError } # rubocop:disable Style/RescueModifier
+      [near, far, server].compact.each(&:close)
+    end
+  end
+
   define_method(:test_what_is_no_handshake_ends_its_connection_only) do
     serve(hello) do |served|
       client = connect(served)

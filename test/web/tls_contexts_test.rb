@@ -81,6 +81,15 @@ class WebTLSContextsTest < Minitest::Test
     assert_equal ["https", "CN=server"], [get, subject]
   end
 
+  def test_a_unix_socket_may_speak_tls
+    path = @certificates.path("app.sock")
+    serve(bind: "unix://#{path}?cert=#{@certificate}&key=#{@key}")
+    socket = OpenSSL::SSL::SSLSocket.new(UNIXSocket.new(path), GyreTest::OpenSSLPeer.client)
+    socket.sync_close = true
+    assert_equal "https", get(socket.connect)
+    socket.close
+  end
+
   def test_certificates_by_host_name
     names = { "one.test" => "one", "*.any.test" => "any" }
     tls = [{ cert: @certificate, key: @key }, *names.map { |name, file| { names: name, **issue(file, alt: "DNS:#{name}") } }]
@@ -147,6 +156,19 @@ class WebTLSContextsTest < Minitest::Test
     assert_in_delta Time.now + 86_400, @server.certificate_expires, 60
     assert_equal "https", get(kept)
     kept.close
+  end
+
+  def test_no_connection_is_lost_while_certificates_are_read_again
+    serve(bind: "ssl://127.0.0.1:0?cert=#{@certificate}&key=#{@key}")
+    done = false
+    reloads = Thread.new { Enumerator.produce { @server.reload_tls }.take_while { |good| good && !done }.size }
+    60.times { assert_equal "https", get }
+    done = true
+    assert_operator reloads.value, :>, 10
+    assert_equal [60, 0], @server.stats.values_at(:handshakes, :handshakes_failed)
+  ensure
+    done = true
+    reloads&.join
   end
 
   def test_contexts_that_were_replaced_are_given_back

@@ -115,6 +115,7 @@ class WebTLSServeTest < Minitest::Test
       program.signal(:USR1)
       program.expect(/the certificate #{@certificate} holds no PEM certificate/, :err)
       assert_equal before, workers(program, 2)
+      refute_match(/worker \d|\.rb:\d/, program.text(:err)) # the mold has found it out
       File.write(@certificate, text)
       program.signal(:USR1)
       program.expect(/Rolling restart: all workers run the new code/)

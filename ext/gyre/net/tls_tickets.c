@@ -28,6 +28,7 @@
 #define KEY_BYTES 32
 /* A clock that has jumped over more than that is not followed step by step. */
 #define STEPS_LIMIT 10000
+#define NUMBER_LIMIT (INT64_C(1) << 48) /* of an interval; more is damage */
 
 struct key {
   unsigned char name[NAME_BYTES];
@@ -105,6 +106,8 @@ struct gyre_tls_tickets *gyre_tls_tickets_new(int64_t interval_s) {
   return NULL;
 }
 
+static bool possible(int64_t number) { return number > -NUMBER_LIMIT && number < NUMBER_LIMIT; }
+
 static int64_t number_at(const unsigned char *bytes) {
   uint64_t number = 0;
   for (int i = 0; i < 8; i++) number = number << 8 | bytes[i];
@@ -122,7 +125,7 @@ struct gyre_tls_tickets *gyre_tls_tickets_load(const unsigned char bytes[GYRE_TL
   tickets->skipped = number_at(bytes + 8);
   tickets->oldest = number_at(bytes + 16);
   memcpy(tickets->state, bytes + 24, STATE_BYTES);
-  if (make_keys(tickets)) return tickets;
+  if (possible(tickets->oldest) && possible(tickets->skipped) && make_keys(tickets)) return tickets;
   gyre_tls_tickets_release(tickets);
   return NULL;
 }

@@ -149,6 +149,7 @@ module Gyre
       end
 
       def ip_hint(authority, transport)
+        return "with TLS it is ssl://host:port?cert=PATH&key=PATH" if authority.match?(/\?.*\bcert=/)
         return "an IPv6 address goes in brackets, as in #{transport}://[::1]:9292" if authority.count(":") > 1
         return "the port must be a number from 0 to 65535" if authority.match?(/:(?!\d+\z)[^:]*\z/)
 
