@@ -33,6 +33,7 @@ module Gyre
     TABLE = [
       Entry.new("serve", "Serves a Rack app over HTTP", "gyre/cli/serve", "Serve"),
       Entry.new("top", "Shows what a running server does", "gyre/cli/top", "Top"),
+      Entry.new("ctl", "Asks and commands a running server", "gyre/cli/ctl", "Ctl"),
       Entry.new("log", "Collects log messages; sends, follows and watches them", "gyre/cli/log", "Log")
     ].freeze
 

@@ -29,7 +29,7 @@ class CLIServeTest < Minitest::Test
     assert_equal 2, output.status.exitstatus
     assert_equal "gyre: there is no command sreve. Did you mean `gyre serve`? Run `gyre --help`.\n", output.err
     assert_equal "gyre: there is no command server. Did you mean `gyre serve`? Run `gyre --help`.\n", gyre("server").err
-    assert_equal "gyre: there is no command xyzzy. There are: serve, log. Run `gyre --help`.\n", gyre("xyzzy").err
+    assert_equal "gyre: there is no command xyzzy. There are: serve, top, ctl, log. Run `gyre --help`.\n", gyre("xyzzy").err
   end
 
   def test_serve_has_help_with_every_limit

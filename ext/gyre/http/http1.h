@@ -33,7 +33,10 @@
 
 #include <netinet/in.h>
 
-#define GYRE_HTTP1_NEW_NS INT64_C(250000000) /* what a connection that has sent no request yet gets at a stop */
+/* At a stop: what a connection gets whose next request may be on its way, and for how long after
+ * the last one it may be. */
+#define GYRE_HTTP1_NEW_NS INT64_C(250000000)
+#define GYRE_HTTP1_RECENT_NS INT64_C(1000000000)
 
 /* PROXY (its header is awaited), HANDSHAKE (of TLS), FIRST_BYTE and IDLE hold neither a fiber nor a
  * buffer of HTTP; WAITING holds the bytes of a whole head; see the drawing in exchange.rb. */

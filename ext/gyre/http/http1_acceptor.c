@@ -352,16 +352,24 @@ static VALUE acceptor_stop(VALUE self) {
   return self;
 }
 
+/* A client that is in the middle of its work is likely to have sent its next request by now, or to
+ * send it at once; a close that crosses it on the way would lose it. */
+static bool busy_lately(const struct gyre_http1_connection *connection) {
+  const struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  if (connection->state <= GYRE_HTTP1_FIRST_BYTE || connection->deadline_ns == INT64_MAX) return true;
+  int64_t idle_since = connection->deadline_ns - acceptor->limits.keep_alive_ns;
+  return gyre_loop_now(&acceptor->scheduler->loop) - idle_since < GYRE_HTTP1_RECENT_NS;
+}
+
 static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_idle) {
   for (struct gyre_list *node = acceptor->connections.next, *next; node != &acceptor->connections; node = next) {
     next = node->next;
     struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, node);
     /* A request that has arrived gets its response: its client cannot find out whether it may send
-     * it again. The first one of a new connection may still be on its way, as the rest of a TLS
-     * record. */
+     * it again. The next one may still be on its way, as the rest of a TLS record. */
     if (only_idle) {
       if (connection->exchange || !connection->is_idle) continue;
-      if (connection->state <= GYRE_HTTP1_FIRST_BYTE || gyre_transport_input_waits(&connection->transport)) {
+      if (busy_lately(connection) || gyre_transport_input_waits(&connection->transport)) {
         gyre_http1_connection_deadline(connection, GYRE_HTTP1_NEW_NS);
         continue;
       }

@@ -29,7 +29,9 @@ module Gyre
       CHECK = "--check"
       SIGNALS = %w[INT TERM HUP USR1 USR2 TTIN TTOU CHLD].freeze
       STATUS_S = 1
-      private_constant :STATUS_S
+      # What the check of a new program may take, in seconds.
+      CHECK_S = 60
+      private_constant :STATUS_S, :CHECK_S
 
       # @param settings [Hash] as {Gyre::Web::Settings} has them
       # @param environment [String]
@@ -123,7 +125,7 @@ module Gyre
           ready: method(:ready), restarted: @manager.method(:ready),
           **@settings.slice(:shutdown_timeout, :worker_timeout, :worker_boot_timeout, :worker_memory_limit)
         )
-        well = Web::TaskSignal.handle(print: -> { @supervisor.signal_workers(:QUIT) }) { @supervisor.run { begin_serving } }
+        well = Web::TaskSignal.handle(print: method(:print_tasks)) { @supervisor.run { begin_serving } }
         raise StartError, @supervisor.failure if @supervisor.failure
 
         @log.info("Stopped")
@@ -132,12 +134,12 @@ module Gyre
 
       # On the supervisor's loop.
       def begin_serving
-        task = Task.current
+        @task = task = Task.current
         task.async("signals", transient: true) { Gyre.signals(*SIGNALS) { |signals| signals.each { |name| heed(name) } } }
         task.every(STATUS_S, "status") { @manager.status(status_line) } if @manager.present?
         task.every(@manager.watchdog_s, "systemd's watchdog") { pat_watchdog } if @manager.watchdog_s
         watch_restart_file(@settings[:restart_file]) if @settings[:restart_file]
-        serve_control
+        task.async("control", transient: true) { serve_control }
         @manager.ready if @handover
         @supervisor.stop if @handover&.signalled?
       end
@@ -157,6 +159,9 @@ module Gyre
           Web::ControlServer.new(Web::Cluster::Control.new(commands, method(:status), others: status), listeners: @control.listeners, log: @log),
           Web::ControlServer.new(status, listeners: @metrics.listeners, log: @log)
         ].each(&:start)
+        sleep
+      ensure
+        @servers&.each(&:close) # before the loop ends: it would wait for them
       end
 
       def heed(name)
@@ -165,10 +170,16 @@ module Gyre
         when "CHLD" then @supervisor.reap
         when "HUP" then hang_up
         when "USR1" then rolling_restart
-        when "USR2" then Task.current.async("hot restart", transient: true) { hot_restart }
+        when "USR2" then hot_restart
         when "TTIN" then @supervisor.resize(+1)
         when "TTOU" then @supervisor.resize(-1)
         end
+      end
+
+      # The supervisor's own, and those of its workers.
+      def print_tasks
+        Web::TaskSignal.print
+        @supervisor.signal_workers(:QUIT)
       end
 
       def stop
@@ -196,8 +207,10 @@ module Gyre
         @supervisor.rolling_restart
       end
 
-      # @return [String, nil] why it was not done
-      def hot_restart
+      # @return [Task] of nil, or of the reason why it was not done
+      def hot_restart = @task.async("hot restart", transient: true) { replace }
+
+      def replace
         @manager.reloading
         @log.info("Hot restart: the new program is being checked")
         command = @restart.command
@@ -214,11 +227,13 @@ module Gyre
       def check(command)
         reader, writer = IO.pipe
         status = nil
-        child = Task.current.async { status = @supervisor.reaper.run(bundle_environment, *command, CHECK, out: writer, err: writer, chdir: @folder) }
+        child = Task.current.async("check") do
+          status = @supervisor.reaper.run(bundle_environment, *command, CHECK, limit_s: CHECK_S, out: writer, err: writer, chdir: @folder)
+        end
         writer.close
         printed = reader.read
         child.wait
-        printed.strip.delete_prefix("gyre serve: ") unless status.success?
+        [printed.strip.delete_prefix("gyre serve: "), Web::Cluster::Member.end_of(status)].find { |text| !text.empty? } unless status.success?
       rescue SystemCallError => error
         error.message
       ensure
@@ -286,7 +301,7 @@ module Gyre
 
       def commands
         { "/stop" => -> { stop && nil }, "/reload" => method(:reload),
-          "/rolling-restart" => -> { rolling_restart.wait }, "/restart" => method(:hot_restart) }
+          "/rolling-restart" => -> { rolling_restart.wait }, "/restart" => -> { hot_restart.wait } }
       end
 
       def status
@@ -300,7 +315,6 @@ module Gyre
       end
 
       def close
-        @servers&.each(&:close)
         [@sockets, @control, @metrics].flat_map(&:listeners).each(&:close)
         @pidfile&.remove
         @state&.remove

@@ -3,6 +3,7 @@
 # `gyre serve --workers` as processes: what starts, what is replaced, what a restart does, and how
 # all of it ends.
 
+require "json"
 require "test_helper"
 require_relative "../serving"
 
@@ -288,7 +289,46 @@ class WebClusterTest < Minitest::Test
     end
   end
 
+  def test_ctl_asks_and_commands_over_a_socket_of_its_owner
+    cluster("-w", "2", "--state", "s.state") do |cluster, program|
+      folder = program.folder
+      assert_equal([0o600, 0o600], %w[s.state s.state.sock].map { |name| File.stat(File.join(folder, name)).mode & 0o777 })
+      assert_equal program.pid, JSON.parse(File.read(File.join(folder, "s.state")))["pid"]
+      eventually { ctl(folder, "status").out.scan(/^worker \d: process \d+, serving .* requests/).size == 2 }
+      assert_match(/^worker 1: process #{cluster.pids("worker 1").first}, serving/, ctl(folder, "status").out)
+      cluster.code = "2"
+      assert_equal "rolling-restart: done\n", ctl(folder, "rolling-restart").out
+      assert_equal "2", cluster.get.last
+      cluster.code = "broken"
+      output = ctl(folder, "rolling-restart")
+      assert_equal 1, output.status.exitstatus
+      assert_match(/\Agyre ctl: rolling-restart: the new code does not load.*the new code is broken/m, output.err)
+      cluster.code = "3"
+      assert_equal "restart: done\n", ctl(folder, "restart").out
+      assert_equal "3", cluster.get.last
+      assert_equal "reload: done\n", ctl(folder, "reload").out
+      reaper = Thread.new { program.status }
+      assert_equal "stop: done\n", ctl(folder, "stop").out
+      assert_equal 0, reaper.value.exitstatus
+      assert_empty Dir[File.join(folder, "s.state*")]
+      assert_match(/gyre ctl: there is no .*s\.state/, ctl(folder, "status").err)
+    end
+  end
+
+  def test_metrics_of_all_workers_are_served_by_the_supervisor_and_sums_outlive_workers
+    cluster("-w", "2", "--metrics", "unix://metrics.sock") do |cluster, program|
+      4.times { cluster.get }
+      socket = File.join(program.folder, "metrics.sock")
+      total = -> { program.get("/metrics", socket: UNIXSocket.new(socket))[/^gyre_http_requests_total (\d+)/, 1].to_i }
+      eventually { total.call == 4 }
+      cluster.restart(:USR1, "Rolling")
+      assert_operator total.call, :>=, 4
+    end
+  end
+
   private
+
+  def ctl(folder, *words) = ruby(EXE, "ctl", "--state", "s.state", *words, chdir: folder)
 
   def cluster(*flags, app: APP, **options)
     serve(*flags, app: app, **options) { |program| yield Cluster.new(self, program), program }

@@ -55,11 +55,16 @@ module Gyre
         # Runs a program and waits for its end.
         #
         # @param command [Array] as Process.spawn takes it
+        # @param limit_s [Numeric] after which it is killed
         # @return [Process::Status]
         # @raise [SystemCallError]
-        def run(*command, **options)
+        def run(*command, limit_s:, **options)
           promise = Promise.new
-          watch(Process.spawn(*command, **options)) { |status| promise.resolve(status) }
+          pid = Process.spawn(*command, **options)
+          watch(pid) { |status| promise.resolve(status) }
+          promise.wait(timeout: limit_s)
+        rescue TimeoutError
+          Process.kill(:KILL, pid)
           promise.wait
         end
       end

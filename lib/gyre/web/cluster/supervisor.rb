@@ -130,7 +130,11 @@ module Gyre
           return Restarts.refused("a restart is under way already") if @restarts.running?
 
           promise = @restarts.begin(kind)
-          yield
+          begin
+            yield
+          rescue StandardError => error
+            @restarts.finish(error.message)
+          end
           reconcile
           promise
         end
@@ -377,7 +381,7 @@ module Gyre
         end
 
         def serves(worker)
-          return if worker.leaving?
+          return worker.signal(:TERM) if worker.leaving? # it did not hear the first one
 
           worker.phase = :serving
           dismiss(@former) if @former && worker.generation == @current&.generation
