@@ -303,6 +303,32 @@ class LogOutputFileTest < Minitest::Test
     assert_equal({ ID => 3 }, open_output.stored)
   end
 
+  # Between the look at the name and the end of the write; then the old file is compressed.
+  def test_a_batch_during_which_the_file_was_replaced_is_in_the_new_one
+    [-> { File.write(@path, "") }, ->(output) { output.reopen_soon }].product([{}, { ID => 2 }]) do |replace, clients|
+      output = open_output
+      store(output, "one\n", 1)
+      during_the_next_write(output) { File.rename(@path, "#{@path}.1") && replace.call(*[output].first(replace.arity)) }
+      output.write("two\n", clients)
+      output.sync
+      assert_equal ["one\n", "two\n"], [File.binread("#{@path}.1"), content]
+      assert_equal({ ID => clients.fetch(ID, 1) }, output.stored)
+      output.close
+      [@path, "#{@path}.1", "#{@path}.journal"].each { |path| File.unlink(path) }
+    end
+    assert_empty @said
+  end
+
+  def test_a_file_whose_successor_cannot_be_opened_is_written_on
+    output = open_output
+    during_the_next_write(output) { File.rename(@path, "#{@path}.1") && Dir.mkdir(@path) }
+    output.write("one\n")
+    output.write("two\n")
+    assert_equal "one\ntwo\n", File.binread("#{@path}.1")
+    assert_match(/the old file is kept/, @said.last)
+    Dir.rmdir(@path)
+  end
+
   def test_a_new_file_is_like_the_one_before_and_the_journal_is_private
     File.write(@path, "")
     File.chmod(0o620, @path)
@@ -439,6 +465,15 @@ class LogOutputFileTest < Minitest::Test
   end
 
   private
+
+  # Once, behind the bytes of a write.
+  def during_the_next_write(output)
+    io = output.instance_variable_get(:@io)
+    io.define_singleton_method(:write_nonblock) do |bytes|
+      singleton_class.remove_method(:write_nonblock)
+      super(bytes).tap { yield }
+    end
+  end
 
   def file(output)
     output.instance_variable_get(:@io)

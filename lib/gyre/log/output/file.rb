@@ -101,6 +101,7 @@ module Gyre
         # kept.
         # @return [Boolean] whether it was done
         def reopen
+          @reopen_soon = false
           sync
           @journal.compact(seconds) if @journal.used?
           follow_name
@@ -108,10 +109,11 @@ module Gyre
         end
 
         # The same in the middle of a write that finds no room: when the log was renamed or removed
-        # to make some, the room is there only after it is closed. The batch then goes into the new
-        # file as a whole. For another task than the one that writes.
+        # to make some, the room is there only after it is closed; and a renamed file may be
+        # compressed and removed from now on, with what goes there still. The batch then goes into
+        # the new file as a whole. For another task than the one that writes.
         def reopen_soon
-          @reopen_soon = true if @retries.trouble
+          @reopen_soon = true if @retries.trouble || !same?
         end
 
         # Syncs and closes. A commit that was interrupted is left to the next start's recovery.
@@ -174,8 +176,10 @@ module Gyre
         # What others did with the file since the last write.
         def follow_changes
           stat = @io.stat
+          @kept = false
           if replaced?
             reopen
+            @kept = replaced?
           elsif stat.nlink.zero?
             @retries.report("was deleted, and is created again")
             reopen
@@ -199,7 +203,16 @@ module Gyre
           @end = @io.size
         end
 
-        def put(data) = Writing.put(@io, data, @retries) { reopen_instead }
+        # What was renamed meanwhile may have been compressed already, as logrotate does it after
+        # its HUP: the end of the batch would go with it.
+        def put(data)
+          Writing.put(@io, data, @retries) { reopen_instead }
+          return if @kept || same?
+
+          sleep 0 # a HUP that has come calls reopen_soon
+          reopen_instead
+          throw :again, false if replaced? || @io.stat.nlink.zero?
+        end
 
         def reopen_instead
           throw :again, false if @reopen_soon
@@ -212,6 +225,7 @@ module Gyre
           @retries.until_success("cut") { @io.truncate(@start) if @io.size.between?(@start, @start + bytes) }
           @journal.settle(false)
           follow_name
+          @kept = replaced?
           @journal.compact(seconds) if @journal.used?
         end
 
