@@ -16,7 +16,7 @@ module GyreTest
     PATH = File.expand_path("../../docs/configuration.md", __dir__)
     # What a value of a type is, as a person writes it.
     TYPES = {
-      address: "an [address](serve.md#flags)", control_address: "an address", host: "a host", port: "a port", text: "text",
+      address: "an [address](serve.md#flags)", control_address: "an address", url_path: "a path", host: "a host", port: "a port", text: "text",
       flag: "true or false",
       seconds: "seconds", span: "seconds, or `\"2 minutes\"`", bytes: "bytes, or `\"10M\"`", count: "a number",
       log_format: "a name, or [directives](observe.md#access-log)", proxy: "an address, a range, `\"private\"` or `\"loopback\"`",

@@ -29,6 +29,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->usual.server_port);
   rb_gc_mark(acceptor->usual.remote);
   rb_gc_mark(acceptor->handovers);
+  rb_gc_mark(acceptor->exempt);
   /* Idle connections hold no object, so ten thousand of them cost the GC nothing. */
   for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
     struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
@@ -153,6 +154,7 @@ static VALUE acceptor_allocate(VALUE class) {
   struct gyre_http1_acceptor *acceptor;
   VALUE self = TypedData_Make_Struct(class, struct gyre_http1_acceptor, &acceptor_type, acceptor);
   acceptor->self = self;
+  acceptor->exempt = rb_ary_new();
   acceptor->sockets = acceptor->contexts = acceptor->handler = acceptor->template = acceptor->handovers = Qnil;
   acceptor->usual.server_name = acceptor->usual.server_port = acceptor->usual.remote = Qnil;
   gyre_list_init(&acceptor->handover.node);
@@ -321,6 +323,22 @@ static VALUE acceptor_set_departure(VALUE self, VALUE departure) {
   if (value < GYRE_HTTP_RESET_TELLS || value > GYRE_HTTP_END_CANCELS) rb_raise(rb_eArgError, "no departure: %d", value);
   acceptor_get(self)->departure = (enum gyre_http_departure)value;
   return departure;
+}
+
+static VALUE acceptor_set_exempt(VALUE self, VALUE paths) {
+  VALUE exempt = rb_ary_new();
+  Check_Type(paths, T_ARRAY);
+  for (long i = 0; i < RARRAY_LEN(paths); i++) {
+    VALUE path = RARRAY_AREF(paths, i);
+    Check_Type(path, T_STRING);
+    rb_ary_push(exempt, rb_str_new_frozen(path));
+  }
+  acceptor_get(self)->exempt = exempt;
+  return paths;
+}
+
+static VALUE acceptor_full_p(VALUE self) {
+  return gyre_admission_is_full(&acceptor_get(self)->admission) ? Qtrue : Qfalse;
 }
 
 static VALUE acceptor_start(VALUE self) {
@@ -533,6 +551,8 @@ void gyre_init_http1_acceptor(void) {
   rb_define_method(class, "contexts=", acceptor_set_contexts, 1);
   rb_define_method(class, "start", acceptor_start, 0);
   rb_define_method(class, "departure=", acceptor_set_departure, 1);
+  rb_define_method(class, "exempt=", acceptor_set_exempt, 1);
+  rb_define_method(class, "full?", acceptor_full_p, 0);
   rb_define_method(class, "stop", acceptor_stop, 0);
   rb_define_method(class, "drain", acceptor_drain, 0);
   rb_define_method(class, "interrupt", acceptor_interrupt, 1);

@@ -125,11 +125,21 @@ static bool keep_head(struct gyre_http1_connection *connection) {
 
 /* --- admission --- */
 
-/* Whether it is to run now; its place is taken then. */
-static bool is_admitted(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
+static bool is_exempt(const struct gyre_http1_acceptor *acceptor, const struct gyre_http1_request *request) {
+  const struct gyre_http1_slice path = request->head->path;
+  for (long i = 0; i < RARRAY_LEN(acceptor->exempt); i++) {
+    VALUE exempt = RARRAY_AREF(acceptor->exempt, i);
+    if (RSTRING_LEN(exempt) == (long)path.length &&
+        memcmp(RSTRING_PTR(exempt), request->bytes + path.offset, path.length) == 0)
+      return true;
+  }
+  return false;
+}
+
+bool gyre_http1_connection_admit(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
   struct gyre_admission *admission = &connection->acceptor->admission;
   if (request->status) return true; /* it is refused, without the app */
-  if (!gyre_admission_has_place(admission)) return false;
+  if (!gyre_admission_has_place(admission)) return is_exempt(connection->acceptor, request);
   gyre_admission_take(admission);
   request->placed = true;
   return true;
@@ -225,7 +235,7 @@ static void leave_queue(struct gyre_http1_connection *connection) {
 
 /* A whole head is the beginning of the transport's input. */
 static void serve_or_wait(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
-  if (is_admitted(connection, request) || !gyre_http1_connection_wait(connection, request))
+  if (gyre_http1_connection_admit(connection, request) || !gyre_http1_connection_wait(connection, request))
     connection->acceptor->serve(connection, request);
 }
 
@@ -260,7 +270,7 @@ static void read_first(struct gyre_http1_connection *connection) {
   }
   /* What is not a whole head is kept, the beginning of one, or what follows it; and all of it while
    * the request waits. */
-  bool waits = whole && !is_admitted(connection, &request);
+  bool waits = whole && !gyre_http1_connection_admit(connection, &request);
   int kept = waits ? 0 : length;
   if (gyre_transport_keep(&connection->transport, bytes + kept, (size_t)(count - kept)) < 0) {
     if (request.placed) gyre_admission_leave(&acceptor->admission);

@@ -316,13 +316,13 @@ static VALUE begin_next(struct gyre_http1_connection *connection) {
   for (;;) {
     struct gyre_http1_request request;
     if (gyre_transport_available(&connection->transport) > 0 && gyre_http1_connection_parse(connection, &request)) {
-      bool waits = !request.status && !gyre_admission_has_place(&connection->acceptor->admission);
-      if (waits && gyre_http1_connection_wait(connection, &request)) return Qnil;
+      if (!gyre_http1_connection_admit(connection, &request) && gyre_http1_connection_wait(connection, &request))
+        return Qnil;
+      /* Until there is the next exchange, the place is this one's to give back. */
+      connection->exchange->placed = request.placed;
       struct gyre_http_exchange *exchange = gyre_http_exchange_begin(connection);
-      if (!request.status) {
-        gyre_admission_take(&connection->acceptor->admission);
-        exchange->placed = true;
-      }
+      exchange->placed = request.placed;
+      if (request.placed) gyre_admission_take(&connection->acceptor->admission);
       gyre_http1_request_begin(exchange, &request);
       return take_env(exchange);
     }

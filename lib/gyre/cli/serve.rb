@@ -120,6 +120,15 @@ module Gyre
                  "host:port or unix:///path; may be given several times") do |value|
           (@settings[:metrics] ||= []) << Web::Settings.check(:metrics, value)
         end
+        flags.separator "\nLoad (see also requests-limit, queue-limit and request-timeout below):"
+        set(flags, :health_path, "--health-path PATH", "the server answers it by itself with 200, also when all places are taken")
+        set(flags, :ready_path, "--ready-path PATH", "the same, but 503 while it stops and while its queue is full")
+        set(flags, :cancel_when_client_gone, "--cancel-when-client-gone WHEN", "cancel a request whose client has left: none; reset, of its",
+            "connection; closed, also when it has ended its side (none)")
+        flags.on("--watchdog", "log requests that hold up all others, with the place in the code, as in development") do
+          @settings[:watchdog] = true
+        end
+        flags.on("--no-watchdog", "do not, also in development") { @settings[:watchdog] = false }
         flags.separator "\nStopping (INT or TERM; a second one stops at once):"
         set(flags, :shutdown_timeout, "--shutdown-timeout SECONDS",
             "what running requests get to finish (#{Web::Settings::SHUTDOWN_TIMEOUT_S})")
@@ -290,7 +299,9 @@ module Gyre
           limits: settings[:limits] || {},
           log_format: settings[:log_format] || Web::Settings.default_log_format(environment, settings),
           shutdown_timeout: settings[:shutdown_timeout] || Web::Settings::SHUTDOWN_TIMEOUT_S,
-          **settings.slice(:static, :sendfile, :compress, :compress_minimum, :access_log, :request_id, :trusted_proxy, :forwarded_header),
+          **settings.slice(:static, :sendfile, :compress, :compress_minimum, :access_log, :request_id, :trusted_proxy, :forwarded_header,
+                           :health_path, :ready_path, :cancel_when_client_gone),
+          watchdog: settings.fetch(:watchdog, environment == "development"),
           metrics: settings[:metrics] || [],
           out: @out,
           log: log,

@@ -8,6 +8,10 @@ require "gyre/net/limits"
 
 module Gyre
   module HTTP
+    # What may cancel a request: nothing, its client's reset of the connection, or also the end of
+    # the client's side.
+    DEPARTURES = %w[none reset closed].freeze
+
     # The limits of one server. Zero is a meaningful size for a body, its trailers, its rate,
     # what is read off, running and waiting requests, and for nothing else.
     # Where no status is named the connection just closes.

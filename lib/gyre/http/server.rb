@@ -19,6 +19,9 @@
 #   expect_proxies(versions, ranges)  before start: connections begin with a PROXY header; for each socket 1 for version 1, 2
 #                    for version 2, 3 for either, 0 for none; the peers that are let in (family, bits, 16 bytes of address each;
 #                    none: all)
+#   departure=       the index in HTTP::DEPARTURES of what cancels a request whose client has left
+#   exempt=          an Array of paths whose requests run at once, whatever limits.requests_limit is
+#   full?            the queue of requests is full
 #   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
 #   stop             accepts what the kernel has ready, and no more; may be called again. Connections go on. The sockets may be
 #                    closed afterwards
@@ -67,9 +70,6 @@ module Gyre
       PROXY_VERSIONS = { nil => 0, "v1" => 1, "v2" => 2, "any" => 3 }.freeze
       private_constant :PROXY_VERSIONS, :UNWIND_S, :QUIET_S, :LOOK_S
 
-      # What may cancel a request whose client has left.
-      DEPARTURES = %w[none reset closed].freeze
-
       # Where a server without a log reports what went wrong.
       class ErrorLog
         # @param message [String]
@@ -100,13 +100,15 @@ module Gyre
       #   header of the PROXY protocol: "v1", "v2" or "any". Others are refused, and REMOTE_ADDR is
       #   the address that the header names
       # @param proxies [Array<IPAddr>] peers that may connect to those; none: all
-      # @param cancel_when_client_gone [String] one of {DEPARTURES}: what cancels the request of a
-      #   client, as Gyre::Stop at its present wait: "reset", that it has reset the connection;
+      # @param cancel_when_client_gone [String] one of {HTTP::DEPARTURES}: what cancels the request
+      #   of a client, as Gyre::Stop at its present wait: "reset", that it has reset the connection;
       #   "closed", also that it has ended its side
+      # @param exempt [Array<String>] paths whose requests wait for no place among
+      #   limits.requests_limit: those that ask about the server itself
       # @raise [ArgumentError] tls has no context of a server
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
-                     tls: nil, proxy_protocol: {}, proxies: [], cancel_when_client_gone: "none")
+                     tls: nil, proxy_protocol: {}, proxies: [], cancel_when_client_gone: "none", exempt: [])
         Loop.require_native("the HTTP server")
         @streams = Streams.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
@@ -119,6 +121,7 @@ module Gyre
         @limits = limits
         @departure = DEPARTURES.index(cancel_when_client_gone.to_s) or
           raise ArgumentError, "cancel_when_client_gone must be #{DEPARTURES.join(", ")}, not #{cancel_when_client_gone.inspect}"
+        @exempt = exempt
         @template = Env.template(scheme: scheme, errors: errors, extra: env)
         @acceptor = nil
       end
@@ -136,6 +139,7 @@ module Gyre
         @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template, @contexts)
         @acceptor.expect_proxies(@proxy_versions, packed_proxies) if @proxy_versions.any?(&:positive?)
         @acceptor.departure = @departure
+        @acceptor.exempt = @exempt
         @acceptor.start
         self
       end
@@ -204,6 +208,12 @@ module Gyre
         close
         @streams.close
         finished
+      end
+
+      # @return [Boolean] whether the next request beyond limits.requests_limit would be refused:
+      #   the queue is full
+      def full?
+        @acceptor ? @acceptor.full? : false
       end
 
       # @return [Hash{Symbol => Integer}] connections, idle, running, accepted, requests, malformed,

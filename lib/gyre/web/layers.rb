@@ -8,6 +8,7 @@ require "gyre/http/compression"
 require "gyre/http/sendfile"
 require "gyre/http/static"
 require "gyre/web/folder"
+require "gyre/web/health"
 require "gyre/web/request_id"
 require "gyre/web/settings"
 require "gyre/web/trusted_proxies"
@@ -21,6 +22,8 @@ module Gyre
       # @return [Hash{String => Object}] what each env has for them
       attr_reader :env
 
+      # @return [Array<String>] paths that the server answers by itself
+      attr_reader :exempt
       # @return [Array<IPAddr>] trusted ones
       attr_reader :proxies
 
@@ -33,9 +36,13 @@ module Gyre
       # @param request_id [Boolean] whether each request has an X-Request-Id
       # @param trusted_proxy [Array<String>] as {TrustedProxies.ranges} reads them
       # @param forwarded_header [String] one of {TrustedProxies::KINDS}
+      # @param health_path [String, nil] see Health
+      # @param ready_path [String, nil]
+      # @param unready [#call] see Health
       # @raise [ArgumentError] a folder is missing
       def initialize(app, log:, static: [], sendfile: [], compress: false, compress_minimum: Settings::COMPRESS_MINIMUM_BYTES,
-                     request_id: false, trusted_proxy: [], forwarded_header: TrustedProxies::KINDS.first)
+                     request_id: false, trusted_proxy: [], forwarded_header: TrustedProxies::KINDS.first, health_path: nil, ready_path: nil,
+                     unready: -> {})
         @app = app
         @env = {}
         @roots = []
@@ -48,6 +55,9 @@ module Gyre
         @app = HTTP::Static.new(@app, roots(static)) unless static.empty?
         @app = RequestId.new(@app) if request_id
         @app = TrustedProxies.new(@app, trusted_proxy, kind: forwarded_header) unless trusted_proxy.empty?
+        health = Health.new(@app, health_path: health_path, ready_path: ready_path, &unready)
+        @exempt = health.paths
+        @app = health unless @exempt.empty?
       end
 
       # @return [void]

@@ -19,6 +19,8 @@ require "gyre/web/access_log"
 require "gyre/web/guard"
 require "gyre/web/control_pipe"
 require "gyre/web/control_server"
+require "gyre/web/database_pool"
+require "gyre/web/holds"
 require "gyre/web/isolation"
 require "gyre/web/layers"
 require "gyre/web/log"
@@ -63,7 +65,9 @@ module Gyre
       # @param listeners [Array<Gyre::Listener>, nil] open already; instead of what bind names
       # @param before_stop [#call, nil] called on the loop when it is to stop, while it still takes
       #   connections
-      # @param layers [Hash] static, sendfile, compress, compress_minimum (see Layers#initialize)
+      # @param cancel_when_client_gone [String] see HTTP::Server#initialize
+      # @param watchdog [Boolean] whether the log has requests that hold up all others
+      # @param layers [Hash] static, sendfile, compress, … (see Layers#initialize)
       # @param metrics [Array<String>] addresses for /metrics and /status (see
       #   ControlServer.endpoint)
       # @param abandon [#call, nil] called last when requests go on although they were cancelled, to
@@ -72,16 +76,19 @@ module Gyre
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, bind: "tcp://localhost:#{Settings::DEFAULT_PORT}", tls: nil, limits: {}, log_format: "none", out: $stdout,
                      access_log: nil, log: Log.new, shutdown_timeout: Settings::SHUTDOWN_TIMEOUT_S, signals: nil,
-                     abandon: nil, listeners: nil, before_stop: nil, metrics: [], **layers)
+                     abandon: nil, listeners: nil, before_stop: nil, metrics: [], cancel_when_client_gone: "none", watchdog: false, **layers)
         raise ArgumentError, "a Rack app responds to call, and #{app.class} does not" unless app.respond_to?(:call)
 
         Loop.require_native("the HTTP server")
         @log = log
-        @layers = Layers.new(app, log: log, **layers)
+        @layers = Layers.new(app, log: log, unready: method(:unready), **layers)
         @access_log = access_log(log_format, access_log, out)
         @tls = TLSContexts.new(tls && Settings.check(:tls, tls.is_a?(Hash) ? [tls] : tls), log: log)
         @endpoints = listeners ? @tls.endpoints(listeners.map(&:endpoint)) : addresses(bind)
         @limits = limits.is_a?(HTTP::Limits) ? limits : HTTP::Limits.new(**limits)
+        @follows_pool = limits.is_a?(Hash) && !limits.key?(:requests_limit)
+        @cancel_when_client_gone = cancel_when_client_gone
+        @watches = watchdog
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
         @signals = signals
         @abandon = abandon
@@ -107,6 +114,7 @@ module Gyre
 
         Isolation.apply(@log)
         RackTimeout.apply
+        @limits = DatabasePool.apply(@limits, @log) if @follows_pool
         @contexts = @tls.contexts(@endpoints)
         @tls.warn(@contexts.values)
         @given ? @listeners.concat(@given) : @endpoints.each { |endpoint| @listeners.concat(endpoint.bind) }
@@ -135,9 +143,11 @@ module Gyre
         listen
         handle_signals do
           in_task do
+            watchdog = Holds.watch(@log) if @watches
             @http = HTTP::Server.new(app_as_logged, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
                                             tls: secure_listeners, proxy_protocol: proxied_listeners,
-                                            proxies: @layers.proxies, env: { "gyre.server" => self, **@layers.env })
+                                            proxies: @layers.proxies, exempt: @layers.exempt,
+                                            cancel_when_client_gone: @cancel_when_client_gone, env: { "gyre.server" => self, **@layers.env })
             @scheduler = Fiber.scheduler
             @http.start
             @metrics.start
@@ -148,6 +158,7 @@ module Gyre
             @guard.close
             break_off unless served
             @metrics.close
+            watchdog&.stop
           end
         end
       ensure
@@ -289,6 +300,9 @@ module Gyre
         end
       end
 
+      # @return [String, nil] why no more requests should come here
+      def unready = @stopping ? "the server stops" : ("too many requests are waiting" if @http&.full?)
+
       def app_as_logged
         @access_log&.response_headers? ? LogTemplate::ResponseHeaders.new(@layers.app) : @layers.app
       end
@@ -381,6 +395,7 @@ module Gyre
       def serve
         message = take_message until %i[stop stop_now].include?(message)
         gently = message == :stop
+        @stopping = true
         @before_stop&.call
         quit_listening
         @log.info(gently ? farewell : "Stopping at once")

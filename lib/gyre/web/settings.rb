@@ -42,6 +42,11 @@ module Gyre
         Row.new(:trusted_proxy, :proxy, "proxies whose X-Forwarded headers are believed; may be given several times"),
         Row.new(:forwarded_header, TrustedProxies::KINDS, "which headers those proxies write: #{TrustedProxies::KINDS.join(", ")}"),
         Row.new(:metrics, :control_address, "an address for /metrics and /status; may be given several times"),
+        Row.new(:health_path, :url_path, "a path that the server answers by itself, with 200"),
+        Row.new(:ready_path, :url_path, "the same, but 503 while it stops and while its queue is full"),
+        Row.new(:watchdog, :flag, "true: the log has requests that hold up all others, and where"),
+        Row.new(:cancel_when_client_gone, HTTP::DEPARTURES,
+                "what cancels a request whose client has left: none; reset, of its connection; closed, also its end"),
         Row.new(:shutdown_timeout, :seconds, "seconds that running requests get to finish after INT or TERM"),
         Row.new(:pidfile, :text, "a file that holds the process id while the server runs"),
         Row.new(:quiet, :flag, "true: print nothing but errors"),
@@ -85,6 +90,7 @@ module Gyre
         when :log_format then LogFormat.check(value)
         when :proxy then TrustedProxies.ranges(value) && value
         when :control_address then ControlServer.endpoint(value) && value
+        when :url_path then url_path(value)
         when :host then Endpoint.parse(tcp(value, 0), transports: [:tcp]) && value
         when :address then TLSSettings.endpoint(value) && value
         when :tls then value == true ? value : Array(value).map { |each| TLSSettings.certificate(each) }
@@ -140,7 +146,13 @@ module Gyre
         "tcp://#{host}:#{port}"
       end
 
-      private_class_method :tcp
+      def url_path(value)
+        return value if value.is_a?(String) && value.match?(%r{\A/[^?#\s]*\z})
+
+        raise ArgumentError, "must be a path like /up, not #{value.inspect[0, 80]}"
+      end
+
+      private_class_method :tcp, :url_path
     end
   end
 end
