@@ -338,6 +338,12 @@ module GyreTest
       false
     end
 
+    # @return [Boolean] whether the connection's end comes within that time of its last bytes
+    def ends?(seconds)
+      nil while @bytes.empty? && !@end && readable?(seconds) && next_frame
+      !@end.nil?
+    end
+
     # @return [Boolean] whether nothing comes for a moment
     def silent?(seconds = 0.05)
       @bytes.empty? && @ahead.empty? && !readable?(seconds)

@@ -15,6 +15,8 @@ module GyreTest
       "log_ingest_test" => %w[test/c/log_exercise.c] +
                            %w[crc32 decoder frame hub line record session sink syslog
                               time].map { |name| "ext/gyre/log/log_#{name}.c" },
+      "http2_session_test" => %w[ext/gyre/http/http2_session.c ext/gyre/http/http1_parser.c ext/gyre/http/http1_fields.c
+                                 ext/gyre/http/http1_target.c ext/gyre/http/http1_head.c ext/gyre/net/transport.c],
       "backend_test" => %w[ext/gyre/loop/backends.c ext/gyre/loop/backend_epoll.c ext/gyre/loop/backend_kqueue.c ext/gyre/loop/backend_io_uring.c
                            ext/gyre/loop/backend_poll.c ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c],
       "proxy_protocol_test" => %w[ext/gyre/net/proxy_protocol.c],
@@ -22,7 +24,7 @@ module GyreTest
       "backend_io_uring_test" => %w[ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c] # and backend_io_uring.c, which it includes
     }.freeze
     # Those that depend on what extconf.rb found.
-    PLATFORM = %w[backend_test backend_io_uring_test].freeze
+    PLATFORM = %w[backend_test backend_io_uring_test http2_session_test].freeze
 
     FLAGS = %w[-std=gnu11 -g -Wall -Wextra -Wno-unused-parameter -Werror -Iext/gyre -Itest/c].freeze
     PLAIN = %w[-O2].freeze
@@ -66,7 +68,7 @@ module GyreTest
         return unless File.exist?(makefile)
 
         values = File.readlines(makefile).grep(/\A(?:CPPFLAGS|INCFLAGS|CFLAGS|LIBPATH|DLDFLAGS|ldflags|LIBS) *=/).join
-        values.scan(%r{(?<=[ =])(?:-DHAVE_\w+|-I/[^ $]*kqueue\S*|-l(?:kqueue|uring)|-L/\S+|-Wl,-rpath,\S+)}).uniq
+        values.scan(%r{(?<=[ =])(?:-DHAVE_\w+|-I/[^ $]*kqueue\S*|-l(?:kqueue|uring|nghttp2)|-L/\S+|-Wl,-rpath,\S+)}).uniq
       end
     end
   end

@@ -22,6 +22,8 @@ if $PROGRAM_NAME == __FILE__
     when "/pieces" then [200, {}, Array.new(64, PIECE).each]
     when "/whole" then [200, {}, [WHOLE]]
     when "/sleep" then sleep(60).then { [200, {}, []] }
+    when "/stress" then (GC.stress = true) && [200, {}, []]
+    when %r{\A/echo} then [200, {}, [env["PATH_INFO"], env["rack.input"].read].each]
     else
       while env["rack.input"].read(65_536); end
       [200, {}, ["hello"]]
@@ -111,6 +113,7 @@ module GyreTest
       2.times { server.stats } # what is made once is there
       before = [server.stats[:memory], server.processor_s]
       outcome, sent = beside(server) { pour(client, reads, most_bytes, &block) }
+      outcome = :ended if outcome == :taken && !reads && client.ends?(STALL_S) # what came meanwhile was read off
       stats = server.stats
       Flood.new(outcome, nil, sent, stats[:memory] - before[0], server.processor_s - before[1], stats).tap do |flood|
         flood.error = client.failure if outcome == :ended

@@ -16,8 +16,8 @@ module H2Cases
   # kind: :response (HEADERS on the stream), :data (a DATA frame of that length), :pong (an answer
   # to the PING with that content), :pong_or_close, :settings (as first frame), :settings_ack,
   # :connection_error (GOAWAY with one of the codes, and the end), :stream_error (RST_STREAM or
-  # GOAWAY with one of the codes), :reset (RST_STREAM of the stream), :next_data (a second DATA
-  # frame), :close (the end).
+  # GOAWAY with one of the codes), :pong_or_stream_error, :reset (RST_STREAM of the stream),
+  # :next_data (a second DATA frame), :close (the end).
   Expected = Struct.new(:kind, :stream, :codes, :content)
 
   @tables = []
@@ -181,11 +181,20 @@ module H2Cases
       when :settings_ack then frames(:settings).count(&:ack?) > 1
       when :response then frames(:headers).any? { |frame| frame.stream == expected.stream }
       when :data then frames(:data).first&.then { |frame| expected.content.nil? || frame.length == expected.content }
-      when :pong, :pong_or_close then frames(:ping).any? { |frame| frame.ack? && frame.payload == expected.content }
+      when :pong, :pong_or_close then pong?
       when :next_data then frames(:data)[1]&.then { |frame| frame.length == expected.content }
       when :reset then frames(:rst_stream).any? { |frame| frame.stream == expected.stream && expected.codes.include?(frame.error) }
-      when :stream_error then (frames(:rst_stream) + frames(:goaway)).any? { |frame| expected.codes.include?(frame.error) }
+      when :stream_error then error?
+      when :pong_or_stream_error then pong? || error?
       end
+    end
+
+    def pong?
+      frames(:ping).any? { |frame| frame.ack? && frame.payload == @case.expected.content }
+    end
+
+    def error?
+      (frames(:rst_stream) + frames(:goaway)).any? { |frame| @case.expected.codes.include?(frame.error) }
     end
 
     def closes?

@@ -29,7 +29,7 @@ cases = lambda do
     ].join
   end
 
-  app = lambda do |env|
+  several = lambda do |env|
     case env["PATH_INFO"]
     when "/echo" then [200, {}, [env["rack.input"].read]]
     when "/pieces" then [200, {}, %w[one two three].each]
@@ -43,7 +43,7 @@ cases = lambda do
 
   # Serves, with one client more that is served after each fault.
   define_method(:beside) do |&block|
-    serve(app) do |served|
+    serve(several) do |served|
       bystander = connect(served)
       assert_equal "hello", bystander.get.body
       block.call(served)
@@ -216,27 +216,29 @@ cases = lambda do
   # --- a stream whose request does not come ---
 
   define_method(:test_a_head_that_does_not_come_in_time_ends_its_connection) do
-    serve(app, limits: { head_timeout_s: 0.05 }) do |served|
+    serve(several, limits: { head_timeout_s: 0.05 }) do |served|
       client = connect(served).greet
       client.write(h2.headers(1, hpack.encode(h2.request)[0, 9], end_headers: false))
       client.failure
+      client.close
       eventually { served.stats[:connections].zero? }
       assert_equal 200, get(served).status
     end
   end
 
   define_method(:test_a_preface_that_does_not_come_in_time_ends_its_connection) do
-    serve(app, limits: { head_timeout_s: 0.05, first_byte_timeout_s: 0.05 }) do |served|
+    serve(several, limits: { head_timeout_s: 0.05, first_byte_timeout_s: 0.05 }) do |served|
       ["", "PRI", h2::PREFACE[0, 20], h2::PREFACE, h2::PREFACE + h2.settings[0, 5]].each do |part|
         client = connect(served, settings: nil).write(part)
         client.socket.read
+        client.close
       end
       eventually { served.stats[:connections].zero? }
     end
   end
 
   define_method(:test_a_body_that_stops_ends_its_stream_only) do
-    serve(app, limits: { read_timeout_s: 0.05 }) do |served|
+    serve(several, limits: { read_timeout_s: 0.05 }) do |served|
       client = connect(served)
       stream = client.open("POST /echo").write("begun")
       client.wait { stream.over? }
@@ -246,7 +248,7 @@ cases = lambda do
   end
 
   define_method(:test_an_idle_connection_is_ended_by_goaway) do
-    serve(app, limits: { keep_alive_timeout_s: 0.05 }) do |served|
+    serve(several, limits: { keep_alive_timeout_s: 0.05 }) do |served|
       client = connect(served)
       assert_equal "hello", client.get.body
       assert_equal :no_error, client.failure
@@ -256,7 +258,7 @@ cases = lambda do
 end
 
 GyreTest::Engines.test_case("H2FaultsTest", backends: GyreTest::H2Serving::BACKENDS, &cases)
-GyreTest::Engines.test_case("H2FaultsOverTLSTest", backends: GyreTest::H2Serving::BACKENDS) do
+GyreTest::Engines.test_case("H2FaultsOverTLSTest", backends: GyreTest::H2Serving::BACKENDS.first(1)) do
   class_exec(&cases)
   define_method(:tls?) { true }
 end
