@@ -28,7 +28,7 @@ module Gyre
       # @return [Array(Integer, Hash, #each)] a file's, or the app's
       def call(env)
         method = env["REQUEST_METHOD"]
-        (found(env) if %w[GET HEAD].include?(method)) || @app.call(env)
+        ((method == "GET" || method == "HEAD") && found(env)) || @app.call(env)
       end
 
       private

@@ -30,6 +30,8 @@ module Gyre
         # @yieldreturn [OpenFile] for a body from the file; closed with it
         # @return [Array(Integer, Hash, #each)]
         def call(env, headers, size, content = nil)
+          return [200, headers, [content]] if content && usual?(env)
+
           status = precondition(env, headers)
           return [status, status == 304 ? kept_of_304(headers) : refused(headers), []] if status
 
@@ -48,6 +50,13 @@ module Gyre
           return [status, headers, in_memory(content, parts)] if content
 
           [status, headers, Body.new(yield, parts)]
+        end
+
+        # Most requests: the whole file, unconditionally.
+        def usual?(env)
+          env["REQUEST_METHOD"] == "GET" &&
+            !(env.key?("HTTP_IF_NONE_MATCH") || env.key?("HTTP_IF_MODIFIED_SINCE") || env.key?("HTTP_RANGE") ||
+              env.key?("HTTP_IF_MATCH") || env.key?("HTTP_IF_UNMODIFIED_SINCE"))
         end
 
         # @param header [String] Range
@@ -165,7 +174,7 @@ module Gyre
         def part_of(content, part)
           part.length == content.bytesize ? content : content.byteslice(part.offset, part.length)
         end
-        private_class_method :precondition, :tags, :date, :kept_of_304, :refused, :unsatisfiable, :ranges, :if_range, :single, :multipart,
+        private_class_method :usual?, :precondition, :tags, :date, :kept_of_304, :refused, :unsatisfiable, :ranges, :if_range, :single, :multipart,
                              :in_memory, :part_of
       end
     end
