@@ -40,6 +40,19 @@ class FrameworksTest < Minitest::Test
     end
   end
 
+  def test_a_file_goes_into_active_storage_and_out_of_it_in_ranges
+    serve_file(RAILS) do |program|
+      stored = upload(program, "/entries/upload")
+      assert_equal "303", stored.code, stored.body
+      path = URI(stored["location"]).path
+      moved = get(program, path)
+      file = URI(moved["location"]).request_uri
+      assert_equal "x" * 70_000, get(program, file).body
+      part = Net::HTTP.get_response(URI("http://127.0.0.1:#{program.port}#{file}"), { "range" => "bytes=0-9" })
+      assert_equal %w[206 xxxxxxxxxx], [part.code, part.body]
+    end
+  end
+
   def test_a_rails_that_asks_for_threads_is_refused
     Dir.mktmpdir do |folder|
       output = run_program(*command(EXE, "serve", RAILS, "-b", "127.0.0.1:0", env: { "ISOLATION" => "thread", "FOLDER" => folder }), chdir: folder)
@@ -164,8 +177,8 @@ class FrameworksTest < Minitest::Test
     Net::HTTP.get_response(URI("http://127.0.0.1:#{program.port}#{path}"))
   end
 
-  def upload(program)
-    request = Net::HTTP::Post.new("/upload")
+  def upload(program, path = "/upload")
+    request = Net::HTTP::Post.new(path)
     request.set_form([["file", "x" * 70_000, { filename: "a.txt" }], %w[name Gyre]], "multipart/form-data")
     Net::HTTP.start("127.0.0.1", program.port) { |http| http.request(request) }
   end

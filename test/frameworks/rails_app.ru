@@ -6,6 +6,7 @@
 require "rails"
 require "active_record/railtie"
 require "action_controller/railtie"
+require "active_storage/engine"
 
 class RailsApp < Rails::Application
   config.root = __dir__
@@ -14,6 +15,8 @@ class RailsApp < Rails::Application
   config.hosts.clear
   config.logger = Logger.new($stderr, level: :warn)
   config.active_support.isolation_level = ENV["ISOLATION"].to_sym if ENV["ISOLATION"]
+  config.active_storage.service = :disk
+  config.active_storage.service_configurations = { "disk" => { "service" => "Disk", "root" => ENV.fetch("FOLDER") } }
   ENV["DATABASE_URL"] = "sqlite3:#{ENV.fetch("FOLDER")}/test.sqlite3?pool=5&timeout=20000"
 end
 
@@ -35,6 +38,13 @@ class EntriesController < ActionController::Base
     head :created
   end
 
+  # A form with a file, stored and sent again by its own service.
+  def upload
+    entry = Entry.create!(number: 1)
+    entry.document.attach(params[:file])
+    redirect_to Rails.application.routes.url_helpers.rails_blob_path(entry.document, only_path: true), status: :see_other
+  end
+
   def file = send_file(__FILE__, type: "text/plain")
 end
 
@@ -50,14 +60,30 @@ class EventsController < ActionController::Base
   end
 end
 
-RailsApp.initialize!
-RailsApp.routes.draw do
+RailsApp.routes.append do
   resources :events, only: [:index]
   resources :entries, only: [:create] do
     %i[count file].each { |name| get name, on: :collection }
+    post :upload, on: :collection
   end
 end
+RailsApp.initialize!
+Entry.has_one_attached :document
 ActiveRecord::Schema.verbose = false
-ActiveRecord::Schema.define { create_table(:entries) { |table| table.integer :number } }
+ActiveRecord::Schema.define do
+  create_table(:entries) { |table| table.integer :number }
+  create_table :active_storage_blobs do |table|
+    table.string :key, :filename, :content_type, :service_name, :checksum
+    table.text :metadata
+    table.bigint :byte_size
+    table.datetime :created_at
+  end
+  create_table :active_storage_attachments do |table|
+    table.string :name
+    table.references :record, polymorphic: true
+    table.references :blob
+    table.datetime :created_at
+  end
+end
 
 run RailsApp
