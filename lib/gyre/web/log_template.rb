@@ -97,7 +97,7 @@ module Gyre
         until rest.empty?
           before, match, rest = rest.partition(DIRECTIVE)
           @parts << before unless before.empty?
-          add($1, $2, text) unless match.empty?
+          add($1, $2) unless match.empty?
         end
       end
 
@@ -114,7 +114,7 @@ module Gyre
 
       private
 
-      def add(name, letter, text)
+      def add(name, letter)
         return @parts << "%" if letter == "%" && name.nil?
 
         find = self.class.field(name, letter).find

@@ -67,7 +67,7 @@ module Gyre
           connections = snapshot["connections"]
           [worker["name"], worker["pid"], number(rate(snapshot, "requests")), connections["running"], connections["idle"],
            connections["waiting"], snapshot["tasks"], percentile("durations", 0.99, [snapshot]), percentile("lag", 0.99, [snapshot]),
-           snapshot["memory_bytes"] ? size(snapshot["memory_bytes"]) : "-", "#{(rate(snapshot, "gc", "time_s") * 100).round}%",
+           snapshot["memory_bytes"] ? size(snapshot["memory_bytes"]) : "-", collecting(snapshot),
            age(snapshot["uptime_s"])]
         end
 
@@ -94,6 +94,12 @@ module Gyre
           return 0.0 unless seconds.positive?
 
           [(snapshot.dig(*path).to_f - (former ? former.dig(*path).to_f : 0)) / seconds, 0.0].max
+        end
+
+        # The share of time that the collector takes; what it took before the server began is the
+        # app's loading.
+        def collecting(snapshot)
+          @former[snapshot["pid"]] ? "#{(rate(snapshot, "gc", "time_s") * 100).round}%" : "-"
         end
 
         def total(name) = snapshots.sum { |each| rate(each, name) }
