@@ -104,6 +104,30 @@ class WebSnapshotTest < Minitest::Test
     end
   end
 
+  def test_the_time_in_the_queue_before_a_request_runs_counts
+    go = Thread::Queue.new
+    app = lambda do |_env|
+      go.pop
+      [200, {}, []]
+    end
+    serve(app, limits: { requests_limit: 1 }) do |server|
+      clients = Array.new(2) do
+        TCPSocket.new("127.0.0.1", server.endpoints.first.port).tap do |client|
+          client.write("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        end
+      end
+      settled(server) { |values| values["waiting"] == 1 && values["connections"]["running"] == 1 }
+      both_from = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      200.times { server.snapshot }
+      both_s = Process.clock_gettime(Process::CLOCK_MONOTONIC) - both_from
+      2.times { go << true }
+      clients.each { |client| client.read && client.close }
+      snapshot = settled(server) { |values| values["responses"]["2xx"] == 2 }
+      assert_operator snapshot["durations"]["sum_s"], :>=, both_s * 2
+      assert_equal 1, snapshot["waited"]
+    end
+  end
+
   def test_running_requests_are_named_without_their_query_string_the_oldest_first
     asked = Thread::Queue.new
     go = Thread::Queue.new
@@ -132,8 +156,8 @@ class WebSnapshotTest < Minitest::Test
 
   private
 
-  def serve(app = APP)
-    server = Gyre::Web::Server.new(app, bind: "tcp://127.0.0.1:0", log: quiet).start
+  def serve(app = APP, **options)
+    server = Gyre::Web::Server.new(app, bind: "tcp://127.0.0.1:0", log: quiet, **options).start
     yield server
   ensure
     server&.stop(now: true)

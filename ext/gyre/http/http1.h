@@ -77,6 +77,7 @@ struct gyre_http1_request {
   uint16_t status; /* to refuse it with; 0: nothing is wrong */
   const char *reason; /* constant text, with status */
   bool placed;        /* it has a place of the admission */
+  int64_t since_ns;   /* it has waited for a place since then; 0: it has not */
 };
 
 /* A whole head in the transport's input, in the admission's queue. It is parsed again when its turn
@@ -85,6 +86,7 @@ struct gyre_http1_waiting {
   struct gyre_admission_waiter waiter;
   struct gyre_http1_connection *connection;
   uint32_t counted; /* bytes, in acceptor->head_bytes */
+  int64_t since_ns;
   enum { GYRE_HTTP1_UNDECIDED, GYRE_HTTP1_START, GYRE_HTTP1_REFUSE } verdict;
 };
 

@@ -54,6 +54,7 @@ static VALUE start_body(VALUE argument) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_begin(starting->connection);
   starting->handle = exchange->handle;
   exchange->placed = starting->request->placed;
+  if (starting->request->since_ns) exchange->began_ns = starting->request->since_ns;
   acceptor->running++;
   gyre_http1_request_begin(exchange, starting->request);
   return gyre_spawn(acceptor->scheduler, handler_main, exchange->handle, Qnil);
