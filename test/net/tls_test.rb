@@ -405,6 +405,9 @@ class TLSTest < Minitest::Test
                  fault(certificate: certificates.write("chain.pem", File.read(@certificate) + File.read(broken))))
     assert_match(/key .*rubbish\.pem cannot be read: it must be a private key in PEM/, fault(key: rubbish))
     assert_match(/ca .*rubbish\.pem cannot be read/, fault(ca: rubbish))
+    der = certificates.path("der.key").tap { |path| File.binwrite(path, OpenSSL::PKey.read(File.read(@key)).to_der) }
+    assert_match(/the key .*der\.key cannot be read: it must be in PEM/, fault(key: der))
+    assert_match(/the certificate .*der\.key cannot be read: it must be in PEM/, fault(certificate: der))
   end
 
   def test_a_key_of_another_certificate_is_named

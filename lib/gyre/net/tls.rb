@@ -183,8 +183,12 @@ module Gyre
         raise ArgumentError, "tls: the certificate #{"#{text} " unless text.include?(PEM)}holds no PEM certificate"
       end
 
+      # DER has bytes that no PEM has.
       def pem(what, text)
-        text.nil? || text.include?(PEM) ? text : read(what, text)
+        pem = text.nil? || text.include?(PEM) ? text : read(what, text)
+        return pem unless pem&.include?("\0")
+
+        raise ArgumentError, "tls: the #{["#{what} ", name_of(text)].join.strip} cannot be read: it must be in PEM"
       end
 
       def read(what, path)
