@@ -15,6 +15,7 @@ module Gyre
     # A response is compressed when its type is text or the like, its size is not known to be small,
     # and nothing says that it shall stay as it is.
     class Compression
+      # A body below this size gains nothing.
       MINIMUM_BYTES = 1024
       # Statuses without a body, and a part of one.
       LEFT = [204, 205, 206, 304].freeze

@@ -11,12 +11,14 @@ require "gyre/http/files/media_types"
 
 module Gyre
   module HTTP
+    # Files that are sent without a call of the app, or in its place.
     module Files
       # One folder, under one prefix of URL paths. Found files are remembered for {REMEMBERED_S}, so
       # a file that changes is sent as it was for so long at most.
       class Root
         # Smaller files are kept in memory while they are remembered.
         SMALL_BYTES = 64 * 1024
+        # How long a file that was found is sent without a look whether it has changed.
         REMEMBERED_S = 1.0
         ENTRIES_LIMIT = 4096
         MEMORY_LIMIT = 16 * 1024 * 1024
@@ -26,6 +28,7 @@ module Gyre
         # As the asset pipelines of Rails, Vite and webpack write a digest of the content.
         FINGERPRINTED = /[-.][0-9a-zA-Z_]{8,128}(?:\.digested)?(?:\.[a-z0-9]+){1,2}\z/.freeze
         DIGEST = /[-.](?=[0-9a-zA-Z_]*\d)/.freeze
+        # The cache-control of a file whose content never changes under its name (RFC 8246).
         IMMUTABLE = "public, max-age=31536000, immutable"
         # Most paths: nothing encoded, no hidden part, no empty one.
         PLAIN = %r{\A(?:/[^/.%\\\x00-\x1f\x7f-\xff][^/%\\\x00-\x1f\x7f-\xff]*)+\z}n.freeze
