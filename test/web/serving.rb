@@ -108,8 +108,9 @@ module GyreTest
     # Serves `app` while the block runs; waits until it listens, unless `ready` is something else to
     # wait for.
     # @yield [Program]
-    def serve(*flags, app: APP, env: {}, files: {}, ready: /Use Ctrl-C to stop/, port: true)
+    def serve(*flags, app: APP, env: {}, files: {}, ready: /Use Ctrl-C to stop/, port: true, mode: 0o700)
       Dir.mktmpdir do |folder|
+        File.chmod(mode, folder)
         { "config.ru" => app, **files }.each { |name, content| File.write(File.join(folder, name), content) if content }
         flags += ["-b", "tcp://127.0.0.1:0"] if port
         environment = { "APP_ENV" => nil, "RACK_ENV" => nil, "RAILS_ENV" => nil, "PORT" => nil, **env }

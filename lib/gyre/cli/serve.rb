@@ -190,23 +190,32 @@ module Gyre
       end
 
       def serve_alone(settings, environment)
-        app = Web::RackupFile.load(settings[:rackup] || Web::RackupFile::PATH)
-        require "gyre/web" # after the app: its mistakes are reported sooner
-        CLI.require_native("HTTP")
+        require "gyre/cli/serve_alone"
         log = log(settings)
-        server = listen(app, settings, environment, log)
-        @pidfile = Pidfile.new(settings[:pidfile]).write if settings[:pidfile]
-        server.run { log.info(Web::Banner.text(server, environment)) }
+        process = ServeAlone.new(settings, endpoints: endpoints(settings, environment), chosen: chosen?(settings), log: log)
+        app = explaining(settings) do
+          process.prepare do
+            Web::RackupFile.load(settings[:rackup] || Web::RackupFile::PATH).tap do
+              require "gyre/web" # after the app: its mistakes are reported sooner
+              CLI.require_native("HTTP")
+            end
+          end
+        end
+        @abandoned = process
+        server = explaining(settings) { server(app, settings, environment, log, **process.options).listen }
+        process.run(server) { log.info(Web::Banner.text(server, environment)) }
       ensure
-        @pidfile&.remove
+        process&.close
       end
+
+      def chosen?(settings) = settings.slice(:bind, :host, :port).any?
 
       def serve_with_workers(settings, environment, count)
         require "gyre/cli/serve_workers"
         CLI.require_native("HTTP")
         explaining(settings) do
           ServeWorkers.new(settings, environment, [count, 1].max, endpoints: endpoints(settings, environment),
-                                                                  chosen: settings.slice(:bind, :host, :port).any?, log: log(settings)).call
+                                                                  chosen: chosen?(settings), log: log(settings)).call
         end
       end
 
@@ -288,10 +297,6 @@ module Gyre
         ENV["RACK_ENV"] = environment
       end
 
-      def listen(app, settings, environment, log)
-        explaining(settings) { server(app, settings, environment, log, bind: endpoints(settings, environment)).listen }
-      end
-
       def server(app, settings, environment, log, **options)
         Web::Server.new(
           app,
@@ -327,7 +332,7 @@ module Gyre
 
       # Everything that a normal end does is done by then, but for what would wait for the requests.
       def abandon
-        @pidfile&.remove
+        @abandoned&.close
         exit!(FAILED)
       end
     end

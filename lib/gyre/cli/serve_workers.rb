@@ -292,7 +292,10 @@ module Gyre
 
       def status_line
         serving = @supervisor.workers.count(&:serving?)
-        "#{serving} of #{@supervisor.count} workers serve"
+        snapshots = @supervisor.snapshots.values
+        running = snapshots.sum { |snapshot| snapshot.dig("connections", "running").to_i }
+        served = [*snapshots, *[@supervisor.ended].compact].sum { |counts| counts["requests"].to_i }
+        "#{serving} of #{@supervisor.count} workers serve, #{running} requests running, #{served} served"
       end
 
       def pat_watchdog
