@@ -72,6 +72,9 @@ namespace :test do
     GyreSuite.run(*GyreTest::PARTS["jruby"]) || abort
   end
 
+  desc "Restart a web server with workers twenty times in each way, under load (GYRE_RESTARTS=times)"
+  task(restarts: :compile) { GyreSuite.run(*GyreTest::PARTS["restarts"]) || abort }
+
   desc "Kill log servers and writers 200 times (GYRE_LOG_KILLS=times as often, GYRE_SEED repeats a run's draws)"
   task(crash: :compile) { GyreSuite.run(*GyreTest::PARTS["crash"]) || abort }
 end

@@ -10,6 +10,7 @@ module GyreTest
     "crash" => %w[test/log/crash_test.rb test/log/output/crash_test.rb],
     "frameworks" => %w[test/frameworks/frameworks_test.rb test/frameworks/rails_test.rb],
     "gem" => %w[test/gem_test.rb],
+    "restarts" => %w[test/web/cluster/many_restarts_test.rb],
     "jruby" => %w[test/jruby_test.rb],
     "storm" => %w[hand_offs interrupt_storm log_ingest ractors trees].map { |name| "test/stress/#{name}_test.rb" }
   }.freeze

@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+# The parts of a cluster that need no process: links, back-off, health, hooks.
+
+require "test_helper"
+require "gyre/web/cluster/backoff"
+require "gyre/web/cluster/health"
+require "gyre/web/cluster/hooks"
+require "gyre/web/cluster/link"
+
+class WebClusterPartsTest < Minitest::Test
+  include Gyre::Web::Cluster
+
+  def test_a_link_brings_messages_whole_and_in_order_with_their_descriptors
+    with_links do |near, far|
+      one, other = UNIXSocket.pair
+      near.send({ fork: 1, text: "é" * 10 }, near.socket)
+      near.send({ fork: 2 }, other)
+      assert_equal({ "fork" => 1, "text" => "é" * 10 }, far.receive)
+      far.take_socket.close
+      assert_equal({ "fork" => 2 }, far.receive)
+      taken = far.take_socket
+      other.close
+      taken.write("hello")
+      assert_equal "hello", one.readpartial(5)
+      assert_raises(LinkError) { far.take_socket }
+    ensure
+      [one, other, taken].compact.each(&:close)
+    end
+  end
+
+  def test_a_link_keeps_what_came_of_a_message_and_ends_with_the_other_process
+    with_links do |near, far|
+      near.socket.write(%({"a":1}\n{"b"))
+      assert_equal({ "a" => 1 }, far.receive)
+      assert_equal %({"b"), far.input
+      near.socket.write(":2}\n")
+      near.close
+      assert_equal({ "b" => 2 }, far.receive)
+      assert_nil far.receive
+      assert_raises(LinkError) { far.send({ c: 3 }) }
+    end
+  end
+
+  def test_a_link_refuses_what_is_no_message
+    with_links do |near, far|
+      near.socket.write("no json\n")
+      assert_raises(LinkError) { far.receive }
+    end
+  end
+
+  def test_a_link_refuses_a_message_without_end
+    with_links do |near, far|
+      writer = Thread.new { near.socket.write("x" * (5 << 20)) rescue nil } # rubocop:disable Style/RescueModifier
+      assert_raises(LinkError) { far.receive }
+      far.close
+      writer.join
+    end
+  end
+
+  def test_a_large_message_waits_for_its_reader
+    with_links do |near, far|
+      writer = Thread.new { near.send({ text: "x" * 1_000_000 }) }
+      assert_equal 1_000_000, far.receive.fetch("text").size
+      writer.join
+    end
+  end
+
+  def test_a_first_death_is_replaced_at_once_and_young_ones_later_and_later
+    backoff = Backoff.new
+    assert_equal([0, 0.5, 1, 2, 4, 8, 16, 30, 30], Array.new(9) { |now| backoff.died(1, now) })
+    refute backoff.over?(30)
+    assert backoff.over?(38)
+    assert_equal 0, backoff.died(Backoff::SOUND_S, 100)
+    backoff.died(1, 100)
+    backoff.reset
+    assert backoff.over?(100)
+  end
+
+  def test_health_is_a_sign_in_time_an_end_in_time_and_bounded_memory
+    with_links do |link, _|
+      worker = Member.new(:worker, link, generation: 1, index: 1, pid: Process.pid, started_s: 0, heard_s: 0)
+      health = Health.new(worker_timeout: 10, worker_boot_timeout: 20, worker_memory_limit: 1 << 40)
+      assert_nil health.check(worker, 20)
+      assert_equal [:kill, "did not start within 20 s"], health.check(worker, 21)
+      worker.phase = :serving
+      assert_nil health.check(worker, 10)
+      assert_equal :ask, health.check(worker, 10.5).first
+      assert_equal [:kill, "gave no sign for 10 s"], health.check(worker, 12)
+      worker.heard_s = 12
+      worker.leave_until_s = 13
+      assert_nil health.check(worker, 12)
+      assert_equal [:kill, "does not end"], health.check(worker, 14)
+    end
+  end
+
+  def test_hooks_have_other_words_and_run_in_order
+    hooks = Hooks.new
+    called = []
+    hooks.add(:on_worker_boot, ->(index) { called << [:first, index] })
+    hooks.add(:after_fork, -> { called << :second })
+    hooks.call(:after_fork, 3)
+    hooks.call(:before_fork, 3)
+    assert_equal [[:first, 3], :second], called
+    assert hooks.any?(:after_fork)
+    refute hooks.any?(:before_fork)
+  end
+
+  private
+
+  def with_links
+    links = Link.pair
+    yield(*links)
+  ensure
+    links.each(&:close)
+  end
+end
