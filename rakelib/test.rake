@@ -53,6 +53,15 @@ namespace :test do
     GyreSuite.run(*GyreTest::PARTS["browser"]) || abort
   end
 
+  desc "Have Prometheus' promtool check what /metrics gives"
+  task promtool: :compile do
+    sh "bin/setup", "--with", "prometheus", verbose: false
+    metrics = 'require "gyre/web/metrics"; require "gyre/web/server"; ' \
+              'server = Gyre::Web::Server.new(->(_) { [200, {}, []] }, bind: "127.0.0.1:0"); ' \
+              "puts Gyre::Web::Metrics.text(server.snapshots, open_metrics: false)"
+    sh "#{RbConfig.ruby} -Ilib -e '#{metrics}' | promtool check metrics", verbose: false
+  end
+
   desc "Run the tests that use Ruby's own libraries with the newest releases of those as gems (TEST=files for others)"
   task newest_gems: :compile do
     GyreSuite.bundle("newest_gems") || abort("the newest gems could not be installed")
