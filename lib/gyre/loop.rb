@@ -52,25 +52,35 @@ module Gyre
 
     # @!group Methods of both engines
 
-    # @!method watch_io(key, io, read_write = false, once = false, read: !write, write: false,
-    #   oneshot: false) Queues the key while the io is ready: again and again until it is read empty
-    #   (or full), or once. @param key [Object] not in use at present @param io [IO, #to_io] @param
-    #   read_write [Boolean] true: to be written to; false: to be read from. Both by keywords, read:
-    #   true, write: true @param once [Boolean] as the keyword oneshot: true: the watch ends with
-    #   its event, before that is delivered @return [self] @raise [RuntimeError] when the key is in
-    #   use @raise [IOError] when the io is closed; names the key @raise [ThreadError] when another
-    #   thread uses the loop
+    # @!method watch_io(key, io, writes = false, once = false, read: nil, write: nil, oneshot: nil)
+    #   Queues the key while the io is ready: again and again until it is read empty (or full), or
+    #   once.
+    #   @param key [Object] not in use at present
+    #   @param io [IO, #to_io]
+    #   @param writes [Boolean] true: to be written to; false: to be read from. Both by keywords,
+    #     read: true, write: true
+    #   @param once [Boolean] as the keyword oneshot: true: the watch ends with its event, before
+    #     that is delivered
+    #   @return [self]
+    #   @raise [RuntimeError] when the key is in use
+    #   @raise [IOError] when the io is closed; names the key
+    #   @raise [ThreadError] when another thread uses the loop
 
-    # @!method watch_fd(key, fd, read_write = false, once = false, read: !write, write: false,
-    #   oneshot: false) As {#watch_io}, for the number of a descriptor. It has to be given to
-    #   {#unwatch} before it is closed. @param fd [Integer] @return [self] @raise [SystemCallError]
-    #   when it cannot be watched; names the key
+    # @!method watch_fd(key, fd, writes = false, once = false, read: nil, write: nil, oneshot: nil)
+    #   As {#watch_io}, for the number of a descriptor. It has to be given to {#unwatch} before it
+    #   is closed.
+    #   @param fd [Integer]
+    #   @return [self]
+    #   @raise [SystemCallError] when it cannot be watched; names the key
 
-    # @!method watch_timer(key, duration, repeat = 0, interval: repeat) Queues the key when the time
-    #   has come. A recurring timer that is late, because the program was busy, comes once for all
-    #   that it missed. @param duration [Numeric] seconds until the first time @param interval
-    #   [Numeric, nil] also as third argument: seconds between the following times; 0 or nil: only
-    #   once @return [self] @raise [RuntimeError] when the key is in use
+    # @!method watch_timer(key, duration, repeat = 0, interval: repeat)
+    #   Queues the key when the time has come. A recurring timer that is late, because the program
+    #   was busy, comes once for all that it missed.
+    #   @param duration [Numeric] seconds until the first time
+    #   @param interval [Numeric, nil] also as third argument: seconds between the following times;
+    #     0 or nil: only once
+    #   @return [self]
+    #   @raise [RuntimeError] when the key is in use
 
     # @!method unwatch(key)
     #   Ends the watch of a key. An event of it that is queued already is delivered still.
@@ -81,15 +91,20 @@ module Gyre
     # @!method watching?(key)
     #   @return [Boolean] whether something is watched under the key
 
-    # @!method stats What the loop has done and holds (see {Scheduler#stats}). On a scheduler's loop
-    #   the figures are that one's. @return [Hash{Symbol => Integer, Float}] @raise [RuntimeError]
-    #   when the loop is closed
+    # @!method stats
+    #   What the loop has done and holds (see {Scheduler#stats}). On a scheduler's loop the figures
+    #   are that one's.
+    #   @return [Hash{Symbol => Integer, Float}]
+    #   @raise [RuntimeError] when the loop is closed
 
-    # @!method each Yields each event's key, in order, until {#stop}: then what is in the queue
-    #   still is yielded, and it returns. Waits when there is nothing, also if nothing is watched.
-    #   What a `break` or an exception leaves in the queue comes first next time. @yieldparam key
-    #   [Object] @return [self] @raise [IOError] when an io that is watched was closed; names the
-    #   key, whose watch is over @raise [ThreadError] when another thread uses the loop
+    # @!method each
+    #   Yields each event's key, in order, until {#stop}: then what is in the queue still is
+    #   yielded, and it returns. Waits when there is nothing, also if nothing is watched. What a
+    #   `break` or an exception leaves in the queue comes first next time.
+    #   @yieldparam key [Object]
+    #   @return [self]
+    #   @raise [IOError] when an io that is watched was closed; names the key, whose watch is over
+    #   @raise [ThreadError] when another thread uses the loop
 
     # @!method next_event
     #   The next event's key; waits for it.
@@ -101,11 +116,15 @@ module Gyre
     #   @param key [Object] whatever shall be yielded; :stop does what {#stop} does
     #   @return the key
 
-    # @!method signal Ends the wait of a {#next_event}, now or next time: it returns nil. From any
-    #   thread and from a trap handler. @return [self]
+    # @!method signal
+    #   Ends the wait of a {#next_event}, now or next time: it returns nil. From any thread and from
+    #   a trap handler.
+    #   @return [self]
 
-    # @!method stop Ends {#each} after the present batch of events, or the next {#each} if there is
-    #   none now. From any thread and from a trap handler. @return [self]
+    # @!method stop
+    #   Ends {#each} after the present batch of events, or the next {#each} if there is none now.
+    #   From any thread and from a trap handler.
+    #   @return [self]
 
     # @!method close
     #   Ends all watches and gives the loop's own descriptors back.
