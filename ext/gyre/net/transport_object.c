@@ -86,8 +86,11 @@ VALUE gyre_net_transport_take(struct gyre_transport *transport, VALUE peer) {
   return self;
 }
 
+/* Also when it is closed. */
+static struct gyre_transport_object *peek(VALUE self) { return rb_check_typeddata(self, &object_type); }
+
 struct gyre_transport_object *gyre_transport_object_get(VALUE self) {
-  struct gyre_transport_object *object = rb_check_typeddata(self, &object_type);
+  struct gyre_transport_object *object = peek(self);
   if (NIL_P(object->io)) rb_raise(rb_eIOError, "uninitialized transport");
   int fd = rb_io_descriptor(object->io); /* raises IOError */
   if (fd != object->transport.fd) rb_raise(rb_eIOError, "the transport's socket was reopened");
@@ -95,7 +98,7 @@ struct gyre_transport_object *gyre_transport_object_get(VALUE self) {
 }
 
 struct gyre_transport *gyre_transport_of(VALUE self) {
-  return &((struct gyre_transport_object *)rb_check_typeddata(self, &object_type))->transport;
+  return &peek(self)->transport;
 }
 
 /* --- errors, waits --- */
@@ -559,7 +562,7 @@ static VALUE object_close_write(VALUE self) {
  * @param peer [String] its address, for messages
  */
 static VALUE object_initialize(VALUE self, VALUE io, VALUE peer) {
-  struct gyre_transport_object *object = rb_check_typeddata(self, &object_type);
+  struct gyre_transport_object *object = peek(self);
   peer = rb_obj_as_string(peer);
   int fd = rb_io_descriptor(io);
   int flags = fcntl(fd, F_GETFL);
@@ -578,7 +581,7 @@ static VALUE object_initialize(VALUE self, VALUE io, VALUE peer) {
  * @return [nil]
  */
 static VALUE object_abandon(VALUE self) {
-  struct gyre_transport_object *object = rb_check_typeddata(self, &object_type);
+  struct gyre_transport_object *object = peek(self);
   if (NIL_P(object->io)) return Qnil;
   if (object->late) gyre_late_send_stop(object->late);
   rb_io_close(object->io);
@@ -589,41 +592,31 @@ static VALUE object_abandon(VALUE self) {
 
 /* @api private Whether a write was interrupted, or waits: then not all may be sent before the
  *   end. */
-static VALUE object_stuck_p(VALUE self) {
-  return ((struct gyre_transport_object *)rb_check_typeddata(self, &object_type))->writers ? Qtrue : Qfalse;
-}
+static VALUE object_stuck_p(VALUE self) { return peek(self)->writers ? Qtrue : Qfalse; }
 
 /* @return [Socket] */
-static VALUE object_io(VALUE self) {
-  return ((struct gyre_transport_object *)rb_check_typeddata(self, &object_type))->io;
-}
+static VALUE object_io(VALUE self) { return peek(self)->io; }
 /* @return [String] the peer's address, for messages */
-static VALUE object_peer(VALUE self) {
-  return ((struct gyre_transport_object *)rb_check_typeddata(self, &object_type))->peer;
-}
+static VALUE object_peer(VALUE self) { return peek(self)->peer; }
 
 /* @return [Numeric, nil] how long a read waits for a byte; nil: without end */
-static VALUE object_read_timeout(VALUE self) {
-  return ((struct gyre_transport_object *)rb_check_typeddata(self, &object_type))->read_timeout;
-}
+static VALUE object_read_timeout(VALUE self) { return peek(self)->read_timeout; }
 
 /* @param seconds [Numeric, nil] how long a read waits for a byte; nil: without end */
 static VALUE object_set_read_timeout(VALUE self, VALUE seconds) {
-  struct gyre_transport_object *object = rb_check_typeddata(self, &object_type);
+  struct gyre_transport_object *object = peek(self);
   (void)gyre_duration_ns(seconds);
   RB_OBJ_WRITE(self, &object->read_timeout, seconds);
   return seconds;
 }
 
 /* @return [Numeric, nil] how long a write waits for the peer to take a byte; nil: without end */
-static VALUE object_write_timeout(VALUE self) {
-  return ((struct gyre_transport_object *)rb_check_typeddata(self, &object_type))->write_timeout;
-}
+static VALUE object_write_timeout(VALUE self) { return peek(self)->write_timeout; }
 
 /* @param seconds [Numeric, nil] how long a write waits for the peer to take a byte; nil: without
  *   end */
 static VALUE object_set_write_timeout(VALUE self, VALUE seconds) {
-  struct gyre_transport_object *object = rb_check_typeddata(self, &object_type);
+  struct gyre_transport_object *object = peek(self);
   (void)gyre_duration_ns(seconds);
   RB_OBJ_WRITE(self, &object->write_timeout, seconds);
   return seconds;
@@ -631,10 +624,7 @@ static VALUE object_set_write_timeout(VALUE self, VALUE seconds) {
 
 /* @return [Boolean] whether TLS is under it */
 static VALUE object_tls_p(VALUE self) {
-  return ((struct gyre_transport_object *)rb_check_typeddata(self, &object_type))->transport.operations ==
-                 &gyre_transport_plain
-             ? Qfalse
-             : Qtrue;
+  return peek(self)->transport.operations == &gyre_transport_plain ? Qfalse : Qtrue;
 }
 
 #ifdef GYRE_HAVE_LIBSSL

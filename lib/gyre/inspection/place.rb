@@ -8,7 +8,6 @@ require "rbconfig"
 module Gyre
   class Inspection
     # Finds the program's own line among those of libraries.
-    # @api private
     module Place
       OWN = File.expand_path("..", __dir__).freeze
       # Ruby's own folders, and the gems'. Asked for once: a Ractor may not ask RubyGems.

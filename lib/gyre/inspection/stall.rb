@@ -10,7 +10,6 @@ require_relative "../loop/traps"
 
 module Gyre
   class Inspection
-    # @api private
     module Stall
       # Threads that do nothing unless they are asked to.
       OWN_THREADS = ["gyre offload", "gyre watchdog"].freeze

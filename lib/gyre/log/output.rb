@@ -54,8 +54,10 @@ module Gyre
           settings = settings.to_h { |name, value| [name.to_sym, value] }
           target = settings[:logfile].to_s
           target = "STDOUT" if ["", "-"].include?(target)
-          output = plain(settings, target, key, report)
-          settings[:spill] ? spilling(output, settings, key, report) : output
+          output = plain(settings, target, { format: format(settings), report: report })
+          settings[:spill] ? spilling(output, settings, report) : output
+        rescue ArgumentError => error
+          raise ArgumentError, "#{key}: #{error.message}"
         end
 
         # @param output [Output]
@@ -64,21 +66,20 @@ module Gyre
 
         private
 
-        def plain(settings, target, key, report)
-          common = { format: format(settings, key), report: report }
-          case type(settings, target, key)
+        def plain(settings, target, common)
+          case type(settings, target)
           when "stdout" then standard($stdout, "STDOUT", common)
           when "stderr" then standard($stderr, "STDERR", common)
-          when "socket" then socket(settings, target, key, common)
-          when "redis" then redis(settings, target, key, report)
-          else file(settings, target, key, common)
+          when "socket" then Socket.new(Remote.socket_address(target, settings[:options]), **common) # Analogger's: host, and port as the option
+          when "redis" then redis(settings, target, common[:report])
+          else file(settings, target, common)
           end
         end
 
         # What has a file has a disk: nothing would be gained, and its promise lost that no line
         # comes twice.
-        def spilling(output, settings, key, report)
-          raise ArgumentError, "#{key}: #{FILES_DO_NOT_SPILL}" if file?(output)
+        def spilling(output, settings, report)
+          raise ArgumentError, FILES_DO_NOT_SPILL if file?(output)
 
           limit = settings[:spill_bytes_limit] || Limits::TABLE.find { |row| row.name == :spill_bytes_limit }.default
           spilling = Spilling.new(output, Spill.new(settings[:spill], format: output.format, limit: limit, report: report))
@@ -86,25 +87,21 @@ module Gyre
           output.close unless spilling
         end
 
-        def type(settings, target, key)
+        def type(settings, target)
           given = settings[:type].to_s.downcase
-          unless given.empty? || TYPES.include?(given)
-            raise ArgumentError, "type #{given.inspect} is unknown: #{TYPES.join(", ")}"
-          end
+          raise ArgumentError, "type #{given.inspect} is unknown: #{TYPES.join(", ")}" unless given.empty? || TYPES.include?(given)
           return given if given.start_with?("std")
           return target.downcase if target.match?(STANDARD)
           return given unless given.empty?
 
           Remote.type(target) || "file"
-        rescue ArgumentError => error
-          raise ArgumentError, "#{key}: #{error.message}"
         end
 
-        def format(settings, key)
+        def format(settings)
           name = (settings[:format] || "text").to_s
           return name.to_sym if FORMATS.include?(name)
 
-          raise ArgumentError, "#{key}: format #{name.inspect} is unknown: #{FORMATS.join(", ")}"
+          raise ArgumentError, "format #{name.inspect} is unknown: #{FORMATS.join(", ")}"
         end
 
         # A descriptor of our own number, so that closing it closes nothing of the program's.
@@ -112,14 +109,7 @@ module Gyre
           Descriptor.new(IO.for_fd(stream.fileno, "wb", autoclose: false), name: name, **common)
         end
 
-        # Analogger's: the host in `logfile`, the port as the only option.
-        def socket(settings, target, key, common)
-          Socket.new(Remote.socket_address(target, settings[:options]), **common)
-        rescue ArgumentError => error
-          raise ArgumentError, "#{key}: #{error.message}"
-        end
-
-        def redis(settings, target, key, report)
+        def redis(settings, target, report)
           options = settings[:options].is_a?(Hash) ? settings[:options].to_h { |name, value| [name.to_sym, value] } : {}
           unknown = options.keys - %i[stream max_length shared]
           raise ArgumentError, "options: #{unknown.join(", ")} is unknown; redis has stream, max_length and shared" if unknown.any?
@@ -127,32 +117,29 @@ module Gyre
           url = Remote.redis_address(target)
           Redis.new(url, stream: options.fetch(:stream, Redis::STREAM).to_s, max_length: options[:max_length], shared: options[:shared] == true,
                          report: report)
-        rescue ArgumentError => error
-          raise ArgumentError, "#{key}: #{error.message}"
         end
 
-        def file(settings, path, key, common)
+        def file(settings, path, common)
           case ::File.exist?(path) && ::File.stat(path).ftype
-          when "directory" then raise ArgumentError, "#{key}: #{path} is a folder: name a file in it"
-          when "socket" then raise ArgumentError, "#{key}: #{path} is a socket: write unix://#{path}"
+          when "directory" then raise ArgumentError, "#{path} is a folder: name a file in it"
+          when "socket" then raise ArgumentError, "#{path} is a socket: write unix://#{path}"
           when "fifo", "characterSpecial", "blockSpecial" then return Descriptor.open(path, **common)
           end
           folder = ::File.dirname(path)
-          raise ArgumentError, "#{key}: the folder #{folder} does not exist: make it first" unless ::File.directory?(folder)
+          raise ArgumentError, "the folder #{folder} does not exist: make it first" unless ::File.directory?(folder)
 
           # A link stays one: what rotates is the file that it leads to.
           path = ::File.realdirpath(path) if settings[:rotate] && ::File.symlink?(path)
           access = Access.new(mode: settings[:mode], owner: settings[:owner])
-          open_file = lambda do
-            File.new(path, access: access, rotation: Rotation.from(settings[:rotate], path, key: key, report: common[:report]), **common)
+          file_or_late(path, common) do
+            File.new(path, access: access, rotation: Rotation.from(settings[:rotate], path, report: common[:report]), **common)
           end
-          file_or_late(path, common, open_file)
         rescue SystemCallError => error
-          raise ArgumentError, "#{key}: cannot write to #{path}: #{SystemCallError.new(nil, error.errno).message}"
+          raise ArgumentError, "cannot write to #{path}: #{SystemCallError.new(nil, error.errno).message}"
         end
 
-        def file_or_late(path, common, open_file)
-          open_file.call
+        def file_or_late(path, common, &open_file)
+          yield
         rescue *Late::ERRORS => error
           Late.new(path, error, **common, &open_file)
         end

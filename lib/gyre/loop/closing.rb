@@ -8,7 +8,6 @@
 module Gyre
   class Loop
     # Which portable loops are open in this Ractor, whose IOs no other one can close.
-    # @api private
     module Closing
       # Prepended to IO.
       module Step

@@ -7,7 +7,6 @@
 module Gyre
   class Loop
     # Percentiles of durations.
-    # @api private
     class Lag
       # The last one holds what took more than an hour.
       BUCKETS_LIMIT = 168

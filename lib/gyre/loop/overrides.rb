@@ -8,7 +8,6 @@
 
 module Gyre
   class Loop
-    # @api private
     module Overrides
       # Stands between a subclass and its superclass, for all objects of the subclass.
       class WayBack < Module

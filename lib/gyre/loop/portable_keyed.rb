@@ -19,14 +19,12 @@ module Gyre
       LOOK_S = 0.004
 
       # @param loop [Loop] one that has no engine yet
-      # @api private
       def self.open(loop)
         Overrides.extend(loop, self, Loop)
         loop.__send__(:open_portable)
       end
 
       # (see Loop#each)
-      # @yieldparam key [Object]
       def each
         raise LocalJumpError, "no block given (yield)" unless block_given?
 
@@ -107,7 +105,6 @@ module Gyre
       end
 
       # (see Loop#emit)
-      # @return the key
       def emit(key)
         if key.equal?(:stop)
           stop
@@ -119,7 +116,6 @@ module Gyre
       end
 
       # (see Loop#signal)
-      # @return [self]
       def signal
         check_fork
         @signalled = true
@@ -128,7 +124,6 @@ module Gyre
       end
 
       # (see Loop#stop)
-      # @return [self]
       def stop
         check_fork
         @stopped = true
@@ -137,7 +132,6 @@ module Gyre
       end
 
       # (see Loop#close)
-      # @return [nil]
       def close
         return if @closed
 
@@ -152,10 +146,7 @@ module Gyre
         nil
       end
 
-      # What the loop has done and holds, as Scheduler#stats. On a scheduler's loop the figures are
-      # that one's.
-      # @return [Hash{Symbol => Integer, Float}]
-      # @raise [RuntimeError] when the loop is closed
+      # (see Loop#stats)
       def stats
         settle
         stats = (@scheduler || @loop).stats

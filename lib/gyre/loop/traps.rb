@@ -6,7 +6,6 @@
 
 module Gyre
   class Loop
-    # @api private
     module Traps
       # A signal that is trapped: by which process, the listeners (never changed in place, as the
       # trap reads it), our handler, and the one that was there before.

@@ -11,7 +11,6 @@ require "timeout"
 module Gyre
   module Net
     # One connection that is to be made.
-    # @api private
     class Connector
       # How long an address is waited for before the next one is tried too (RFC 8305, section 5).
       ATTEMPT_DELAY_S = 0.25

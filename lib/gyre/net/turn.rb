@@ -9,7 +9,6 @@ require "gyre/sync/waiters"
 module Gyre
   class Transport
     # Taken by a fiber, and given back by the same one.
-    # @api private
     class Turn < Thread::Mutex
       def initialize
         super

@@ -8,7 +8,6 @@
 module Gyre
   class Scheduler
     # What Async's tasks ask of one scheduler.
-    # @api private
     class AsyncGuests
       # Of a `with_timeout`: its time is set once.
       Timeout = Struct.new(:time) do

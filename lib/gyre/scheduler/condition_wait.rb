@@ -7,7 +7,6 @@
 module Gyre
   class Scheduler
     # Prepended to ConditionVariable.
-    # @api private
     module ConditionWait
       def wait(mutex, timeout = nil)
         scheduler = Fiber.current_scheduler

@@ -8,7 +8,6 @@
 module Gyre
   class Scheduler
     # Prepended to Fiber.
-    # @api private
     module FiberRaise
       def raise(*arguments, **options)
         scheduler = Fiber.scheduler

@@ -10,7 +10,6 @@ require_relative "../offload"
 module Gyre
   class Scheduler
     # Prepended to File.
-    # @api private
     module FileLock
       def flock(operation)
         waits = operation.is_a?(Integer) && (operation & (File::LOCK_NB | File::LOCK_UN)).zero?

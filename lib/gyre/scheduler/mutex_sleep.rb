@@ -9,7 +9,6 @@
 module Gyre
   class Scheduler
     # Prepended to Mutex.
-    # @api private
     module MutexSleep
       def sleep(*)
         before = $!

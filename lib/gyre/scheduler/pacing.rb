@@ -11,7 +11,6 @@ module Gyre
   class Scheduler
     # Prepended to the classes of sockets. Written out, for a Ractor calls no method that a block
     # defines.
-    # @api private
     module Pacing
       # In a fiber of a Gyre::Scheduler: lets others run, when it is their turn.
       def self.pace

@@ -8,7 +8,6 @@
 module Gyre
   class Scheduler
     # Ends with its job, as seen by the program.
-    # @api private
     class PooledFiber < Fiber
       # Whether it can be used for another job.
       alias usable? alive?

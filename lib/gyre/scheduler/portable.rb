@@ -2,7 +2,8 @@
 
 # Gyre::Scheduler::Portable: the fiber scheduler's hooks in plain Ruby over IO.select, for machines
 # without a compiler and for GYRE_BACKEND=select. What moves the fibers is in portable/fibers.rb,
-# what asks the kernel in loop/portable.rb.
+# what asks the kernel in loop/portable.rb. Parameters, results and errors are those of the native
+# twins in ext/gyre/fiber.
 require "fcntl"
 require "forwardable"
 require_relative "../loop/overrides"
@@ -32,14 +33,12 @@ module Gyre
       private_constant :READS, :WRITES, :AGAIN, :PIPE_BYTES
 
       # @param scheduler [Scheduler] one that has no engine yet
-      # @api private
       def self.open(scheduler)
         Loop::Overrides.extend(scheduler, self, Scheduler)
         scheduler.__send__(:open_loop)
       end
 
       # @return [Loop::Portable] for Gyre::Loop, which works on it too
-      # @api private
       def event_loop
         @loop
       end
@@ -48,14 +47,12 @@ module Gyre
 
       # Runs callable.call(*arguments), or the block, in a pooled non-blocking fiber, at once up to
       # its first wait.
-      # @return [Fiber] which goes on to other work after that
       def spawn(callable = nil, *arguments, &block)
         open!
         @fibers.spawn(callable || block || raise(ArgumentError, "spawn what? neither callable nor block given"), arguments)
       end
 
       # Fiber.schedule (Fiber::Scheduler#fiber): in a fiber of its own, which ends with the block.
-      # @return [Fiber]
       def fiber(*arguments, **options, &block)
         open!
         @fibers.spawn(block, arguments, options)
@@ -69,9 +66,6 @@ module Gyre
       end
 
       # Parks the current fiber until {#unblock} or until the time is over (Fiber::Scheduler#block).
-      # @param blocker [Object] what it waits for; shown by print_hierarchy
-      # @param timeout [Numeric, nil] seconds
-      # @return [Boolean] whether it was unblocked
       def block(blocker, timeout = nil)
         waiter = @fibers.waiter(blocks: true, blocker: blocker)
         waiter.strand.take_early(blocker) || park(waiter, timeout)
@@ -85,7 +79,6 @@ module Gyre
 
       # Kernel#sleep, Mutex#sleep (Fiber::Scheduler#kernel_sleep). Zero seconds let every other
       # ready fiber run first.
-      # @param duration [Numeric, nil] seconds; nil: until it is unblocked
       def kernel_sleep(duration = nil)
         if duration && seconds(duration).zero?
           @fibers.requeue
@@ -96,23 +89,16 @@ module Gyre
       end
 
       # For ConditionVariable#wait (see condition_wait.rb).
-      # @api private
       def_delegators :@fibers, :expect_signal, :signalled?
 
       # Has a fiber raise an exception at its present wait, or at its next one
       # (Fiber::Scheduler#fiber_interrupt). From any thread.
-      # @param exception [Exception, nil] nil ends the fiber, as Fiber#kill does
       def fiber_interrupt(fiber, exception)
         @fibers.inbox.interrupt(fiber, exception) unless @closed
       end
 
       # Runs the block and raises in it when the time is over (Fiber::Scheduler#timeout_after, which
       # Timeout.timeout calls). When it is over so late that the block has ended, nothing happens.
-      # @param duration [Numeric, nil] seconds
-      # @param exception [Array] what Kernel#raise takes: a class or an exception, a message, a
-      #   backtrace; Timeout::Error without one
-      # @yieldparam duration [Numeric]
-      # @return what the block returns
       def timeout_after(duration, *exception)
         return yield(duration) if duration.nil?
 
@@ -132,10 +118,6 @@ module Gyre
 
       # Calls the block on the loop again and again while the descriptor is ready. The block must
       # not wait: it spawns a fiber for that. `run` goes on as long as there is a watch.
-      # @param events [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
-      # @yieldparam ready [Integer] which of them; 0 when the descriptor was closed, and the watch
-      #   is over
-      # @return [Callback] with cancel
       def watch(io, events, &block)
         open!
         callback = Callback.new(self, @handles, block)
@@ -143,8 +125,6 @@ module Gyre
       end
 
       # Calls the block on the loop, once.
-      # @param seconds [Numeric] from now
-      # @return [Callback] with cancel
       def after(seconds, &block)
         open!
         callback = Callback.new(self, @handles, block)
@@ -154,11 +134,6 @@ module Gyre
       # --- descriptors, processes ---
 
       # Parks the current fiber until the descriptor is ready (Fiber::Scheduler#io_wait).
-      # @param events [Integer] sum of IO::READABLE, IO::WRITABLE, IO::PRIORITY
-      # @param timeout [Numeric, nil] seconds; nil: the IO's own timeout
-      # @return [Integer, false] what is ready; false when the time is over
-      # @raise [IOError, Errno::EBADF] when it is closed meanwhile
-      # @raise [IO::TimeoutError] when its own timeout is over
       def io_wait(io, events, timeout = nil)
         own_timeout = io.timeout if timeout.nil? && io.respond_to?(:timeout)
         waiter = @fibers.waiter(blocker: io)
@@ -172,8 +147,6 @@ module Gyre
       end
 
       # IO.select, since Ruby 3.2 (Fiber::Scheduler#io_select).
-      # @param timeout [Numeric, nil] seconds
-      # @return [Array(Array, Array, Array), nil] nil when the time is over
       def io_select(readables = nil, writables = nil, exceptionals = nil, timeout = nil)
         deadline = timeout && (Loop::Timers.now + timeout)
         until (ready = Loop::Select.blocking { IO.select(readables, writables, exceptionals, 0) })
@@ -188,8 +161,6 @@ module Gyre
 
       if READS
         # Fiber::Scheduler#io_read.
-        # @param length [Integer] the least number of bytes to wait for; 0: try once
-        # @return [Integer] bytes read, 0 at the end; or -errno
         def io_read(io, buffer, length, offset = 0)
           @fibers.end_turn if @fibers.slice_over? && !called_by?("_nonblock")
           count = transfer_bytes(io, IO::READABLE, length, offset) { |start, _| read_once(io, buffer, start) }
@@ -202,8 +173,6 @@ module Gyre
 
       if WRITES
         # Fiber::Scheduler#io_write.
-        # @param length [Integer] the least number of bytes to write; 0: try once
-        # @return [Integer] bytes written; or -errno
         def io_write(io, buffer, length, offset = 0)
           @fibers.end_turn if @fibers.slice_over? && !called_by?("_nonblock")
           transfer_bytes(io, IO::WRITABLE, length, offset) { |start, waits| write_once(io, buffer, start, waits) }
@@ -217,7 +186,6 @@ module Gyre
       end
 
       # Waits for a child process (Fiber::Scheduler#process_wait).
-      # @return [Process::Status]
       def process_wait(pid, flags)
         process_wait_in_thread(pid, flags)
       end
@@ -225,7 +193,6 @@ module Gyre
       # --- the loop ---
 
       # Drives the loop until nothing is left to do.
-      # @return [self]
       def run
         open!
         @fibers.drive { |drive| @fibers.none_but?(drive) && @handles.empty? }
@@ -233,14 +200,12 @@ module Gyre
       end
 
       # Drives the loop until the block is true; it is asked at least once a turn.
-      # @return [self]
       def run_until
         open!
         @fibers.drive { yield }
         self
       end
 
-      # @return [Boolean] whether a fiber drives the loop
       def loop_running?
         @fibers.driven?
       end
@@ -264,19 +229,16 @@ module Gyre
       end
       alias close scheduler_close
 
-      # @return [Boolean]
       def closed?
         @closed
       end
 
-      # @return [String] the name for GYRE_BACKEND
       def backend
         Loop::Select::NAME
       end
 
       # What print_hierarchy, the watchdog and the search for deadlocks ask; and
       # scheduler/pacing.rb.
-      # @api private
       def_delegators :@fibers, :stats, :list_waits, :waiting_in, :working?, :ask, :pulse, :suspicious=, :pace
 
       # For the child of a fork: only the fiber that forked goes on, on a fresh loop.

@@ -8,7 +8,6 @@
 module Gyre
   class Scheduler
     # Prepended to IO.
-    # @api private
     module PositionedWrite
       def pwrite(*)
         Fiber.current.blocking? ? super : Fiber.blocking { super }

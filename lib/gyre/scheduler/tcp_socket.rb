@@ -11,7 +11,6 @@ require "socket"
 module Gyre
   class Scheduler
     # Prepended to TCPSocket.
-    # @api private
     module TCPSocketInFiber
       def initialize(*arguments, **options)
         options[:fast_fallback] = false if !options.key?(:fast_fallback) && Fiber.current_scheduler.is_a?(Scheduler)

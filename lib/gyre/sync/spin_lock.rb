@@ -6,7 +6,6 @@
 # the lock is for, as to give a place back.
 
 module Gyre
-  # @api private
   class SpinLock
     def initialize
       @mutex = Thread::Mutex.new

@@ -7,7 +7,6 @@
 require "gyre/clock"
 
 module Gyre
-  # @api private
   class Waiter
     # @return [Object] what it was woken with
     attr_reader :value

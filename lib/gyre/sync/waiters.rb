@@ -11,7 +11,6 @@
 require "gyre/sync/waiter"
 
 module Gyre
-  # @api private
   class Waiters
     # @param blocker [Object] what they wait for
     def initialize(blocker = self)

@@ -5,7 +5,6 @@
 
 module Gyre
   class Task
-    # @api private
     class Children
       def initialize
         @tasks = {}.compare_by_identity # in the order in which they were started

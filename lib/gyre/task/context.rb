@@ -5,7 +5,6 @@
 
 module Gyre
   class Task
-    # @api private
     class Context
       # @return [Deadline, nil] the innermost one
       attr_reader :deadline

@@ -8,7 +8,6 @@
 module Gyre
   class Task
     # No StandardError: code inside the block is not meant to rescue it.
-    # @api private
     class Expired < Exception # rubocop:disable Lint/InheritException
       # @return [Deadline]
       attr_reader :deadline

@@ -7,7 +7,6 @@
 
 module Gyre
   class Task
-    # @api private
     class Failure
       # @return [Exception]
       attr_reader :error

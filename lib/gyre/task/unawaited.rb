@@ -8,7 +8,6 @@
 
 module Gyre
   class Task
-    # @api private
     class Unawaited
       # Seconds until the first look for forgotten tasks; each further look waits twice as long.
       LOOK_AFTER_S = 1

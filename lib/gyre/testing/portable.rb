@@ -9,7 +9,6 @@ require "gyre/scheduler"
 module Gyre
   module Testing
     # Stands before a portable loop's backend and goes forward in time where that one would sleep.
-    # @api private
     class VirtualBackend
       # @return [Float] the loop's time
       attr_reader :now
@@ -65,7 +64,6 @@ module Gyre
 
   module Testing
     # For a scheduler's fibers: the next one is drawn from those that are ready.
-    # @api private
     module Drawn
       # @param random [Random]
       def random=(random)

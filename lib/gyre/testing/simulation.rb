@@ -11,7 +11,6 @@ require "gyre/sync/selection"
 module Gyre
   module Testing
     # The time of a scheduler that simulates. A thread has one at most.
-    # @api private
     class Simulation
       class << self
         # @return [Simulation, nil] this thread's

@@ -49,11 +49,6 @@ class LogRecordsTest < Minitest::Test
     end
   end
 
-  def test_records_become_frames_of_the_old_wire
-    assert_equal "00230023:web:info:hello00120012:::x", Records.to_frames(record + record(service: "", severity: "", message: "x"))
-    assert_raises(ArgumentError) { Records.to_frames(record(message: "x" * 9000)) }
-  end
-
   private
 
   def sealed(body)

@@ -9,7 +9,6 @@ require "rbconfig"
 module Gyre
   class Watchdog
     # One thread's clock.
-    # @api private
     class CPUTime
       # The clock of a thread has a number that is made of the thread's own (clock_getcpuclockid(3),
       # and include/linux/posix-timers.h): of the scheduler, for one thread.

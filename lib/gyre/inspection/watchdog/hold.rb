@@ -6,7 +6,6 @@
 module Gyre
   class Watchdog
     # One hold after the other: a time in which the loop neither sleeps nor gets on.
-    # @api private
     class Hold
       # A thread that could run and computed for less than this share of the time was kept from it:
       # by another thread, which had the interpreter, or by the machine.

@@ -25,8 +25,8 @@ module Gyre
       # @param path [String] the log file
       # @return [Rotation, nil] nil without settings
       # @raise [ArgumentError] names the key
-      def self.from(settings, path, key: "rotate", report: nil)
-        settings && new(path, Policy.parse(settings, "#{key}: rotate"), report: report)
+      def self.from(settings, path, report: nil)
+        settings && new(path, Policy.parse(settings, "rotate"), report: report)
       end
 
       # @return [String, nil] why it does not work at the moment

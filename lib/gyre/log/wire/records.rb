@@ -82,18 +82,6 @@ module Gyre
           position
         end
 
-        # The same messages as frames of the old wire.
-        #
-        # @param bytes [String] whole records
-        # @return [String] BINARY
-        # @raise [ArgumentError] when the old wire cannot carry one of them
-        # @raise [ProtocolError] for a record that is broken
-        def to_frames(bytes)
-          frames = String.new(encoding: Encoding::BINARY)
-          each(bytes) { |_, _, service, severity, message| frames << Wire.frame(service, severity, message) }
-          frames
-        end
-
         # The length of the record that begins at a position, or what is wrong with it.
         #
         # @param bytes [String] at least HEADER_BYTES from there on

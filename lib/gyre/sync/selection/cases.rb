@@ -11,7 +11,6 @@ require "gyre/loop/select"
 module Gyre
   class Selection
     # What the kinds have in common.
-    # @api private
     class Case
       # @param block [Proc, nil]
       def initialize(block)
@@ -42,7 +41,6 @@ module Gyre
     end
 
     # What the two kinds for channels have in common.
-    # @api private
     class ChannelCase < Case
       # @return [Channel]
       attr_reader :channel
@@ -79,7 +77,6 @@ module Gyre
     end
 
     # A message comes out of a channel.
-    # @api private
     class Receive < ChannelCase
       attr_reader :value
 
@@ -101,7 +98,6 @@ module Gyre
     end
 
     # A message goes into a channel.
-    # @api private
     class Send < ChannelCase
       # @return [Object]
       attr_reader :message
@@ -123,7 +119,6 @@ module Gyre
     end
 
     # Time is over: the selection waits no longer than its earliest timer.
-    # @api private
     class Timer < Case
       # @return [Numeric]
       attr_reader :seconds
@@ -147,7 +142,6 @@ module Gyre
     end
 
     # A descriptor is ready. A pooled fiber waits for it in the selection's name.
-    # @api private
     class Readiness < Case
       def initialize(io, events, block)
         super(block)
@@ -206,7 +200,6 @@ module Gyre
     end
 
     # A task is over.
-    # @api private
     class Finish < Case
       def initialize(task, block)
         super(block)

@@ -8,7 +8,6 @@ require "gyre/sync/waiter"
 
 module Gyre
   class Selection
-    # @api private
     class Offer
       # @return [Case, nil]
       attr_reader :taken
