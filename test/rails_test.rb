@@ -12,6 +12,7 @@ class RailsTest < Minitest::Test
     module Rails
       class Railtie
         Configuration = Struct.new(:blocks) { def before_configuration(&block) = (self.blocks ||= []) << block }
+        def self.initializer(_name, &block) = block
         def self.config = (@@config ||= Configuration.new([]))
       end
     end

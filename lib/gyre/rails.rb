@@ -16,6 +16,14 @@ module Gyre
       app.config.active_support.isolation_level ||= :fiber if app.config.respond_to?(:active_support)
     end
 
+    # System tests are served by Gyre unless the application names another server.
+    initializer "gyre.capybara" do
+      ActiveSupport.on_load(:action_dispatch_system_test_case) do
+        require "gyre/capybara"
+        Capybara.server = :gyre if Capybara.server == Capybara.servers[:default]
+      end
+    end
+
     # `bin/rails server -u puma` and RACKUP_HANDLER=puma still start another one.
     module DefaultHandler
       # @return [Module] what starts a server

@@ -3,6 +3,7 @@
 # What `rake test:frameworks` serves, in a bundle of its own, which that task installs. Rails'
 # newest needs Ruby 3.2 or newer.
 gem "brotli", "~> 0.6"
+gem "capybara", "~> 3.40"
 gem "grape", ">= 2.0"
 gem "hanami-controller", "~> 2.0"
 gem "hanami-router", "~> 2.0"

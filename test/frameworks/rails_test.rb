@@ -54,7 +54,33 @@ class RailsServerTest < Minitest::Test
     end
   end
 
+  # A system test without a browser: the server is Capybara's own business, the driver is not.
+  SYSTEM_TEST = <<~'RUBY'
+    ENV["RAILS_ENV"] = "test"
+    require_relative "config/environment"
+    require "capybara"
+    require "action_dispatch/system_test_case"
+    require "net/http"
+    server = Capybara::Server.new(Capybara.app).boot
+    pages = Array.new(3) { Thread.new { Net::HTTP.get(URI("http://#{server.host}:#{server.port}/version")) } }
+    puts pages.map(&:value).uniq, Capybara.server == Capybara.servers[:gyre]
+  RUBY
+
+  def test_system_tests_are_served_by_it
+    Dir.mktmpdir do |folder|
+      FileUtils.cp_r("#{APP}/.", folder)
+      File.write("#{folder}/system_test.rb", SYSTEM_TEST)
+      output = run_program(environment, RbConfig.ruby, "system_test.rb", chdir: folder)
+      assert_equal "1 fiber Gyre::Scheduler\ntrue\n", output.out, output.err
+    end
+  end
+
   private
+
+  def environment
+    without_bundle.merge("BUNDLE_GEMFILE" => "#{BUNDLE}/Gemfile", "RAILS_ENV" => "development", "RACK_ENV" => nil, "APP_ENV" => nil, "PORT" => nil,
+                         "RUBYOPT" => "-rbundler/setup", "RUBYLIB" => File.join(GyreTest::Helpers::ROOT, "lib"))
+  end
 
   def change(program, number)
     path = "#{program.folder}/app/models/version.rb"
@@ -65,8 +91,6 @@ class RailsServerTest < Minitest::Test
     Dir.mktmpdir do |folder|
       FileUtils.cp_r("#{APP}/.", folder)
       File.utime(Time.now - 100, Time.now - 100, "#{folder}/app/models/version.rb") # so that a change is one
-      environment = without_bundle.merge("BUNDLE_GEMFILE" => "#{BUNDLE}/Gemfile", "RAILS_ENV" => "development", "RACK_ENV" => nil, "APP_ENV" => nil,
-                                         "PORT" => nil, "RUBYOPT" => "-rbundler/setup", "RUBYLIB" => File.join(GyreTest::Helpers::ROOT, "lib"))
       with_subprocess(environment, RbConfig.ruby, "bin/rails", "server", "-p", "0", "-b", "127.0.0.1", chdir: folder) do |pid, out, err|
         program = Program.new(self, pid, out, err, folder)
         program.expect(/Use Ctrl-C to stop/)
