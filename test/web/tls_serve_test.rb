@@ -6,6 +6,7 @@
 require "test_helper"
 require "support/certificates"
 require "support/openssl_peer"
+require "gyre/http/h2"
 require_relative "serving"
 
 class WebTLSServeTest < Minitest::Test
@@ -39,6 +40,16 @@ class WebTLSServeTest < Minitest::Test
       plain = s_client(program, "-tls1_2").out
       assert_match(/Compression: NONE/, plain)
       assert_match(/Secure Renegotiation IS supported/, plain) # RFC 5746; none is made
+    end
+  end
+
+  def test_the_protocol_is_agreed_on
+    serve("-b", "ssl://127.0.0.1:0?cert=#{@certificate}&key=#{@key}", app: APP, port: false) do |program|
+      both = s_client(program, "-alpn", "http/1.1,h2").out
+      assert_includes both, "ALPN protocol: #{Gyre::HTTP::H2.available? ? "h2" : "http/1.1"}"
+      assert_includes s_client(program, "-alpn", "http/1.1").out, "ALPN protocol: http/1.1"
+      assert_match(/no application protocol/, s_client(program, "-alpn", "spdy/3").err)
+      assert_equal ["https", nil, "127.0.0.1"].inspect, curl(program, "/", "--http1.1").out
     end
   end
 
