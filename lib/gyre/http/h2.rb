@@ -3,7 +3,7 @@
 # HTTP/2 (RFC 9113) on the server's side: whether this build has it. The frames are libnghttp2's,
 # and all of what uses it is in C (ext/gyre/http/http2_*.c). Nothing here does any work.
 
-require "gyre/native"
+require "gyre/loop"
 
 module Gyre
   module HTTP
@@ -13,7 +13,7 @@ module Gyre
       #   HTTP/2 from clients that agree on "h2" by ALPN, or begin with its preface (RFC 9113,
       #   section 3)
       def self.available?
-        Native.available? && const_defined?(:Exchange, false)
+        Loop.native? && const_defined?(:Exchange, false)
       end
     end
   end
