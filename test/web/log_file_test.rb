@@ -123,6 +123,23 @@ class WebLogFileTest < Minitest::Test
     end
   end
 
+  def test_all_workers_write_to_it_and_open_it_again
+    serve("-w", "2", "--access-log", "access.log", "--log-format", "%P %U") do |program|
+      path = File.join(program.folder, "access.log")
+      seen = eventually do
+        program.get("/one")
+        File.read(path).scan(%r{^(\d+) /one$}).flatten.uniq.then { |pids| pids if pids.size == 2 }
+      end
+      File.rename(path, "#{path}.1")
+      program.signal("HUP")
+      eventually do
+        program.get("/two")
+        File.exist?(path) && (seen - File.read(path).scan(%r{^(\d+) /two$}).flatten).empty?
+      end
+      assert_empty File.read(path).lines.grep_v(%r{\A\d+ /two\n\z})
+    end
+  end
+
   def test_a_file_that_cannot_be_opened_is_a_start_error
     output = gyre("serve", "-b", "127.0.0.1:0", "--access-log", "missing/access.log",
       files: { "config.ru" => "run ->(_) { [200, {}, []] }" }, gems: true)
