@@ -101,7 +101,7 @@ static bool is_one_of(VALUE object, VALUE classes) {
  * The fibers that wait or are ready, for Gyre::Scheduler#waits. From any thread.
  *
  * @param classes [Array<Class>, nil] only those that wait for an object of one of these
- * @return [Array<Array>] the values of a Gyre::Scheduler::Wait each
+ * @return [Array<Array>] the values of a Gyre::Inspection::Wait each
  */
 static VALUE scheduler_list_waits(VALUE self, VALUE classes) {
   if (!NIL_P(classes)) Check_Type(classes, T_ARRAY);

@@ -599,10 +599,11 @@ static VALUE object_io(VALUE self) { return peek(self)->io; }
 /* @return [String] the peer's address, for messages */
 static VALUE object_peer(VALUE self) { return peek(self)->peer; }
 
-/* @return [Numeric, nil] how long a read waits for a byte; nil: without end */
+/* @return [Numeric, nil] how long a read waits for a byte, or for its turn; nil: without end */
 static VALUE object_read_timeout(VALUE self) { return peek(self)->read_timeout; }
 
-/* @param seconds [Numeric, nil] how long a read waits for a byte; nil: without end */
+/* @param seconds [Numeric, nil] how long a read waits for a byte, or for its turn; nil: without
+ *   end */
 static VALUE object_set_read_timeout(VALUE self, VALUE seconds) {
   struct gyre_transport_object *object = peek(self);
   (void)gyre_duration_ns(seconds);
@@ -610,11 +611,12 @@ static VALUE object_set_read_timeout(VALUE self, VALUE seconds) {
   return seconds;
 }
 
-/* @return [Numeric, nil] how long a write waits for the peer to take a byte; nil: without end */
+/* @return [Numeric, nil] how long a write waits for the peer to take a byte, or for its turn; nil:
+ *   without end */
 static VALUE object_write_timeout(VALUE self) { return peek(self)->write_timeout; }
 
-/* @param seconds [Numeric, nil] how long a write waits for the peer to take a byte; nil: without
- *   end */
+/* @param seconds [Numeric, nil] how long a write waits for the peer to take a byte, or for its
+ *   turn; nil: without end */
 static VALUE object_set_write_timeout(VALUE self, VALUE seconds) {
   struct gyre_transport_object *object = peek(self);
   (void)gyre_duration_ns(seconds);

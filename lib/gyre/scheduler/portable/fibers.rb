@@ -264,8 +264,6 @@ module Gyre
         # their twin in C.
 
         # The fibers that wait or are ready. From any thread.
-        # @param classes [Array<Class>, nil] only those that wait for an object of one of these
-        # @return [Array<Array>] the values of a Gyre::Inspection::Wait each
         def list_waits(classes)
           waiters = @parked.keys
           waiters.select! { |waiter| classes.any? { |wanted| waiter.blocker.is_a?(wanted) } } if classes
@@ -273,21 +271,16 @@ module Gyre
         end
 
         # The fiber that waits here in the name of this one: itself, or one that it resumes.
-        # @param fiber [Fiber]
-        # @return [Fiber, nil] nil when there is none
         def waiting_in(fiber)
           waiter = Strand.known(fiber)&.waiter
           waiter.fiber if waiter&.waiting?
         end
 
-        # @param fiber [Fiber] a pooled one
-        # @return [Boolean] whether it has a job
         def working?(fiber)
           @pool.working?(fiber)
         end
 
         # A number that changes whenever the loop gets on. From any thread.
-        # @return [Integer, nil] nil while the loop sleeps
         def pulse
           @switches + @loop.turns unless @loop.waiting?
         end
@@ -297,8 +290,6 @@ module Gyre
 
         # Runs the block in a fiber that waits, which goes on waiting: for what a fiber alone can
         # tell (Mutex#owned?). The block must not wait. On the scheduler's own thread only.
-        # @param fiber [Fiber]
-        # @return [Object, nil] the block's value; nil when the fiber cannot be entered
         def ask(fiber, &block)
           return yield if fiber.equal?(Fiber.current)
           return unless fiber.equal?(@drives.last&.fiber) || @parked.each_key.any? { |waiter| waiter.fiber.equal?(fiber) }
@@ -313,10 +304,6 @@ module Gyre
         end
 
         # What the loop has done and holds.
-        # @return [Hash{Symbol => Integer, Float}] turns, waits (turns that slept), wakeups (from
-        #   outside), events, tasks (fibers at work), idle_fibers, parked, ready, timers,
-        #   descriptors (watched ones); lag_p50_s, lag_p90_s, lag_p99_s, lag_max_s: how long what is
-        #   ready had to wait for the loop at most, in seconds
         def stats
           { **@loop.stats, tasks: @pool.busy_count, idle_fibers: @pool.idle_count, parked: @parked.size, ready: @ready.size,
                            timers: @loop.timers.size - (@sweep.armed? ? 1 : 0) }
