@@ -67,7 +67,7 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
       client = GyreTest::HTTPServing::Client.new(self, GyreTest::HTTPServing::TLSSocket.new(near).connect)
       2.times { assert_equal "hello", client.get.body }
     ensure
-      [up, down].compact.each(&:kill).each { |thread| thread.join rescue EOFError } # rubocop:disable Style/RescueModifier
+      [up, down].compact.each(&:kill).each { |thread| thread.join rescue EOFError }
       [near, far, server].compact.each(&:close)
     end
   end

@@ -137,6 +137,13 @@ class WebTLSServeTest < Minitest::Test
     end
   end
 
+  def test_a_certificate_that_ends_soon_is_reported_once_for_all_workers
+    certificate, key = @certificates.issue("soon", to: Time.now + (3 * 86_400))
+    serve("-w", "2", "-b", "ssl://127.0.0.1:0?cert=#{certificate}&key=#{key}", app: APP, port: false) do |program|
+      assert_equal 1, program.text(:err).scan("the certificate #{certificate} ends at").size
+    end
+  end
+
   def test_tls_for_development_is_for_workers_as_well
     Dir.mktmpdir("gyre") do |cache|
       serve("-w", "1", "--tls", env: { "XDG_CACHE_HOME" => cache }, app: APP) do |program|
@@ -149,7 +156,7 @@ class WebTLSServeTest < Minitest::Test
 
   def test_a_start_that_fails_names_the_file_in_one_line
     { ["-b", "ssl://127.0.0.1:0?cert=missing.pem&key=#{@key}"] => [1, /\Agyre serve: tls: the certificate missing.pem: No such file or directory$/],
-      ["-b", "ssl://127.0.0.1:0"] => [1, %r{\Agyre serve: ssl://127.0.0.1:0: a certificate is missing: write \?cert=PATH&key=PATH behind}],
+      ["-b", "ssl://127.0.0.1:0"] => [1, %r{\Agyre serve: ssl://127.0.0.1:\d+: a certificate is missing: write \?cert=PATH&key=PATH behind}],
       ["-b", "ssl://127.0.0.1:0?cert=a"] => [2, %r{\Agyre serve: --bind: ssl://127.0.0.1:0: a cert needs its key}] }.each do |flags, (status, words)|
       output = gyre("serve", *flags, files: { "config.ru" => APP }, gems: true)
       assert_equal status, output.status.exitstatus

@@ -263,7 +263,8 @@ module Gyre
 
         require "gyre/web/tls_contexts"
         contexts = Web::TLSContexts.new(settings[:tls], log: Web::Log.new(errors: @err))
-        contexts.contexts(contexts.endpoints(endpoints))
+        made = contexts.contexts(contexts.endpoints(endpoints))
+        contexts.warn(made.values) unless @check # else each worker would
       end
 
       # @return [Integer] workers; 0: none, this process serves

@@ -17,7 +17,8 @@ module Gyre
       DAY_S = 86_400
       # A certificate that ends sooner is warned about.
       SOON_S = 7 * DAY_S
-      private_constant :VERIFY, :DAY_S, :SOON_S
+      REPORTED = {}
+      private_constant :VERIFY, :DAY_S, :SOON_S, :REPORTED
 
       # @param given [true, Array<Hash>, nil] true: a certificate for development; or the settings
       #   of each certificate (see TLSSettings), those of names with :names; the first without is
@@ -49,7 +50,7 @@ module Gyre
         raise StartError, error.message
       end
 
-      # Logs which certificates are out of date, or soon will be.
+      # Logs which certificates are out of date, or soon will be; each once.
       #
       # @param contexts [Array<TLS::Context>]
       # @return [void]
@@ -117,14 +118,20 @@ module Gyre
         now = Time.now
         name = context.name
         if context.not_before > now
-          @log.error("tls: #{name} is good from #{context.not_before.utc} on only: clients refuse it before")
+          report("tls: #{name} is good from #{context.not_before.utc} on only: clients refuse it before")
         elsif context.not_after <= now
-          @log.error("tls: #{name} ended at #{context.not_after.utc}: clients refuse it; put a new one there and send HUP")
+          report("tls: #{name} ended at #{context.not_after.utc}: clients refuse it; put a new one there and send HUP")
         elsif context.not_after - now < SOON_S
-          @log.error("tls: #{name} ends at #{context.not_after.utc}")
+          report("tls: #{name} ends at #{context.not_after.utc}")
         end
         staple = context.ocsp_next_update
-        @log.error("tls: the OCSP response for #{name} was due for renewal at #{staple.utc}, and is not sent") if staple && staple <= now
+        report("tls: the OCSP response for #{name} was due for renewal at #{staple.utc}, and is not sent") if staple && staple <= now
+      end
+
+      # Once in a process and those that it forks.
+      def report(message)
+        @log.error(message) unless REPORTED[message]
+        REPORTED[message] = true
       end
     end
   end
