@@ -16,7 +16,7 @@ module Gyre
       # @param object [Loop, Scheduler]
       # @param engine [Module] extends it
       # @param base [Class] the program's subclasses are below it
-      def self.extend(object, engine, base)
+      def self.install(object, engine, base)
         object.extend(engine)
         subclasses = object.class.ancestors.take_while { |ancestor| !ancestor.equal?(base) }
         names = engine.instance_methods.select { |name| subclasses.any? { |one| one.method_defined?(name, false) } }

@@ -20,7 +20,7 @@ module Gyre
 
       # @param loop [Loop] one that has no engine yet
       def self.open(loop)
-        Overrides.extend(loop, self, Loop)
+        Overrides.install(loop, self, Loop)
         loop.__send__(:open_portable)
       end
 

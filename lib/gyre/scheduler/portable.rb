@@ -34,7 +34,7 @@ module Gyre
 
       # @param scheduler [Scheduler] one that has no engine yet
       def self.open(scheduler)
-        Loop::Overrides.extend(scheduler, self, Scheduler)
+        Loop::Overrides.install(scheduler, self, Scheduler)
         scheduler.__send__(:open_loop)
       end
 
