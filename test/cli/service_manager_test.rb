@@ -4,6 +4,7 @@
 # sockets that it opened.
 
 require "test_helper"
+require "gyre/cli/serve"
 require "gyre/cli/service_manager"
 require_relative "../web/serving"
 
@@ -109,6 +110,24 @@ class CLIServiceManagerTest < Minitest::Test
       ensure
         [tcp, unix].compact.each(&:close)
       end
+    end
+  end
+
+  def test_the_units_of_the_guide_are_right
+    guide = File.read(File.join(ROOT, "docs/deploy.md"))
+    units = guide.scan(%r{^```ini\n# /etc/systemd/system/(\S+)\n(.*?)^```}m).to_h
+    assert_equal %w[app.service app.socket], units.keys
+    assert_empty units.values.flat_map { |text| text.lines.reject { |line| line.match?(/\A(?:\[\w+\]|[A-Z]\w+=.+)?\n\z/) } }
+    words = units["app.service"][/^ExecStart=.* gyre serve (.*)$/, 1].split
+    Gyre::CLI::Serve.new.flags.read(words) # raises where one is unknown
+    analyze = need_program("systemd-analyze")
+    Dir.mktmpdir do |folder|
+      paths = units.map do |name, text|
+        File.join(folder, name).tap { |path| File.write(path, text.sub("/usr/bin/bundle", "/bin/true").sub("/srv/app/current", "/")) }
+      end
+      output = run_program(analyze, "verify", "--man=no", *paths)
+      assert_empty output.err.lines.grep(/app\.(?:service|socket)/), output.err
+      assert_predicate output.status, :success?
     end
   end
 

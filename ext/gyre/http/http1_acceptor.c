@@ -440,6 +440,11 @@ static VALUE acceptor_close(VALUE self) {
   return self;
 }
 
+static VALUE acceptor_set_shared(VALUE self, VALUE shared) {
+  acceptor_get(self)->net.shared = RTEST(shared);
+  return shared;
+}
+
 /* Connections count the contexts that they have. */
 static VALUE acceptor_set_contexts(VALUE self, VALUE contexts) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
@@ -549,6 +554,7 @@ void gyre_init_http1_acceptor(void) {
   rb_define_alloc_func(class, acceptor_allocate);
   rb_define_method(class, "initialize", acceptor_initialize, 5);
   rb_define_method(class, "contexts=", acceptor_set_contexts, 1);
+  rb_define_method(class, "shared=", acceptor_set_shared, 1);
   rb_define_method(class, "start", acceptor_start, 0);
   rb_define_method(class, "departure=", acceptor_set_departure, 1);
   rb_define_method(class, "exempt=", acceptor_set_exempt, 1);

@@ -17,6 +17,9 @@
 #define ACCEPT_BUDGET 256
 #define QUEUE_LENGTH 4096 /* of connections that wait to be accepted: Gyre::Endpoint::BACKLOG */
 #define PAUSE_NS INT64_C(1000000000)
+#define TURN_NS INT64_C(2000000) /* what a process with very many connections leaves the others */
+#define TURN_CONNECTIONS 64      /* with so many it is half of that */
+#define TURNS_OF_ONE 8
 
 static int accept_one(int fd, struct sockaddr_storage *peer) {
   socklen_t length = sizeof(*peer);
@@ -108,12 +111,48 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
   return false;
 }
 
+/*
+ * Sockets that several processes accept from. Each of them is told of each connection, and the
+ * first one awake would take all that wait, for their whole lives. So a process takes one at a
+ * time, and waits before the next one: the longer the more connections it has, so that one with
+ * fewer comes first. When many wait nevertheless, more are taken in each turn.
+ */
+static void arm_turn(struct gyre_acceptor *acceptor) {
+  int64_t delay_ns = TURN_NS * acceptor->open / (acceptor->open + TURN_CONNECTIONS);
+  (void)gyre_timers_arm(&acceptor->loop->timers, &acceptor->turn, gyre_loop_now(acceptor->loop) + delay_ns);
+}
+
+static void take_turn(struct gyre_timer *timer, void *context) {
+  struct gyre_acceptor *acceptor = GYRE_CONTAINER(timer, struct gyre_acceptor, turn);
+  bool more = false;
+  int budget = acceptor->rounds < TURNS_OF_ONE ? 1 : 1 << (acceptor->rounds - TURNS_OF_ONE + 1);
+  (void)context;
+
+  for (uint32_t i = 0; i < acceptor->listener_count; i++) {
+    int left = budget;
+    while (left > 0 && acceptor->listening && acceptor->listeners[i].watch.fd >= 0 &&
+           accept_next(&acceptor->listeners[i]))
+      left--;
+    more = more || left == 0;
+  }
+  if (!more || !acceptor->listening) {
+    acceptor->rounds = 0;
+    return;
+  }
+  if (budget < ACCEPT_BUDGET) acceptor->rounds++;
+  arm_turn(acceptor);
+}
+
 static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *reported, unsigned ready) {
   struct gyre_acceptor_listener *listener = GYRE_CONTAINER(reported, struct gyre_acceptor_listener, watch);
   struct gyre_acceptor *acceptor = listener->acceptor;
   (void)ready;
 
   do_not_block(listener->fd);
+  if (acceptor->shared) {
+    if (!gyre_timer_armed(&acceptor->turn)) arm_turn(acceptor);
+    return;
+  }
   for (int budget = ACCEPT_BUDGET; budget > 0 && acceptor->listening; budget--) {
     if (!accept_next(listener)) return;
   }
@@ -126,6 +165,7 @@ int gyre_acceptor_init(struct gyre_acceptor *acceptor, const struct gyre_accepto
                        size_t listeners) {
   acceptor->operations = operations;
   acceptor->pause.fire = resume_accepting;
+  acceptor->turn.fire = take_turn;
   acceptor->listeners = calloc(listeners + 1, sizeof(*acceptor->listeners));
   return acceptor->listeners ? 0 : -ENOMEM;
 }
@@ -172,6 +212,7 @@ void gyre_acceptor_stop(struct gyre_acceptor *acceptor) {
   if (!acceptor->listening) return;
   acceptor->listening = false;
   gyre_timers_cancel(&acceptor->loop->timers, &acceptor->pause);
+  gyre_timers_cancel(&acceptor->loop->timers, &acceptor->turn);
   for (uint32_t i = 0; i < acceptor->listener_count; i++) {
     gyre_loop_unwatch(acceptor->loop, &acceptor->listeners[i].watch);
     gyre_loop_forget_unwatched(acceptor->loop, acceptor->listeners[i].fd);
@@ -180,7 +221,7 @@ void gyre_acceptor_stop(struct gyre_acceptor *acceptor) {
 
 void gyre_acceptor_forget(struct gyre_acceptor *acceptor) {
   acceptor->listening = false;
-  acceptor->pause.place = 0;
+  acceptor->pause.place = acceptor->turn.place = 0;
   for (uint32_t i = 0; i < acceptor->listener_count; i++) acceptor->listeners[i].watch.fd = -1;
 }
 

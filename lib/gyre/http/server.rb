@@ -22,6 +22,8 @@
 #   departure=       the index in HTTP::DEPARTURES of what cancels a request whose client has left
 #   exempt=          an Array of paths whose requests run at once, whatever limits.requests_limit is
 #   full?            the queue of requests is full
+#   shared=(bool)    before start: other processes accept from the same sockets; connections are taken one by one, and later
+#                    the more there are
 #   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
 #   stop             accepts what the kernel has ready, and no more; may be called again. Connections go on. The sockets may be
 #                    closed afterwards
@@ -115,6 +117,7 @@ module Gyre
         @service = Service.new(Rack2.around(app), log: log, access_log: access_log, streams: @streams)
         @listeners = Array(listeners)
         @sockets = @listeners.map(&:to_io)
+        @shared = @listeners.any? { |listener| listener.respond_to?(:adopted?) && listener.adopted? }
         @contexts = contexts(tls)
         @proxy_versions = @listeners.map { |listener| PROXY_VERSIONS.fetch(proxy_protocol[listener]) }
         @proxies = proxies
@@ -137,6 +140,7 @@ module Gyre
         check_scheduler
         @service.watched = !Fiber.scheduler.watchdog.nil?
         @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template, @contexts)
+        @acceptor.shared = @shared
         @acceptor.expect_proxies(@proxy_versions, packed_proxies) if @proxy_versions.any?(&:positive?)
         @acceptor.departure = @departure
         @acceptor.exempt = @exempt
