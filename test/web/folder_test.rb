@@ -18,7 +18,7 @@ class WebFolderTest < Minitest::Test
 
   def test_what_cannot_be_is_refused
     { "public?listing" => "listing is no option", "public?index=maybe" => "index: must be true or false", "" => "must be text",
-      "public?at" => "at: must be text" }.each do |text, message|
+      "public?at" => "at: must be text", "public?at=files" => "at: must be a URL path" }.each do |text, message|
       assert_includes assert_raises(ArgumentError) { Folder.parse(text) }.message, message
     end
   end

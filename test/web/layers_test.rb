@@ -45,8 +45,10 @@ class WebLayersTest < Minitest::Test
   end
 
   def test_a_missing_folder_is_an_error_at_the_start
-    output = gyre("serve", "-b", "127.0.0.1:0", "--static", "none", files: { "config.ru" => "run ->(_) { [200, {}, []] }" }, gems: true)
-    assert_equal 1, output.status.exitstatus
-    assert_match(/there is no folder .*none/, output.err)
+    [%w[--check], %w[-w 1], []].each do |flags|
+      output = gyre("serve", *flags, "-b", "127.0.0.1:0", "--static", "none", files: { "config.ru" => "run ->(_) { [200, {}, []] }" }, gems: true)
+      assert_equal 1, output.status.exitstatus
+      assert_match(%r{\Agyre serve: static: there is no folder /.*none\n\z}, output.err)
+    end
   end
 end

@@ -180,6 +180,7 @@ module Gyre
         environment = choose_environment(settings)
         @out.sync = true # what the app prints is to be seen at once, also through a pipe
         count = count(settings)
+        check_folders(settings)
         return check(settings, environment) if @check
 
         CLI.raise_descriptor_limit
@@ -187,6 +188,14 @@ module Gyre
 
         serve_alone(settings, environment)
         DONE
+      end
+
+      # Before the app is loaded, and before workers are there that could not start.
+      def check_folders(settings)
+        %i[static sendfile].each do |name|
+          missing = settings.fetch(name, []).find { |folder| !File.directory?(folder.path) } or next
+          raise StartError, "#{name}: there is no folder #{File.expand_path(missing.path)}"
+        end
       end
 
       def serve_alone(settings, environment)

@@ -43,7 +43,9 @@ module Gyre
         @path = path
         @options = options.to_h do |name, value|
           type = OPTIONS.fetch(name) { raise ArgumentError, "#{name} is no option of a folder; there are: #{OPTIONS.keys.join(", ")}" }
-          [name, CLI::Values.public_send(type, value)]
+          value = CLI::Values.public_send(type, value)
+          CLI::Values.expect("a URL path, which begins with /", value) if name == :at && !value.match?(%r{\A/[^?#]*\z})
+          [name, value]
         rescue ArgumentError => error
           raise error unless type
 
