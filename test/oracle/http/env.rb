@@ -19,7 +19,8 @@ module HTTPOracle
     class << self
       # @param template [Hash] Gyre::HTTP::Env.template
       # @param head [Parser::Head] a complete one
-      # @param connection [#trailers] what stands for rack.hijack, rack.early_hints and gyre.client_gone
+      # @param connection [#trailers] what stands for rack.hijack, rack.early_hints and
+      #   gyre.client_gone
       # @param remote_address [String]
       # @param name [String] SERVER_NAME without an authority
       # @param port [String] SERVER_PORT without an authority
