@@ -39,7 +39,7 @@ struct gyre_acceptor {
   struct gyre_acceptor_listener *listeners;
   uint32_t listener_count;
   bool listening;
-  bool shared; /* other processes accept from the same sockets: connections are taken in turns */
+  bool shared;    /* other processes accept from the same sockets: connections are taken in turns */
   uint8_t rounds; /* turns of accepting in a row, with connections left */
   struct gyre_timer pause, turn;
   uint32_t open, open_limit; /* connections; `open` is counted by the protocol */

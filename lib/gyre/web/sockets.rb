@@ -109,7 +109,7 @@ module Gyre
       # @param list [Array<Hash{String => Object}>] of {#to_a}, from JSON
       # @param owned [Boolean] false: in a process beside the one that made the list
       # @return [Array<Inherited>]
-      def self.inherited(list, owned: true)
+      def self.from(list, owned: true)
         list.map { |each| Inherited.new(*each.values_at("descriptor", "origin", "host", "port", "path"), owned && each["owned"]) }
       end
 

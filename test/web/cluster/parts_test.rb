@@ -51,7 +51,7 @@ class WebClusterPartsTest < Minitest::Test
 
   def test_a_link_refuses_a_message_without_end
     with_links do |near, far|
-      writer = Thread.new { near.socket.write("x" * (5 << 20)) rescue nil } # rubocop:disable Style/RescueModifier
+      writer = Thread.new { near.socket.write("x" * (5 << 20)) rescue nil }
       assert_raises(LinkError) { far.receive }
       far.close
       writer.join

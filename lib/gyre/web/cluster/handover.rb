@@ -37,7 +37,7 @@ module Gyre
 
         # @param name [Symbol] of a set
         # @return [Array<Sockets::Inherited>]
-        def sockets(name) = Sockets.inherited(@left.fetch("sets").fetch(name.to_s, []))
+        def sockets(name) = Sockets.from(@left.fetch("sets").fetch(name.to_s, []))
 
         # Closes a socket that the fresh settings do not name.
         #

@@ -38,7 +38,7 @@ module Gyre
         # @return [Array(Link, Array<Sockets::Inherited>)] to the supervisor, and its sockets
         def self.receive
           given = JSON.parse(ENV.delete(VARIABLE))
-          [Link.new(given.fetch("link")), Sockets.inherited(given.fetch("listeners"), owned: false)]
+          [Link.new(given.fetch("link")), Sockets.from(given.fetch("listeners"), owned: false)]
         end
 
         # @param link [Link]
