@@ -6,6 +6,7 @@
 #include "feature.h"
 #include "fiber/scheduler.h"
 #include "http/http1.h"
+#include "http/http2.h"
 #include "keyed/keyed_loop.h"
 #include "net/net.h"
 
@@ -55,6 +56,12 @@ void Init_gyre_ext(void) {
   gyre_init_http1_env();
   gyre_init_http1_request();
   gyre_init_http1_response();
+#ifdef GYRE_HAVE_NGHTTP2
+  gyre_init_http2();
+  gyre_init_http2_connection();
+  gyre_init_http2_request();
+  gyre_init_http2_response();
+#endif
   gyre_init_http1_acceptor();
   gyre_init_selector_io(gyre_init_selector());
   gyre_init_log_ingest();

@@ -26,6 +26,7 @@
 #include "http/http1_head.h"
 #include "http/http1_parser.h"
 #include "http/http_admission.h"
+#include "http/http2_session.h"
 #include "http/http_statistics.h"
 #include "net/acceptor.h"
 #include "net/proxy_protocol.h"
@@ -118,6 +119,7 @@ struct gyre_http1_connection {
   struct gyre_http_exchange *exchange; /* the present one, while a handler runs; else NULL */
   struct gyre_http1_partial *partial;
   struct gyre_http1_waiting *waiting; /* while WAITING */
+  struct gyre_http2_connection *http2; /* SERVING, and its frames; else NULL */
   uint32_t requests;
   uint32_t lingered; /* bytes read off */
   struct gyre_peer peer;
@@ -131,12 +133,28 @@ struct gyre_http1_connection {
   unsigned proxy : 2; /* versions of the PROXY header that it begins with */
 };
 
+/* HTTP/2 on a connection (http2_connection.c). */
+struct gyre_http2_operations {
+  /* The preface has begun, or was agreed on by ALPN; the bytes may be the transport's input. */
+  void (*begin)(struct gyre_http1_connection *connection, const char *bytes, size_t length);
+  void (*ready)(struct gyre_http1_connection *connection); /* it is readable */
+  void (*timed)(struct gyre_http1_connection *connection); /* its deadline is over */
+  void (*drain)(struct gyre_http1_connection *connection); /* the server stops */
+  void (*detached)(struct gyre_http1_connection *connection); /* off the loop; what waits is woken */
+  void (*forked)(struct gyre_http1_connection *connection); /* before that, where the loop is the parent's */
+  /* False: it is needed still, and freed later. `exchanges`: and they are freed with it. */
+  bool (*free)(struct gyre_http1_connection *connection, bool exchanges);
+};
+
 /* One request and its response: from a head that is complete, or refused, to the next one, or to
  * the handler's end. */
 struct gyre_http_exchange {
   struct gyre_list node; /* in acceptor->active, or spare */
   struct gyre_http1_connection *connection;
   VALUE handle, fiber, env, trailers;
+  VALUE response_trailers;          /* a Hash, or nil */
+  struct gyre_http2_stream *stream; /* of HTTP/2; else NULL */
+  struct gyre_http1_reader *writer; /* of HTTP/2: the fiber that waits for room */
   VALUE gone;              /* a Gyre::Promise that its client has left, once it was asked for; nil before */
   struct gyre_timer limit; /* of the request's time */
   struct gyre_interrupt *timeout, *departure; /* on their way to the fiber */
@@ -157,6 +175,7 @@ struct gyre_http_exchange {
   bool taken : 1;       /* next_request has given it to the app */
   bool measured : 1;    /* it is in the statistics */
   bool placed : 1;      /* it has a place of the admission, to be given back */
+  bool cut : 1;         /* of HTTP/2: the app has closed it */
 
   struct gyre_http1_chunked chunks;
   int64_t body_remaining, body_received; /* remaining: -1 for chunked */
@@ -169,6 +188,7 @@ struct gyre_http_exchange {
 struct gyre_http1_limits_table {
   struct gyre_http1_limits head;
   struct gyre_http1_limits trailers;
+  struct gyre_http2_limits http2;
   int64_t body_bytes, unread_body_bytes, head_bytes, body_rate;
   int64_t handshake_ns, first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns; /* -1: none */
   int64_t body_ns, body_grace_ns, unread_body_ns;
@@ -219,6 +239,9 @@ struct gyre_http1_acceptor {
   uint64_t running, requests, malformed, refused;
   struct gyre_http_statistics statistics;
   int64_t measured_ns; /* when the last response was measured */
+  /* The same for a stream of HTTP/2 (http2_handler.c). */
+  void (*serve_stream)(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream);
+  const struct gyre_http2_operations *http2; /* NULL: only HTTP/1 is spoken */
   /* Runs the handler for a request that has arrived, or that is refused (http1_handler.c). */
   void (*serve)(struct gyre_http1_connection *connection, const struct gyre_http1_request *request);
 
@@ -270,6 +293,9 @@ bool gyre_http1_connection_parse(struct gyre_http1_connection *connection, struc
 /* Ends the connection's exchange, if there is one, and begins the next in the same fiber. Raises
  * NoMemoryError; then all is as it was. */
 struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection *connection);
+/* The same for a stream of HTTP/2, beside others of its connection. */
+struct gyre_http_exchange *gyre_http_exchange_new(struct gyre_http1_connection *connection, VALUE class);
+void gyre_http_exchange_free(struct gyre_http_exchange *exchange);
 /* Its handle raises errors from now on, wherever the app has kept it. */
 void gyre_http_exchange_end(struct gyre_http1_connection *connection);
 /* The response has left, or never will: it enters the statistics, once. */
@@ -295,6 +321,8 @@ static inline struct gyre_http_exchange *gyre_http_exchange_open(VALUE self) {
 bool gyre_http_exchange_is_outside(VALUE self);
 VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments);
 extern VALUE gyre_cHttp1Exchange;
+/* The methods that are the same for each version of HTTP. */
+void gyre_http_exchange_define(VALUE class);
 
 /* http1_env.c */
 VALUE gyre_http1_env(struct gyre_http_exchange *exchange, const struct gyre_http1_head *head, const char *bytes);
@@ -311,7 +339,14 @@ void gyre_http1_response_refuse(struct gyre_http_exchange *exchange);
 /* http1_request.c: the exchange gets its env from a head, or what it is refused with. */
 void gyre_http1_request_begin(struct gyre_http_exchange *exchange, const struct gyre_http1_request *request);
 
+/* The same file, for each version of HTTP. Parks until exchange->reader is woken; false when the time
+ * for it is over, with the reason. */
+bool gyre_http_wait_for_input(VALUE self, const char **reason);
+NORETURN(void gyre_http_refuse_second_reader(void));
+
 /* http1_handler.c */
+/* What was raised when a handler was to begin; `begun`: it was its own. Goes on unless it is fatal. */
+void gyre_http_handler_failed(struct gyre_http1_acceptor *acceptor, int state, bool begun);
 void gyre_http1_handler_start(struct gyre_http1_connection *connection, const struct gyre_http1_request *request);
 
 void gyre_init_http_exchange(void);

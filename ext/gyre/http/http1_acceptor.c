@@ -4,6 +4,7 @@
  */
 #include "feature.h"
 #include "http/http1.h"
+#include "http/http2.h"
 #include "net/net.h"
 
 #include <ruby/io.h>
@@ -50,6 +51,7 @@ static void acceptor_free(void *opaque) {
     connection->waiting = NULL;
     free(connection->exchange); /* its handle is garbage, too: that would mark the acceptor */
     connection->exchange = NULL;
+    if (connection->http2) acceptor->http2->free(connection, true);
     gyre_http1_connection_free(connection);
   }
   gyre_http_exchange_free_spare(acceptor);
@@ -143,6 +145,7 @@ static void forked(struct gyre_client *client) {
       connection->exchange->reader = NULL;
       connection->exchange->limit.place = 0;
     }
+    if (connection->http2) acceptor->http2->forked(connection);
     gyre_http1_connection_detach(connection);
     gyre_transport_abandon(&connection->transport);
     connection->state = GYRE_HTTP1_CLOSED;
@@ -284,6 +287,10 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   acceptor->admission.queue_limit = acceptor->limits.queue;
   acceptor->admission.queue_ns = acceptor->limits.queue_ns;
   acceptor->serve = gyre_http1_handler_start;
+#ifdef GYRE_HAVE_NGHTTP2
+  acceptor->http2 = &gyre_http2_operations;
+  acceptor->serve_stream = gyre_http2_handler_start;
+#endif
   for (long i = 0; i < count; i++) {
     VALUE context = rb_ary_entry(acceptor->contexts, i);
     struct gyre_tls_context *tls = NIL_P(context) ? NULL : gyre_tls_context_get(context);
@@ -385,6 +392,10 @@ static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_id
     struct gyre_http1_connection *connection = GYRE_CONTAINER(node, struct gyre_http1_connection, node);
     /* A request that has arrived gets its response: its client cannot find out whether it may send
      * it again. The next one may still be on its way, as the rest of a TLS record. */
+    if (only_idle && connection->http2) {
+      acceptor->http2->drain(connection);
+      continue;
+    }
     if (only_idle) {
       if (connection->exchange || !connection->is_idle) continue;
       if (busy_lately(connection) || gyre_transport_input_waits(&connection->transport)) {

@@ -251,6 +251,21 @@ static bool serve_if_parsed(struct gyre_http1_connection *connection) {
 
 static void read_more(struct gyre_http1_connection *connection);
 
+/* --- HTTP/2 (RFC 9113, section 3): its preface is no request of HTTP/1 --- */
+
+/* How much of the preface the first bytes of a connection are; 0: they are something else. */
+static size_t preface_length(const struct gyre_http1_connection *connection, const char *bytes, size_t length) {
+  if (length == 0 || bytes[0] != 'P' || connection->requests || !connection->acceptor->http2) return 0;
+  if (length > GYRE_HTTP2_PREFACE_BYTES) length = GYRE_HTTP2_PREFACE_BYTES;
+  return memcmp(bytes, GYRE_HTTP2_PREFACE, length) == 0 ? length : 0;
+}
+
+static void begin_http2(struct gyre_http1_connection *connection, const char *bytes, size_t length) {
+  gyre_http1_connection_release_partial(connection);
+  connection->state = GYRE_HTTP1_SERVING;
+  connection->acceptor->http2->begin(connection, bytes, length);
+}
+
 /* The first bytes of a head, in lent memory. Mostly they are all of it, and nothing is kept. */
 static void read_first(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
@@ -262,9 +277,15 @@ static void read_first(struct gyre_http1_connection *connection) {
     return;
   }
 
+  size_t preface = preface_length(connection, bytes, (size_t)count);
+  if (preface == GYRE_HTTP2_PREFACE_BYTES) {
+    begin_http2(connection, bytes, (size_t)count);
+    return;
+  }
+
   struct gyre_http1_request request;
   gyre_http1_head_reset(&acceptor->head, acceptor->fields, acceptor->limits.head.header_count);
-  int length = gyre_http1_head_parse(&acceptor->head, bytes, (size_t)count, &acceptor->limits.head);
+  int length = preface ? 0 : gyre_http1_head_parse(&acceptor->head, bytes, (size_t)count, &acceptor->limits.head);
   bool whole = parsed(connection, &request, &acceptor->head, bytes, length);
   request.held = 0;
   if (request.status) {
@@ -295,7 +316,7 @@ static void read_first(struct gyre_http1_connection *connection) {
     acceptor->idle--;
   }
   gyre_http1_connection_deadline(connection, acceptor->limits.head_ns);
-  if (!serve_if_parsed(connection) && keep_head(connection))
+  if (preface || (!serve_if_parsed(connection) && keep_head(connection)))
     read_more(connection); /* the end may have been reported with these bytes */
 }
 
@@ -307,7 +328,14 @@ static void read_more(struct gyre_http1_connection *connection) {
       end(connection, count < 0);
       return;
     }
-    if (serve_if_parsed(connection) || !keep_head(connection)) return;
+    const char *bytes = gyre_transport_input(&connection->transport);
+    size_t available = gyre_transport_available(&connection->transport);
+    size_t preface = connection->partial ? 0 : preface_length(connection, bytes, available);
+    if (preface == GYRE_HTTP2_PREFACE_BYTES) {
+      begin_http2(connection, bytes, available);
+      return;
+    }
+    if (preface == 0 && (serve_if_parsed(connection) || !keep_head(connection))) return;
   }
 }
 
@@ -387,7 +415,12 @@ static void shake_hands(struct gyre_http1_connection *connection) {
     if (gyre_acceptor_resumed(&connection->transport)) acceptor->statistics.handshakes_resumed++;
     connection->state = GYRE_HTTP1_FIRST_BYTE;
     gyre_http1_connection_deadline(connection, acceptor->draining ? GYRE_HTTP1_NEW_NS : acceptor->limits.first_byte_ns);
-    read_first(connection); /* it may have come with the handshake's end */
+    if (acceptor->http2 && gyre_acceptor_agreed(&connection->transport, "h2")) {
+      connection->readable = true;
+      begin_http2(connection, NULL, 0);
+    } else {
+      read_first(connection); /* it may have come with the handshake's end */
+    }
   }
 }
 
@@ -433,6 +466,10 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   }
   if (!(ready & GYRE_READABLE)) return;
   connection->readable = true;
+  if (connection->http2 && connection->state == GYRE_HTTP1_SERVING) {
+    connection->acceptor->http2->ready(connection);
+    return;
+  }
   if (connection->exchange) {
     if (connection->hung_up) gyre_http_exchange_peer_ended(connection->exchange);
     struct gyre_http1_reader *reader = connection->exchange->reader;
@@ -475,6 +512,10 @@ static void on_time(struct gyre_timer *timer, void *context) {
   if (connection->deadline_ns == INT64_MAX || connection->exchange) return;
   if (connection->deadline_ns > loop->now_ns) {
     (void)gyre_timers_arm(&loop->timers, timer, connection->deadline_ns);
+    return;
+  }
+  if (connection->http2 && connection->state == GYRE_HTTP1_SERVING) {
+    connection->acceptor->http2->timed(connection);
     return;
   }
   /* What is there has come in time, reported or not: a loop that was held is given much at once,
@@ -545,6 +586,7 @@ void gyre_http1_connection_detach(struct gyre_http1_connection *connection) {
   if (connection->is_idle) acceptor->idle--;
   if (!connection->counted && connection->state == GYRE_HTTP1_LINGERING) acceptor->lingering_refused--;
   connection->counted = connection->is_idle = connection->keep_alive = false;
+  if (connection->http2) acceptor->http2->detached(connection);
   if (!exchange || !exchange->reader) return;
   gyre_wake(acceptor->scheduler, &exchange->reader->wait.parked);
   exchange->reader = NULL; /* it stands on the stack of a fiber that a scheduler which closes may not run again */
@@ -560,6 +602,7 @@ void gyre_http1_connection_close(struct gyre_http1_connection *connection, bool 
 
 void gyre_http1_connection_free(struct gyre_http1_connection *connection) {
   if (connection->exchange) return;
+  if (connection->http2 && !connection->acceptor->http2->free(connection, false)) return;
   release_input(connection);
   gyre_transport_free(&connection->transport);
   free(connection);
@@ -573,6 +616,7 @@ void gyre_http1_connection_linger(struct gyre_http1_connection *connection) {
     return;
   }
   release_input(connection);
+  if (connection->http2) connection->acceptor->http2->detached(connection);
   connection->state = GYRE_HTTP1_LINGERING;
   connection->lingered = 0;
   gyre_http1_connection_deadline(connection, connection->acceptor->limits.linger_ns);

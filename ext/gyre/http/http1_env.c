@@ -253,6 +253,7 @@ enum env_value {
   ENV_EARLY_HINTS,
   ENV_FINISHED,
   ENV_GONE,
+  ENV_RESPONSE_TRAILERS,
   ENV_VALUES
 };
 
@@ -308,7 +309,8 @@ static int find_place(VALUE key, VALUE value, VALUE argument) {
 }
 
 static VALUE protocol_of(const struct gyre_http1_head *head) {
-  return rb_str_new(head->minor_version == 0 ? "HTTP/1.0" : "HTTP/1.1", 8);
+  static const char *const versions[] = {"HTTP/1.0", "HTTP/1.1", [GYRE_HTTP_VERSION_2] = "HTTP/2.0"};
+  return rb_str_new(versions[head->minor_version], 8);
 }
 
 VALUE gyre_http1_env(struct gyre_http_exchange *exchange, const struct gyre_http1_head *head, const char *bytes) {
@@ -334,6 +336,7 @@ VALUE gyre_http1_env(struct gyre_http_exchange *exchange, const struct gyre_http
       [ENV_EARLY_HINTS] = self,
       [ENV_FINISHED] = rb_ary_new(),
       [ENV_GONE] = self,
+      [ENV_RESPONSE_TRAILERS] = self,
   };
   VALUE env = rb_hash_dup(connection->acceptor->template);
   fill(env, &connection->acceptor->places, values);
@@ -347,6 +350,7 @@ VALUE gyre_http1_env(struct gyre_http_exchange *exchange, const struct gyre_http
     learn_usual(usual, connection, head, bytes, env);
   }
 
+  if (head->minor_version == GYRE_HTTP_VERSION_2) rb_hash_delete(env, key_hijack);
   if (head->flags & GYRE_HTTP1_UPGRADE) rb_hash_aset(env, key_rack_protocol, offered_protocols(head, bytes));
   /* From here on Ruby code runs, and the bytes, which may be lent, are not read any more. */
   if (head->flags & GYRE_HTTP1_CHUNKED || head->content_length > 0) {
@@ -432,6 +436,7 @@ void gyre_init_http1_env(void) {
       [ENV_EARLY_HINTS] = key_early_hints,
       [ENV_FINISHED] = key_finished,
       [ENV_GONE] = key_gone,
+      [ENV_RESPONSE_TRAILERS] = constant("gyre.response_trailers"),
   };
   memcpy(env_keys, keys, sizeof(keys));
 

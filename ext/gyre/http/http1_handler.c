@@ -73,13 +73,8 @@ void gyre_http1_handler_start(struct gyre_http1_connection *connection, const st
   rb_protect(start_body, (VALUE)&starting, &state);
   if (!state) return;
 
-  /* No memory, or no fiber left: this connection ends, the others go on. Once the handler has begun
-   * (its connection may be gone by now) its errors are not the connection's: its SystemExit and the
-   * like, or what another thread raises here. */
-  VALUE error = rb_errinfo();
-  bool fatal = !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) ||
-               rb_obj_is_kind_of(error, rb_eSignal);
   struct gyre_http_exchange *left = NIL_P(starting.handle) ? NULL : gyre_http_exchange_get(starting.handle);
+  bool begun = false;
   if (NIL_P(starting.handle)) {
     if (request->placed) gyre_admission_leave(&acceptor->admission);
     gyre_http1_connection_close(connection, true);
@@ -87,9 +82,19 @@ void gyre_http1_handler_start(struct gyre_http1_connection *connection, const st
   } else if (left && NIL_P(left->fiber)) {
     finish_handler((VALUE)connection);
   } else {
-    fatal = true;
+    begun = true;
   }
-  if (fatal) rb_jump_tag(state);
+  gyre_http_handler_failed(acceptor, state, begun);
+}
+
+/* No memory, or no fiber left: this request ends, the others go on. Once the handler has begun (its
+ * connection may be gone by now) its errors are not the connection's: its SystemExit and the like,
+ * or what another thread raises here. */
+void gyre_http_handler_failed(struct gyre_http1_acceptor *acceptor, int state, bool begun) {
+  VALUE error = rb_errinfo();
+  if (begun || !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) ||
+      rb_obj_is_kind_of(error, rb_eSignal))
+    rb_jump_tag(state);
   rb_set_errinfo(Qnil);
   rb_funcall(acceptor->scheduler->self, id_report, 2, error, rb_fiber_current());
 }

@@ -23,6 +23,14 @@ void gyre_http1_limits_read(struct gyre_http1_limits_table *table, VALUE limits)
   table->head.header_count = (uint16_t)limit_count(limits, "header_count_limit", UINT16_MAX);
   table->trailers = table->head;
   table->trailers.header_bytes = limit_count(limits, "trailer_bytes_limit", 1 << 24);
+  table->http2.head = table->head;
+  table->http2.trailer_bytes = table->trailers.header_bytes;
+  table->http2.streams = limit_count(limits, "streams_limit", 1 << 16);
+  table->http2.resets = limit_count(limits, "stream_resets_limit", 1 << 24);
+  table->http2.control_frames = limit_count(limits, "control_frames_limit", 1 << 24);
+  table->http2.stream_window = limit_count(limits, "stream_window_bytes_limit", INT32_MAX);
+  table->http2.connection_window = limit_count(limits, "connection_window_bytes_limit", INT32_MAX);
+  table->http2.output = limit_count(limits, "stream_output_bytes_limit", 1 << 30);
   table->body_bytes = limit_bytes(limits, "body_bytes_limit");
   table->unread_body_bytes = limit_bytes(limits, "unread_body_bytes_limit");
   table->head_bytes = limit_bytes(limits, "heads_bytes_limit");

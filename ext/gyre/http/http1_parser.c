@@ -26,7 +26,7 @@
   (length == sizeof(literal) - 1 && memcmp(text, literal, sizeof(literal) - 1) == 0)
 
 /* Methods are case-sensitive (RFC 9110, section 9.1). */
-static uint8_t method_number(const char *text, size_t length) {
+uint8_t gyre_http1_method_number(const char *text, size_t length) {
   if (METHOD_IS(text, length, "GET")) return GYRE_HTTP1_METHOD_GET;
   if (METHOD_IS(text, length, "POST")) return GYRE_HTTP1_METHOD_POST;
   if (METHOD_IS(text, length, "HEAD")) return GYRE_HTTP1_METHOD_HEAD;
@@ -137,7 +137,7 @@ static int parse_request_line(struct gyre_http1_head *head, const char *bytes, s
   if (*p != ' ' || p == method) return gyre_http1_refuse(head, 400, "a first line that is not an HTTP request line");
   head->method.offset = head->token;
   head->method.length = (uint32_t)(p - method);
-  head->method_number = method_number(method, head->method.length);
+  head->method_number = gyre_http1_method_number(method, head->method.length);
   p++;
   head->token = (uint32_t)(p - bytes);
 target:

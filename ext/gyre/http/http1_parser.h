@@ -67,6 +67,9 @@ enum gyre_http1_method {
   GYRE_HTTP1_METHOD_PATCH
 };
 
+/* Of a method's name. */
+uint8_t gyre_http1_method_number(const char *text, size_t length);
+
 /* RFC 9112, section 3.2. */
 enum gyre_http1_target {
   GYRE_HTTP1_TARGET_ORIGIN = 0, /* /path?query */

@@ -88,13 +88,12 @@ static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const c
   return limit_ns < 0 ? 0 : limit_ns;
 }
 
-NORETURN(static void refuse_second_reader(void));
-static void refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
+void gyre_http_refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
 
 /* Parks until there may be input. False when the time is over. Until the fiber goes on, no other
  * one may read: what is left of the body, and where its trailers are parsed on, is on the stack of
  * this one. */
-static bool wait_for_input(VALUE self, const char **reason) {
+bool gyre_http_wait_for_input(VALUE self, const char **reason) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
   struct gyre_http1_reader input = {.self = self, .came_ns = -1};
@@ -103,7 +102,7 @@ static bool wait_for_input(VALUE self, const char **reason) {
   gyre_wait_arm(&input.wait, limit_ns);
   exchange->reader = &input;
   rb_ensure(input_wait_body, (VALUE)&input, input_wait_ensure, (VALUE)&input);
-  if (gyre_http_exchange_open(self) && !input.kept) refuse_second_reader();
+  if (gyre_http_exchange_open(self) && !input.kept) gyre_http_refuse_second_reader();
   exchange = gyre_http_exchange_get(self);
   /* What came while the loop was held may have been there all the time, so that time is not the
    * client's. */
@@ -134,7 +133,7 @@ static void cut_off(VALUE self) {
  * none. The exchange is open when it returns. */
 static size_t more_input(VALUE self, const char **lent) {
   const char *reason = NULL;
-  for (bool late = false;; late = !wait_for_input(self, &reason)) {
+  for (bool late = false;; late = !gyre_http_wait_for_input(self, &reason)) {
     struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
     if (!exchange) cut_off(self);
     struct gyre_http1_connection *connection = exchange->connection;
@@ -232,7 +231,7 @@ static VALUE read_sized(VALUE self, size_t most) {
 static struct gyre_http_exchange *reading(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
   if (!exchange) cut_off(self);
-  if (exchange->reader) refuse_second_reader();
+  if (exchange->reader) gyre_http_refuse_second_reader();
   if (exchange->status) fail_request(exchange, exchange->status, exchange->reason);
   if (exchange->body_over) return NULL;
   const struct gyre_http1_connection *connection = exchange->connection;
@@ -260,22 +259,6 @@ static VALUE exchange_read_body(VALUE self, VALUE most) {
   long length = NUM2LONG(most);
   if (length <= 0) rb_raise(rb_eArgError, "cannot read %ld bytes", length);
   return read_body(self, (size_t)length);
-}
-
-static VALUE exchange_interrupt_reader(VALUE self, VALUE fiber, VALUE exception) {
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange || !exchange->reader || exchange->reader->wait.parked.fiber != fiber) return Qnil;
-  gyre_interrupt_fiber(exchange->connection->acceptor->scheduler, fiber, exception);
-  /* It may have run Ruby code: another look. */
-  exchange = gyre_http_exchange_get(self);
-  if (exchange) exchange->reader = NULL;
-  return Qnil;
-}
-
-static VALUE exchange_trailers(VALUE self) {
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (!exchange) gyre_http1_request_is_over();
-  return NIL_P(exchange->trailers) ? rb_hash_new() : exchange->trailers;
 }
 
 /* --- from one request to the next --- */
@@ -426,13 +409,6 @@ static VALUE exchange_reset(VALUE self) {
   return Qnil;
 }
 
-static VALUE exchange_leave_place(VALUE self) {
-  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "leave_place", 0, NULL);
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  if (exchange) gyre_http_exchange_leave_place(exchange);
-  return Qnil;
-}
-
 /* --- questions --- */
 
 #define QUESTION(name, expression)                                                                                     \
@@ -441,40 +417,20 @@ static VALUE exchange_leave_place(VALUE self) {
     return exchange && (expression) ? Qtrue : Qfalse;                                                                  \
   }
 
-QUESTION(head_sent_p, exchange->head_sent)
 QUESTION(keep_alive_p, exchange->connection->keep_alive)
 QUESTION(hijacked_p, exchange->connection->state == GYRE_HTTP1_HIJACKED)
-QUESTION(expects_continue_p, exchange->expects_continue && !exchange->head_sent)
-QUESTION(head_only_p, exchange->head_only)
 
 static VALUE exchange_closed_p(VALUE self) { return gyre_http_exchange_open(self) ? Qfalse : Qtrue; }
 
-static VALUE exchange_body_bytes_sent(VALUE self) {
-  const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  return ULL2NUM(exchange ? exchange->body_bytes_sent : 0);
-}
-
-static VALUE exchange_remote_address(VALUE self) {
-  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
-  return exchange ? gyre_http1_connection_address(exchange->connection) : rb_str_new(NULL, 0);
-}
-
 void gyre_init_http1_request(void) {
   VALUE class = gyre_cHttp1Exchange;
+  gyre_http_exchange_define(class);
   rb_define_method(class, "next_request", exchange_next_request, 0);
   rb_define_method(class, "read_body", exchange_read_body, 1);
-  rb_define_method(class, "interrupt_reader", exchange_interrupt_reader, 2);
-  rb_define_method(class, "trailers", exchange_trailers, 0);
   rb_define_method(class, "hijack", exchange_hijack, 0);
   rb_define_method(class, "close", exchange_close, 0);
   rb_define_method(class, "reset", exchange_reset, 0);
-  rb_define_method(class, "leave_place", exchange_leave_place, 0);
-  rb_define_method(class, "head_sent?", exchange_head_sent_p, 0);
   rb_define_method(class, "keep_alive?", exchange_keep_alive_p, 0);
   rb_define_method(class, "closed?", exchange_closed_p, 0);
   rb_define_method(class, "hijacked?", exchange_hijacked_p, 0);
-  rb_define_method(class, "expects_continue?", exchange_expects_continue_p, 0);
-  rb_define_method(class, "head_only?", exchange_head_only_p, 0);
-  rb_define_method(class, "body_bytes_sent", exchange_body_bytes_sent, 0);
-  rb_define_method(class, "remote_address", exchange_remote_address, 0);
 }

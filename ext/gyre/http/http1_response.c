@@ -164,18 +164,6 @@ static void send_output(VALUE self, const VALUE *strings, long count) {
  * Arguments are converted before the exchange is looked at: their methods may do anything
  * meanwhile, also respond. */
 
-/* A number of only digits, or -1. */
-static int64_t parse_length(VALUE value) {
-  if (!RB_TYPE_P(value, T_STRING) || RSTRING_LEN(value) == 0 || RSTRING_LEN(value) > 18) return -1;
-  int64_t length = 0;
-  for (long i = 0; i < RSTRING_LEN(value); i++) {
-    char c = RSTRING_PTR(value)[i];
-    if (c < '0' || c > '9') return -1;
-    length = length * 10 + (c - '0');
-  }
-  return length;
-}
-
 /* Contract: exchange.rb. */
 static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VALUE body) {
   if (gyre_http_exchange_is_outside(self))
@@ -203,7 +191,7 @@ static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VA
   if (fields.declined || fields.unknown_kind) return Qfalse;
 
   bool no_body = exchange->head_only || code == 204 || code == 304;
-  int64_t announced = NIL_P(fields.announced) ? -1 : parse_length(fields.announced);
+  int64_t announced = NIL_P(fields.announced) ? -1 : gyre_http1_response_head_parse_length(fields.announced);
   if (!NIL_P(fields.announced) && announced < 0) return Qfalse;
   if (announced >= 0 && !no_body && (uint64_t)announced != length) return Qfalse;
 
@@ -367,11 +355,14 @@ static VALUE exchange_finish_body(VALUE self) {
   if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "finish_body", 0, NULL);
   struct gyre_http_exchange *exchange = writable(self);
   gyre_http_exchange_end_limit(exchange);
-  if (exchange->framing == GYRE_HTTP1_CHUNKED_BODY) {
-    gyre_http1_response_head_text(gyre_http1_response_head_begin(exchange), "0\r\n\r\n");
-    exchange->framing = GYRE_HTTP1_NO_BODY;
-    send_output(self, NULL, 0);
-  }
+  if (exchange->framing != GYRE_HTTP1_CHUNKED_BODY) return Qnil;
+  struct gyre_http1_buffer *output = gyre_http1_response_head_begin(exchange);
+  gyre_http1_response_head_text(output, "0\r\n");
+  gyre_http1_response_head_trailers(exchange, output);
+  gyre_http1_response_head_text(output, "\r\n");
+  if (output->failed) rb_memerror();
+  exchange->framing = GYRE_HTTP1_NO_BODY;
+  send_output(self, NULL, 0);
   return Qnil;
 }
 

@@ -102,6 +102,44 @@ void gyre_http1_response_head_fields(struct gyre_http1_response_head *fields, VA
   }
 }
 
+/* RFC 9110, section 6.5.1: what a trailer may not be. */
+static bool is_no_trailer(const char *name, size_t length) {
+  static const char *const names[] = {"transfer-encoding", "content-length", "connection", "host", "trailer",
+                                      "content-encoding", "content-type", "content-range", "set-cookie",
+                                      "authorization", "cache-control", "te", "upgrade"};
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    if (gyre_http1_same_name(name, length, names[i], strlen(names[i]))) return true;
+  return false;
+}
+
+static int check_trailer(VALUE key, VALUE value, VALUE argument) {
+  (void)value;
+  (void)argument;
+  if (RB_TYPE_P(key, T_STRING) && is_no_trailer(RSTRING_PTR(key), (size_t)RSTRING_LEN(key)))
+    rb_raise(rb_eArgError, "%+" PRIsVALUE " cannot be a trailer", key);
+  return ST_CONTINUE;
+}
+
+void gyre_http1_response_head_trailers(struct gyre_http_exchange *exchange, struct gyre_http1_buffer *output) {
+  if (NIL_P(exchange->response_trailers)) return;
+  struct gyre_http1_response_head fields = {.exchange = exchange, .output = output, .announced = Qnil, .wrong = Qnil};
+  rb_hash_foreach(exchange->response_trailers, check_trailer, Qnil);
+  gyre_http1_response_head_fields(&fields, exchange->response_trailers);
+  if (fields.unknown_kind) rb_raise(rb_eArgError, "a trailer's name and value must be Strings");
+}
+
+/* A number of only digits, or -1. */
+int64_t gyre_http1_response_head_parse_length(VALUE value) {
+  if (!RB_TYPE_P(value, T_STRING) || RSTRING_LEN(value) == 0 || RSTRING_LEN(value) > 18) return -1;
+  int64_t length = 0;
+  for (long i = 0; i < RSTRING_LEN(value); i++) {
+    char c = RSTRING_PTR(value)[i];
+    if (c < '0' || c > '9') return -1;
+    length = length * 10 + (c - '0');
+  }
+  return length;
+}
+
 void gyre_http1_response_head_text(struct gyre_http1_buffer *output, const char *text) {
   gyre_http1_buffer_append(output, text, strlen(text));
 }

@@ -23,6 +23,10 @@ struct gyre_http1_response_head {
 struct gyre_http1_buffer *gyre_http1_response_head_begin(struct gyre_http_exchange *exchange);
 /* Adds the app's headers; raises ArgumentError for what cannot be sent. */
 void gyre_http1_response_head_fields(struct gyre_http1_response_head *head, VALUE headers);
+/* Adds the trailers that the app has set; raises ArgumentError for what cannot be one. */
+void gyre_http1_response_head_trailers(struct gyre_http_exchange *exchange, struct gyre_http1_buffer *output);
+/* A number of only digits, or -1. */
+int64_t gyre_http1_response_head_parse_length(VALUE value);
 void gyre_http1_response_head_text(struct gyre_http1_buffer *output, const char *text);
 void gyre_http1_response_head_length(struct gyre_http1_buffer *output, uint64_t length);
 /* Date, connection and the blank line. Decides at last whether the connection is kept. */

@@ -23,6 +23,7 @@ void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange) {
   rb_gc_mark(exchange->env);
   rb_gc_mark(exchange->trailers);
   rb_gc_mark(exchange->gone);
+  rb_gc_mark(exchange->response_trailers);
 }
 
 static void handle_mark(void *opaque) {
@@ -137,7 +138,8 @@ void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange) {
   enum gyre_http_departure departure = connection->acceptor->departure;
   if (NIL_P(exchange->gone) && departure == GYRE_HTTP_RESET_TELLS) return;
   bool closed = connection->state == GYRE_HTTP1_CLOSED;
-  if (!closed && departure != GYRE_HTTP_END_CANCELS && !gyre_transport_is_reset(&connection->transport)) return;
+  bool reset = closed || (exchange->stream ? exchange->stream->closed : gyre_transport_is_reset(&connection->transport));
+  if (!reset && departure != GYRE_HTTP_END_CANCELS) return;
   settle(exchange, Qtrue);
   if (!closed && departure != GYRE_HTTP_RESET_TELLS && !exchange->measured)
     interrupt(exchange, &exchange->departure, make_stop, Qnil);
@@ -152,7 +154,8 @@ static VALUE exchange_client_gone(VALUE self) {
     VALUE promise = rb_class_new_instance(0, NULL, rb_path2class("Gyre::Promise"));
     if (!(exchange = gyre_http_exchange_get(self))) return Qnil;
     exchange->gone = promise;
-    if (exchange->connection->hung_up || exchange->connection->state == GYRE_HTTP1_CLOSED)
+    if (exchange->connection->hung_up || exchange->connection->state == GYRE_HTTP1_CLOSED ||
+        (exchange->stream && exchange->stream->closed))
       gyre_http_exchange_peer_ended(exchange);
     return promise;
   }
@@ -176,17 +179,26 @@ void gyre_http_exchange_measure(struct gyre_http_exchange *exchange) {
                                 hijacked ? -1 : acceptor->measured_ns - exchange->began_ns);
 }
 
-struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection *connection) {
-  VALUE handle = TypedData_Wrap_Struct(gyre_cHttp1Exchange, &handle_type, NULL);
-  struct gyre_http_exchange *exchange = take(connection->acceptor), *before = connection->exchange;
+struct gyre_http_exchange *gyre_http_exchange_new(struct gyre_http1_connection *connection, VALUE class) {
+  VALUE handle = TypedData_Wrap_Struct(class, &handle_type, NULL);
+  struct gyre_http_exchange *exchange = take(connection->acceptor);
   exchange->connection = connection;
   exchange->handle = handle;
-  exchange->fiber = before ? before->fiber : Qnil;
-  exchange->env = exchange->trailers = exchange->gone = Qnil;
+  exchange->fiber = exchange->env = exchange->trailers = exchange->response_trailers = exchange->gone = Qnil;
+  exchange->began_ns = connection->acceptor->scheduler->loop.now_ns;
   RTYPEDDATA_DATA(handle) = exchange;
   gyre_list_append(&connection->acceptor->active, &exchange->node);
-  if (before) gyre_http_exchange_end(connection);
-  exchange->began_ns = before ? connection->acceptor->measured_ns : connection->acceptor->scheduler->loop.now_ns;
+  return exchange;
+}
+
+struct gyre_http_exchange *gyre_http_exchange_begin(struct gyre_http1_connection *connection) {
+  struct gyre_http_exchange *before = connection->exchange;
+  struct gyre_http_exchange *exchange = gyre_http_exchange_new(connection, gyre_cHttp1Exchange);
+  if (before) {
+    exchange->fiber = before->fiber;
+    gyre_http_exchange_end(connection);
+    exchange->began_ns = connection->acceptor->measured_ns;
+  }
   return connection->exchange = exchange;
 }
 
@@ -199,17 +211,23 @@ void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange) {
 
 void gyre_http_exchange_end(struct gyre_http1_connection *connection) {
   struct gyre_http_exchange *exchange = connection->exchange;
+  connection->exchange = NULL;
+  gyre_http_exchange_free(exchange);
+}
+
+void gyre_http_exchange_free(struct gyre_http_exchange *exchange) {
+  struct gyre_http1_acceptor *acceptor = exchange->connection->acceptor;
   gyre_http_exchange_measure(exchange);
   gyre_http_exchange_leave_place(exchange);
   cancel(exchange, &exchange->departure);
-  settle(exchange, connection->state == GYRE_HTTP1_CLOSED ? Qtrue : Qfalse);
-  connection->exchange = NULL;
+  settle(exchange, exchange->connection->state == GYRE_HTTP1_CLOSED ? Qtrue : Qfalse);
   RTYPEDDATA_DATA(exchange->handle) = NULL;
-  if (exchange->reader) gyre_wake(connection->acceptor->scheduler, &exchange->reader->wait.parked);
+  if (exchange->reader) gyre_wake(acceptor->scheduler, &exchange->reader->wait.parked);
+  if (exchange->writer) gyre_wake(acceptor->scheduler, &exchange->writer->wait.parked);
   gyre_list_remove(&exchange->node);
-  if (connection->acceptor->spare_count < SPARE_LIMIT) {
-    connection->acceptor->spare_count++;
-    gyre_list_prepend(&connection->acceptor->spare, &exchange->node);
+  if (acceptor->spare_count < SPARE_LIMIT) {
+    acceptor->spare_count++;
+    gyre_list_prepend(&acceptor->spare, &exchange->node);
   } else {
     free(exchange);
   }
@@ -235,6 +253,72 @@ VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, co
   return rb_funcall(handovers, id_call, 3, self, ID2SYM(rb_intern(method)), rb_ary_new_from_values(count, arguments));
 }
 
+/* --- what is the same for each version --- */
+
+static VALUE exchange_interrupt_reader(VALUE self, VALUE fiber, VALUE exception) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange || !exchange->reader || exchange->reader->wait.parked.fiber != fiber) return Qnil;
+  gyre_interrupt_fiber(exchange->connection->acceptor->scheduler, fiber, exception);
+  /* It may have run Ruby code: another look. */
+  exchange = gyre_http_exchange_get(self);
+  if (exchange) exchange->reader = NULL;
+  return Qnil;
+}
+
+static VALUE exchange_trailers(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) gyre_http1_request_is_over();
+  return NIL_P(exchange->trailers) ? rb_hash_new() : exchange->trailers;
+}
+
+/* Checked when they are sent. */
+static VALUE exchange_set_trailer(VALUE self, VALUE name, VALUE value) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) gyre_http1_request_is_over();
+  if (NIL_P(exchange->response_trailers)) exchange->response_trailers = rb_hash_new();
+  return rb_hash_aset(exchange->response_trailers, name, value);
+}
+
+#define QUESTION(name, expression)                                                                                     \
+  static VALUE exchange_##name(VALUE self) {                                                                           \
+    const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);                                          \
+    return exchange && (expression) ? Qtrue : Qfalse;                                                                  \
+  }
+
+QUESTION(head_sent_p, exchange->head_sent)
+QUESTION(expects_continue_p, exchange->expects_continue && !exchange->head_sent)
+QUESTION(head_only_p, exchange->head_only)
+
+static VALUE exchange_body_bytes_sent(VALUE self) {
+  const struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  return ULL2NUM(exchange ? exchange->body_bytes_sent : 0);
+}
+
+static VALUE exchange_remote_address(VALUE self) {
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  return exchange ? gyre_http1_connection_address(exchange->connection) : rb_str_new(NULL, 0);
+}
+
+static VALUE exchange_leave_place(VALUE self) {
+  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "leave_place", 0, NULL);
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (exchange) gyre_http_exchange_leave_place(exchange);
+  return Qnil;
+}
+
+void gyre_http_exchange_define(VALUE class) {
+  rb_define_method(class, "interrupt_reader", exchange_interrupt_reader, 2);
+  rb_define_method(class, "trailers", exchange_trailers, 0);
+  rb_define_method(class, "leave_place", exchange_leave_place, 0);
+  rb_define_method(class, "client_gone", exchange_client_gone, 0);
+  rb_define_method(class, "[]=", exchange_set_trailer, 2);
+  rb_define_method(class, "head_sent?", exchange_head_sent_p, 0);
+  rb_define_method(class, "expects_continue?", exchange_expects_continue_p, 0);
+  rb_define_method(class, "head_only?", exchange_head_only_p, 0);
+  rb_define_method(class, "body_bytes_sent", exchange_body_bytes_sent, 0);
+  rb_define_method(class, "remote_address", exchange_remote_address, 0);
+}
+
 void gyre_init_http_exchange(void) {
   id_call = rb_intern("call");
   id_resolve = rb_intern("resolve");
@@ -244,5 +328,4 @@ void gyre_init_http_exchange(void) {
   gyre_cHttp1Exchange = rb_define_class_under(h1, "Exchange", exchange);
   rb_gc_register_mark_object(gyre_cHttp1Exchange);
   rb_undef_alloc_func(gyre_cHttp1Exchange);
-  rb_define_method(gyre_cHttp1Exchange, "client_gone", exchange_client_gone, 0);
 }

@@ -237,6 +237,12 @@ int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyr
 bool gyre_acceptor_leave_tls(struct gyre_transport *transport) { return gyre_tls_leave(transport); }
 bool gyre_acceptor_begun(const struct gyre_transport *transport) { return gyre_tls_begun(transport); }
 bool gyre_acceptor_resumed(const struct gyre_transport *transport) { return gyre_tls_resumed(transport); }
+
+bool gyre_acceptor_agreed(const struct gyre_transport *transport, const char *protocol) {
+  const unsigned char *agreed = NULL;
+  unsigned length = gyre_tls_alpn(transport, &agreed);
+  return length == strlen(protocol) && memcmp(agreed, protocol, length) == 0;
+}
 #else
 bool gyre_acceptor_leave_tls(struct gyre_transport *transport) {
   (void)transport;
@@ -250,6 +256,12 @@ bool gyre_acceptor_begun(const struct gyre_transport *transport) {
 
 bool gyre_acceptor_resumed(const struct gyre_transport *transport) {
   (void)transport;
+  return false;
+}
+
+bool gyre_acceptor_agreed(const struct gyre_transport *transport, const char *protocol) {
+  (void)transport;
+  (void)protocol;
   return false;
 }
 #endif

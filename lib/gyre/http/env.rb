@@ -24,7 +24,8 @@ module Gyre
             "REMOTE_ADDR" => nil,
             "rack.url_scheme" => scheme.b.freeze, "rack.errors" => errors, "rack.input" => Input::EMPTY,
             "rack.hijack?" => true, "rack.hijack" => nil, "rack.early_hints" => nil, "rack.response_finished" => nil,
-            "gyre.client_gone" => nil
+            "gyre.client_gone" => nil,
+            "gyre.response_trailers" => nil
           }
           template["HTTPS"] = "on".b.freeze if scheme == "https"
           template.merge!(extra).freeze

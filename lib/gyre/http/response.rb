@@ -277,6 +277,8 @@ module Gyre
       def partial_hijack(callable)
         return finish_headless if @exchange.head_only?
 
+        return both_ways(callable) if stream_of_http2?
+
         own_framing = %w[transfer-encoding content-length upgrade].any? { |name| @headers.key?(name) }
         @exchange.write_head(@status, @headers, own_framing || @status == 101 ? :raw : :close)
         io = @exchange.hijack
@@ -303,7 +305,7 @@ module Gyre
         end
         return false unless @status == 101 || @status.between?(200, 299)
 
-        @headers["upgrade"] = protocol
+        @headers["upgrade"] = protocol unless stream_of_http2?
         true
       end
 
@@ -314,6 +316,7 @@ module Gyre
 
       # The connection is the app's until its body returns; nothing is framed any more.
       def switch(status)
+        return switch_stream if stream_of_http2?
         raise ArgumentError, "a 101 needs an upgrade header or rack.protocol" if status == 101 && !@headers.key?("upgrade")
 
         @headers.delete("content-length")
@@ -325,6 +328,31 @@ module Gyre
           @streams.endless { @body.respond_to?(:each) ? @body.each { |part| io.write(part) } : @body.call(io) }
         ensure
           io.close unless io.closed?
+        end
+      end
+
+      def stream_of_http2?
+        @env["SERVER_PROTOCOL"] == "HTTP/2.0"
+      end
+
+      # HTTP/2 has no 101: a 2xx to CONNECT opens the stream both ways (RFC 9113, section 8.5; RFC
+      # 8441, section 5).
+      def switch_stream
+        raise ArgumentError, "there is no 101 in HTTP/2" unless @env["REQUEST_METHOD"] == "CONNECT"
+
+        @status = 200 if @status == 101
+        @headers.delete("content-length")
+        both_ways(@body.respond_to?(:each) ? ->(io) { @body.each { |part| io.write(part) } } : @body)
+      end
+
+      # The stream has no socket of its own: the app is given what a streaming body is called with.
+      def both_ways(callable)
+        @framing = @exchange.write_head(@status, @headers, :close)
+        stream = Stream.new(input, self)
+        begin
+          @streams.endless { callable.call(stream) }
+        ensure
+          stream.close if $!.nil? || $!.is_a?(Gyre::Stop)
         end
       end
     end

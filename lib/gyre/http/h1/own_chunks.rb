@@ -29,7 +29,7 @@ module Gyre
 
           reason = if !coding.match?(/(?:\A|,)chunked\z/) then "chunked has to be its end"
                    elsif headers.key?("content-length") then "there is a content-length beside it"
-                   elsif protocol == "HTTP/1.0" then "the client speaks HTTP/1.0"
+                   elsif protocol != "HTTP/1.1" then "the client speaks #{protocol}"
                    end
           raise ArgumentError, "transfer-encoding: #{coding} of the app's own cannot be sent: #{reason}" if reason
 

@@ -1,0 +1,450 @@
+/*
+ * One connection of HTTP/2 on the loop: its frames over the transport, the fibers that wait for
+ * them, times, the end. What is to be sent goes out in one call at the turn's end. It never waits.
+ */
+#include "feature.h"
+
+#ifdef GYRE_HAVE_NGHTTP2
+
+#include "http/http2.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define RECEIVES_AT_ONCE 8 /* of lent memory; then the other connections have their turn */
+#define SENDS_AT_ONCE 8
+
+static VALUE stop_message;
+
+static struct gyre_loop *loop_of(const struct gyre_http1_connection *connection) {
+  return &connection->acceptor->scheduler->loop;
+}
+
+static bool is_open(const struct gyre_http1_connection *connection) {
+  return connection->state == GYRE_HTTP1_SERVING;
+}
+
+static void wake(struct gyre_http1_connection *connection, struct gyre_http_exchange *exchange) {
+  struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
+  if (exchange->reader) {
+    if (exchange->reader->came_ns < 0) exchange->reader->came_ns = scheduler->loop.unseen_ns;
+    gyre_wake(scheduler, &exchange->reader->wait.parked);
+  }
+  if (exchange->writer) gyre_wake(scheduler, &exchange->writer->wait.parked);
+  const struct gyre_http2_stream *stream = exchange->stream;
+  if (stream->closed && stream->error && !stream->own_reset) gyre_http_exchange_peer_ended(exchange);
+}
+
+/* --- sending --- */
+
+static VALUE make_stop(VALUE message) {
+  return rb_class_new_instance(1, &message, rb_path2class("Gyre::Stop"));
+}
+
+/* The client has flooded the server: what runs for it ends. */
+static void interrupt_handlers(struct gyre_http1_connection *connection) {
+  const struct gyre_list *streams = &connection->http2->session.streams;
+  int state = 0;
+  if (!connection->http2->running) return;
+  VALUE stop = rb_protect(make_stop, stop_message, &state);
+  if (state) rb_set_errinfo(Qnil);
+  for (struct gyre_list *node = streams->next; !state && node != streams; node = node->next) {
+    const struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http2_stream, node)->owner;
+    if (exchange && !NIL_P(exchange->fiber))
+      gyre_interrupt_fiber(connection->acceptor->scheduler, exchange->fiber, stop);
+  }
+}
+
+static void close_or_linger(struct gyre_http1_connection *connection) {
+  if (connection->http2->session.failed) {
+    interrupt_handlers(connection);
+    gyre_http1_connection_linger(connection); /* the GOAWAY is not to be lost to a reset */
+  } else {
+    gyre_http1_connection_close(connection, false);
+  }
+}
+
+/* The socket takes no more: goes on when it does. */
+static void wait_for_room(struct gyre_http1_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->http2;
+  struct gyre_loop *loop = loop_of(connection);
+  unsigned wants = connection->transport.write.wants;
+  if (!http2->blocked_ns) http2->blocked_ns = gyre_loop_now(loop);
+  gyre_loop_drained(loop, connection->transport.fd, wants);
+  if (http2->room.fd >= 0 && http2->room.interest == wants) return;
+  gyre_loop_unwatch(loop, &http2->room);
+  if (gyre_loop_watch(loop, &http2->room, connection->transport.fd, wants) < 0)
+    gyre_http1_connection_close(connection, true);
+}
+
+/* Sends what is queued in the transport, and fills it again; false: no more can be sent now. */
+static bool send_some(struct gyre_http1_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->http2;
+  struct gyre_transport *transport = &connection->transport;
+  int error = gyre_transport_unsent(transport) > 0 ? gyre_transport_flush(transport) : 0;
+  if (error == 0) {
+    http2->blocked_ns = 0;
+    char *bytes = gyre_lent_plain();
+    size_t length = bytes ? gyre_http2_session_send(&http2->session, bytes, GYRE_LENT_BYTES,
+                                                    gyre_loop_coarse_now(loop_of(connection)))
+                          : 0;
+    if (length == 0) return false;
+    ssize_t sent = gyre_transport_sendv(transport, &(struct iovec){bytes, length}, 1);
+    if (sent == -EAGAIN) sent = 0;
+    error = sent < 0 ? (int)sent : 0;
+    if (error == 0 && (size_t)sent < length) error = gyre_transport_write(transport, bytes + sent, length - (size_t)sent);
+    if (error == 0 && gyre_transport_unsent(transport) > 0) error = gyre_transport_flush(transport);
+  }
+  if (error == -EAGAIN) {
+    wait_for_room(connection);
+  } else if (error < 0) {
+    gyre_http1_connection_close(connection, false);
+  }
+  return error == 0;
+}
+
+/* Fibers that wait for room, or whose stream has ended. New streams are left to `deliver`. */
+static void wake_changed(struct gyre_http1_connection *connection) {
+  struct gyre_http2_stream *stream;
+  while ((stream = gyre_http2_session_changed(&connection->http2->session, false))) wake(connection, stream->owner);
+}
+
+static void send_all(struct gyre_http1_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->http2;
+  int budget = SENDS_AT_ONCE;
+  http2->entered++;
+  while (is_open(connection) && send_some(connection) && --budget > 0) continue;
+  if (is_open(connection) && budget == 0) gyre_http2_connection_send(connection);
+  wake_changed(connection);
+  http2->entered--;
+  gyre_http2_connection_settle(connection);
+}
+
+static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
+  (void)loop;
+  send_all(GYRE_CONTAINER(sending, struct gyre_http2_connection, sending)->connection);
+}
+
+static void on_room(struct gyre_loop *loop, struct gyre_watch *room, unsigned ready) {
+  struct gyre_http1_connection *connection = GYRE_CONTAINER(room, struct gyre_http2_connection, room)->connection;
+  (void)ready;
+  gyre_loop_unwatch(loop, room);
+  send_all(connection);
+}
+
+void gyre_http2_connection_send(struct gyre_http1_connection *connection) {
+  if (is_open(connection)) gyre_loop_defer(loop_of(connection), &connection->http2->sending);
+}
+
+/* --- time --- */
+
+static void sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {
+  if (timeout_ns >= 0 && from_ns + timeout_ns < *due_ns) *due_ns = from_ns + timeout_ns;
+}
+
+/* When something has to be looked at next. */
+static void schedule(struct gyre_http1_connection *connection) {
+  const struct gyre_http2_connection *http2 = connection->http2;
+  const struct gyre_http2_session *session = &http2->session;
+  const struct gyre_http1_limits_table *limits = &connection->acceptor->limits;
+  int64_t now_ns = gyre_loop_coarse_now(loop_of(connection)), due_ns = INT64_MAX;
+  if (!session->settled) sooner(&due_ns, http2->began_ns, limits->first_byte_ns);
+  if (session->head_since_ns) sooner(&due_ns, session->head_since_ns, limits->head_ns);
+  if (http2->blocked_ns) sooner(&due_ns, http2->blocked_ns, limits->write_ns);
+  if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP1_NEW_NS);
+  if (session->stream_count == 0) {
+    sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
+  } else if (session->stream_count > http2->running) { /* responses whose handlers are done */
+    sooner(&due_ns, now_ns, limits->write_ns);
+  }
+  gyre_http1_connection_deadline(connection, due_ns == INT64_MAX ? -1 : due_ns > now_ns ? due_ns - now_ns : 0);
+}
+
+static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
+  return since_ns && timeout_ns >= 0 && now_ns - since_ns >= timeout_ns;
+}
+
+/* Clients that do not take what is left of their responses. */
+static void reset_late_streams(struct gyre_http1_connection *connection, int64_t now_ns) {
+  const struct gyre_list *streams = &connection->http2->session.streams;
+  int64_t write_ns = connection->acceptor->limits.write_ns;
+  for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    if (!stream->owner && stream->started && is_over(stream->progress_ns, write_ns, now_ns))
+      gyre_http2_stream_reset(stream, GYRE_HTTP2_CANCEL);
+  }
+}
+
+static void ready(struct gyre_http1_connection *connection);
+
+static void timed(struct gyre_http1_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->http2;
+  struct gyre_http2_session *session = &http2->session;
+  const struct gyre_http1_limits_table *limits = &connection->acceptor->limits;
+  int64_t now_ns = loop_of(connection)->now_ns;
+  http2->entered++;
+  /* What is there has come in time, reported or not. */
+  if (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport)) {
+    connection->readable = true;
+    ready(connection);
+  }
+  if (is_open(connection)) {
+    if (is_over(http2->blocked_ns, limits->write_ns, now_ns) ||
+        (!session->settled && is_over(http2->began_ns, limits->first_byte_ns, now_ns))) {
+      gyre_http1_connection_close(connection, http2->blocked_ns != 0);
+    } else if (is_over(session->head_since_ns, limits->head_ns, now_ns)) {
+      gyre_http2_session_terminate(session, GYRE_HTTP2_ENHANCE_YOUR_CALM);
+    } else if (is_over(http2->warned_ns, GYRE_HTTP1_NEW_NS, now_ns) ||
+               (session->stream_count == 0 && is_over(http2->idle_ns, limits->keep_alive_ns, now_ns))) {
+      http2->warned_ns = 0;
+      gyre_http2_session_go(session);
+    }
+    reset_late_streams(connection, now_ns);
+    gyre_http2_connection_send(connection);
+  }
+  http2->entered--;
+  gyre_http2_connection_settle(connection);
+}
+
+/* --- receiving --- */
+
+static void serve(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream) {
+  connection->http2->entered++;
+  connection->acceptor->serve_stream(connection, stream);
+  connection->http2->entered--;
+}
+
+static struct gyre_http1_connection *waiting(struct gyre_admission_waiter *waiter, struct gyre_http2_stream **stream) {
+  *stream = GYRE_CONTAINER(waiter, struct gyre_http2_stream, waiter);
+  return GYRE_CONTAINER((*stream)->session, struct gyre_http2_connection, session)->connection;
+}
+
+static void on_place(struct gyre_admission_waiter *waiter) {
+  struct gyre_http2_stream *stream;
+  struct gyre_http1_connection *connection = waiting(waiter, &stream);
+  stream->placed = true;
+  serve(connection, stream);
+  gyre_http2_connection_settle(connection);
+}
+
+static void refuse(struct gyre_http2_stream *stream, const char *reason) {
+  stream->head.status = 503;
+  stream->head.reason = reason;
+}
+
+static void on_late(struct gyre_admission_waiter *waiter) {
+  struct gyre_http2_stream *stream;
+  struct gyre_http1_connection *connection = waiting(waiter, &stream);
+  refuse(stream, "the server has too many requests, and this one waited for its turn too long");
+  serve(connection, stream);
+  gyre_http2_connection_settle(connection);
+}
+
+/* False: it waits for a place. */
+static bool is_admitted(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream) {
+  struct gyre_http1_request request = {
+      .head = &stream->head, .bytes = stream->block.text ? stream->block.text->bytes : NULL, .status = stream->head.status};
+  bool admitted = gyre_http1_connection_admit(connection, &request);
+  stream->placed = request.placed;
+  if (admitted) return true;
+  stream->waiter.start = on_place;
+  stream->waiter.refuse = on_late;
+  if (gyre_admission_enter(&connection->acceptor->admission, &stream->waiter) != GYRE_ADMISSION_REFUSED) return false;
+  refuse(stream, "too many requests wait already");
+  return true;
+}
+
+/* Begins what has arrived, and wakes what waited for it. */
+static void deliver(struct gyre_http1_connection *connection) {
+  struct gyre_http2_session *session = &connection->http2->session;
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  struct gyre_http2_stream *stream;
+  while (is_open(connection) && (stream = gyre_http2_session_changed(session, true))) {
+    if (stream->started) {
+      if (stream->owner) wake(connection, stream->owner);
+      continue;
+    }
+    stream->started = true;
+    /* Streams that the client has reset count as long as their handlers run (CVE-2023-44487). */
+    if (session->stream_count > session->limits->streams) {
+      stream->discards = true;
+      gyre_http2_stream_refuse(stream);
+      continue;
+    }
+    if (connection->is_idle) {
+      connection->is_idle = false;
+      acceptor->idle--;
+    }
+    if (++connection->requests >= acceptor->limits.requests) gyre_http2_session_go(session);
+    if (is_admitted(connection, stream)) serve(connection, stream);
+  }
+}
+
+/* The bytes may be those of the transport's input. */
+static void take(struct gyre_http1_connection *connection, const char *bytes, size_t length) {
+  struct gyre_http2_session *session = &connection->http2->session;
+  uint64_t malformed = session->malformed;
+  gyre_http2_session_receive(session, bytes, length, gyre_loop_coarse_now(loop_of(connection)));
+  gyre_bytes_free(&connection->transport.input);
+  /* What is wrong with a stream is known when its reset is out: then no handler begins for it
+   * (CVE-2025-8671). */
+  if (gyre_http2_session_has_output(session) && !gyre_transport_unsent(&connection->transport)) (void)send_some(connection);
+  connection->acceptor->malformed += session->malformed - malformed;
+  deliver(connection);
+  gyre_http2_connection_send(connection);
+}
+
+/* Has the loop report again what is there already, in its next turn. */
+static void ask_again(struct gyre_http1_connection *connection) {
+  struct gyre_loop *loop = loop_of(connection);
+  int fd = connection->transport.fd;
+  gyre_loop_unwatch(loop, &connection->watch);
+  gyre_loop_forget_unwatched(loop, fd);
+  if (gyre_loop_watch(loop, &connection->watch, fd, GYRE_READABLE | GYRE_STANDING) < 0)
+    gyre_http1_connection_close(connection, true);
+}
+
+static void ready(struct gyre_http1_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->http2;
+  int budget = RECEIVES_AT_ONCE;
+  http2->entered++;
+  while (is_open(connection) && connection->readable && !http2->session.failed) {
+    if (budget-- == 0) {
+      ask_again(connection);
+      break;
+    }
+    const char *bytes;
+    ssize_t count = gyre_http1_connection_receive(connection, &bytes);
+    if (count == -EAGAIN) break;
+    if (count <= 0) {
+      gyre_http1_connection_close(connection, count < 0);
+    } else {
+      take(connection, bytes, (size_t)count);
+    }
+  }
+  if (is_open(connection) && http2->session.failed) send_all(connection);
+  http2->entered--;
+  gyre_http2_connection_settle(connection);
+}
+
+/* --- life --- */
+
+void gyre_http2_connection_settle(struct gyre_http1_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->http2;
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  if (http2->entered) return;
+  if (is_open(connection) && !gyre_deferred_waits(&http2->sending) && gyre_transport_unsent(&connection->transport) == 0 &&
+      gyre_http2_session_is_over(&http2->session))
+    close_or_linger(connection);
+  if (connection->state == GYRE_HTTP1_CLOSED) {
+    gyre_http1_connection_free(connection);
+    return;
+  }
+  if (!is_open(connection)) return;
+  if (!connection->is_idle && http2->session.stream_count == 0) {
+    connection->is_idle = true;
+    acceptor->idle++;
+    http2->idle_ns = gyre_loop_coarse_now(loop_of(connection));
+  }
+  schedule(connection);
+}
+
+static void drain(struct gyre_http1_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->http2;
+  if (!is_open(connection) || http2->warned_ns || http2->session.going) return;
+  http2->warned_ns = gyre_loop_now(loop_of(connection));
+  gyre_http2_session_warn(&http2->session);
+  gyre_http2_connection_send(connection);
+  schedule(connection);
+}
+
+static void begin(struct gyre_http1_connection *connection, const char *bytes, size_t length) {
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  struct gyre_http2_connection *http2 = calloc(1, sizeof(*http2));
+  int64_t now_ns = gyre_loop_coarse_now(loop_of(connection));
+  if (!http2 || gyre_http2_session_init(&http2->session, &acceptor->limits.http2, now_ns) < 0) {
+    free(http2);
+    gyre_http1_connection_close(connection, true);
+    gyre_http1_connection_free(connection);
+    return;
+  }
+  http2->connection = connection;
+  http2->session.admission = &acceptor->admission;
+  http2->room.fd = -1;
+  http2->room.ready = on_room;
+  http2->began_ns = http2->idle_ns = now_ns;
+  gyre_deferred_init(&http2->sending, at_the_end);
+  connection->http2 = http2;
+  if (!connection->is_idle) {
+    connection->is_idle = true;
+    acceptor->idle++;
+  }
+  gyre_http2_connection_send(connection);
+  schedule(connection);
+  if (acceptor->draining) drain(connection);
+  http2->entered++;
+  if (length) take(connection, bytes, length);
+  http2->entered--;
+  if (is_open(connection)) {
+    ready(connection);
+  } else {
+    gyre_http2_connection_settle(connection);
+  }
+}
+
+/* Off the loop: all that waits for its streams goes on, and meets its end. */
+static void detached(struct gyre_http1_connection *connection) {
+  struct gyre_http2_connection *http2 = connection->http2;
+  struct gyre_list *streams = &http2->session.streams;
+  gyre_deferred_cancel(&http2->sending);
+  gyre_loop_unwatch(loop_of(connection), &http2->room);
+  for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    struct gyre_http_exchange *exchange = stream->owner;
+    stream->closed = true;
+    gyre_admission_withdraw(&connection->acceptor->admission, &stream->waiter);
+    if (!exchange) continue;
+    wake(connection, exchange);
+    if (!stream->output_over) gyre_http_exchange_peer_ended(exchange);
+    exchange->reader = exchange->writer = NULL;
+  }
+}
+
+static void forked(struct gyre_http1_connection *connection) {
+  struct gyre_list *streams = &connection->http2->session.streams;
+  connection->http2->room.fd = -1;
+  for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http2_stream, node)->owner;
+    if (!exchange) continue;
+    exchange->reader = exchange->writer = NULL;
+    exchange->limit.place = 0;
+  }
+}
+
+static bool free_connection(struct gyre_http1_connection *connection, bool exchanges) {
+  struct gyre_http2_connection *http2 = connection->http2;
+  struct gyre_list *streams = &http2->session.streams;
+  if (!exchanges && (http2->running || http2->entered)) return false;
+  if (exchanges) http2->session.admission = NULL; /* it is gone with the acceptor */
+  for (struct gyre_list *node = streams->next; exchanges && node != streams; node = node->next)
+    free(GYRE_CONTAINER(node, struct gyre_http2_stream, node)->owner);
+  gyre_http2_session_free(&http2->session);
+  free(http2);
+  connection->http2 = NULL;
+  return true;
+}
+
+void gyre_init_http2_connection(void) {
+  stop_message = rb_obj_freeze(rb_str_new_cstr("the client has broken HTTP/2, and its connection ends"));
+  rb_gc_register_mark_object(stop_message);
+}
+
+const struct gyre_http2_operations gyre_http2_operations = {.begin = begin,
+                                                            .ready = ready,
+                                                            .timed = timed,
+                                                            .drain = drain,
+                                                            .detached = detached,
+                                                            .forked = forked,
+                                                            .free = free_connection};
+
+#endif

@@ -1,0 +1,873 @@
+/*
+ * HTTP/2's frames and streams by libnghttp2 (see http2_session.h).
+ */
+#include "feature.h"
+
+#ifdef GYRE_HAVE_NGHTTP2
+
+#include "http/http1_fields.h"
+#include "http/http1_head.h"
+#include "http/http1_scan.h"
+#include "http/http1_target.h"
+#include "http/http2_session.h"
+
+#include <errno.h>
+#include <nghttp2/nghttp2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELDS_FIRST 16
+#define LINES_ON_STACK 48
+#define BYTES_FOR_TOKEN 1024 /* of bodies: as many earn the right to one more control frame */
+#define SECOND_NS INT64_C(1000000000)
+
+/* --- allowances --- */
+
+/* Spends a token; false when none is left. */
+static bool spend(struct gyre_http2_allowance *allowance, int64_t most, int64_t a_second, int64_t now_ns) {
+  int64_t passed_ns = now_ns - allowance->refilled_ns;
+  int64_t regained = passed_ns > 10 * SECOND_NS ? most : passed_ns * a_second / SECOND_NS;
+  if (regained > 0) {
+    allowance->refilled_ns = now_ns;
+    allowance->tokens = allowance->tokens + regained > most ? most : allowance->tokens + regained;
+  }
+  if (allowance->tokens <= 0) return false;
+  allowance->tokens--;
+  return true;
+}
+
+static void earn(struct gyre_http2_session *session, size_t bytes) {
+  session->control_frames.tokens += 1 + (int64_t)(bytes / BYTES_FOR_TOKEN);
+  if (session->control_frames.tokens > session->limits->control_frames)
+    session->control_frames.tokens = session->limits->control_frames;
+}
+
+static void count_reset(struct gyre_http2_session *session) {
+  int64_t most = session->limits->resets;
+  if (!spend(&session->resets, most, most / 10 + 1, session->now_ns))
+    gyre_http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+/* A frame that brings neither a request nor a part of a body. */
+static void count_control_frame(struct gyre_http2_session *session) {
+  int64_t most = session->limits->control_frames;
+  if (!spend(&session->control_frames, most, most, session->now_ns))
+    gyre_http2_session_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+/* --- streams --- */
+
+static void note(struct gyre_http2_stream *stream) {
+  if (gyre_list_empty(&stream->changed)) gyre_list_append(&stream->session->changed, &stream->changed);
+}
+
+static struct gyre_http2_stream *find(struct gyre_http2_session *session, int32_t id) {
+  return id ? nghttp2_session_get_stream_user_data(session->nghttp2, id) : NULL;
+}
+
+static void free_block(struct gyre_http2_block *block) {
+  gyre_bytes_free(&block->text);
+  free(block->fields);
+  *block = (struct gyre_http2_block){0};
+}
+
+static void free_stream(struct gyre_http2_stream *stream) {
+  gyre_list_remove(&stream->node);
+  gyre_list_remove(&stream->changed);
+  if (stream->session->admission) gyre_admission_withdraw(stream->session->admission, &stream->waiter);
+  stream->session->stream_count--;
+  free_block(&stream->block);
+  free_block(&stream->trailers);
+  gyre_bytes_free(&stream->input);
+  gyre_bytes_free(&stream->output);
+  gyre_bytes_free(&stream->output_trailers);
+  free(stream);
+}
+
+static void drop_input(struct gyre_http2_stream *stream) {
+  size_t held = gyre_bytes_held(stream->input);
+  gyre_bytes_free(&stream->input);
+  if (!held) return;
+  if (stream->closed) {
+    (void)nghttp2_session_consume_connection(stream->session->nghttp2, held);
+  } else {
+    (void)nghttp2_session_consume(stream->session->nghttp2, stream->id, held);
+  }
+}
+
+void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream) { free_block(&stream->block); }
+
+void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
+  gyre_bytes_consume(&stream->input, length);
+  if (stream->closed) {
+    (void)nghttp2_session_consume_connection(stream->session->nghttp2, length);
+  } else {
+    (void)nghttp2_session_consume(stream->session->nghttp2, stream->id, length);
+  }
+}
+
+/* --- heads --- */
+
+static int refuse(struct gyre_http2_stream *stream, uint16_t status, const char *reason) {
+  if (!stream->head.status) {
+    stream->head.status = status;
+    stream->head.reason = reason;
+  }
+  return -1;
+}
+
+/* Copies text into a block; its place there, with length 0 when there is no memory. */
+static struct gyre_http1_slice keep(struct gyre_http2_block *block, const uint8_t *text, size_t length) {
+  struct gyre_http1_slice slice = {block->text ? block->text->length : 0, (uint32_t)length};
+  if (gyre_bytes_append(&block->text, text, length) < 0) slice.length = 0;
+  return slice;
+}
+
+/* 0, -ENOMEM, -E2BIG for too many fields. */
+static int add_field(struct gyre_http2_block *block, uint16_t most, const uint8_t *name, size_t name_length,
+                     const uint8_t *value, size_t value_length) {
+  if (block->count >= most) return -E2BIG;
+  if (block->count == block->capacity) {
+    uint32_t capacity = block->capacity ? block->capacity * 2u : FIELDS_FIRST;
+    if (capacity > most) capacity = most;
+    struct gyre_http1_field *fields = realloc(block->fields, capacity * sizeof(*fields));
+    if (!fields) return -ENOMEM;
+    block->fields = fields;
+    block->capacity = (uint16_t)capacity;
+  }
+  struct gyre_http1_slice kept = keep(block, name, name_length);
+  if (!kept.length) return -ENOMEM;
+  struct gyre_http1_slice kept_value = keep(block, value, value_length);
+  if (value_length && !kept_value.length) return -ENOMEM;
+  block->fields[block->count++] = (struct gyre_http1_field){
+      .name = kept.offset,
+      .name_length = (uint16_t)name_length,
+      .value = kept_value.offset,
+      .value_length = (uint32_t)value_length,
+      .flags = memchr(name, '_', name_length) ? GYRE_HTTP1_FIELD_UNDERSCORE : 0,
+  };
+  return 0;
+}
+
+static bool is_name(const uint8_t *name, size_t length, const char *wanted) {
+  return length == strlen(wanted) && memcmp(name, wanted, length) == 0;
+}
+
+static void take_pseudo(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
+                        size_t value_length) {
+  const struct gyre_http1_limits *limits = &stream->session->limits->head;
+  struct gyre_http1_slice *place = is_name(name, length, ":method")      ? &stream->head.method
+                                   : is_name(name, length, ":path")      ? &stream->head.target
+                                   : is_name(name, length, ":authority") ? &stream->head.authority
+                                   : is_name(name, length, ":scheme")    ? &stream->scheme
+                                   : is_name(name, length, ":protocol")  ? &stream->protocol
+                                                                         : NULL;
+  if (!place || stream->head.status) return;
+  if (value_length > limits->request_line_bytes) {
+    refuse(stream, 414, "a request target that is too long");
+  } else {
+    *place = keep(&stream->block, value, value_length);
+    if (value_length && !place->length) refuse(stream, 503, "no memory for this request");
+  }
+}
+
+static void take_field(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
+                       size_t value_length) {
+  const struct gyre_http1_limits *limits = &stream->session->limits->head;
+  struct gyre_http2_block *block = &stream->block;
+  size_t line = length + value_length + 4;
+  if (stream->head.status) return;
+  if (length > GYRE_HTTP1_NAME_BYTES_LIMIT) {
+    refuse(stream, 431, "a header's name that is too long");
+  } else if (line > limits->header_bytes || block->bytes > limits->header_bytes - line) {
+    refuse(stream, 431, "header fields that are too long in all");
+  } else {
+    int error = add_field(block, limits->header_count, name, length, value, value_length);
+    if (error == -E2BIG) refuse(stream, 431, "too many header fields");
+    if (error == -ENOMEM) refuse(stream, 503, "no memory for this request");
+    block->bytes += (uint32_t)line;
+  }
+}
+
+static void take_trailer(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
+                         size_t value_length) {
+  const struct gyre_http2_limits *limits = stream->session->limits;
+  struct gyre_http2_block *block = &stream->trailers;
+  size_t line = length + value_length + 4;
+  if (stream->discards || stream->trailers_wrong) return;
+  if (length > GYRE_HTTP1_NAME_BYTES_LIMIT || line > limits->trailer_bytes ||
+      block->bytes > limits->trailer_bytes - line ||
+      add_field(block, limits->head.header_count, name, length, value, value_length) < 0) {
+    stream->trailers_wrong = true;
+    return;
+  }
+  block->bytes += (uint32_t)line;
+}
+
+/* The value of Content-Length, which libnghttp2 has checked; -1: none. */
+static int64_t content_length(const char *text, uint32_t length) {
+  int64_t number = 0;
+  for (uint32_t i = 0; i < length; i++) {
+    if (!is(text[i], CLASS_DIGIT) || number > (INT64_MAX - 9) / 10) return -1;
+    number = number * 10 + (text[i] - '0');
+  }
+  return length ? number : -1;
+}
+
+/* RFC 9113, section 8.3.1: the authority is :authority, or else Host; the two may not differ. In
+ * env it is a Host. */
+static int take_authority(struct gyre_http2_stream *stream, int host) {
+  struct gyre_http1_head *head = &stream->head;
+  struct gyre_http2_block *block = &stream->block;
+  struct gyre_http1_authority authority;
+  const char *bytes = block->text->bytes;
+  struct gyre_http1_slice named = head->authority;
+  if (host >= 0) {
+    const struct gyre_http1_field *field = &block->fields[host];
+    if (named.length && (named.length != field->value_length ||
+                         strncasecmp(bytes + named.offset, bytes + field->value, named.length) != 0))
+      return refuse(stream, 400, "a Host that differs from the authority");
+    if (!named.length) named = (struct gyre_http1_slice){field->value, field->value_length};
+  }
+  if (!gyre_http1_authority_parse(&authority, bytes, named.offset, named.length))
+    return refuse(stream, 400, "an authority that is no host and port");
+  gyre_http1_authority_assign(head, &authority);
+  if (host >= 0) return 0;
+  char text[256 + 1];
+  if (named.length >= sizeof(text)) return refuse(stream, 400, "an authority that is too long");
+  memcpy(text, bytes + named.offset, named.length); /* the block may move */
+  int error = add_field(block, UINT16_MAX, (const uint8_t *)"host", 4, (const uint8_t *)text, named.length);
+  return error < 0 ? refuse(stream, 503, "no memory for this request") : 0;
+}
+
+static int take_target(struct gyre_http2_stream *stream) {
+  struct gyre_http1_head *head = &stream->head;
+  const char *bytes = stream->block.text->bytes;
+  if (head->method_number == GYRE_HTTP1_METHOD_CONNECT && !stream->protocol.length) {
+    head->target = head->path = head->authority;
+    head->target_form = GYRE_HTTP1_TARGET_AUTHORITY;
+    return head->port.length ? 0 : refuse(stream, 400, "a CONNECT whose authority is not host:port");
+  }
+  const char *target = bytes + head->target.offset, *end = target + head->target.length;
+  const char *question = skip_target(target, end);
+  head->path = head->target;
+  if (question < end && *question == '?') {
+    head->has_query = true;
+    head->path.length = (uint32_t)(question - target);
+    head->query = (struct gyre_http1_slice){head->target.offset + head->path.length + 1,
+                                            head->target.length - head->path.length - 1};
+    do question = skip_target(question + 1, end);
+    while (question < end && *question == '?');
+  }
+  if (question < end)
+    return refuse(stream, 400,
+                  *question == '#' ? "a fragment in the request target"
+                                   : "a byte in the request target that is not allowed there");
+  if (head->target.length && *target == '/') return 0;
+  head->target_form = GYRE_HTTP1_TARGET_ASTERISK;
+  if (head->target.length == 1 && *target == '*' && head->method_number == GYRE_HTTP1_METHOD_OPTIONS) return 0;
+  return refuse(stream, 400, "a request target that is not a path");
+}
+
+/* The head has come whole: what HTTP/1's parser would have found in it. */
+static void conclude(struct gyre_http2_stream *stream, bool ends) {
+  struct gyre_http1_head *head = &stream->head;
+  struct gyre_http2_block *block = &stream->block;
+  const struct gyre_http1_limits *limits = &stream->session->limits->head;
+  int host = -1, hosts = 0;
+  stream->headed = true;
+  stream->input_ended = ends;
+  head->minor_version = GYRE_HTTP_VERSION_2;
+  head->content_length = -1;
+  head->flags = ends ? 0 : GYRE_HTTP1_CHUNKED; /* a body of any length, and trailers */
+  if (!block->text) refuse(stream, 400, "a request without a method");
+  if (head->status) goto done;
+
+  const char *bytes = block->text->bytes;
+  head->method_number = gyre_http1_method_number(bytes + head->method.offset, head->method.length);
+  if (!gyre_http1_valid_name(bytes + head->method.offset, head->method.length)) {
+    refuse(stream, 400, "a method that is not a token");
+  } else if (head->method.length > GYRE_HTTP1_METHOD_BYTES_LIMIT) {
+    refuse(stream, 501, "a method that is too long");
+  } else if (head->method.length + head->target.length + 12 > limits->request_line_bytes) {
+    refuse(stream, 414, "a request target that is too long");
+  }
+  for (int i = 0; i < block->count && !head->status; i++) {
+    const struct gyre_http1_field *field = &block->fields[i];
+    const char *name = bytes + field->name, *value = bytes + field->value;
+    if (field->name_length == 4 && memcmp(name, "host", 4) == 0) {
+      host = i;
+      if (++hosts > 1) refuse(stream, 400, "more than one Host");
+    } else if (field->name_length == 14 && memcmp(name, "content-length", 14) == 0) {
+      head->content_length = content_length(value, field->value_length);
+    } else if (field->name_length == 6 && memcmp(name, "expect", 6) == 0) {
+      if (!SAME_WORD(value, field->value_length, "100-continue")) {
+        refuse(stream, 417, "an expectation other than 100-continue");
+      } else if (!ends) {
+        head->flags |= GYRE_HTTP1_EXPECT_CONTINUE;
+      }
+    }
+  }
+  if (!head->status && take_authority(stream, host) == 0) (void)take_target(stream);
+done:
+  head->fields = block->fields;
+  head->field_count = block->count;
+  head->section = head->status ? head->target.offset + head->target.length + 1 : 0;
+  note(stream);
+}
+
+/* --- what libnghttp2 reports --- */
+
+/* RFC 9113, section 5.1: a frame of a stream that is closed, or was left out. libnghttp2 would find
+ * them itself if it kept closed streams, which costs 20 KB a connection. */
+static void check_closed(struct gyre_http2_session *session, int32_t id) {
+  if (id % 2 == 0 || id > session->last_id || find(session, id)) return;
+  if (id <= session->reset_id) return; /* it may have been sent before the reset had arrived */
+  bool skipped = session->last_id != (int64_t)session->begun_count * 2 - 1;
+  gyre_http2_session_terminate(session, skipped ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
+}
+
+static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *header, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  (void)nghttp2;
+  bool ends = header->flags & NGHTTP2_FLAG_END_STREAM;
+  if (header->type == NGHTTP2_HEADERS) check_closed(session, header->stream_id);
+  if (header->type == NGHTTP2_PRIORITY && header->stream_id == 0)
+    gyre_http2_session_terminate(session, NGHTTP2_PROTOCOL_ERROR); /* RFC 9113, section 6.3 */
+  if (header->type == NGHTTP2_HEADERS && header->stream_id > session->last_id) {
+    session->last_id = header->stream_id;
+    session->begun_count++;
+  }
+  switch (header->type) {
+  case NGHTTP2_HEADERS:
+  case NGHTTP2_CONTINUATION: return 0; /* bounded by the streams, and by libnghttp2 */
+  case NGHTTP2_RST_STREAM: return 0;   /* counted when it is known to be of a stream */
+  case NGHTTP2_DATA:
+    if (header->length > 0 || ends) return 0;
+    break;
+  default: break;
+  }
+  count_control_frame(session);
+  return 0;
+}
+
+static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  session->head_since_ns = session->now_ns;
+  if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+  struct gyre_http2_stream *stream = calloc(1, sizeof(*stream));
+  if (!stream) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  stream->session = session;
+  stream->id = frame->hd.stream_id;
+  stream->progress_ns = session->now_ns;
+  gyre_list_init(&stream->changed);
+  gyre_list_init(&stream->waiter.node);
+  gyre_list_append(&session->streams, &stream->node);
+  session->stream_count++;
+  (void)nghttp2_session_set_stream_user_data(nghttp2, stream->id, stream);
+  return 0;
+}
+
+static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const uint8_t *name, size_t length,
+                     const uint8_t *value, size_t value_length, uint8_t flags, void *opaque) {
+  (void)nghttp2;
+  (void)flags;
+  struct gyre_http2_stream *stream = find(opaque, frame->hd.stream_id);
+  if (!stream) return 0;
+  if (stream->headed) {
+    take_trailer(stream, name, length, value, value_length);
+  } else if (length && name[0] == ':') {
+    take_pseudo(stream, name, length, value, value_length);
+  } else {
+    take_field(stream, name, length, value, value_length);
+  }
+  return 0;
+}
+
+static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  struct gyre_http2_stream *stream = find(session, frame->hd.stream_id);
+  bool ends = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+  (void)nghttp2;
+  switch (frame->hd.type) {
+  case NGHTTP2_SETTINGS: session->settled = true; break;
+  case NGHTTP2_HEADERS:
+    session->head_since_ns = 0;
+    if (!stream) break;
+    if (stream->headed) {
+      stream->input_ended |= ends;
+      note(stream);
+    } else {
+      conclude(stream, ends);
+    }
+    break;
+  case NGHTTP2_DATA:
+    if (!ends && frame->hd.length > 0 && frame->hd.length == frame->data.padlen) count_control_frame(session);
+    if (!stream || !ends) break;
+    stream->input_ended = true;
+    note(stream);
+    break;
+  case NGHTTP2_RST_STREAM: count_reset(session); break;
+  default: break;
+  }
+  return 0;
+}
+
+static int on_data(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const uint8_t *bytes, size_t length,
+                   void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  struct gyre_http2_stream *stream = find(session, id);
+  (void)flags;
+  earn(session, length);
+  if (!stream || stream->discards) {
+    (void)nghttp2_session_consume(nghttp2, id, length);
+  } else if (gyre_bytes_append(&stream->input, bytes, length) < 0) {
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+  } else {
+    note(stream);
+  }
+  return 0;
+}
+
+static int on_close(nghttp2_session *nghttp2, int32_t id, uint32_t error, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  struct gyre_http2_stream *stream = find(session, id);
+  (void)nghttp2;
+  if (!stream) return 0;
+  stream->closed = true;
+  stream->error = error;
+  gyre_bytes_free(&stream->output);
+  note(stream);
+  return 0;
+}
+
+static int on_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  struct gyre_http2_stream *stream = find(session, frame->hd.stream_id);
+  (void)nghttp2;
+  if (frame->hd.type == NGHTTP2_GOAWAY) {
+    session->going |= frame->goaway.last_stream_id != INT32_MAX;
+    session->failed |= frame->goaway.error_code != NGHTTP2_NO_ERROR;
+  }
+  if (frame->hd.type == NGHTTP2_RST_STREAM && frame->hd.stream_id > session->reset_id)
+    session->reset_id = frame->hd.stream_id;
+  if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
+      !(stream && stream->own_reset)) {
+    session->malformed++;
+    count_reset(session);
+  }
+  if (!stream || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
+  if (frame->hd.type != NGHTTP2_DATA && frame->hd.type != NGHTTP2_HEADERS) return 0;
+  stream->output_sent = true;
+  /* RFC 9113, section 8.1: the response is complete, and the rest of the request is not needed. */
+  if (!stream->owner && stream->started && !stream->input_ended)
+    gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
+  return 0;
+}
+
+/* --- lines of text as fields --- */
+
+/* RFC 9113, section 8.2.2: what belongs to a connection has no place in HTTP/2. */
+static bool is_of_connection(const char *name, size_t length) {
+  switch (length) {
+  case 2: return SAME_WORD(name, length, "te");
+  case 7: return SAME_WORD(name, length, "upgrade");
+  case 10: return SAME_WORD(name, length, "connection") || SAME_WORD(name, length, "keep-alive");
+  case 16: return SAME_WORD(name, length, "proxy-connection");
+  case 17: return SAME_WORD(name, length, "transfer-encoding");
+  default: return false;
+  }
+}
+
+struct lines {
+  nghttp2_nv on_stack[LINES_ON_STACK], *fields;
+  size_t count, capacity;
+  char status[4];
+};
+
+static bool push(struct lines *lines, const char *name, size_t length, const char *value, size_t value_length) {
+  if (lines->count == lines->capacity) {
+    size_t capacity = lines->capacity * 2;
+    nghttp2_nv *larger = malloc(capacity * sizeof(*larger));
+    if (!larger) return false;
+    memcpy(larger, lines->fields, lines->count * sizeof(*larger));
+    if (lines->fields != lines->on_stack) free(lines->fields);
+    lines->fields = larger;
+    lines->capacity = capacity;
+  }
+  lines->fields[lines->count++] = (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, length, value_length, 0};
+  return true;
+}
+
+/* The fields point into the text. status 0: trailers. */
+static int lines_read(struct lines *lines, int status, const char *text, size_t length) {
+  const char *end = text + length;
+  lines->fields = lines->on_stack;
+  lines->count = 0;
+  lines->capacity = LINES_ON_STACK;
+  if (status) {
+    lines->status[0] = (char)('0' + status / 100 % 10);
+    lines->status[1] = (char)('0' + status / 10 % 10);
+    lines->status[2] = (char)('0' + status % 10);
+    push(lines, ":status", 7, lines->status, 3);
+  }
+  while (text < end) {
+    const char *line_end = memchr(text, '\r', (size_t)(end - text));
+    const char *colon = line_end ? memchr(text, ':', (size_t)(line_end - text)) : NULL;
+    if (!colon) return -EINVAL;
+    const char *value = colon + 1, *value_end = line_end;
+    while (value < value_end && is_blank(*value)) value++;
+    while (value_end > value && is_blank(value_end[-1])) value_end--;
+    if (!is_of_connection(text, (size_t)(colon - text)) &&
+        !push(lines, text, (size_t)(colon - text), value, (size_t)(value_end - value)))
+      return -ENOMEM;
+    text = line_end + 2;
+  }
+  return 0;
+}
+
+static void lines_free(struct lines *lines) {
+  if (lines->fields != lines->on_stack) free(lines->fields);
+}
+
+/* --- responses --- */
+
+static ssize_t on_output(nghttp2_session *nghttp2, int32_t id, uint8_t *bytes, size_t room, uint32_t *flags,
+                         nghttp2_data_source *source, void *opaque) {
+  struct gyre_http2_stream *stream = source->ptr;
+  size_t held = gyre_bytes_held(stream->output);
+  (void)bytes;
+  (void)opaque;
+  if (!held && !stream->output_over) {
+    stream->deferred = true;
+    return NGHTTP2_ERR_DEFERRED;
+  }
+  *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  if (held > room) return (ssize_t)room;
+  if (!stream->output_over) return (ssize_t)held;
+  *flags |= NGHTTP2_DATA_FLAG_EOF;
+  if (stream->output_trailers) {
+    struct lines lines;
+    int error = lines_read(&lines, 0, stream->output_trailers->bytes, stream->output_trailers->length);
+    if (error == 0 && nghttp2_submit_trailer(nghttp2, id, lines.fields, lines.count) == 0)
+      *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    lines_free(&lines);
+  }
+  return (ssize_t)held;
+}
+
+/* A frame of DATA goes straight into the caller's memory. */
+static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const uint8_t *head, size_t length,
+                        nghttp2_data_source *source, void *opaque) {
+  struct gyre_http2_session *session = opaque;
+  struct gyre_http2_stream *stream = source->ptr;
+  (void)nghttp2;
+  (void)frame; /* it is never padded */
+  if (session->out_room - session->out_length < length + 9) {
+    session->out_full = true;
+    return NGHTTP2_ERR_WOULDBLOCK;
+  }
+  char *place = session->out + session->out_length;
+  memcpy(place, head, 9);
+  if (length) memcpy(place + 9, stream->output->bytes + stream->output->offset, length);
+  session->out_length += length + 9;
+  gyre_bytes_consume(&stream->output, length);
+  stream->sent_bytes += length;
+  stream->progress_ns = session->now_ns;
+  earn(session, length);
+  note(stream);
+  return 0;
+}
+
+static void resume(struct gyre_http2_stream *stream) {
+  if (!stream->deferred || stream->closed) return;
+  stream->deferred = false;
+  (void)nghttp2_session_resume_data(stream->session->nghttp2, stream->id);
+}
+
+static int failure(int error) { return error == 0 ? 0 : error == NGHTTP2_ERR_NOMEM ? -ENOMEM : -EPIPE; }
+
+int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *text, size_t length,
+                              bool ends) {
+  if (stream->closed) return -EPIPE;
+  nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = on_output};
+  struct lines lines;
+  int error = lines_read(&lines, status, text, length);
+  if (error == 0)
+    error = failure(nghttp2_submit_response(stream->session->nghttp2, stream->id, lines.fields, lines.count,
+                                            ends ? NULL : &provider));
+  lines_free(&lines);
+  if (error == 0) stream->answered = true;
+  if (error == 0 && ends) stream->output_over = true;
+  return error;
+}
+
+int gyre_http2_stream_interim(struct gyre_http2_stream *stream, int status, const char *text, size_t length) {
+  if (stream->closed) return -EPIPE;
+  struct lines lines;
+  int error = lines_read(&lines, status, text, length);
+  if (error == 0) {
+    int id = nghttp2_submit_headers(stream->session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, NULL, lines.fields,
+                                    lines.count, NULL);
+    error = failure(id < 0 ? id : 0);
+  }
+  lines_free(&lines);
+  return error;
+}
+
+void gyre_http2_stream_wrote(struct gyre_http2_stream *stream) { resume(stream); }
+
+int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length) {
+  if (stream->closed || stream->output_over || stream->cut) return -EPIPE;
+  if (gyre_bytes_append(&stream->output, bytes, length) < 0) return -ENOMEM;
+  resume(stream);
+  return 0;
+}
+
+int gyre_http2_stream_finish(struct gyre_http2_stream *stream, const char *text, size_t length) {
+  if (stream->output_over) return 0;
+  if (stream->closed) return -EPIPE;
+  if (length && gyre_bytes_append(&stream->output_trailers, text, length) < 0) return -ENOMEM;
+  stream->output_over = true;
+  resume(stream);
+  return 0;
+}
+
+void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error) {
+  if (stream->closed) return;
+  stream->own_reset = true;
+  (void)nghttp2_submit_rst_stream(stream->session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, error);
+}
+
+void gyre_http2_stream_refuse(struct gyre_http2_stream *stream) {
+  drop_input(stream);
+  gyre_http2_stream_drop_head(stream);
+  if (!stream->closed)
+    (void)nghttp2_submit_rst_stream(stream->session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_REFUSED_STREAM);
+}
+
+void gyre_http2_stream_cut(struct gyre_http2_stream *stream) {
+  if (stream->closed || stream->output_over || stream->cut) return;
+  stream->cut = stream->own_reset = true;
+  if (stream->answered) {
+    stream->session->cut_count++;
+    resume(stream);
+  } else {
+    gyre_http2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
+  }
+}
+
+void gyre_http2_stream_release(struct gyre_http2_stream *stream) {
+  stream->owner = NULL;
+  stream->discards = true;
+  drop_input(stream);
+  free_block(&stream->block);
+  if (stream->closed) {
+    free_stream(stream);
+    return;
+  }
+  if (!stream->output_over) gyre_http2_stream_cut(stream);
+  if (stream->output_sent && !stream->input_ended) gyre_http2_stream_reset(stream, NGHTTP2_NO_ERROR);
+}
+
+/* --- sessions --- */
+
+static nghttp2_session_callbacks *make_callbacks(void) {
+  nghttp2_session_callbacks *callbacks;
+  if (nghttp2_session_callbacks_new(&callbacks)) return NULL;
+  nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
+  nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+  nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+  nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+  nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
+  nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+  nghttp2_session_callbacks_set_send_data_callback(callbacks, on_send_data);
+  return callbacks;
+}
+
+static nghttp2_option *make_options(const struct gyre_http2_limits *limits) {
+  nghttp2_option *options;
+  if (nghttp2_option_new(&options)) return NULL;
+  nghttp2_option_set_no_auto_window_update(options, 1);
+  nghttp2_option_set_no_closed_streams(options, 1); /* 31 KB of a used session and not 53 */
+  nghttp2_option_set_builtin_recv_extension_type(options, NGHTTP2_PRIORITY_UPDATE);
+#ifdef GYRE_HAVE_NGHTTP2_RESET_RATE
+  /* What is counted here comes first, and ends with a code that names the cause. */
+  nghttp2_option_set_stream_reset_rate_limit(options, limits->resets * UINT64_C(2), limits->resets + UINT64_C(1));
+#else
+  (void)limits;
+#endif
+  return options;
+}
+
+static int submit_settings(struct gyre_http2_session *session) {
+  const struct gyre_http2_limits *limits = session->limits;
+  uint32_t list = limits->head.header_bytes + limits->head.request_line_bytes + 32u * limits->head.header_count;
+  nghttp2_settings_entry entries[] = {
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits->streams},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits->stream_window},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, list},
+      {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
+      {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}, /* RFC 9218 instead */
+  };
+  int error = nghttp2_submit_settings(session->nghttp2, NGHTTP2_FLAG_NONE, entries,
+                                      sizeof(entries) / sizeof(entries[0]));
+  if (error == 0)
+    error = nghttp2_session_set_local_window_size(session->nghttp2, NGHTTP2_FLAG_NONE, 0,
+                                                  (int32_t)limits->connection_window);
+  return error;
+}
+
+int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
+                            int64_t now_ns) {
+  *session = (struct gyre_http2_session){
+      .limits = limits, .now_ns = now_ns, .frame_left = GYRE_HTTP2_PREFACE_BYTES};
+  gyre_list_init(&session->streams);
+  gyre_list_init(&session->changed);
+  session->resets = (struct gyre_http2_allowance){limits->resets, now_ns};
+  session->control_frames = (struct gyre_http2_allowance){limits->control_frames, now_ns};
+  nghttp2_session_callbacks *callbacks = make_callbacks();
+  nghttp2_option *options = callbacks ? make_options(limits) : NULL;
+  int error = options ? nghttp2_session_server_new2(&session->nghttp2, callbacks, session, options) : -1;
+  if (options) nghttp2_option_del(options);
+  if (callbacks) nghttp2_session_callbacks_del(callbacks);
+  if (error) return -ENOMEM;
+  if (submit_settings(session) == 0) return 0;
+  nghttp2_session_del(session->nghttp2);
+  return -ENOMEM;
+}
+
+void gyre_http2_session_free(struct gyre_http2_session *session) {
+  nghttp2_session_del(session->nghttp2);
+  session->nghttp2 = NULL;
+  while (!gyre_list_empty(&session->streams))
+    free_stream(GYRE_CONTAINER(session->streams.next, struct gyre_http2_stream, node));
+}
+
+/* The bytes up to and with the next header of DATA, of which libnghttp2 reports nothing where the
+ * stream is closed; *id is its stream, 0 without one. */
+static size_t up_to_data(struct gyre_http2_session *session, const uint8_t *bytes, size_t length, int32_t *id) {
+  uint8_t *head = session->frame_head;
+  size_t at = 0;
+  *id = 0;
+  while (at < length) {
+    if (session->frame_left) {
+      size_t left = length - at < session->frame_left ? length - at : session->frame_left;
+      session->frame_left -= (uint32_t)left;
+      at += left;
+      continue;
+    }
+    head[session->frame_head_length++] = bytes[at++];
+    if (session->frame_head_length < sizeof(session->frame_head)) continue;
+    session->frame_head_length = 0;
+    session->frame_left = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
+    if (head[3] != NGHTTP2_DATA) continue;
+    *id = (int32_t)(((uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 | head[8]) & INT32_MAX);
+    if (!find(session, *id)) break; /* it may have begun in these bytes: they are taken first */
+  }
+  return at;
+}
+
+bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *text, size_t length,
+                                int64_t now_ns) {
+  const uint8_t *bytes = (const uint8_t *)text;
+  session->now_ns = now_ns;
+  while (length > 0 && !session->failed) {
+    int32_t id;
+    size_t piece = up_to_data(session, bytes, length, &id);
+    ssize_t taken = nghttp2_session_mem_recv(session->nghttp2, bytes, piece);
+    if (taken < 0) {
+      uint32_t error = taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC ? NGHTTP2_PROTOCOL_ERROR
+                       : taken == NGHTTP2_ERR_NOMEM || taken == NGHTTP2_ERR_CALLBACK_FAILURE
+                           ? NGHTTP2_INTERNAL_ERROR
+                           : NGHTTP2_ENHANCE_YOUR_CALM;
+      gyre_http2_session_terminate(session, error);
+    } else if (id) {
+      check_closed(session, id);
+    }
+    bytes += piece;
+    length -= piece;
+  }
+  return !session->failed;
+}
+
+/* Nothing else can be sent now: what is left of responses that were cut never will be. */
+static bool reset_cut(struct gyre_http2_session *session) {
+  if (!session->cut_count) return false;
+  session->cut_count = 0;
+  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    if (stream->cut && !stream->closed) gyre_http2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
+  }
+  return true;
+}
+
+size_t gyre_http2_session_send(struct gyre_http2_session *session, char *bytes, size_t room, int64_t now_ns) {
+  session->now_ns = now_ns;
+  session->out = bytes;
+  session->out_length = 0;
+  session->out_room = room;
+  session->out_full = false;
+  for (;;) {
+    if (session->piece_length) {
+      size_t length = room - session->out_length;
+      if (length > session->piece_length) length = session->piece_length;
+      memcpy(bytes + session->out_length, session->piece, length);
+      session->out_length += length;
+      session->piece += length;
+      session->piece_length -= length;
+    }
+    if (session->out_full || session->out_length == room) break;
+    const uint8_t *piece;
+    ssize_t length = nghttp2_session_mem_send(session->nghttp2, &piece);
+    if (length < 0) session->failed = true;
+    if (length == 0 && !session->out_full && reset_cut(session)) continue;
+    if (length <= 0) break;
+    session->piece = piece;
+    session->piece_length = (size_t)length;
+  }
+  session->out = NULL;
+  return session->out_length;
+}
+
+bool gyre_http2_session_is_over(const struct gyre_http2_session *session) {
+  return !nghttp2_session_want_read(session->nghttp2) && !nghttp2_session_want_write(session->nghttp2);
+}
+
+bool gyre_http2_session_has_output(const struct gyre_http2_session *session) {
+  return session->piece_length || nghttp2_session_want_write(session->nghttp2);
+}
+
+struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *session, bool heads) {
+  for (struct gyre_list *node = session->changed.next, *next; node != &session->changed; node = next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, changed);
+    next = node->next;
+    if (!stream->owner && !stream->closed && stream->headed && !stream->started && !heads) continue;
+    gyre_list_remove(&stream->changed);
+    if (stream->owner || (stream->headed && !stream->started && !stream->closed)) return stream;
+    if (!stream->closed) continue;
+    drop_input(stream);
+    free_stream(stream);
+  }
+  return NULL;
+}
+
+void gyre_http2_session_warn(struct gyre_http2_session *session) {
+  (void)nghttp2_submit_shutdown_notice(session->nghttp2);
+}
+
+void gyre_http2_session_go(struct gyre_http2_session *session) {
+  if (session->going) return;
+  session->going = true;
+  (void)nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE,
+                              nghttp2_session_get_last_proc_stream_id(session->nghttp2), NGHTTP2_NO_ERROR, NULL, 0);
+}
+
+void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t error) {
+  if (session->failed) return;
+  session->failed = session->going = true;
+  (void)nghttp2_session_terminate_session(session->nghttp2, error);
+}
+
+#endif

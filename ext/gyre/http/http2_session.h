@@ -1,0 +1,172 @@
+/*
+ * The frames of one HTTP/2 connection (RFC 9113), by libnghttp2: bytes in and out, and streams with
+ * a head, a body and a response. http2_connection.c moves the bytes, http2_*.c use the streams. No
+ * socket, no clock, no ruby.h. libnghttp2 is called by http2_session.c only, which never calls
+ * receive, send or free from within one of its callbacks: a callback notes what has changed, and
+ * the caller takes the streams concerned off a list afterwards.
+ *
+ *   bytes ─ receive ─► streams ─► changed ─► (head: run a handler; body, reset: wake it)
+ *   bytes ◄─ send ──── output of each stream ◄─ respond, write, finish
+ */
+#ifndef GYRE_HTTP2_SESSION_H
+#define GYRE_HTTP2_SESSION_H
+
+#include "http/http1_parser.h"
+#include "http/http_admission.h"
+#include "loop/list.h"
+#include "net/transport.h"
+
+#include <stdbool.h>
+
+#define GYRE_HTTP2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define GYRE_HTTP2_PREFACE_BYTES (sizeof(GYRE_HTTP2_PREFACE) - 1)
+#define GYRE_HTTP_VERSION_2 2 /* minor_version of a head that HTTP/2 has made */
+
+/* RFC 9113, section 7: those that are sent on purpose. */
+enum gyre_http2_error {
+  GYRE_HTTP2_NO_ERROR = 0,
+  GYRE_HTTP2_INTERNAL_ERROR = 2,
+  GYRE_HTTP2_REFUSED_STREAM = 7,
+  GYRE_HTTP2_CANCEL = 8,
+  GYRE_HTTP2_ENHANCE_YOUR_CALM = 11
+};
+
+struct gyre_http2_limits {
+  struct gyre_http1_limits head;
+  uint32_t trailer_bytes;
+  uint32_t streams;                          /* at once */
+  uint32_t resets;                           /* at once; a tenth of them is regained each second */
+  uint32_t control_frames;                   /* at once, and regained each second */
+  uint32_t stream_window, connection_window; /* of request bodies, unread */
+  uint32_t output;                           /* queued of a response */
+};
+
+/* The fields of a head or of trailers, as offsets into `text`. */
+struct gyre_http2_block {
+  struct gyre_bytes *text;
+  struct gyre_http1_field *fields;
+  uint32_t bytes; /* as lines of HTTP/1 */
+  uint16_t count, capacity;
+};
+
+struct gyre_http2_session;
+
+struct gyre_http2_stream {
+  struct gyre_list node;    /* in session->streams */
+  struct gyre_list changed; /* in session->changed */
+  struct gyre_http2_session *session;
+  struct gyre_admission_waiter waiter; /* while the request waits for a place */
+  void *owner; /* the exchange; NULL before there is one, and after its end */
+  int32_t id;
+  uint32_t error; /* of its RST_STREAM, when it is closed */
+
+  /* The request. `head` points into `block`, until gyre_http2_stream_drop_head. */
+  struct gyre_http1_head head;
+  struct gyre_http1_slice scheme, protocol;
+  struct gyre_http2_block block, trailers;
+  struct gyre_bytes *input; /* of the body, not taken yet */
+
+  /* The response. */
+  struct gyre_bytes *output, *output_trailers;
+  uint64_t sent_bytes;  /* of its body */
+  int64_t progress_ns;  /* when some was sent last, or queued after nothing was */
+
+  bool headed : 1;        /* the head is complete, or refused: head.status */
+  bool started : 1;       /* a handler was begun for it, or never will be */
+  bool placed : 1;        /* the request has a place of the admission */
+  bool input_ended : 1;
+  bool trailers_wrong : 1;
+  bool answered : 1;      /* the response's head is queued */
+  bool output_over : 1;   /* all of the body is queued */
+  bool output_sent : 1;
+  bool cut : 1;           /* ends with a reset behind what is queued */
+  bool deferred : 1;      /* libnghttp2 waits for output */
+  bool discards : 1;      /* what comes of the body is dropped */
+  bool own_reset : 1;     /* not the client's fault */
+  bool closed : 1;        /* libnghttp2 has it no more */
+};
+
+/* Tokens that are spent by frames and regained with time. */
+struct gyre_http2_allowance {
+  int64_t tokens, refilled_ns;
+};
+
+struct gyre_http2_session {
+  struct nghttp2_session *nghttp2;
+  const struct gyre_http2_limits *limits;
+  struct gyre_admission *admission; /* that streams wait for; or NULL */
+  struct gyre_list streams, changed;
+  uint32_t stream_count; /* in `streams`, also of those that are closed and have an owner */
+  int64_t now_ns;        /* of the present call */
+  int64_t head_since_ns; /* a header block is under way; 0: none */
+  struct gyre_http2_allowance resets, control_frames;
+  int32_t last_id, reset_id; /* of the newest stream, and of the newest that this side has reset */
+  uint32_t begun_count;
+  uint32_t frame_left;   /* bytes until the next frame's header */
+  uint8_t frame_head[9]; /* as much of that as has come */
+  uint8_t frame_head_length;
+  uint32_t cut_count; /* streams that end with a reset once the client takes no more */
+  uint64_t malformed; /* streams that the client's errors have ended */
+  bool settled : 1;   /* the client's preface is complete */
+  bool failed : 1;    /* no more is received; what is queued may be sent */
+  bool going : 1;     /* GOAWAY was sent or is queued */
+
+  /* While `send` runs. */
+  char *out;
+  size_t out_length, out_room;
+  bool out_full;
+  const uint8_t *piece; /* what did not fit, until the next call of libnghttp2 */
+  size_t piece_length;
+};
+
+/* 0 or -ENOMEM. The limits are the caller's to keep. The server's preface is queued. */
+int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, int64_t now_ns);
+/* All streams are freed, whatever their owners. */
+void gyre_http2_session_free(struct gyre_http2_session *session);
+
+/* False: the client has broken the protocol, and no more is to be received. */
+bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *bytes, size_t length, int64_t now_ns);
+/* Fills `bytes` with what is to be sent, as far as there is; 0: nothing is. `room` is at least
+ * GYRE_HTTP2_SEND_ROOM. */
+size_t gyre_http2_session_send(struct gyre_http2_session *session, char *bytes, size_t room, int64_t now_ns);
+#define GYRE_HTTP2_SEND_ROOM (16384 + 9)
+bool gyre_http2_session_has_output(const struct gyre_http2_session *session);
+/* Neither side has anything to send. */
+bool gyre_http2_session_is_over(const struct gyre_http2_session *session);
+/* The next stream in which something has changed, or NULL; without `heads` those only that have an
+ * owner. */
+struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *session, bool heads);
+
+/* RFC 9113, section 6.8: a warning; the end of new streams; the end of all. */
+void gyre_http2_session_warn(struct gyre_http2_session *session);
+void gyre_http2_session_go(struct gyre_http2_session *session);
+void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t error);
+
+/* Frees the memory of the head, which has become an env. */
+void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream);
+/* The app has taken so many bytes off the input's beginning. */
+void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length);
+static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *stream) {
+  return gyre_bytes_held(stream->output);
+}
+
+/* The head: lines "name: value\r\n", names in lower case. Fields of a connection are left out.
+ * `ends`: no body follows. 0 or -errno: -EPIPE when the stream is closed. */
+int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length, bool ends);
+int gyre_http2_stream_interim(struct gyre_http2_stream *stream, int status, const char *lines, size_t length);
+int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length);
+/* The caller has put bytes behind the output. */
+void gyre_http2_stream_wrote(struct gyre_http2_stream *stream);
+/* Ends the body; the lines are its trailers, or NULL. */
+int gyre_http2_stream_finish(struct gyre_http2_stream *stream, const char *lines, size_t length);
+/* The response ends with a reset behind as much of it as the client takes now: it sees that it was
+ * cut. */
+void gyre_http2_stream_cut(struct gyre_http2_stream *stream);
+/* A request that is not served: the client may send it again. */
+void gyre_http2_stream_refuse(struct gyre_http2_stream *stream);
+void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error);
+/* The owner leaves: the rest of the response goes out, of the request nothing is needed. The stream
+ * may be freed. */
+void gyre_http2_stream_release(struct gyre_http2_stream *stream);
+
+#endif
