@@ -48,6 +48,8 @@ GyreTest::Engines.test_case("HTTP1CorpusContract", backends: GyreTest::Engines::
     serve(app, limits: limits(*HTTPVerdicts::USUAL_LIMITS)) do |served|
       with_bystander(served) do
         heads.each do |one|
+          next if one.name == "the preface of HTTP/2" && Gyre::HTTP::H2.available?
+
           expected = expected_status(one, "complete" => 299, "incomplete" => nil)
           expected = 413 if expected == 299 && one.input.bytes[/^content-length: *(\d+)/i, 1].to_i > 64 * 1024 * 1024
           actual = status_for(served, one.input.bytes)

@@ -10,6 +10,7 @@
  *   http1_connection.c     one connection between its requests: bytes in, timers, the end
  *   http_exchange.c        one request and its response: life, the handle that Ruby has of it
  *   http_file.c            a file that a client named
+ *   http_exchange_methods.c  its methods that are the same for each version of HTTP
  *   http1_env.c            a parsed head becomes a Rack env
  *   http1_head.c           the text of a response's head (no ruby.h)
  *   http1_response_head.c  an app's headers become the head of a response
@@ -25,8 +26,8 @@
 #include "http/http1_chunked.h"
 #include "http/http1_head.h"
 #include "http/http1_parser.h"
-#include "http/http_admission.h"
 #include "http/http2_session.h"
+#include "http/http_admission.h"
 #include "http/http_statistics.h"
 #include "net/acceptor.h"
 #include "net/proxy_protocol.h"
@@ -118,7 +119,7 @@ struct gyre_http1_connection {
   struct gyre_transport transport;
   struct gyre_http_exchange *exchange; /* the present one, while a handler runs; else NULL */
   struct gyre_http1_partial *partial;
-  struct gyre_http1_waiting *waiting; /* while WAITING */
+  struct gyre_http1_waiting *waiting;  /* while WAITING */
   struct gyre_http2_connection *http2; /* SERVING, and its frames; else NULL */
   uint32_t requests;
   uint32_t lingered; /* bytes read off */
@@ -137,11 +138,11 @@ struct gyre_http1_connection {
 struct gyre_http2_operations {
   /* The preface has begun, or was agreed on by ALPN; the bytes may be the transport's input. */
   void (*begin)(struct gyre_http1_connection *connection, const char *bytes, size_t length);
-  void (*ready)(struct gyre_http1_connection *connection); /* it is readable */
-  void (*timed)(struct gyre_http1_connection *connection); /* its deadline is over */
-  void (*drain)(struct gyre_http1_connection *connection); /* the server stops */
+  void (*ready)(struct gyre_http1_connection *connection);    /* it is readable */
+  void (*timed)(struct gyre_http1_connection *connection);    /* its deadline is over */
+  void (*drain)(struct gyre_http1_connection *connection);    /* the server stops */
   void (*detached)(struct gyre_http1_connection *connection); /* off the loop; what waits is woken */
-  void (*forked)(struct gyre_http1_connection *connection); /* before that, where the loop is the parent's */
+  void (*forked)(struct gyre_http1_connection *connection);   /* before that, where the loop is the parent's */
   /* False: it is needed still, and freed later. `exchanges`: and they are freed with it. */
   bool (*free)(struct gyre_http1_connection *connection, bool exchanges);
 };
@@ -155,8 +156,8 @@ struct gyre_http_exchange {
   VALUE response_trailers;          /* a Hash, or nil */
   struct gyre_http2_stream *stream; /* of HTTP/2; else NULL */
   struct gyre_http1_reader *writer; /* of HTTP/2: the fiber that waits for room */
-  VALUE gone;              /* a Gyre::Promise that its client has left, once it was asked for; nil before */
-  struct gyre_timer limit; /* of the request's time */
+  VALUE gone;                       /* a Gyre::Promise that its client has left, once it was asked for; nil before */
+  struct gyre_timer limit;          /* of the request's time */
   struct gyre_interrupt *timeout, *departure; /* on their way to the fiber */
   struct gyre_http1_reader *reader;           /* the fiber that waits for the request's body */
   const char *reason;                         /* constant text, with status */
@@ -321,7 +322,10 @@ static inline struct gyre_http_exchange *gyre_http_exchange_open(VALUE self) {
 bool gyre_http_exchange_is_outside(VALUE self);
 VALUE gyre_http_exchange_hand_over(VALUE self, const char *method, int count, const VALUE *arguments);
 extern VALUE gyre_cHttp1Exchange;
-/* The methods that are the same for each version of HTTP. */
+
+VALUE gyre_http_exchange_client_gone(VALUE self);
+
+/* http_exchange_methods.c: defines those methods that are the same for each version of HTTP. */
 void gyre_http_exchange_define(VALUE class);
 
 /* http1_env.c */
@@ -339,13 +343,14 @@ void gyre_http1_response_refuse(struct gyre_http_exchange *exchange);
 /* http1_request.c: the exchange gets its env from a head, or what it is refused with. */
 void gyre_http1_request_begin(struct gyre_http_exchange *exchange, const struct gyre_http1_request *request);
 
-/* The same file, for each version of HTTP. Parks until exchange->reader is woken; false when the time
- * for it is over, with the reason. */
+/* The same file, for each version of HTTP. Parks until exchange->reader is woken; false when the
+ * time for it is over, with the reason. */
 bool gyre_http_wait_for_input(VALUE self, const char **reason);
 NORETURN(void gyre_http_refuse_second_reader(void));
 
 /* http1_handler.c */
-/* What was raised when a handler was to begin; `begun`: it was its own. Goes on unless it is fatal. */
+/* What was raised when a handler was to begin; `begun`: it was its own. Goes on unless it is
+ * fatal. */
 void gyre_http_handler_failed(struct gyre_http1_acceptor *acceptor, int state, bool begun);
 void gyre_http1_handler_start(struct gyre_http1_connection *connection, const struct gyre_http1_request *request);
 

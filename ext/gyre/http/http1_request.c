@@ -383,7 +383,7 @@ static VALUE exchange_hijack(VALUE self) {
   struct gyre_transport *transport = &connection->transport;
   VALUE socket, handler = connection->acceptor->handler;
   gyre_http_exchange_leave_place(exchange); /* it may last as long as it likes */
-  if (transport->operations->release) { /* TLS: what Ruby's own sockets cannot do */
+  if (transport->operations->release) {     /* TLS: what Ruby's own sockets cannot do */
     VALUE taken = gyre_net_transport_take(transport, gyre_http1_connection_address(connection));
     leave(connection);
     socket = rb_class_new_instance(1, &taken, rb_path2class("Gyre::HTTP::H1::HijackedTransport"));

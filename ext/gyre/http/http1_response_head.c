@@ -104,9 +104,19 @@ void gyre_http1_response_head_fields(struct gyre_http1_response_head *fields, VA
 
 /* RFC 9110, section 6.5.1: what a trailer may not be. */
 static bool is_no_trailer(const char *name, size_t length) {
-  static const char *const names[] = {"transfer-encoding", "content-length", "connection", "host", "trailer",
-                                      "content-encoding", "content-type", "content-range", "set-cookie",
-                                      "authorization", "cache-control", "te", "upgrade"};
+  static const char *const names[] = {"transfer-encoding",
+                                      "content-length",
+                                      "connection",
+                                      "host",
+                                      "trailer",
+                                      "content-encoding",
+                                      "content-type",
+                                      "content-range",
+                                      "set-cookie",
+                                      "authorization",
+                                      "cache-control",
+                                      "te",
+                                      "upgrade"};
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
     if (gyre_http1_same_name(name, length, names[i], strlen(names[i]))) return true;
   return false;

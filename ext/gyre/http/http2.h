@@ -1,11 +1,12 @@
 /*
- * HTTP/2 on the loop: a connection's frames (http2_session.h) over its transport, and an exchange for
- * each stream in its own fiber. Each file calls only those above it, and those of http1.h:
+ * HTTP/2 on the loop: a connection's frames (http2_session.h) over its transport, and an exchange
+ * for each stream in its own fiber. Each file calls only those above it, and those of http1.h:
  *
+ *   http2_head.c           the head of a request (no ruby.h)
  *   http2_session.c        frames and streams, by libnghttp2 (no ruby.h)
  *   http2_connection.c     bytes in, one send at the turn's end, times, the end
- *   http2_request.c        next_request, read_body and the questions: in the handler's fiber
  *   http2_response.c       write_response, write_head, write_body …: in the handler's fiber
+ *   http2_request.c        next_request, read_body and the questions: in the handler's fiber
  *   http2_handler.c        the handler's fiber
  */
 #ifndef GYRE_HTTP2_H
@@ -35,9 +36,13 @@ void gyre_http2_connection_send(struct gyre_http1_connection *connection);
 /* After a handler's end, and after whatever else has changed. */
 void gyre_http2_connection_settle(struct gyre_http1_connection *connection);
 
-/* http2_request.c */
 /* The stream of an exchange that is under way; NULL after its end, or that of its connection. */
-struct gyre_http2_stream *gyre_http2_exchange_stream(VALUE self);
+static inline struct gyre_http2_stream *gyre_http2_exchange_stream(VALUE self) {
+  const struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
+  return exchange && exchange->stream && !exchange->stream->closed ? exchange->stream : NULL;
+}
+
+/* http2_request.c */
 /* The exchange gets its env from the stream's head. */
 void gyre_http2_request_begin(struct gyre_http_exchange *exchange, struct gyre_http2_stream *stream);
 

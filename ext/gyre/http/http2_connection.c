@@ -20,9 +20,7 @@ static struct gyre_loop *loop_of(const struct gyre_http1_connection *connection)
   return &connection->acceptor->scheduler->loop;
 }
 
-static bool is_open(const struct gyre_http1_connection *connection) {
-  return connection->state == GYRE_HTTP1_SERVING;
-}
+static bool is_open(const struct gyre_http1_connection *connection) { return connection->state == GYRE_HTTP1_SERVING; }
 
 static void wake(struct gyre_http1_connection *connection, struct gyre_http_exchange *exchange) {
   struct gyre_scheduler *scheduler = connection->acceptor->scheduler;
@@ -37,9 +35,7 @@ static void wake(struct gyre_http1_connection *connection, struct gyre_http_exch
 
 /* --- sending --- */
 
-static VALUE make_stop(VALUE message) {
-  return rb_class_new_instance(1, &message, rb_path2class("Gyre::Stop"));
-}
+static VALUE make_stop(VALUE message) { return rb_class_new_instance(1, &message, rb_path2class("Gyre::Stop")); }
 
 /* The client has flooded the server: what runs for it ends. */
 static void interrupt_handlers(struct gyre_http1_connection *connection) {
@@ -92,7 +88,8 @@ static bool send_some(struct gyre_http1_connection *connection) {
     ssize_t sent = gyre_transport_sendv(transport, &(struct iovec){bytes, length}, 1);
     if (sent == -EAGAIN) sent = 0;
     error = sent < 0 ? (int)sent : 0;
-    if (error == 0 && (size_t)sent < length) error = gyre_transport_write(transport, bytes + sent, length - (size_t)sent);
+    if (error == 0 && (size_t)sent < length)
+      error = gyre_transport_write(transport, bytes + sent, length - (size_t)sent);
     if (error == 0 && gyre_transport_unsent(transport) > 0) error = gyre_transport_flush(transport);
   }
   if (error == -EAGAIN) {
@@ -242,8 +239,9 @@ static void on_late(struct gyre_admission_waiter *waiter) {
 
 /* False: it waits for a place. */
 static bool is_admitted(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream) {
-  struct gyre_http1_request request = {
-      .head = &stream->head, .bytes = stream->block.text ? stream->block.text->bytes : NULL, .status = stream->head.status};
+  struct gyre_http1_request request = {.head = &stream->head,
+                                       .bytes = stream->block.text ? stream->block.text->bytes : NULL,
+                                       .status = stream->head.status};
   bool admitted = gyre_http1_connection_admit(connection, &request);
   stream->placed = request.placed;
   if (admitted) return true;
@@ -288,7 +286,8 @@ static void take(struct gyre_http1_connection *connection, const char *bytes, si
   gyre_bytes_free(&connection->transport.input);
   /* What is wrong with a stream is known when its reset is out: then no handler begins for it
    * (CVE-2025-8671). */
-  if (gyre_http2_session_has_output(session) && !gyre_transport_unsent(&connection->transport)) (void)send_some(connection);
+  if (gyre_http2_session_has_output(session) && !gyre_transport_unsent(&connection->transport))
+    (void)send_some(connection);
   connection->acceptor->malformed += session->malformed - malformed;
   deliver(connection);
   gyre_http2_connection_send(connection);
@@ -333,8 +332,8 @@ void gyre_http2_connection_settle(struct gyre_http1_connection *connection) {
   struct gyre_http2_connection *http2 = connection->http2;
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   if (http2->entered) return;
-  if (is_open(connection) && !gyre_deferred_waits(&http2->sending) && gyre_transport_unsent(&connection->transport) == 0 &&
-      gyre_http2_session_is_over(&http2->session))
+  if (is_open(connection) && !gyre_deferred_waits(&http2->sending) &&
+      gyre_transport_unsent(&connection->transport) == 0 && gyre_http2_session_is_over(&http2->session))
     close_or_linger(connection);
   if (connection->state == GYRE_HTTP1_CLOSED) {
     gyre_http1_connection_free(connection);

@@ -1,7 +1,7 @@
 /*
- * The request's side of Gyre::HTTP::H2::Exchange: next_request, read_body and the questions. Runs in
- * the handler's fiber, or in another one of the app's: after each wait the exchange may have ended,
- * and its stream with it, so both are fetched again from the handle.
+ * The request's side of Gyre::HTTP::H2::Exchange: next_request, read_body and the questions. Runs
+ * in the handler's fiber, or in another one of the app's: after each wait the exchange may have
+ * ended, and its stream with it, so both are fetched again from the handle.
  */
 #include "feature.h"
 
@@ -14,11 +14,6 @@
 VALUE gyre_cHttp2Exchange;
 
 static VALUE key_protocol;
-
-struct gyre_http2_stream *gyre_http2_exchange_stream(VALUE self) {
-  const struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
-  return exchange && exchange->stream && !exchange->stream->closed ? exchange->stream : NULL;
-}
 
 void gyre_http2_request_begin(struct gyre_http_exchange *exchange, struct gyre_http2_stream *stream) {
   struct gyre_http1_acceptor *acceptor = exchange->connection->acceptor;
@@ -108,7 +103,8 @@ static VALUE exchange_read_body(VALUE self, VALUE length) {
   long most = NUM2LONG(length);
   if (most <= 0) rb_raise(rb_eArgError, "cannot read %ld bytes", most);
   struct gyre_http_exchange *exchange = gyre_http_exchange_open(self);
-  if (exchange) gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a client may send as fast as the app reads */
+  if (exchange)
+    gyre_yield_if_due(exchange->connection->acceptor->scheduler); /* a client may send as fast as the app reads */
   const char *reason = NULL;
   for (bool late = false;; late = !gyre_http_wait_for_input(self, &reason)) {
     if (!(exchange = gyre_http_exchange_open(self))) cut_off(self);

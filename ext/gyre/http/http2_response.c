@@ -94,7 +94,8 @@ static void check(struct gyre_http_exchange *exchange, int error) {
   gyre_http2_connection_send(exchange->connection);
 }
 
-static void send_head(struct gyre_http_exchange *exchange, struct gyre_http1_response_head *fields, int status, bool ends) {
+static void send_head(struct gyre_http_exchange *exchange, struct gyre_http1_response_head *fields, int status,
+                      bool ends) {
   struct gyre_http1_buffer *output = fields->output;
   if (!fields->has_date) gyre_http1_head_date(output, &exchange->connection->acceptor->date);
   if (output->failed) rb_memerror();
@@ -179,14 +180,14 @@ static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE 
     rb_raise(rb_eArgError, "no framing: %+" PRIsVALUE, given);
   bool no_body = NIL_P(given) || exchange->head_only || code == 204 || code == 304;
 
-  struct gyre_http1_response_head fields = {.exchange = exchange,
-                                            .output = gyre_http1_response_head_begin(exchange),
-                                            .announced = Qnil,
-                                            .wrong = Qnil};
+  struct gyre_http1_response_head fields = {
+      .exchange = exchange, .output = gyre_http1_response_head_begin(exchange), .announced = Qnil, .wrong = Qnil};
   gyre_http1_response_head_fields(&fields, headers);
   if (fields.unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
   if (has_length && code != 204) gyre_http1_response_head_length(fields.output, length);
-  exchange->framing = (uint8_t)(no_body ? GYRE_HTTP1_NO_BODY : has_length ? GYRE_HTTP1_LENGTH : GYRE_HTTP1_CHUNKED_BODY);
+  exchange->framing = (uint8_t)(no_body      ? GYRE_HTTP1_NO_BODY
+                                : has_length ? GYRE_HTTP1_LENGTH
+                                             : GYRE_HTTP1_CHUNKED_BODY);
   exchange->body_bytes_sent = 0;
   send_head(exchange, &fields, code, no_body);
   return no_body ? Qnil : given;
@@ -194,16 +195,13 @@ static VALUE exchange_write_head(VALUE self, VALUE status, VALUE headers, VALUE 
 
 bool gyre_http2_write_interim(struct gyre_http_exchange *exchange, int status, VALUE headers) {
   if (exchange->head_sent) return false;
-  struct gyre_http1_response_head fields = {.exchange = exchange,
-                                            .output = gyre_http1_response_head_begin(exchange),
-                                            .announced = Qnil,
-                                            .wrong = Qnil};
+  struct gyre_http1_response_head fields = {
+      .exchange = exchange, .output = gyre_http1_response_head_begin(exchange), .announced = Qnil, .wrong = Qnil};
   if (!NIL_P(headers)) gyre_http1_response_head_fields(&fields, headers);
   if (fields.unknown_kind) rb_raise(rb_eArgError, "a header's name and value must be Strings");
   if (fields.output->failed) rb_memerror();
   if (status == 100) exchange->expects_continue = false;
-  check(exchange,
-        gyre_http2_stream_interim(exchange->stream, status, fields.output->bytes, fields.output->length));
+  check(exchange, gyre_http2_stream_interim(exchange->stream, status, fields.output->bytes, fields.output->length));
   return true;
 }
 

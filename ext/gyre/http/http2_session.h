@@ -56,7 +56,7 @@ struct gyre_http2_stream {
   struct gyre_list changed; /* in session->changed */
   struct gyre_http2_session *session;
   struct gyre_admission_waiter waiter; /* while the request waits for a place */
-  void *owner; /* the exchange; NULL before there is one, and after its end */
+  void *owner;                         /* the exchange; NULL before there is one, and after its end */
   int32_t id;
   uint32_t error; /* of its RST_STREAM, when it is closed */
 
@@ -68,22 +68,22 @@ struct gyre_http2_stream {
 
   /* The response. */
   struct gyre_bytes *output, *output_trailers;
-  uint64_t sent_bytes;  /* of its body */
-  int64_t progress_ns;  /* when some was sent last, or queued after nothing was */
+  uint64_t sent_bytes; /* of its body */
+  int64_t progress_ns; /* when some was sent last, or queued after nothing was */
 
-  bool headed : 1;        /* the head is complete, or refused: head.status */
-  bool started : 1;       /* a handler was begun for it, or never will be */
-  bool placed : 1;        /* the request has a place of the admission */
+  bool headed : 1;  /* the head is complete, or refused: head.status */
+  bool started : 1; /* a handler was begun for it, or never will be */
+  bool placed : 1;  /* the request has a place of the admission */
   bool input_ended : 1;
   bool trailers_wrong : 1;
-  bool answered : 1;      /* the response's head is queued */
-  bool output_over : 1;   /* all of the body is queued */
+  bool answered : 1;    /* the response's head is queued */
+  bool output_over : 1; /* all of the body is queued */
   bool output_sent : 1;
-  bool cut : 1;           /* ends with a reset behind what is queued */
-  bool deferred : 1;      /* libnghttp2 waits for output */
-  bool discards : 1;      /* what comes of the body is dropped */
-  bool own_reset : 1;     /* not the client's fault */
-  bool closed : 1;        /* libnghttp2 has it no more */
+  bool cut : 1;       /* ends with a reset behind what is queued */
+  bool deferred : 1;  /* libnghttp2 waits for output */
+  bool discards : 1;  /* what comes of the body is dropped */
+  bool own_reset : 1; /* not the client's fault */
+  bool closed : 1;    /* libnghttp2 has it no more */
 };
 
 /* Tokens that are spent by frames and regained with time. */
@@ -119,6 +119,12 @@ struct gyre_http2_session {
   size_t piece_length;
 };
 
+/* http2_head.c: a field of the stream's head, or of its trailers; the head is whole. */
+void gyre_http2_head_field(struct gyre_http2_stream *stream, const uint8_t *name, size_t length, const uint8_t *value,
+                           size_t value_length);
+void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends);
+void gyre_http2_block_free(struct gyre_http2_block *block);
+
 /* 0 or -ENOMEM. The limits are the caller's to keep. The server's preface is queued. */
 int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits, int64_t now_ns);
 /* All streams are freed, whatever their owners. */
@@ -152,7 +158,8 @@ static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *st
 
 /* The head: lines "name: value\r\n", names in lower case. Fields of a connection are left out.
  * `ends`: no body follows. 0 or -errno: -EPIPE when the stream is closed. */
-int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length, bool ends);
+int gyre_http2_stream_respond(struct gyre_http2_stream *stream, int status, const char *lines, size_t length,
+                              bool ends);
 int gyre_http2_stream_interim(struct gyre_http2_stream *stream, int status, const char *lines, size_t length);
 int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length);
 /* The caller has put bytes behind the output. */

@@ -66,7 +66,7 @@ int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyr
 /* Of such a transport, after a handshake that failed with -EPROTO: whether the client speaks no
  * TLS. The transport is a plain one then. */
 bool gyre_acceptor_leave_tls(struct gyre_transport *transport);
-bool gyre_acceptor_begun(const struct gyre_transport *transport);   /* the client has sent something */
+bool gyre_acceptor_begun(const struct gyre_transport *transport); /* the client has sent something */
 bool gyre_acceptor_agreed(const struct gyre_transport *transport, const char *protocol); /* by ALPN */
 bool gyre_acceptor_resumed(const struct gyre_transport *transport); /* the handshake resumed a session */
 /* The loop is gone, as in a forked child: nothing of it is touched. */

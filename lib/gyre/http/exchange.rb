@@ -256,6 +256,19 @@ module Gyre
         raise NotImplementedError
       end
 
+      # Sets a trailer, which is sent behind the body of a response in chunks or by HTTP/2 (RFC
+      # 9110, section 6.5). In env the exchange is gyre.response_trailers for it:
+      # `env["gyre.response_trailers"]["x-checksum"] = "…"`, until the body has ended.
+      #
+      # @param name [String]
+      # @param value [String, Array<String>]
+      # @return [Object] the value
+      # @raise [IOError] the request is over
+      # @raise [ArgumentError] when it is sent: the name or value cannot be sent, or not in trailers
+      def []=(_name, _value)
+        raise NotImplementedError
+      end
+
       # @!endgroup
       # @!group The end
 
