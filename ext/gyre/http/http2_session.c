@@ -538,6 +538,7 @@ static size_t up_to_data(struct gyre_http2_session *session, const uint8_t *byte
     if (head[3] != NGHTTP2_DATA) continue;
     *id = (int32_t)(((uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 | head[8]) & INT32_MAX);
     if (!find(session, *id)) break; /* it may have begun in these bytes: they are taken first */
+    *id = 0;
   }
   return at;
 }
