@@ -523,6 +523,7 @@ void gyre_http2_session_free(struct gyre_http2_session *session) {
 static size_t up_to_data(struct gyre_http2_session *session, const uint8_t *bytes, size_t length, int32_t *id) {
   uint8_t *head = session->frame_head;
   size_t at = 0;
+  bool reset = false;
   *id = 0;
   while (at < length) {
     if (session->frame_left) {
@@ -535,9 +536,10 @@ static size_t up_to_data(struct gyre_http2_session *session, const uint8_t *byte
     if (session->frame_head_length < sizeof(session->frame_head)) continue;
     session->frame_head_length = 0;
     session->frame_left = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
+    reset |= head[3] == NGHTTP2_RST_STREAM;
     if (head[3] != NGHTTP2_DATA) continue;
     *id = (int32_t)(((uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 | head[8]) & INT32_MAX);
-    if (!find(session, *id)) break; /* it may have begun in these bytes: they are taken first */
+    if (reset || !find(session, *id)) break; /* it may have ended or begun in these bytes: they are taken first */
     *id = 0;
   }
   return at;
