@@ -47,6 +47,18 @@ class WebServeTest < Minitest::Test
     end
   end
 
+  def test_signals_that_need_workers_are_explained_and_quit_prints_tasks
+    serve do |program|
+      { "USR1" => "a rolling restart", "USR2" => "a hot restart", "TTIN" => "a worker more", "TTOU" => "a worker fewer" }.each do |name, what|
+        program.signal(name)
+        program.expect(/^#{name}: #{what} needs workers: start the server with --workers 1 or more$/)
+      end
+      program.signal("QUIT")
+      program.expect(/^tasks of process #{program.pid}:$/, :err)
+      assert_includes program.get("/"), "hello"
+    end
+  end
+
   def test_term_lets_a_running_request_finish_and_takes_no_more
     serve do |program|
       port = program.port
