@@ -92,7 +92,7 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
     app = lambda do |env|
       body = Thread.new { env["rack.input"].read }.value
       [200, {}, lambda do |stream|
-        Array.new(4) { |number| Thread.new { 20.times { stream.write(number.to_s * 1000) } } }.each(&:join)
+        Array.new(4) { |number| Thread.new { 10.times { stream.write(number.to_s * 1000) } } }.each(&:join)
         Thread.new { stream.write(body) && stream.close }.join
       end]
     end
@@ -102,7 +102,7 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
       streams.each_with_index do |stream, number|
         body = stream.response.body
         assert_equal "end #{number}", body.slice!(-5..)
-        assert_equal({ "0" => 20_000, "1" => 20_000, "2" => 20_000, "3" => 20_000 }, body.each_char.tally)
+        assert_equal({ "0" => 10_000, "1" => 10_000, "2" => 10_000, "3" => 10_000 }, body.each_char.tally)
       end
     end
   end
