@@ -10,6 +10,6 @@ class WebClusterRestartsTest < Minitest::Test
   include GyreTest::Restarting
 
   def test_no_request_is_lost_in_restarts_of_each_kind
-    assert_no_request_is_lost(%w[rolling hot] * 2, quick: 4, slow: 20)
+    assert_no_request_is_lost(%w[rolling hot] * 2, quick: 4, slow: 10)
   end
 end
