@@ -43,7 +43,7 @@ module GyreTest
         @interims = []
         @trailers = []
         @frames = []
-        @ended = false
+        @ended = @given_up = false
       end
 
       # Sends body as far as the server's windows allow, and waits for them.
@@ -72,6 +72,7 @@ module GyreTest
 
       # @return [self]
       def reset(error = :cancel)
+        @given_up = true
         @client.write(H2.rst_stream(@id, error))
         self
       end
@@ -116,7 +117,7 @@ module GyreTest
       end
 
       def ended? = @ended
-      def over? = @ended || !@error.nil?
+      def over? = @ended || @given_up || !@error.nil?
 
       # For the client: a frame of this stream.
       def receive(frame)

@@ -12,6 +12,6 @@ module GyreTest
     "gem" => %w[test/gem_test.rb],
     "restarts" => %w[test/web/cluster/many_restarts_test.rb],
     "jruby" => %w[test/jruby_test.rb],
-    "storm" => %w[hand_offs interrupt_storm log_ingest ractors trees].map { |name| "test/stress/#{name}_test.rb" }
+    "storm" => %w[h2_streams hand_offs interrupt_storm log_ingest ractors trees].map { |name| "test/stress/#{name}_test.rb" }
   }.freeze
 end
