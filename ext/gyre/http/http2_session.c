@@ -518,51 +518,48 @@ void gyre_http2_session_free(struct gyre_http2_session *session) {
     free_stream(GYRE_CONTAINER(session->streams.next, struct gyre_http2_stream, node));
 }
 
-/* The bytes up to and with the next header of DATA, of which libnghttp2 reports nothing where the
- * stream is closed; *id is its stream, 0 without one. */
-static size_t up_to_data(struct gyre_http2_session *session, const uint8_t *bytes, size_t length, int32_t *id) {
-  uint8_t *head = session->frame_head;
-  size_t at = 0;
-  bool reset = false;
-  *id = 0;
-  while (at < length) {
-    if (session->frame_left) {
-      size_t left = length - at < session->frame_left ? length - at : session->frame_left;
-      session->frame_left -= (uint32_t)left;
-      at += left;
-      continue;
-    }
-    head[session->frame_head_length++] = bytes[at++];
-    if (session->frame_head_length < sizeof(session->frame_head)) continue;
-    session->frame_head_length = 0;
-    session->frame_left = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
-    reset |= head[3] == NGHTTP2_RST_STREAM;
-    if (head[3] != NGHTTP2_DATA) continue;
-    *id = (int32_t)(((uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 | head[8]) & INT32_MAX);
-    if (reset || !find(session, *id)) break; /* it may have ended or begun in these bytes: they are taken first */
-    *id = 0;
-  }
-  return at;
+static void feed(struct gyre_http2_session *session, const uint8_t *bytes, size_t length) {
+  ssize_t taken = session->failed ? 0 : nghttp2_session_mem_recv(session->nghttp2, bytes, length);
+  if (taken >= 0) return;
+  uint32_t error = taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC ? NGHTTP2_PROTOCOL_ERROR
+                   : taken == NGHTTP2_ERR_NOMEM || taken == NGHTTP2_ERR_CALLBACK_FAILURE
+                       ? NGHTTP2_INTERNAL_ERROR
+                       : NGHTTP2_ENHANCE_YOUR_CALM;
+  gyre_http2_session_terminate(session, error);
 }
 
+/* A frame begins, and libnghttp2 has had all before it. Of DATA for a closed stream it reports
+ * nothing. */
+static void begin_frame(struct gyre_http2_session *session, const uint8_t *head) {
+  session->frame_left = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
+  uint32_t id = ((uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 | head[8]) & INT32_MAX;
+  if (head[3] == NGHTTP2_DATA) check_closed(session, (int32_t)id);
+}
+
+/* libnghttp2 gets a frame at a time, its header whole: of a header that comes in pieces it would
+ * count each as a CONTINUATION. */
 bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *text, size_t length, int64_t now_ns) {
-  const uint8_t *bytes = (const uint8_t *)text;
+  const uint8_t *bytes = (const uint8_t *)text, *end = bytes + length;
+  uint8_t *head = session->frame_head;
   session->now_ns = now_ns;
-  while (length > 0 && !session->failed) {
-    int32_t id;
-    size_t piece = up_to_data(session, bytes, length, &id);
-    ssize_t taken = nghttp2_session_mem_recv(session->nghttp2, bytes, piece);
-    if (taken < 0) {
-      uint32_t error = taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC ? NGHTTP2_PROTOCOL_ERROR
-                       : taken == NGHTTP2_ERR_NOMEM || taken == NGHTTP2_ERR_CALLBACK_FAILURE
-                           ? NGHTTP2_INTERNAL_ERROR
-                           : NGHTTP2_ENHANCE_YOUR_CALM;
-      gyre_http2_session_terminate(session, error);
-    } else if (id) {
-      check_closed(session, id);
+  while (bytes < end && !session->failed) {
+    size_t piece = 0, more;
+    if (!session->frame_left && (session->frame_head_length || (size_t)(end - bytes) < sizeof(session->frame_head))) {
+      head[session->frame_head_length++] = *bytes++;
+      if (session->frame_head_length < sizeof(session->frame_head)) continue;
+      session->frame_head_length = 0;
+      begin_frame(session, head);
+      feed(session, head, sizeof(session->frame_head));
+      continue;
     }
-    bytes += piece;
-    length -= piece;
+    if (!session->frame_left) {
+      begin_frame(session, bytes);
+      piece = sizeof(session->frame_head);
+    }
+    more = (size_t)(end - bytes) - piece < session->frame_left ? (size_t)(end - bytes) - piece : session->frame_left;
+    session->frame_left -= (uint32_t)more;
+    feed(session, bytes, piece + more);
+    bytes += piece + more;
   }
   return !session->failed;
 }
