@@ -133,7 +133,7 @@ static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head
 
 static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *opaque) {
   struct gyre_http2_session *session = opaque;
-  session->head_since_ns = session->now_ns;
+  session->block_bytes = 0;
   if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
   struct gyre_http2_stream *stream = calloc(1, sizeof(*stream));
   if (!stream) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -154,6 +154,10 @@ static int on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, const
   (void)flags;
   struct gyre_http2_stream *stream = find(opaque, frame->hd.stream_id);
   if (!stream) return 0;
+  /* What is this far beyond the limits is not even looked at further (CVE-2016-6581). */
+  size_t most = stream->session->limits->head.header_bytes + (size_t)stream->session->limits->head.request_line_bytes;
+  stream->session->block_bytes += length + value_length;
+  if (stream->session->block_bytes > 2 * most) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   gyre_http2_head_field(stream, name, length, value, value_length);
   return 0;
 }
@@ -166,7 +170,6 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
   switch (frame->hd.type) {
   case NGHTTP2_SETTINGS: session->settled = true; break;
   case NGHTTP2_HEADERS:
-    session->head_since_ns = 0;
     if (!stream) break;
     if (stream->headed) {
       stream->input_ended |= ends;
@@ -521,10 +524,9 @@ void gyre_http2_session_free(struct gyre_http2_session *session) {
 static void feed(struct gyre_http2_session *session, const uint8_t *bytes, size_t length) {
   ssize_t taken = session->failed ? 0 : nghttp2_session_mem_recv(session->nghttp2, bytes, length);
   if (taken >= 0) return;
-  uint32_t error = taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC ? NGHTTP2_PROTOCOL_ERROR
-                   : taken == NGHTTP2_ERR_NOMEM || taken == NGHTTP2_ERR_CALLBACK_FAILURE
-                       ? NGHTTP2_INTERNAL_ERROR
-                       : NGHTTP2_ENHANCE_YOUR_CALM;
+  uint32_t error = taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC                                 ? NGHTTP2_PROTOCOL_ERROR
+                   : taken == NGHTTP2_ERR_NOMEM || taken == NGHTTP2_ERR_CALLBACK_FAILURE ? NGHTTP2_INTERNAL_ERROR
+                                                                                         : NGHTTP2_ENHANCE_YOUR_CALM;
   gyre_http2_session_terminate(session, error);
 }
 
@@ -533,7 +535,16 @@ static void feed(struct gyre_http2_session *session, const uint8_t *bytes, size_
 static void begin_frame(struct gyre_http2_session *session, const uint8_t *head) {
   session->frame_left = (uint32_t)head[0] << 16 | (uint32_t)head[1] << 8 | head[2];
   uint32_t id = ((uint32_t)head[5] << 24 | (uint32_t)head[6] << 16 | (uint32_t)head[7] << 8 | head[8]) & INT32_MAX;
+  bool of_block = head[3] == NGHTTP2_HEADERS || head[3] == NGHTTP2_CONTINUATION;
   if (head[3] == NGHTTP2_DATA) check_closed(session, (int32_t)id);
+  if (head[3] == NGHTTP2_HEADERS) session->head_since_ns = session->now_ns;
+  session->block_ends = of_block && head[4] & NGHTTP2_FLAG_END_HEADERS;
+}
+
+/* All of a frame has come. Of the end of a header block that is wrong libnghttp2 reports nothing. */
+static void end_frame(struct gyre_http2_session *session) {
+  if (session->block_ends) session->head_since_ns = 0;
+  session->block_ends = false;
 }
 
 /* libnghttp2 gets a frame at a time, its header whole: of a header that comes in pieces it would
@@ -550,6 +561,7 @@ bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *
       session->frame_head_length = 0;
       begin_frame(session, head);
       feed(session, head, sizeof(session->frame_head));
+      if (!session->frame_left) end_frame(session);
       continue;
     }
     if (!session->frame_left) {
@@ -560,6 +572,7 @@ bool gyre_http2_session_receive(struct gyre_http2_session *session, const char *
     session->frame_left -= (uint32_t)more;
     feed(session, bytes, piece + more);
     bytes += piece + more;
+    if (!session->frame_left) end_frame(session);
   }
   return !session->failed;
 }

@@ -99,17 +99,19 @@ struct gyre_http2_session {
   uint32_t stream_count; /* in `streams`, also of those that are closed and have an owner */
   int64_t now_ns;        /* of the present call */
   int64_t head_since_ns; /* a header block is under way; 0: none */
+  size_t block_bytes;    /* of the names and values of that block */
   struct gyre_http2_allowance resets, control_frames;
   int32_t last_id, reset_id; /* of the newest stream, and of the newest that this side has reset */
   uint32_t begun_count;
   uint32_t frame_left;   /* bytes until the next frame's header */
   uint8_t frame_head[9]; /* as much of that as has come */
   uint8_t frame_head_length;
-  uint32_t cut_count; /* streams that end with a reset once the client takes no more */
-  uint64_t malformed; /* streams that the client's errors have ended */
-  bool settled : 1;   /* the client's preface is complete */
-  bool failed : 1;    /* no more is received; what is queued may be sent */
-  bool going : 1;     /* GOAWAY was sent or is queued */
+  uint32_t cut_count;  /* streams that end with a reset once the client takes no more */
+  uint64_t malformed;  /* streams that the client's errors have ended */
+  bool block_ends : 1; /* the present frame is the last one of a header block */
+  bool settled : 1;    /* the client's preface is complete */
+  bool failed : 1;     /* no more is received; what is queued may be sent */
+  bool going : 1;      /* GOAWAY was sent or is queued */
 
   /* While `send` runs. */
   char *out;
