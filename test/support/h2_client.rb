@@ -339,10 +339,13 @@ module GyreTest
       false
     end
 
-    # @return [Boolean] whether the connection's end comes within that time of its last bytes
-    def ends?(seconds)
-      nil while @bytes.empty? && !@end && readable?(seconds) && next_frame
-      !@end.nil?
+    # @return [Boolean] whether the connection's end comes, and no answer to a PING
+    def ended_before_ping?
+      write(H2.ping("still on"))
+      while (frame = next_frame)
+        return false if frame.type == :ping && frame.payload == "still on"
+      end
+      true
     end
 
     # @return [Boolean] whether nothing comes for a moment

@@ -113,7 +113,7 @@ module GyreTest
       2.times { server.stats } # what is made once is there
       before = [server.stats[:memory], server.processor_s]
       outcome, sent = beside(server) { pour(client, reads, most_bytes, &block) }
-      outcome = :ended if outcome == :taken && !reads && client.ends?(STALL_S) # what came meanwhile was read off
+      outcome = :ended if outcome == :taken && client.ended_before_ping? # what came meanwhile was read off
       stats = server.stats
       Flood.new(outcome, nil, sent, stats[:memory] - before[0], server.processor_s - before[1], stats).tap do |flood|
         flood.error = client.failure if outcome == :ended

@@ -226,6 +226,18 @@ cases = lambda do
     end
   end
 
+  define_method(:test_a_head_that_was_malformed_is_over) do
+    serve(several, limits: { head_timeout_s: 0.05 }) do |served|
+      client = connect(served)
+      [%w[connection close], %w[X y]].each do |field|
+        stream = client.open_fields(h2.request + [field])
+        client.wait { stream.over? }
+        sleep 0.1 # longer than the limit
+        assert_equal "hello", client.get.body
+      end
+    end
+  end
+
   define_method(:test_a_preface_that_does_not_come_in_time_ends_its_connection) do
     serve(several, limits: { head_timeout_s: 0.05, first_byte_timeout_s: 0.05 }) do |served|
       ["", "PRI", h2::PREFACE[0, 20], h2::PREFACE, h2::PREFACE + h2.settings[0, 5]].each do |part|

@@ -14,7 +14,7 @@ class H2SessionTest < Minitest::Test
     skip "this build has no HTTP/2" if GyreTest::H2Serving::BACKENDS.empty?
     Dir.mktmpdir("gyre-h2-") do |folder|
       program = GyreTest::PlainC.build("http2_session_test", folder, GyreTest::PlainC::SANITIZED) or skip "no C compiler that can do it"
-      output = run_program({ "LD_PRELOAD" => nil }, program, "1000", ENV.fetch("GYRE_SEED", "1"), within_s: 100)
+      output = run_program({ "LD_PRELOAD" => nil }, program, "300", ENV.fetch("GYRE_SEED", "1"), within_s: 100)
       assert output.status.success?, "#{output.out}#{output.err}"
     end
   end
