@@ -541,7 +541,7 @@ static void begin_frame(struct gyre_http2_session *session, const uint8_t *head)
   session->block_ends = of_block && head[4] & NGHTTP2_FLAG_END_HEADERS;
 }
 
-/* All of a frame has come. Of the end of a header block that is wrong libnghttp2 reports nothing. */
+/* All of a frame has come. Of the end of a wrong header block libnghttp2 reports nothing. */
 static void end_frame(struct gyre_http2_session *session) {
   if (session->block_ends) session->head_since_ns = 0;
   session->block_ends = false;
