@@ -27,7 +27,7 @@ void gyre_http2_request_begin(struct gyre_http_exchange *exchange, struct gyre_h
   if (!head->status && head->content_length > acceptor->limits.body_bytes) {
     head->status = 413;
     head->reason = "the body is too long";
-  } else if (head->status) {
+  } else if (head->status && head->status != 503) { /* 503: the client has done nothing wrong */
     acceptor->malformed++;
   }
   exchange->status = head->status;

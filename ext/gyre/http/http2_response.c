@@ -276,6 +276,7 @@ static VALUE refusal_body(VALUE self) {
   VALUE text = rb_sprintf("%s\n", exchange->reason);
   struct gyre_http1_response_head fields = {.exchange = exchange, .output = gyre_http1_response_head_begin(exchange)};
   gyre_http1_response_head_text(fields.output, "content-type: text/plain\r\n");
+  if (exchange->status == 503) gyre_http1_response_head_text(fields.output, "retry-after: 1\r\n");
   gyre_http1_response_head_length(fields.output, (uint64_t)RSTRING_LEN(text));
   send_head(exchange, &fields, exchange->status, exchange->head_only);
   if (exchange->head_only) return Qnil;

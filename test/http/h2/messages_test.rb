@@ -116,6 +116,70 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
+  define_method(:test_extended_connect_is_a_stream_both_ways) do
+    seen = nil
+    app = lambda do |env|
+      seen = env.values_at("REQUEST_METHOD", "rack.protocol", "PATH_INFO")
+      [200, { "rack.protocol" => "websocket" }, lambda do |stream|
+        2.times { stream.write("echo #{stream.read(3)}") }
+        stream.close
+      end]
+    end
+    serve(app) do |served|
+      client = connect(served).greet
+      assert_equal 1, client.settings[:enable_connect_protocol]
+      fields = [%w[:method CONNECT], %w[:protocol websocket], %w[:scheme http], %w[:path /chat], %w[:authority a]]
+      stream = client.open_fields(fields, end_stream: false)
+      assert_equal 200, stream.head.status
+      %w[one two].each { |word| assert_equal "echo #{word}", stream.write(word).take(8) }
+      stream.response
+      assert_equal ["CONNECT", ["websocket"], "/chat"], seen
+    end
+  end
+
+  define_method(:test_connect_is_a_tunnel) do
+    app = lambda do |env|
+      [200, {}, lambda do |stream|
+        stream.write("#{env["PATH_INFO"]}: #{stream.read(2)}")
+        stream.close
+      end]
+    end
+    serve(app) do |served|
+      stream = connect(served).open_fields([%w[:method CONNECT], %w[:authority a:443]], end_stream: false)
+      assert_equal "a:443: hi", stream.head.write("hi").response.body
+    end
+  end
+
+  define_method(:test_requests_wait_for_a_place_and_beyond_the_queue_get_503) do
+    go = Thread::Queue.new
+    app = ->(env) { [200, {}, [env["PATH_INFO"] == "/wait" ? go.pop : "hello"]] }
+    serve(app, limits: { requests_limit: 2, queue_limit: 3 }) do |served|
+      client = connect(served)
+      streams = Array.new(7) { client.open("GET /wait", end_stream: true) }
+      client.wait { streams.count(&:over?) == 2 }
+      shed, others = streams.partition(&:over?)
+      assert_equal [[503, "1"]] * 2, (shed.map { |stream| [stream.status, stream["retry-after"]] })
+      others.pop.reset # while it waits
+      4.times { |number| go << number.to_s }
+      assert_equal %w[0 1 2 3], others.map { |stream| stream.response.body }.sort
+      eventually { served.stats.values_at(:running, :waiting, :shed, :malformed) == [0, 0, 2, 0] }
+    end
+  end
+
+  define_method(:test_a_connection_that_is_cut_takes_its_waiting_requests_along) do
+    go = Thread::Queue.new
+    serve(->(_env) { [200, {}, [go.pop]] }, limits: { requests_limit: 2, queue_limit: 3 }) do |served|
+      client = connect(served)
+      5.times { client.open("GET /", end_stream: true) }
+      eventually { served.stats.values_at(:running, :waiting) == [2, 3] }
+      client.reset
+      eventually { served.stats[:waiting].zero? }
+      3.times { go << "hello" }
+      eventually { served.stats[:running].zero? }
+      assert_equal "hello", get(served).body
+    end
+  end
+
   # --- limits ---
 
   define_method(:test_too_many_fields_or_too_long_ones_end_their_stream_only) do
