@@ -13,7 +13,8 @@ module GyreCheck
   # Not worth the sanitizers' time: tests of files, command lines, whole programs, the browser and
   # JRuby; of Ruby code alone; of C programs that have sanitizers of their own; of logs what happens
   # on the disk and in other processes.
-  LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|http/(?!h2/(?:conformance|faults|lifetimes|messages)_test)|oracle/|
+  LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|
+                         http/(?!h2/(?:conformance|faults|lifetimes|messages)_test)|oracle/|
                          conformance/|scheduler/portable/|async/(?!selector_test)|cli/|log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
                          (?:tidy|gem|support/build|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|
