@@ -7,31 +7,31 @@ require "test_helper"
 require "support/engines"
 require "http/serving"
 
+# An app whose requests run until they are let go, by their path.
+class GatedApp
+  attr_reader :begun, :most
+
+  def initialize
+    @gates = Hash.new { |hash, path| hash[path] = Thread::Queue.new }
+    @begun = []
+    @running = @most = 0
+  end
+
+  def call(env)
+    @begun << (path = env["PATH_INFO"])
+    @running += 1
+    @most = [@most, @running].max
+    @gates[path].pop
+    [200, {}, [path + env["rack.input"].read.to_s]]
+  ensure
+    @running -= 1
+  end
+
+  def let_go(*paths) = paths.each { |path| @gates[path] << true }
+end
+
 GyreTest::Engines.test_case("HTTP1AdmissionContract", backends: GyreTest::Engines::NATIVE.first(1)) do
   include GyreTest::HTTPServing
-
-  # An app whose requests run until they are let go, by their path.
-  class GatedApp
-    attr_reader :begun, :most
-
-    def initialize
-      @gates = Hash.new { |hash, path| hash[path] = Thread::Queue.new }
-      @begun = []
-      @running = @most = 0
-    end
-
-    def call(env)
-      @begun << (path = env["PATH_INFO"])
-      @running += 1
-      @most = [@most, @running].max
-      @gates[path].pop
-      [200, {}, [path + env["rack.input"].read.to_s]]
-    ensure
-      @running -= 1
-    end
-
-    def let_go(*paths) = paths.each { |path| @gates[path] << true }
-  end
 
   def waiting(served, count)
     eventually(what: "#{count} waiting requests") { served.stats[:waiting] == count }

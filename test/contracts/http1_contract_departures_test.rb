@@ -14,7 +14,7 @@ GyreTest::Engines.test_case("HTTP1DeparturesContract", backends: GyreTest::Engin
     ended = []
     app = lambda do |_env|
       Thread::Queue.new.pop
-    rescue => error # rubocop:disable Style/RescueStandardError -- as apps do it
+    rescue => error
       ended << error
     ensure
       ended << :ensured
