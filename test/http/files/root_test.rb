@@ -153,6 +153,31 @@ class HTTPFilesRootTest < Minitest::Test
     exchange&.join
   end
 
+  # The former folder serves until the loop has the new one: no other request waits for that.
+  def test_a_folder_is_exchanged_without_a_moment_in_which_no_file_is_found
+    current = File.join(@folder, "current")
+    File.symlink("public", current)
+    root = root_at(current)
+    FileUtils.cp_r(@public, File.join(@folder, "two"))
+    File.unlink(current)
+    File.symlink("two", current)
+    opened = Thread::Queue.new
+    events = []
+    File.define_singleton_method(:open) { |*arguments, **options, &block| super(*arguments, **options, &block).tap { opened << true } }
+    Gyre.run do |task|
+      task.async do
+        root.open("a.txt").close
+        events << :exchanged
+      end
+      Thread.pass while opened.empty? # the loop stands still, and has not taken the new folder yet
+      root.open("a.txt").close
+      events << :found
+    end
+    assert_equal %i[found exchanged], events
+  ensure
+    File.singleton_class.remove_method(:open)
+  end
+
   def test_a_folder_that_a_deployment_exchanges_is_looked_up_again
     current = File.join(@folder, "current")
     FileUtils.mkdir_p(File.join(@folder, "two"))

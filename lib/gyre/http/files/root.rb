@@ -76,8 +76,8 @@ module Gyre
           @precompressed = precompressed
           @immutable = immutable
           @cache_control = cache_control
-          @folder = File.open(@path)
           @closed = false
+          use(File.open(@path))
           @folder_until_s = 0.0
           forget
         end
@@ -166,25 +166,34 @@ module Gyre
           name[1..] if @dot_files || parts.drop(parts.first == WELL_KNOWN ? 1 : 0).none? { |part| part.start_with?(".") }
         end
 
-        # The folder itself may be exchanged: a deployment moves a symbolic link.
+        # The folder itself may be exchanged: a deployment moves a symbolic link. The former one is
+        # closed when there is the next, so that no other fiber meets a closed one meanwhile.
         def folder
           now_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
           return @folder if now_s < @folder_until_s
 
           @folder_until_s = now_s + REMEMBERED_S
-          @folder = Offload.call { present_folder }
+          fresh = Offload.call { exchanged_folder(@identity) }
+          use(fresh) if fresh
+          @folder
         rescue Errno::ENOENT, Errno::ENOTDIR, Errno::EACCES, Errno::ELOOP
-          @folder&.close
-          @folder = nil
+          use(nil)
         end
 
-        def present_folder
-          former = @folder unless @folder&.closed?
-          now, before = File.stat(@path), former&.stat
-          return former if before && now.ino == before.ino && now.dev == before.dev
+        # nil: it is still the same.
+        def exchanged_folder(identity)
+          File.open(@path) if identity_of(File.stat(@path)) != identity
+        end
 
+        def identity_of(stat) = [stat.dev, stat.ino]
+
+        def use(fresh)
+          return fresh&.close if @closed
+
+          former, @folder = @folder, fresh
+          @identity = fresh && identity_of(fresh.stat)
           former&.close
-          File.open(@path)
+          fresh
         end
 
         def remember(name, now_s)
