@@ -141,7 +141,7 @@ static void sooner(int64_t *due_ns, int64_t from_ns, int64_t timeout_ns) {
 
 /* When something has to be looked at next. */
 static void schedule(struct gyre_http1_connection *connection) {
-  const struct gyre_http2_connection *http2 = connection->http2;
+  struct gyre_http2_connection *http2 = connection->http2;
   const struct gyre_http2_session *session = &http2->session;
   const struct gyre_http1_limits_table *limits = &connection->acceptor->limits;
   int64_t now_ns = gyre_loop_coarse_now(loop_of(connection)), due_ns = INT64_MAX;
@@ -149,10 +149,13 @@ static void schedule(struct gyre_http1_connection *connection) {
   if (session->head_since_ns) sooner(&due_ns, session->head_since_ns, limits->head_ns);
   if (http2->blocked_ns) sooner(&due_ns, http2->blocked_ns, limits->write_ns);
   if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP1_NEW_NS);
-  if (session->stream_count == 0) {
-    sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
-  } else if (session->stream_count > http2->running) { /* responses whose handlers are done */
-    sooner(&due_ns, now_ns, limits->write_ns);
+  if (session->stream_count == 0) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
+  /* Responses whose handlers are done. Other frames of the client do not put this off. */
+  if (session->stream_count <= http2->running) {
+    http2->looked_ns = 0;
+  } else {
+    if (!http2->looked_ns) http2->looked_ns = now_ns;
+    sooner(&due_ns, http2->looked_ns, limits->write_ns);
   }
   gyre_http1_connection_deadline(connection, due_ns == INT64_MAX ? -1 : due_ns > now_ns ? due_ns - now_ns : 0);
 }
@@ -167,7 +170,8 @@ static void reset_late_streams(struct gyre_http1_connection *connection, int64_t
   int64_t write_ns = connection->acceptor->limits.write_ns;
   for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
     struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
-    if (!stream->owner && stream->started && is_over(stream->progress_ns, write_ns, now_ns))
+    bool left = !stream->owner && stream->started && gyre_list_empty(&stream->waiter.node);
+    if (left && is_over(stream->progress_ns, write_ns, now_ns))
       gyre_http2_stream_reset(stream, GYRE_HTTP2_CANCEL);
   }
 }
@@ -196,7 +200,10 @@ static void timed(struct gyre_http1_connection *connection) {
       http2->warned_ns = 0;
       gyre_http2_session_go(session);
     }
-    reset_late_streams(connection, now_ns);
+    if (is_over(http2->looked_ns, limits->write_ns, now_ns)) {
+      http2->looked_ns = now_ns;
+      reset_late_streams(connection, now_ns);
+    }
     gyre_http2_connection_send(connection);
   }
   http2->entered--;

@@ -19,6 +19,7 @@ static VALUE finish_handler(VALUE handle) {
   struct gyre_http1_connection *connection = exchange->connection;
   struct gyre_http2_stream *stream = exchange->stream;
   gyre_http_exchange_free(exchange);
+  stream->progress_ns = gyre_loop_coarse_now(&connection->acceptor->scheduler->loop);
   gyre_http2_stream_release(stream);
   connection->acceptor->running--;
   connection->http2->running--;

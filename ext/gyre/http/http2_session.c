@@ -102,7 +102,8 @@ void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
  * them itself if it kept closed streams, which costs 20 KB a connection. */
 static void check_closed(struct gyre_http2_session *session, int32_t id) {
   if (id % 2 == 0 || id > session->last_id || find(session, id)) return;
-  if (id <= session->reset_id) return; /* it may have been sent before the reset had arrived */
+  /* It may have been sent before a reset, or a GOAWAY, had arrived. */
+  if (id <= session->reset_id || id == session->unopened_id) return;
   bool skipped = session->last_id != (int64_t)session->begun_count * 2 - 1;
   gyre_http2_session_terminate(session, skipped ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
 }
@@ -115,7 +116,8 @@ static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head
   if (header->type == NGHTTP2_PRIORITY && header->stream_id == 0)
     gyre_http2_session_terminate(session, NGHTTP2_PROTOCOL_ERROR); /* RFC 9113, section 6.3 */
   if (header->type == NGHTTP2_HEADERS && header->stream_id > session->last_id) {
-    session->last_id = header->stream_id;
+    if (session->unopened_id > session->reset_id) session->reset_id = session->unopened_id;
+    session->last_id = session->unopened_id = header->stream_id;
     session->begun_count++;
   }
   switch (header->type) {
@@ -137,6 +139,7 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
   if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
   struct gyre_http2_stream *stream = calloc(1, sizeof(*stream));
   if (!stream) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  if (session->unopened_id == frame->hd.stream_id) session->unopened_id = 0;
   stream->session = session;
   stream->id = frame->hd.stream_id;
   stream->progress_ns = session->now_ns;

@@ -69,7 +69,7 @@ struct gyre_http2_stream {
   /* The response. */
   struct gyre_bytes *output, *output_trailers;
   uint64_t sent_bytes; /* of its body */
-  int64_t progress_ns; /* when some was sent last, or queued after nothing was */
+  int64_t progress_ns; /* when some was sent last, or its handler had ended */
 
   bool headed : 1;  /* the head is complete, or refused: head.status */
   bool started : 1; /* a handler was begun for it, or never will be */
@@ -101,7 +101,8 @@ struct gyre_http2_session {
   int64_t head_since_ns; /* a header block is under way; 0: none */
   size_t block_bytes;    /* of the names and values of that block */
   struct gyre_http2_allowance resets, control_frames;
-  int32_t last_id, reset_id; /* of the newest stream, and of the newest that this side has reset */
+  int32_t last_id, reset_id; /* of the newest stream, and of the newest that this side has reset or left out */
+  int32_t unopened_id;       /* of the newest stream, if libnghttp2 has left it out: too many, or behind a GOAWAY */
   uint32_t begun_count;
   uint32_t frame_left;   /* bytes until the next frame's header */
   uint8_t frame_head[9]; /* as much of that as has come */
