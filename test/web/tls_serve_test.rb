@@ -144,6 +144,14 @@ class WebTLSServeTest < Minitest::Test
     end
   end
 
+  def test_check_reads_the_certificates
+    text = %(bind "ssl://127.0.0.1:0"\ntls cert: "#{@certificate}", key: "#{@key}"\n)
+    output = gyre("serve", "-C", "tls.rb", "--check", files: { "tls.rb" => text, "config.ru" => APP }, gems: true)
+    assert_equal ["the configuration is right\n", ""], [output.out, output.err]
+    output = gyre("serve", "-C", "tls.rb", "--check", files: { "tls.rb" => text.sub(@key, "missing.key"), "config.ru" => APP }, gems: true)
+    assert_equal [1, "gyre serve: tls: the key missing.key: No such file or directory\n"], [output.status.exitstatus, output.err]
+  end
+
   def test_tls_for_development_is_for_workers_as_well
     Dir.mktmpdir("gyre") do |cache|
       serve("-w", "1", "--tls", env: { "XDG_CACHE_HOME" => cache }, app: APP) do |program|

@@ -11,6 +11,7 @@ require "gyre/cli/processors"
 require "gyre/cli/successor"
 require "gyre/web/cluster/mold"
 require "gyre/web/config"
+require "gyre/web/log"
 require "gyre/web/rackup_file"
 
 module Gyre
