@@ -242,6 +242,29 @@ class WebClusterTest < Minitest::Test
     end
   end
 
+  # Ruby 3.4 may hang in a child before its first line; a library that hooks fork may as well.
+  def test_a_worker_that_hangs_as_it_is_forked_is_killed_and_the_mold_goes_on
+    hangs = <<~'HOOK'
+      module Hangs
+        def _fork
+          super.tap do |pid|
+            $forks = $forks.to_i + 1 if pid.zero?
+            sleep if pid.zero? && $forks == 2 && File.exist?("hang") && File.delete("hang") == 1
+          end
+        end
+      end
+      Process.singleton_class.prepend(Hangs)
+    HOOK
+    cluster("-w", "1", "--worker-boot-timeout", "1", app: hangs + APP) do |cluster, program|
+      worker = cluster.get.first
+      File.write(File.join(program.folder, "hang"), "")
+      Process.kill(:KILL, worker)
+      program.expect(/worker 1 \(process \d+\) did not start within 1 s; it is killed$/, :err)
+      refute_equal worker, cluster.get.first
+      assert_equal 1, cluster.pids("mold").size
+    end
+  end
+
   def test_quit_prints_the_tasks_of_all_workers
     cluster("-w", "2") do |cluster, program|
       program.signal(:QUIT)

@@ -26,11 +26,12 @@ module Gyre
         # From Ruby 3.4 on a forked child may hang before its first line
         # (https://github.com/ruby/ruby/pull/13584).
         FORK_LIMIT_S = 10
+        WORDS_BYTES = 1000
         # A terminal or a service manager sends them to all processes of the server, and only the
         # supervisor is to act on them. (A block, for what is ignored stays so in programs that the
         # app starts.)
         DEAF_TO = %w[INT TERM HUP QUIT USR1 USR2 TTIN TTOU].freeze
-        private_constant :FORK_LIMIT_S
+        private_constant :FORK_LIMIT_S, :WORDS_BYTES
 
         # @return [Boolean] whether this process was started to be one
         def self.asked? = ENV.key?(VARIABLE) && JSON.parse(ENV[VARIABLE])["supervisor"] == Process.ppid
@@ -87,25 +88,31 @@ module Gyre
           socket&.close
         end
 
+        # The pipe's end is not waited for: the worker has it open as well until its first line.
+        #
         # @return [Integer] the worker's process
         def fork_twice(index, socket)
           [$stdout, $stderr].each(&:flush)
           reader, writer = Loop::WakeupPipe.open
-          middle = fork do
-            reader.close
-            worker = fork { become_worker(index, socket, writer) }
-            writer.write(worker.to_s)
-            exit!(0)
-          end
+          middle = fork { fork_worker(index, socket, reader, writer) }
           writer.close
-          reader.wait_readable(FORK_LIMIT_S) or Process.kill(:KILL, middle)
-          pid = reader.read
-          raise "the forked process hung before its first line" if pid.empty?
-
-          pid.to_i
+          said = reader.read_nonblock(WORDS_BYTES, exception: false) if reader.wait_readable(FORK_LIMIT_S)
+          Process.kill(:KILL, middle) unless said
+          Integer(said.to_s, exception: false) or raise said || "the forked process hung before its first line"
         ensure
           Process.wait(middle) if middle
           reader&.close
+        end
+
+        # In the middle process: none of the app's at_exit.
+        def fork_worker(index, socket, reader, writer)
+          reader.close
+          worker = fork { become_worker(index, socket, writer) }
+          writer.write(worker.to_s)
+        rescue SystemCallError => error
+          writer.write(error.message)
+        ensure
+          exit!(0)
         end
 
         def become_worker(index, socket, writer)
