@@ -269,6 +269,11 @@ struct gyre_http1_connection *gyre_http1_connection_new(const struct gyre_accept
 void gyre_http1_connection_close(struct gyre_http1_connection *connection, bool reset);
 void gyre_http1_connection_detach(struct gyre_http1_connection *connection); /* off the loop, still open */
 void gyre_http1_connection_linger(struct gyre_http1_connection *connection);
+/* What a connection gets at a drain whose next request may be on its way. Where other workers go
+ * on, nothing is lost by waiting longer for a slow client. */
+static inline int64_t gyre_http1_acceptor_grace(const struct gyre_http1_acceptor *acceptor) {
+  return acceptor->net.shared ? 2 * GYRE_HTTP1_NEW_NS : GYRE_HTTP1_NEW_NS;
+}
 void gyre_http1_connection_idle(struct gyre_http1_connection *connection);
 /* Nothing happens while a handler runs: its end frees it. */
 void gyre_http1_connection_free(struct gyre_http1_connection *connection);

@@ -399,8 +399,7 @@ static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_id
     if (only_idle) {
       if (connection->exchange || !connection->is_idle) continue;
       if (busy_lately(connection) || gyre_transport_input_waits(&connection->transport)) {
-        /* Other workers go on, so nothing is lost by waiting longer for a slow client. */
-        gyre_http1_connection_deadline(connection, acceptor->net.shared ? 2 * GYRE_HTTP1_NEW_NS : GYRE_HTTP1_NEW_NS);
+        gyre_http1_connection_deadline(connection, gyre_http1_acceptor_grace(acceptor));
         continue;
       }
     }

@@ -640,7 +640,8 @@ void gyre_http1_connection_idle(struct gyre_http1_connection *connection) {
   connection->state = GYRE_HTTP1_IDLE;
   connection->is_idle = true;
   acceptor->idle++;
-  gyre_http1_connection_deadline(connection, acceptor->limits.keep_alive_ns);
+  gyre_http1_connection_deadline(connection, acceptor->draining ? gyre_http1_acceptor_grace(acceptor)
+                                                                : acceptor->limits.keep_alive_ns);
 }
 
 VALUE gyre_http1_connection_address(struct gyre_http1_connection *connection) {

@@ -336,7 +336,7 @@ static VALUE exchange_next_request(VALUE self) {
     if (!exchange) return Qnil;
   }
   struct gyre_http1_connection *connection = exchange->connection;
-  if (!connection->keep_alive || connection->acceptor->draining) {
+  if (!connection->keep_alive) { /* a response that was sent before a drain began has promised to keep it */
     /* Closing with unread input would reset the connection and take the response with it. */
     if (!exchange->body_over || connection->readable || gyre_transport_available(&connection->transport) > 0) {
       gyre_http1_connection_linger(connection);
