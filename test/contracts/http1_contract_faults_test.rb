@@ -461,6 +461,24 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     end
   end
 
+  # Its response has promised to keep the connection, so the client's next request is on its way.
+  define_method(:test_draining_right_behind_a_response_serves_the_next_request) do
+    serve(->(env) { [200, {}, env["PATH_INFO"] == "/last" ? ["last"] : @body] }) do |served|
+      client = connect(served)
+      @body = Struct.new(:client, :server) do
+        def to_ary = ["first"]
+
+        def close
+          server.drain
+          client.request("GET /last HTTP/1.1")
+        end
+      end.new(client, served.server)
+      assert_equal ["first", nil], client.get.then { |response| [response.body, response["connection"]] }
+      assert_equal %w[last close], client.response.then { |response| [response.body, response["connection"]] }
+      assert_predicate client, :ended?
+    end
+  end
+
   # The loop stands still meanwhile: the kernel takes connections, and the server accepts none.
   define_method(:test_a_stop_takes_what_waits_to_be_accepted) do
     serve(hello) do |served|

@@ -624,10 +624,6 @@ void gyre_http1_connection_linger(struct gyre_http1_connection *connection) {
 
 void gyre_http1_connection_idle(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
-  if (acceptor->draining) {
-    gyre_http1_connection_linger(connection);
-    return;
-  }
   if (connection->partial) { /* of a pipelined head */
     connection->state = GYRE_HTTP1_HEAD;
     if (head_fits(connection)) {
@@ -640,6 +636,7 @@ void gyre_http1_connection_idle(struct gyre_http1_connection *connection) {
   connection->state = GYRE_HTTP1_IDLE;
   connection->is_idle = true;
   acceptor->idle++;
+  /* At a drain, too: its response has promised to keep it, and the next request may be on its way. */
   gyre_http1_connection_deadline(connection, acceptor->draining ? gyre_http1_acceptor_grace(acceptor)
                                                                 : acceptor->limits.keep_alive_ns);
 }
