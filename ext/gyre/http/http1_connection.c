@@ -636,7 +636,7 @@ void gyre_http1_connection_idle(struct gyre_http1_connection *connection) {
   connection->state = GYRE_HTTP1_IDLE;
   connection->is_idle = true;
   acceptor->idle++;
-  /* At a drain, too: its response has promised to keep it, and the next request may be on its way. */
+  /* At a drain, too: its response has promised that, and the next request may be on its way. */
   gyre_http1_connection_deadline(connection, acceptor->draining ? gyre_http1_acceptor_grace(acceptor)
                                                                 : acceptor->limits.keep_alive_ns);
 }

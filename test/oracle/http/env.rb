@@ -19,8 +19,8 @@ module HTTPOracle
     class << self
       # @param template [Hash] Gyre::HTTP::Env.template
       # @param head [Parser::Head] a complete one
-      # @param connection [#trailers] what stands for rack.hijack, rack.early_hints and
-      #   gyre.client_gone
+      # @param connection [#trailers] what stands for rack.hijack, rack.early_hints,
+      #   gyre.client_gone and gyre.response_trailers
       # @param remote_address [String]
       # @param name [String] SERVER_NAME without an authority
       # @param port [String] SERVER_PORT without an authority
@@ -32,6 +32,7 @@ module HTTPOracle
         authority(env, head, name, port)
         env["REMOTE_ADDR"] = remote_address
         env["rack.hijack"] = env["rack.early_hints"] = env["gyre.client_gone"] = connection
+        env["gyre.response_trailers"] = connection
         env["rack.response_finished"] = []
         body(env, head, connection)
         env["rack.protocol"] = env["HTTP_UPGRADE"].split(",").map(&:strip).reject(&:empty?) if head.upgrade?
