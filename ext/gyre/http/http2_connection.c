@@ -409,7 +409,7 @@ static void detached(struct gyre_http1_connection *connection) {
     struct gyre_http_exchange *exchange = stream->owner;
     stream->closed = true;
     gyre_admission_withdraw(&connection->acceptor->admission, &stream->waiter);
-    if (!exchange) continue;
+    if (!exchange || http2->left) continue;
     wake(connection, exchange);
     if (!stream->output_over) gyre_http_exchange_peer_ended(exchange);
     exchange->reader = exchange->writer = NULL;
@@ -419,6 +419,7 @@ static void detached(struct gyre_http1_connection *connection) {
 static void forked(struct gyre_http1_connection *connection) {
   struct gyre_list *streams = &connection->http2->session.streams;
   connection->http2->room.fd = -1;
+  connection->http2->left = true;
   for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
     struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http2_stream, node)->owner;
     if (!exchange) continue;

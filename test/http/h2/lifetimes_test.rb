@@ -107,6 +107,16 @@ GyreTest::Engines.test_case("H2LifetimesTest", backends: GyreTest::H2Serving::BA
     end
   end
 
+  # The client is the parent's: for the child it has not left.
+  define_method(:test_a_forked_child_goes_on_and_its_clients_count_as_present) do
+    app = lambda do |env|
+      gone = env["gyre.client_gone"].client_gone
+      child = fork { exit!(sleep(0.001) && gone.pending? ? 0 : 2) }
+      [200, {}, [Process.wait2(child).last.exitstatus.to_s]]
+    end
+    serve(app, cancel_when_client_gone: "reset") { |served| assert_equal "0", get(served).body }
+  end
+
   define_method(:test_a_forked_child_of_an_app_ends_no_stream) do
     app = lambda do |env|
       Process.wait(fork { exit!(0) }) if env["PATH_INFO"] == "/fork"
