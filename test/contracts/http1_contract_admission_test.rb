@@ -6,6 +6,7 @@
 require "test_helper"
 require "support/engines"
 require "http/serving"
+require "http/h2/contract"
 
 # An app whose requests run until they are let go, by their path.
 class GatedApp
@@ -30,7 +31,7 @@ class GatedApp
   def let_go(*paths) = paths.each { |path| @gates[path] << true }
 end
 
-GyreTest::Engines.test_case("HTTP1AdmissionContract", backends: GyreTest::Engines::NATIVE.first(1)) do
+cases = proc do
   include GyreTest::HTTPServing
 
   def waiting(served, count)
@@ -70,8 +71,8 @@ GyreTest::Engines.test_case("HTTP1AdmissionContract", backends: GyreTest::Engine
       first = occupy(served, app)
       second, = in_queue(served, "/a")
       response = (refused = connect(served)).get("GET /b HTTP/1.1")
-      assert_equal [503, "1", "close"], [response.status, response["retry-after"], response["connection"]]
-      assert refused.ended?
+      assert_equal [503, "1", connection_close], [response.status, response["retry-after"], response["connection"]]
+      assert refused.ended? unless http2?
       app.let_go("/first", "/a")
       assert_equal [200, 200], [first, second].map { |client| client.response.status }
       assert_equal [1, 1], served.stats.values_at(:waited, :shed)
@@ -234,3 +235,6 @@ GyreTest::Engines.test_case("HTTP1AdmissionContract", backends: GyreTest::Engine
     end
   end
 end
+
+GyreTest::Engines.test_case("HTTP1AdmissionContract", backends: GyreTest::Engines::NATIVE.first(1), &cases)
+GyreTest::H2Contract.test_case("HTTP2AdmissionContract", :admission, &cases)

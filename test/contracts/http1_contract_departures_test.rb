@@ -6,8 +6,9 @@
 require "test_helper"
 require "support/engines"
 require "http/serving"
+require "http/h2/contract"
 
-GyreTest::Engines.test_case("HTTP1DeparturesContract", backends: GyreTest::Engines::NATIVE.first(1)) do
+cases = proc do
   include GyreTest::HTTPServing
 
   define_method(:test_a_request_that_waits_too_long_is_cancelled_and_gets_503) do
@@ -182,3 +183,6 @@ GyreTest::Engines.test_case("HTTP1DeparturesContract", backends: GyreTest::Engin
     end
   end
 end
+
+GyreTest::Engines.test_case("HTTP1DeparturesContract", backends: GyreTest::Engines::NATIVE.first(1), &cases)
+GyreTest::H2Contract.test_case("HTTP2DeparturesContract", :departures, &cases)

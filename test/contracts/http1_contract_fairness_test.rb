@@ -8,8 +8,9 @@ require "test_helper"
 require "tempfile"
 require "support/engines"
 require "http/serving"
+require "http/h2/contract"
 
-GyreTest::Engines.test_case("HTTP1FairnessContract", backends: GyreTest::Engines::NATIVE) do
+cases = proc do
   include GyreTest::HTTPServing
 
   # Sends what it was given, again and again, and reads all that comes, until the connection ends.
@@ -106,3 +107,6 @@ GyreTest::Engines.test_case("HTTP1FairnessContract", backends: GyreTest::Engines
     assert_others_are_served("GET / HTTP/1.1\r\nhost: a\r\n\r\n") { [200, {}, body] }
   end
 end
+
+GyreTest::Engines.test_case("HTTP1FairnessContract", backends: GyreTest::Engines::NATIVE, &cases)
+GyreTest::H2Contract.test_case("HTTP2FairnessContract", :fairness, &cases)

@@ -8,8 +8,9 @@ require "objspace"
 require "timeout"
 require "support/engines"
 require "http/serving"
+require "http/h2/contract"
 
-GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::NATIVE) do
+cases = proc do
   include GyreTest::HTTPServing
 
   hello = ->(_env) { [200, {}, ["hello"]] }
@@ -664,3 +665,6 @@ GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::
     end
   end
 end
+
+GyreTest::Engines.test_case("HTTP1FaultsContract", backends: GyreTest::Engines::NATIVE, &cases)
+GyreTest::H2Contract.test_case("HTTP2FaultsContract", :faults, &cases)

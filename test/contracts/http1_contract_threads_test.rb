@@ -8,8 +8,9 @@ require "test_helper"
 require "timeout"
 require "support/engines"
 require "http/serving"
+require "http/h2/contract"
 
-GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines::NATIVE) do
+cases = proc do
   include GyreTest::HTTPServing
 
   # Has the app's block run in a thread of its own, which the app waits for.
@@ -371,3 +372,6 @@ GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines:
     end
   end
 end
+
+GyreTest::Engines.test_case("HTTP1ThreadsContract", backends: GyreTest::Engines::NATIVE, &cases)
+GyreTest::H2Contract.test_case("HTTP2ThreadsContract", :threads, &cases)

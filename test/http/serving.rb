@@ -326,6 +326,16 @@ module GyreTest
       end
     end
 
+    # Whether the clients speak HTTP/2 (http/h2/contract.rb).
+    def http2?
+      false
+    end
+
+    # @return [String, nil] the Connection field of the last response on a connection
+    def connection_close
+      http2? ? nil : "close"
+    end
+
     # Whether the server and its clients speak TLS.
     def tls?
       false

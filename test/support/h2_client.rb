@@ -91,6 +91,9 @@ module GyreTest
         @body.slice!(0..) unless @body.empty?
       end
 
+      # @return [String] what came of the body and was not taken yet
+      def received = @body
+
       # Waits for so many bytes of the body.
       def take(length)
         @client.wait("#{length} bytes of stream #{@id}") { over? || @body.bytesize >= length }

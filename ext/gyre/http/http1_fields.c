@@ -10,6 +10,8 @@
 #include "http/http1_fields.h"
 #include "http/http1_scan.h"
 
+#include <string.h>
+
 int gyre_http1_refuse(struct gyre_http1_head *head, uint16_t status, const char *reason) {
   head->phase = PHASE_REFUSED;
   head->status = status;
@@ -133,4 +135,44 @@ end_lf:
   head->position = (uint32_t)(p - bytes);
   head->phase = PHASE_DONE;
   return 1;
+}
+
+/*
+ * RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be
+ * known before its body. As a trailer it is left out, as that section allows. Sorted by length, so
+ * that a name is compared with few.
+ */
+bool gyre_http1_fields_left_out_of_trailers(const char *name, size_t length) {
+  static const char *const forbidden[] = {
+      "te",
+      "host",
+      "range",
+      "cookie",
+      "expect",
+      "pragma",
+      "trailer",
+      "upgrade",
+      "if-match",
+      "if-range",
+      "connection",
+      "keep-alive",
+      "content-type",
+      "max-forwards",
+      "authorization",
+      "cache-control",
+      "content-range",
+      "if-none-match",
+      "content-length",
+      "http2-settings",
+      "content-encoding",
+      "proxy-connection",
+      "if-modified-since",
+      "transfer-encoding",
+      "if-unmodified-since",
+      "proxy-authorization",
+  };
+  for (size_t i = 0; i < sizeof(forbidden) / sizeof(*forbidden); i++) {
+    if (same_word(name, length, forbidden[i], strlen(forbidden[i]))) return true;
+  }
+  return false;
 }

@@ -49,4 +49,7 @@ int gyre_http1_fields_parse(struct gyre_http1_head *head, const char *bytes, siz
 /* Notes why; returns -1. */
 int gyre_http1_refuse(struct gyre_http1_head *head, uint16_t status, const char *reason);
 
+/* Whether a field is left out where it comes as a trailer. */
+bool gyre_http1_fields_left_out_of_trailers(const char *name, size_t length);
+
 #endif

@@ -332,46 +332,9 @@ int gyre_http1_head_parse(struct gyre_http1_head *head, const char *bytes, size_
   return result > 0 ? conclude(head) : result;
 }
 
-/*
- * RFC 9110, section 6.5.1: what frames, routes, authenticates or conditions a request has to be
- * known before its body. As a trailer it is left out, as that section allows. Sorted by length, so
- * that a name is compared with few.
- */
 static int trailer_meaning(struct gyre_http1_head *trailers, const char *bytes, const struct gyre_http1_field *field) {
-  static const char *const forbidden[] = {
-      "te",
-      "host",
-      "range",
-      "cookie",
-      "expect",
-      "pragma",
-      "trailer",
-      "upgrade",
-      "if-match",
-      "if-range",
-      "connection",
-      "keep-alive",
-      "content-type",
-      "max-forwards",
-      "authorization",
-      "cache-control",
-      "content-range",
-      "if-none-match",
-      "content-length",
-      "http2-settings",
-      "content-encoding",
-      "proxy-connection",
-      "if-modified-since",
-      "transfer-encoding",
-      "if-unmodified-since",
-      "proxy-authorization",
-  };
-  for (size_t i = 0; i < sizeof(forbidden) / sizeof(*forbidden); i++) {
-    if (same_word(bytes + field->name, field->name_length, forbidden[i], strlen(forbidden[i]))) {
-      return 1;
-    }
-  }
-  return 0;
+  (void)trailers;
+  return gyre_http1_fields_left_out_of_trailers(bytes + field->name, field->name_length);
 }
 
 void gyre_http1_trailers_reset(struct gyre_http1_head *trailers, struct gyre_http1_field *fields, uint16_t capacity) {

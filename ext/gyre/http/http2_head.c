@@ -108,9 +108,10 @@ static void take_trailer(struct gyre_http2_stream *stream, const uint8_t *name, 
   struct gyre_http2_block *block = &stream->trailers;
   size_t line = length + value_length + 4;
   if (stream->discards || stream->trailers_wrong) return;
+  bool left_out = gyre_http1_fields_left_out_of_trailers((const char *)name, length);
   if (length > GYRE_HTTP1_NAME_BYTES_LIMIT || line > limits->trailer_bytes ||
       block->bytes > limits->trailer_bytes - line ||
-      add_field(block, limits->head.header_count, name, length, value, value_length) < 0) {
+      (!left_out && add_field(block, limits->head.header_count, name, length, value, value_length) < 0)) {
     stream->trailers_wrong = true;
     return;
   }
