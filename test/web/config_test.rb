@@ -58,6 +58,8 @@ class WebConfigTest < Minitest::Test
   def test_words_of_other_servers_are_translated
     assert_equal "gyre.rb:1: persistent_timeout is not a setting; write keep_alive_timeout", refusal("persistent_timeout 20")
     assert_includes refusal("threads 5, 5"), "gyre.rb:1: threads is not a setting; leave it out"
+    assert_includes refusal("preload_app!"), "gyre.rb:1: preload_app! is not a setting; leave it out"
+    assert_includes refusal("plugin :tmp_restart"), 'write restart_file "tmp/restart.txt"'
   end
 
   def test_a_value_that_cannot_be_is_reported_with_its_line

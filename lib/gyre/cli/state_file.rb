@@ -42,11 +42,16 @@ module Gyre
       # @return [Hash{String => Object}] pid, control, urls
       # @raise [StartError] there is none
       def read
-        JSON.parse(File.read(@path))
+        state = JSON.parse(File.read(@path))
+        raise JSON::ParserError unless state.is_a?(Hash) && state["control"].is_a?(String)
+
+        state
       rescue Errno::ENOENT
         raise StartError, "there is no #{@path}. Name the file that the server was started with: --state FILE"
-      rescue SystemCallError, JSON::ParserError => error
-        raise StartError, "#{@path}: the state cannot be read: #{error.message}"
+      rescue JSON::ParserError # its message has the text of the file
+        raise StartError, "#{@path} is not a state file. Name the file that the server was started with: --state FILE"
+      rescue SystemCallError => error
+        raise StartError, "#{@path}: the state cannot be read: #{error.class.new.message.downcase}"
       end
 
       # Removes it, unless it is another server's by now.

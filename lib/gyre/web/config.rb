@@ -151,7 +151,7 @@ module Gyre
       end
 
       def method_missing(name, *_arguments)
-        hint = Settings::FOREIGN[name] || nearest(name)
+        hint = Settings::FOREIGN[name.to_s.delete_suffix("!").to_sym] || nearest(name)
         refuse("#{name} is not a setting#{hint ? "; #{hint}" : ". There are: #{Settings.names.join(", ")}"}")
       end
 

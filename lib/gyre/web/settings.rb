@@ -70,7 +70,10 @@ module Gyre
         worker_shutdown_timeout: "write shutdown_timeout", max_keep_alive: "write keep_alive_requests_limit",
         threads: "leave it out: every request has a fiber of its own, there is no pool to size", count: "write workers",
         preload_app: "leave it out: the app is always loaded once, before the workers are forked",
-        state_path: "write state", on_restart: "leave it out: a restart closes nothing of the app's"
+        state_path: "write state", on_restart: "leave it out: a restart closes nothing of the app's",
+        plugin: "leave it out; for tmp_restart write restart_file \"tmp/restart.txt\"",
+        activate_control_app: "write metrics for figures, state for commands", stdout_redirect: "write access_log",
+        log_requests: "write log_format", set_remote_address: "write trusted_proxy"
       }.freeze
 
       module_function

@@ -335,6 +335,10 @@ class WebClusterTest < Minitest::Test
       assert_equal 0, reaper.value.exitstatus
       assert_empty Dir[File.join(folder, "s.state*")]
       assert_match(/gyre ctl: there is no .*s\.state/, ctl(folder, "status").err)
+      ["not JSON, and secret", "[]"].each do |text|
+        File.write(File.join(folder, "s.state"), text)
+        assert_match(/\Agyre ctl: .*s\.state is not a state file\. Name the file .*: --state FILE\n\z/, ctl(folder, "status").err)
+      end
     end
   end
 
