@@ -22,7 +22,7 @@ class CLIServeOptionsTest < Minitest::Test
     Gyre::HTTP::Limits::TABLE.each do |row|
       flag = "--#{row.name.to_s.delete_suffix("_s").tr("_", "-")}"
       assert_equal({ limits: { row.name => 7 } }, settings(flag, "7"))
-      assert_match(/^ +#{flag} #{row.unit.upcase} +#{Regexp.escape(row.meaning)} \(#{row.default_text}\)$/, help)
+      assert_match(/^ +#{flag} #{row.unit.upcase}\s+#{Regexp.escape(row.meaning)} \(#{row.default_text}\)$/, help)
     end
   end
 

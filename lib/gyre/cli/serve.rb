@@ -19,7 +19,7 @@ module Gyre
     # One start of `gyre serve`.
     class Serve < Command
       BANNER = <<~TEXT
-        Serves a Rack app over HTTP/1.1, each request in a fiber of its own.
+        Serves a Rack app over HTTP/1.1 and HTTP/2, each request in a fiber of its own.
 
         Usage: gyre serve [options] [FILE]
 

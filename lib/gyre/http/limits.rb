@@ -45,14 +45,14 @@ module Gyre
                        status: 503),
       Gyre::Limits.row(:queue_limit, 1_000, :count, "requests that wait until others have ended", status: 503, minimum: 0),
       Gyre::Limits.row(:queue_timeout_s, 30, :seconds, "for a request to wait until others have ended", status: 503),
-      Gyre::Limits.row(:streams_limit, 100, :count, "HTTP/2: streams of a connection at once; more are refused"),
+      Gyre::Limits.row(:streams_limit, 100, :count, "in HTTP/2, streams of a connection at once; more are refused"),
       Gyre::Limits.row(:stream_resets_limit, 200, :count,
-                       "HTTP/2: streams that a client may have reset; a tenth of them is regained each second"),
+                       "in HTTP/2, streams that a client may have reset; a tenth of them is regained each second"),
       Gyre::Limits.row(:control_frames_limit, 2_000, :count,
-                       "HTTP/2: frames without a request or a body (PING, SETTINGS, WINDOW_UPDATE, ...), at once and each second"),
-      Gyre::Limits.row(:stream_window_bytes_limit, 262_144, :bytes, "HTTP/2: what is held of a request's body that the app has not read"),
-      Gyre::Limits.row(:connection_window_bytes_limit, 1_048_576, :bytes, "HTTP/2: the same of all requests of a connection"),
-      Gyre::Limits.row(:stream_output_bytes_limit, 65_536, :bytes, "HTTP/2: what is held of a response that its client does not take")
+                       "in HTTP/2, frames without a request or a body (PING, SETTINGS, WINDOW_UPDATE, ...), at once and each second"),
+      Gyre::Limits.row(:stream_window_bytes_limit, 262_144, :bytes, "in HTTP/2, what is held of a request's body that the app has not read"),
+      Gyre::Limits.row(:connection_window_bytes_limit, 1_048_576, :bytes, "in HTTP/2, the same of all requests of a connection"),
+      Gyre::Limits.row(:stream_output_bytes_limit, 65_536, :bytes, "in HTTP/2, what is held of a response that its client does not take")
     )
   end
 end
