@@ -475,7 +475,7 @@ cases = proc do
         end
       end.new(client, served.server)
       assert_equal ["first", nil], client.get.then { |response| [response.body, response["connection"]] }
-      assert_equal %w[last close], client.response.then { |response| [response.body, response["connection"]] }
+      assert_equal ["last", connection_close], client.response.then { |response| [response.body, response["connection"]] }
       assert_predicate client, :ended?
     end
   end
