@@ -188,6 +188,8 @@ static struct open_file *get(VALUE self) {
 static struct open_file *get_open(VALUE self) {
   struct open_file *file = get(self);
   if (file->fd < 0) rb_raise(rb_eIOError, "closed file");
+  /* One that the app has closed by itself raises as well: its number may be another file's. */
+  if (!NIL_P(file->io)) (void)rb_io_descriptor(file->io);
   return file;
 }
 

@@ -266,6 +266,16 @@ class HTTPFilesRootTest < Minitest::Test
     assert_predicate io.last, :closed?
   end
 
+  # Its descriptor may have become another file's.
+  def test_a_file_that_its_app_has_closed_is_not_read_by_its_former_number
+    opened = File.open(File.join(@public, "a.txt"))
+    file = Gyre::HTTP::OpenFile.of(opened)
+    opened.close
+    File.open(File.join(@folder, "secret.txt")) do
+      [-> { file.read_cached(0, 10) }, -> { file.cached?(0, 1) }, -> { file.load(0, 1) }].each { |use| assert_raises(IOError, &use) }
+    end
+  end
+
   private
 
   def root_at(path, **options)
