@@ -7,6 +7,7 @@ require "gyre/web/cluster/backoff"
 require "gyre/web/cluster/health"
 require "gyre/web/cluster/hooks"
 require "gyre/web/cluster/link"
+require "gyre/web/cluster/supervisor"
 
 class WebClusterPartsTest < Minitest::Test
   include Gyre::Web::Cluster
@@ -104,6 +105,41 @@ class WebClusterPartsTest < Minitest::Test
     assert_equal [[:first, 3], :second], called
     assert hooks.any?(:after_fork)
     refute hooks.any?(:before_fork)
+  end
+
+  def test_a_status_of_an_earlier_process_is_not_that_of_a_present_one_with_its_number
+    reaper = Reaper.new
+    ended = []
+    pid = Process.spawn("true")
+    eventually { reaper.reap || reaper.instance_variable_get(:@strays).key?(pid) }
+    reaper.watch(pid) { |status| ended << status.pid }
+    assert_equal [pid], ended
+    reaper.instance_variable_get(:@strays)[Process.pid] = :earlier
+    reaper.watch(Process.pid) { |status| ended << status }
+    assert_equal [pid], ended
+  end
+
+  # The workers of before go on meanwhile.
+  def test_a_supervisor_outlives_a_system_that_has_no_process_left
+    calls = 0
+    errors = []
+    supervisor = nil
+    log = Object.new
+    log.define_singleton_method(:info) { |_| nil }
+    log.define_singleton_method(:error) do |text|
+      errors << text
+      supervisor.stop(now: true) if text.include?("ended with status")
+    end
+    spawn = lambda do |_link|
+      raise Errno::EAGAIN if (calls += 1) < 3
+
+      Process.spawn("true")
+    end
+    former = { "generation" => 1, "count" => 1, "current" => nil, "members" => [] }
+    supervisor = Supervisor.new(count: 1, listeners: [], spawn: spawn, log: log, former: former)
+    assert supervisor.run
+    assert_equal 3, calls
+    assert_match(/the process that loads the code cannot be started: Resource temporarily unavailable/, errors.join("\n"))
   end
 
   private

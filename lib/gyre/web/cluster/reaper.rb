@@ -33,6 +33,7 @@ module Gyre
         # @return [void]
         def watch(pid, &block)
           status = @strays.delete(pid)
+          status = nil if status && runs?(pid) # an earlier process had the same number
           status ? block.call(status) : @blocks[pid] = block
         end
 
@@ -66,6 +67,16 @@ module Gyre
         rescue TimeoutError
           Process.kill(:KILL, pid)
           promise.wait
+        end
+
+        private
+
+        def runs?(pid)
+          Process.kill(0, pid) == 1
+        rescue Errno::ESRCH
+          false
+        rescue Errno::EPERM
+          true
         end
       end
     end

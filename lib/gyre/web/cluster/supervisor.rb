@@ -231,12 +231,27 @@ module Gyre
           return if @current || @loading || !@mold_backoff.over?(Clock.now)
 
           spawn_mold(@generation)
+        rescue SystemCallError => error
+          raise unless @announced
+
+          not_begun("the process that loads the code", error, @mold_backoff)
+        end
+
+        # The system has no process, no memory or no descriptor left.
+        def not_begun(what, error, backoff)
+          later = backoff.died(0, Clock.now)
+          @log.error("#{what} cannot be started: #{error.message}; the next try is in #{[later, TICK_S].max} s")
         end
 
         def spawn_mold(generation)
           near, far = Link.pair
-          @loading = Member.new(:mold, near, generation: generation, pid: @spawn.call(far))
-          far.close
+          begin
+            pid = @spawn.call(far)
+          ensure
+            far.close
+            near.close unless pid
+          end
+          @loading = Member.new(:mold, near, generation: generation, pid: pid)
           @molds << @loading
           watch(@loading)
           listen_to(@loading)
@@ -278,6 +293,8 @@ module Gyre
           listen_to(worker)
         rescue LinkError
           near.close # the mold is about to be found dead
+        rescue SystemCallError => error
+          not_begun("worker #{index}", error, @backoff)
         ensure
           far&.close
         end
