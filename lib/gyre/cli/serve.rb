@@ -251,6 +251,9 @@ module Gyre
         TLS::TicketKeys.shared if ENV.key?(TLS::TicketKeys::VARIABLE) # the workers inherit them
         sockets.open(endpoints(settings, environment), inherited: inherited, bind: false).each { |socket| sockets.adopt(socket) }
         check_certificates(settings, sockets.listeners.map(&:endpoint))
+        unless settings[:limits]&.key?(:requests_limit) # the workers print no notices
+          Web::DatabasePool.apply(HTTP::Limits.new, log(settings), place: "in each worker")
+        end
         log = Web::Log.new(errors: @err)
         hooks = settings[:hooks] || Web::Cluster::Hooks.new
         Web::Cluster::Mold.new(link, hooks) do |index, own|

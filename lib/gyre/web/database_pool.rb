@@ -3,7 +3,8 @@
 # With Active Record, as many requests run at a time as its pool has connections, unless
 # requests_limit is set: those beyond would wait for a connection, fail after five seconds
 # (ActiveRecord::ConnectionTimeoutError), and hold a fiber each meanwhile. Gyre::Web::Server calls
-# this before it listens. Nothing is loaded for it, and nothing connects.
+# this before it listens, and the process that forks workers once, for the log. Nothing is loaded
+# for it, and nothing connects.
 
 module Gyre
   module Web
@@ -13,13 +14,14 @@ module Gyre
 
       # @param limits [Gyre::HTTP::Limits]
       # @param log [#info]
+      # @param place [String, nil] what the number counts for, in the log
       # @return [Gyre::HTTP::Limits] with requests_limit as large as the pool, where there is one
-      def apply(limits, log)
+      def apply(limits, log, place: nil)
         pool = smallest or return limits
 
-        name = pool.db_config.name if pool.respond_to?(:db_config)
-        log.info("#{pool.size} requests run at a time, as many as Active Record's pool#{" #{name}" if name} has connections; " \
-                 "others wait. requests_limit sets another number")
+        name = " #{pool.db_config.name}" if pool.respond_to?(:db_config)
+        count = "#{pool.size} requests run at a time#{" #{place}" if place}"
+        log.info("#{count}, as many as Active Record's pool#{name} has connections; others wait. requests_limit sets another number")
         limits.with(requests_limit: pool.size)
       end
 

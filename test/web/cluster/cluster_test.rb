@@ -25,6 +25,21 @@ class WebClusterTest < Minitest::Test
     end)
   RUBY
 
+  # What Active Record has of it.
+  POOL = <<~'RUBY'
+    module ActiveSupport
+      module IsolatedExecutionState
+        def self.isolation_level = :fiber
+      end
+    end
+    module ActiveRecord
+      class Base
+        def self.connection_handler = self
+        def self.connection_pool_list(_role) = [Struct.new(:size).new(3)]
+      end
+    end
+  RUBY
+
   # The processes of a running server.
   Cluster = Struct.new(:test, :program) do
     # @return [Array<Integer>] process ids of that kind: "worker", "worker 2", "mold"
@@ -339,6 +354,15 @@ class WebClusterTest < Minitest::Test
         File.write(File.join(folder, "s.state"), text)
         assert_match(/\Agyre ctl: .*s\.state is not a state file\. Name the file .*: --state FILE\n\z/, ctl(folder, "status").err)
       end
+    end
+  end
+
+  def test_workers_follow_the_pool_and_the_log_has_it_once
+    serve("-w", "2", app: "#{POOL}\nrun ->(_env) { [200, {}, []] }") do |program|
+      assert_equal 1, program.text(:out).scan(/^3 requests run at a time in each worker, as many as Active Record's pool has connections/).size
+    end
+    serve("-w", "1", "--requests-limit", "7", app: "#{POOL}\nrun ->(_env) { [200, {}, []] }") do |program|
+      refute_match(/Active Record/, program.text(:out))
     end
   end
 
