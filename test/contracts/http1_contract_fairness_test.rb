@@ -8,7 +8,6 @@ require "test_helper"
 require "tempfile"
 require "support/engines"
 require "http/serving"
-require "http/h2/contract"
 
 cases = proc do
   include GyreTest::HTTPServing
@@ -109,4 +108,3 @@ cases = proc do
 end
 
 GyreTest::Engines.test_case("HTTP1FairnessContract", backends: GyreTest::Engines::NATIVE, &cases)
-GyreTest::H2Contract.test_case("HTTP2FairnessContract", :fairness, &cases)

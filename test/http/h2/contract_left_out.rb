@@ -39,7 +39,6 @@ module GyreTest
         "a half-closed connection of HTTP/2 has ended" =>
           %i[a_client_that_has_ended_its_side_is_not_gone a_client_that_left_by_its_end_cancels_nothing_where_only_resets_do]
       },
-      fairness: {},
       faults: {
         "a full hijack takes the connection, and a stream is none" => %i[no_second_head_is_sent_when_the_conversion_of_a_status_sends_one],
         "the requests are HTTP/1's bytes" =>
