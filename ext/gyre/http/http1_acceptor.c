@@ -157,8 +157,8 @@ static VALUE acceptor_allocate(VALUE class) {
   struct gyre_http1_acceptor *acceptor;
   VALUE self = TypedData_Make_Struct(class, struct gyre_http1_acceptor, &acceptor_type, acceptor);
   acceptor->self = self;
-  acceptor->exempt = rb_ary_new();
   acceptor->sockets = acceptor->contexts = acceptor->handler = acceptor->template = acceptor->handovers = Qnil;
+  acceptor->exempt = Qnil;
   acceptor->usual.server_name = acceptor->usual.server_port = acceptor->usual.remote = Qnil;
   gyre_list_init(&acceptor->handover.node);
   gyre_list_init(&acceptor->client.node);
@@ -167,6 +167,7 @@ static VALUE acceptor_allocate(VALUE class) {
   gyre_list_init(&acceptor->active);
   gyre_list_init(&acceptor->spare);
   gyre_admission_init(&acceptor->admission);
+  acceptor->exempt = rb_ary_new(); /* may collect: what is marked is whole */
   return self;
 }
 
