@@ -220,18 +220,22 @@ cases = proc do
 
   define_method(:test_two_hundred_requests_on_five_connections_of_a_pool_are_two_hundred_responses) do
     free = 5
+    all_came = Thread::Queue.new
     app = lambda do |_env|
       raise "the pool is empty" if free.zero?
 
       free -= 1
+      all_came.pop
       sleep(0.001)
       free += 1
       [200, {}, ["ok"]]
     end
     serve(app, limits: { requests_limit: 5 }, backlog: 256) do |served|
       clients = Array.new(200) { connect(served).request }
+      eventually { served.stats.values_at(:running, :waiting) == [5, 195] }
+      all_came.close
       assert_equal [200], clients.map { |client| client.response.status }.uniq
-      assert_operator served.stats[:waited], :>, 0
+      assert_equal 195, served.stats[:waited]
     end
   end
 end

@@ -52,7 +52,8 @@ module GyreTest
              a_stop_takes_what_waits_to_be_accepted a_new_connection_whose_request_is_on_its_way_gets_its_response_at_a_stop],
         "chunks and cut connections are HTTP/1's" =>
           %i[an_app_that_raises_in_its_body_cuts_the_response_so_that_the_client_sees_it a_body_longer_than_its_content_length_is_cut_there],
-        "the client would have to write and to read in two threads" => %i[a_large_stream_goes_both_ways_in_little_memory]
+        "the client would have to write and to read in two threads" =>
+          %i[a_large_stream_goes_both_ways_in_little_memory draining_right_behind_a_response_serves_the_next_request]
       },
       messages: {
         "versions are HTTP/1's" =>
