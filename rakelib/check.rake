@@ -15,7 +15,8 @@ module GyreCheck
   # on the disk and in other processes.
   LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|
                          http/(?!h2/(?:conformance|faults|lifetimes|messages)_test)|oracle/|
-                         conformance/|scheduler/portable/|async/(?!selector_test)|cli/|log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
+                         conformance/|scheduler/portable/|async/(?!selector_test)|cli/|
+                         log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
                          (?:tidy|gem|support/build|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|
                          net/(?!(?:transport|tls|tls_server|faults|datagram|late_send)_test))}x

@@ -171,8 +171,7 @@ static void reset_late_streams(struct gyre_http1_connection *connection, int64_t
   for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
     struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
     bool left = !stream->owner && stream->started && gyre_list_empty(&stream->waiter.node);
-    if (left && is_over(stream->progress_ns, write_ns, now_ns))
-      gyre_http2_stream_reset(stream, GYRE_HTTP2_CANCEL);
+    if (left && is_over(stream->progress_ns, write_ns, now_ns)) gyre_http2_stream_reset(stream, GYRE_HTTP2_CANCEL);
   }
 }
 

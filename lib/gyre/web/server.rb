@@ -12,7 +12,6 @@
 # if the loop is the server's own.
 
 require "gyre"
-require "gyre/net/endpoint"
 require "gyre/net/units"
 require "gyre/http"
 require "gyre/web/access_log"
@@ -26,6 +25,7 @@ require "gyre/web/isolation"
 require "gyre/web/layers"
 require "gyre/web/log"
 require "gyre/web/rack_timeout"
+require "gyre/web/rescue_responses"
 require "gyre/web/settings"
 require "gyre/web/snapshot"
 require "gyre/web/task_signal"
@@ -115,6 +115,7 @@ module Gyre
 
         Isolation.apply(@log)
         RackTimeout.apply
+        RescueResponses.apply
         @limits = DatabasePool.apply(@limits, @log) if @follows_pool
         @contexts = @tls.contexts(@endpoints)
         @tls.warn(@contexts.values)
