@@ -1,0 +1,179 @@
+# frozen_string_literal: true
+
+# Debian's memcached for tests, on a free port of 127.0.0.1 or on a Unix socket in a folder of its
+# own: plain, over TLS, with users. A test kills, stops and continues it; the end of the test ends
+# it.
+require "fileutils"
+require "openssl"
+require "socket"
+require "tmpdir"
+
+module GyreTest
+  # A server until `close`. With no arguments it is plain, on TCP.
+  class MemcachedServer
+    # @return [Integer, nil] the same after a restart; nil on a Unix socket
+    attr_reader :port
+    # @return [String, nil] of the Unix socket
+    attr_reader :path
+    # @return [Integer, nil] nil after `kill`
+    attr_reader :pid
+
+    # @param program [String] its path
+    # @param unix [Boolean] whether it listens on a Unix socket
+    # @param tls [Array(String, String), nil] paths of a certificate and its key
+    # @param users [Hash{String=>String}, nil] names and passwords
+    # @param value_bytes_limit [Integer, nil] memcached's -I; 1 MB when nil. A multiple of 1,024
+    # @param memory_mb [Integer] for all values
+    # @param evict [Boolean] false: a full memory is an error (-M)
+    # @param arguments [Array<String>] others of memcached's
+    def initialize(program = "memcached", unix: false, tls: nil, users: nil, value_bytes_limit: nil, memory_mb: 64, evict: true, arguments: [])
+      @program = program
+      @folder = Dir.mktmpdir("gyre-memcached")
+      @path = File.join(@folder, "socket") if unix
+      @tls = tls
+      @users = users
+      @arguments = ["-m", memory_mb.to_s, "-t", "2", "-U", "0", *arguments]
+      @arguments.push("-u", "root") if Process.uid.zero?
+      # An item is a key, a value and some 50 bytes; in one chunk, which may not be larger.
+      @arguments.push("-I", value_bytes_limit.to_s, "-o", "slab_chunk_max=#{value_bytes_limit / 1024}") if value_bytes_limit
+      @arguments.push("-M") unless evict
+      @arguments.push("-Z", "-o", "ssl_chain_cert=#{tls[0]},ssl_key=#{tls[1]}") if tls
+      @arguments.push("-Y", write_users) if users
+      start
+    rescue StandardError
+      close
+      raise
+    end
+
+    # Starts it where it was before: the same port, or the same path, and nothing in its memory.
+    def start
+      @pid = Process.spawn({ "MEMCACHED_PORT_FILENAME" => port_file }, @program, *@arguments, *listen,
+        in: File::NULL, out: File::NULL, err: [log, "w"])
+      sleep 0.002 until answers?
+      self
+    end
+
+    # @return [String] as the client is given it: "127.0.0.1:port", or the socket's path
+    def address
+      @path || "127.0.0.1:#{@port}"
+    end
+
+    # SIGKILL; the kernel closes its connections.
+    def kill
+      Process.kill(:KILL, @pid)
+      Process.wait(@pid)
+      @pid = nil
+    end
+
+    # SIGSTOP: it accepts, in the kernel, and answers nothing.
+    def stop
+      Process.kill(:STOP, @pid)
+      Process.wait(@pid, Process::WUNTRACED)
+    end
+
+    # SIGCONT
+    def continue
+      Process.kill(:CONT, @pid)
+    end
+
+    # Sends a text as it is on a connection of its own, and reads lines until one ends the reply.
+    # @param text [String] one command, with its line's end
+    # @return [String] its reply
+    def call(text)
+      socket = connect
+      log_in(socket) if @users
+      socket.write(text)
+      reply = +""
+      reply << (socket.gets("\r\n") || break) until reply.match?(/^(?:END|HD|EN|NF|NS|EX|MN|OK|STORED|DELETED|VERSION.*|RESET|.*ERROR.*)\r\n\z/)
+      reply
+    ensure
+      socket&.close
+    end
+
+    # @return [Hash{String=>String}]
+    def stats
+      call("stats\r\n").scan(/^STAT (\S+) (.*)\r$/).to_h
+    end
+
+    # @return [Integer] the clients' connections at this time, without the one that asks
+    def connections_count
+      stats.fetch("curr_connections").to_i - 1
+    end
+
+    def close
+      kill if @pid
+      FileUtils.remove_entry(@folder) if File.exist?(@folder)
+    end
+
+    private
+
+    # With -p -1 memcached takes a free port, and writes it into the file.
+    def listen
+      return ["-s", @path] if @path
+
+      ["-l", "127.0.0.1", "-p", (@port || -1).to_s]
+    end
+
+    def answers?
+      if Process.wait(@pid, Process::WNOHANG)
+        @pid = nil
+        raise "memcached ended at once: #{File.read(log)}"
+      end
+
+      @port ||= File.exist?(port_file) && File.read(port_file)[/^TCP INET: (\d+)$/, 1]&.to_i unless @path
+      return false unless @port || @path
+
+      call("version\r\n").start_with?("VERSION")
+    rescue SystemCallError, OpenSSL::SSL::SSLError
+      false
+    end
+
+    def connect
+      return UNIXSocket.new(@path) if @path
+
+      socket = TCPSocket.new("127.0.0.1", @port)
+      return socket unless @tls
+
+      OpenSSL::SSL::SSLSocket.new(socket).tap { |secure| secure.sync_close = true }.connect
+    rescue OpenSSL::SSL::SSLError
+      socket&.close
+      raise
+    end
+
+    def log_in(socket)
+      words = @users.first.join(" ")
+      socket.write("set auth 0 0 #{words.bytesize}\r\n#{words}\r\n")
+      raise "memcached refuses its own user" unless socket.gets == "STORED\r\n"
+    end
+
+    def write_users
+      file = File.join(@folder, "users")
+      File.write(file, @users.map { |name, password| "#{name}:#{password}\n" }.join)
+      file
+    end
+
+    def port_file = File.join(@folder, "port")
+
+    def log = File.join(@folder, "log")
+  end
+
+  # For test classes: servers that end with the test.
+  module MemcachedServers
+    # @return [MemcachedServer]
+    def memcached(**options)
+      (@memcached_servers ||= []) << MemcachedServer.new(need_program("memcached"), **options)
+      @memcached_servers.last
+    end
+
+    # @return [MemcachedServer] with a certificate for localhost and 127.0.0.1, signed by
+    #   `Transports.certificates.authority`
+    def secure_memcached(**options)
+      memcached(tls: Transports.identity("memcached"), **options)
+    end
+
+    def teardown
+      @memcached_servers&.each(&:close)
+      super
+    end
+  end
+end
