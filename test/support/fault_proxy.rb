@@ -25,6 +25,9 @@ module GyreTest
         @ended = false
       end
 
+      # @return [Boolean] whether nothing passes any more
+      def ended? = @ended
+
       # @return [:cut, Boolean] whether the limit is reached now; whether something moved
       def move
         return false if @ended

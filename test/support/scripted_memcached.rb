@@ -1,0 +1,130 @@
+# frozen_string_literal: true
+
+# A memcached that misbehaves as a test wants: the oracle's (test/oracle/memcached/server.rb) behind
+# a listener, and between them a block that decides what each reply becomes.
+require "openssl"
+require "socket"
+require "tmpdir"
+require "fileutils"
+require "oracle/memcached/server"
+
+module GyreTest
+  # Until `close`. A thread accepts, and one serves each connection; they end without Thread#kill.
+  class ScriptedMemcached
+    # @return [String] as the client is given it
+    attr_reader :address
+    # @return [Array<MemcachedOracle::Command>] all that came, in order
+    attr_reader :commands
+    # @return [Array<String>] what came and was no command; the connection is closed then
+    attr_reader :wrong
+    # @return [Integer] connections accepted
+    attr_reader :connections_count
+    # @return [#call, nil] see initialize
+    attr_accessor :script
+
+    # @param unix [Boolean] whether it listens on a Unix socket
+    # @param tls [Array(String, String), nil] paths of a certificate and its key
+    # @param script [#call, nil] is given a command, what a sound memcached would reply, and the
+    #   number of the connection (from 1). It returns the reply; nil: nothing; :close or :reset:
+    #   replies to earlier commands are sent, then the connection ends; :silent: it reads nothing
+    #   from this connection any more
+    def initialize(unix: false, tls: nil, &script)
+      @script = script
+      @memory = MemcachedOracle::Server.new
+      @commands, @wrong, @sockets = [], [], []
+      @silence = Thread::Queue.new
+      @connections_count = 0
+      @context = server_context(*tls) if tls
+      @folder = Dir.mktmpdir("gyre-scripted") if unix
+      @listener = unix ? UNIXServer.new(File.join(@folder, "socket")) : TCPServer.new("127.0.0.1", 0)
+      @address = unix ? @listener.path : "127.0.0.1:#{@listener.local_address.ip_port}"
+      @ended, @end = IO.pipe
+      @threads = [Thread.new { accept }]
+    end
+
+    # @return [Hash{String=>String}] what is stored
+    def values
+      @memory.items.transform_values(&:data)
+    end
+
+    # Ends all connections, and goes on accepting.
+    def disconnect
+      @sockets.each { |socket| shut(socket) }
+    end
+
+    def close
+      return unless @listener
+
+      @silence.close
+      @end.close
+      @threads.shift.join
+      disconnect
+      @threads.each(&:join)
+      [@ended, @listener].each(&:close)
+      @listener = nil
+      FileUtils.remove_entry(@folder) if @folder
+    end
+
+    private
+
+    def accept
+      until IO.select([@ended, @listener]).first.include?(@ended)
+        socket = @listener.accept_nonblock(exception: false)
+        next if socket == :wait_readable
+
+        @sockets << socket
+        number = (@connections_count += 1)
+        @threads << Thread.new { serve(socket, number) }
+      end
+    end
+
+    def serve(socket, number)
+      stream = @context ? OpenSSL::SSL::SSLSocket.new(socket, @context).accept : socket
+      bytes = "".b
+      loop do
+        bytes << stream.readpartial(65_536)
+        ending = respond(stream, bytes, number)
+        break finish(socket, ending) if ending
+      end
+    rescue EOFError, SystemCallError, IOError, OpenSSL::SSL::SSLError
+      nil # the client left, or close was called
+    ensure
+      socket.close
+    end
+
+    # @return [Symbol, nil] how the connection ends
+    def respond(stream, bytes, number)
+      replies = "".b
+      until (command = MemcachedOracle::Commands.first(bytes)).nil?
+        return (@wrong << command) && :close if command.is_a?(String)
+
+        bytes.replace(bytes.byteslice(command.bytesize..))
+        @commands << command
+        reply = @memory.reply(command)
+        reply = @script.call(command, reply, number) if @script
+        break ending = reply if reply.is_a?(Symbol)
+
+        replies << reply.b if reply
+      end
+      stream.write(replies) unless replies.empty?
+      ending
+    end
+
+    def finish(socket, ending)
+      socket.setsockopt(Socket::Option.linger(true, 0)) if ending == :reset
+      @silence.pop if ending == :silent # until close is called
+    end
+
+    def shut(socket)
+      socket.shutdown
+    rescue IOError, SystemCallError
+      nil # it has ended already
+    end
+
+    def server_context(certificate, key)
+      context = OpenSSL::SSL::SSLContext.new
+      context.add_certificate(OpenSSL::X509::Certificate.new(File.read(certificate)), OpenSSL::PKey.read(File.read(key)))
+      context.tap(&:freeze)
+    end
+  end
+end
