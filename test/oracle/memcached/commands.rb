@@ -20,8 +20,8 @@ module MemcachedOracle
 
     class << self
       # @param bytes [String] BINARY
-      # @return [Command, String, nil] the first command; what is wrong with it; nil where more bytes
-      #   are needed
+      # @return [Command, String, nil] the first command; what is wrong with it; nil where more
+      #   bytes are needed
       def first(bytes)
         stop = bytes.index("\r\n") or return
         words = bytes.byteslice(0, stop).split(" ", -1)
