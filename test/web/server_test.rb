@@ -32,6 +32,29 @@ class WebServerTest < Minitest::Test
     assert_equal "hello", response
   end
 
+  # As the guard raises it, at any moment.
+  def test_an_exception_within_the_end_leaves_nothing_open
+    server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0", metrics: ["127.0.0.1:0"], signals: false)
+    commands = server.instance_variable_get(:@commands)
+    commands.define_singleton_method(:stop) do
+      super()
+      raise Gyre::Stop, "the server stops" unless @raised
+    ensure
+      @raised = true
+    end
+    ports = nil
+    thread = Thread.new do
+      server.run do
+        ports = (server.urls + server.metrics_urls).map { |url| URI(url).port }
+        server.stop
+      end
+    end
+    assert thread.join(60), "the server did not end"
+    ports.each { |port| assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port) } }
+  ensure
+    thread&.kill&.join
+  end
+
   def test_it_ends_with_the_task_that_runs_it
     Gyre.run do |task|
       server = Gyre::Web::Server.new(HELLO, bind: "127.0.0.1:0").listen

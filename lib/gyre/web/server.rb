@@ -16,8 +16,7 @@ require "gyre/net/units"
 require "gyre/http"
 require "gyre/web/access_log"
 require "gyre/web/blocking"
-require "gyre/web/guard"
-require "gyre/web/control_pipe"
+require "gyre/web/commands"
 require "gyre/web/control_server"
 require "gyre/web/database_pool"
 require "gyre/web/holds"
@@ -93,8 +92,7 @@ module Gyre
         @shutdown_timeout_s = Settings.check(:shutdown_timeout, shutdown_timeout)
         @signals = signals
         @abandon = abandon
-        @control = ControlPipe.new(:stop, :stop_now, :hang_up, :ended, :hello)
-        @guard = Guard.new(@control)
+        @commands = Commands.new(:stop, :stop_now, :hang_up, :ended)
         @broken = false
         @before_stop = before_stop
         @given = listeners
@@ -151,22 +149,18 @@ module Gyre
                                             proxies: @layers.proxies, exempt: @layers.exempt,
                                             cancel_when_client_gone: @cancel_when_client_gone, env: { "gyre.server" => self, **@layers.env })
             @scheduler = Fiber.scheduler
+            @commands.start
             @http.start
             @metrics.start
             yield self if block_given?
             serve
             served = true
           ensure
-            @guard.close
-            break_off unless served
-            @metrics.close
-            watchdog&.stop
+            each_of(-> { @commands.stop }, -> { break_off unless served }, -> { @metrics.close }, -> { watchdog&.stop })
           end
         end
       ensure
-        @guard.close
-        @http&.close
-        close
+        each_of(-> { @commands.stop }, -> { @http&.close }, -> { close })
       end
 
       # Runs in a thread of its own; returns as soon as it listens.
@@ -187,7 +181,7 @@ module Gyre
       #
       # @param now [Boolean] cancel them at once
       # @return [void]
-      def stop(now: false) = @control.post(now ? :stop_now : :stop)
+      def stop(now: false) = @commands.post(now ? :stop_now : :stop)
 
       # Reads certificates, keys, authorities and OCSP responses again, for connections that come
       # from now on; those that are open go on as they are. Where something is wrong all of the old
@@ -217,7 +211,7 @@ module Gyre
       # app, as HUP does; from any thread or signal handler. Returns at once.
       #
       # @return [void]
-      def reload = @control.post(:hang_up)
+      def reload = @commands.post(:hang_up)
 
       # Opens the access log's file again, after a rotation. When that cannot be done, the old file
       # stays in use, and the log has the reason. HUP does it.
@@ -251,7 +245,7 @@ module Gyre
         @metrics.close
         @access_log&.close
         @layers.close
-        @control.close
+        @commands.close
       end
 
       # @return [Hash{Symbol => Integer}] connections:, idle:, running:, accepted:, requests: …; all
@@ -330,7 +324,7 @@ module Gyre
           raise Interrupt, name if count > 2 || @broken
 
           stop(now: count > 1)
-          @guard.watch(thread, count > 1 ? 0 : @shutdown_timeout_s) { |event| not_heard(event) }
+          @commands.watch(thread, count > 1 ? 0 : @shutdown_timeout_s) { |event| not_heard(event) }
         end
         Signals.handle(names, on_signal) do
           TaskSignal.handle { names.include?("INT") ? heed_hang_up(&block) : yield }
@@ -346,8 +340,16 @@ module Gyre
 
         terminal = [$stdin, $stdout, $stderr].find { |io| io.respond_to?(:tty?) && io.tty? }
         # A terminal that is gone is none any more.
-        on_signal = ->(_name) { @control.post(terminal.nil? || terminal.tty? ? :hang_up : :stop) }
+        on_signal = ->(_name) { @commands.post(terminal.nil? || terminal.tty? ? :hang_up : :stop) }
         Signals.handle(%w[HUP], on_signal, &block)
+      end
+
+      # Each step is taken although the one before is left by an exception: the guard's may come at
+      # any moment, and a metrics server that is left open keeps the loop from its end.
+      def each_of(step, *others)
+        step.call
+      ensure
+        each_of(*others) if others.any?
       end
 
       # The run is left by an exception: one that was raised for this thread, or the end of the
@@ -369,12 +371,7 @@ module Gyre
         stop(now: true)
       end
 
-      def take_message
-        message = @control.take
-        @guard.received
-        hang_up if message == :hang_up
-        message
-      end
+      def take_message = @commands.take.tap { |message| hang_up if message == :hang_up }
 
       # @return [Hash{Listener => String}]
       def proxied_listeners
@@ -425,7 +422,7 @@ module Gyre
         Task.current.async("shutdown") do
           @http.shutdown(timeout_s)
         ensure
-          @control.post(:ended)
+          @commands.post(:ended)
         end
       end
 
