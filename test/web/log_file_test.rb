@@ -144,7 +144,7 @@ class WebLogFileTest < Minitest::Test
     output = gyre("serve", "-b", "127.0.0.1:0", "--access-log", "missing/access.log",
       files: { "config.ru" => "run ->(_) { [200, {}, []] }" }, gems: true)
     assert_equal 1, output.status.exitstatus
-    assert_match(%r{open \S+/missing/access\.log: no such file or directory}, output.err)
+    assert_match(%r{access_log: there is no folder \S+/missing\. Make it first, or name another file with --access-log$}, output.err)
   end
 
   private

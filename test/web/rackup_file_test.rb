@@ -28,6 +28,13 @@ class WebRackupFileTest < Minitest::Test
     assert_match(/nowhere_to_be_found/, assert_raises(Gyre::StartError) { load("require 'nowhere_to_be_found'") }.message)
   end
 
+  def test_an_exit_in_it_is_reported_with_its_place_and_an_abort_is_left_alone
+    error = assert_raises(Gyre::StartError) { load("\nexit\nrun 1") }
+    assert_match(/config\.ru has ended the program: exit with status 0, at \S*config\.ru:2/, error.message)
+    _, err = capture_io { assert_equal 1, assert_raises(SystemExit) { load("abort 'set DATABASE_URL first'") }.status }
+    assert_equal "set DATABASE_URL first\n", err
+  end
+
   def test_what_is_no_app_is_reported
     assert_match(/config\.ru runs "hello", which is no Rack app/, assert_raises(Gyre::StartError) { load("run 'hello'") }.message)
   end

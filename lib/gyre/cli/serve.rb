@@ -197,6 +197,10 @@ module Gyre
           missing = settings.fetch(name, []).find { |folder| !File.directory?(folder.path) } or next
           raise StartError, "#{name}: there is no folder #{File.expand_path(missing.path)}"
         end
+        folder = settings[:access_log] && File.dirname(File.expand_path(settings[:access_log]))
+        return if folder.nil? || File.directory?(folder)
+
+        raise StartError, "access_log: there is no folder #{folder}. Make it first, or name another file with --access-log"
       end
 
       def serve_alone(settings, environment)

@@ -5,6 +5,7 @@
 # object never comes here.
 
 require "gyre/cli/errors"
+require "gyre/web/traces"
 
 module Gyre
   module Web
@@ -64,26 +65,21 @@ module Gyre
         yield
       rescue SyntaxError => error
         raise StartError, error.message # begins with file and line
+      rescue SystemExit => error
+        raise unless error.message == "exit" # abort has printed its own
+
+        raise StartError, "#{path} has ended the program: exit with status #{error.status}, at #{own_trace(error).first || path}. " \
+                         "So there is no app to serve; raise an error instead, or leave the exit out"
       rescue ScriptError, StandardError => error
         raise StartError, "#{path}: #{error.message}" if own_trace(error).empty? # Rack itself cannot read the file
 
-        plain(error)
+        Traces.cut(error, __FILE__, LOADERS)
         raise StartError, "#{path} raised while it was loaded:\n#{error.full_message(highlight: false, order: :top).chomp}"
-      end
-
-      def plain(error)
-        while error
-          own = own_trace(error)
-          error.set_backtrace(own) unless own.empty?
-          error = error.cause
-        end
       end
 
       # What stands below this file in the trace loads the app, and is the same for every app; so is
       # what reads a rackup file.
-      def own_trace(error)
-        error.backtrace.to_a.take_while { |line| !line.start_with?(__FILE__) }.reject { |line| line.match?(LOADERS) }
-      end
+      def own_trace(error) = Traces.own(error, __FILE__, LOADERS)
 
       def missing(path)
         return "there is no file #{path}" unless File.basename(path) == PATH
@@ -91,7 +87,7 @@ module Gyre
         "there is no #{PATH} in #{File.expand_path(File.dirname(path))}. Name another file (gyre serve app.ru), or write one:\n" \
           "  run ->(env) { [200, { \"content-type\" => \"text/plain\" }, [\"hello\\n\"]] }"
       end
-      private_class_method :rackup, :builder, :constant, :raising_plainly, :plain, :own_trace, :missing
+      private_class_method :rackup, :builder, :constant, :raising_plainly, :own_trace, :missing
     end
   end
 end

@@ -3,6 +3,8 @@
 # Blocks of the configuration file that run at moments of a worker's life. Gyre::Web::Config fills
 # it; the mold and the workers call it. What a block raises is the caller's.
 
+require "gyre/web/traces"
+
 module Gyre
   module Web
     module Cluster
@@ -44,8 +46,11 @@ module Gyre
         # @param name [Symbol] of a row
         # @param index [Integer] the worker's number, from 1 on
         # @return [void]
+        # @raise what a block raises, with the block's own part of its trace
         def call(name, index)
           @blocks.fetch(name, []).each { |block| block.arity.zero? ? block.call : block.call(index) }
+        rescue StandardError, ScriptError => error
+          raise Traces.cut(error, __FILE__)
         end
       end
     end
