@@ -82,7 +82,7 @@ namespace :test do
   end
 
   desc "Restart a web server with workers twenty times in each way, under load (GYRE_RESTARTS=times)"
-  task(restarts: :compile) { GyreSuite.run(*GyreTest::PARTS["restarts"]) || abort }
+  task(restarts: :compile) { GyreSuite.run(*GyreTest::PARTS["restarts"], environment: { "GYRE_TEST_LIMIT_S" => "900" }) || abort }
 
   desc "Kill log servers and writers 200 times (GYRE_LOG_KILLS=times as often, GYRE_SEED repeats a run's draws)"
   task(crash: :compile) { GyreSuite.run(*GyreTest::PARTS["crash"]) || abort }

@@ -247,9 +247,9 @@ module Gyre
           Web::Cluster::Handover.exec(@supervisor, { sockets: @sockets, control: @control, metrics: @metrics },
                                        [bundle_environment.merge(environment), *command], keep: keys, chdir: @folder)
         end
-      rescue SystemCallError => error
+      rescue StandardError => error # whatever it is, this program goes on
         @execing = false
-        error.message
+        error.is_a?(SystemCallError) ? error.message : "#{error.message} (#{error.class})"
       end
 
       def spawn_mold(link)

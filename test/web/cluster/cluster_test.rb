@@ -221,6 +221,23 @@ class WebClusterTest < Minitest::Test
     end
   end
 
+  def test_a_restart_that_fails_in_an_unforeseen_way_changes_nothing_and_the_next_one_is_possible
+    config = <<~'RUBY'
+      require "gyre/web/cluster/handover"
+      Gyre::Web::Cluster::Handover.singleton_class.prepend(Module.new { def exec(*) = raise(ArgumentError, "no such program") })
+    RUBY
+    cluster("-w", "1", "-C", "gyre.rb", "--pidfile", "app.pid", files: { "gyre.rb" => config }) do |cluster, program|
+      program.signal(:USR2)
+      program.expect(/Hot restart: no such program \(ArgumentError\)$/, :err)
+      cluster.code = "2"
+      cluster.restart(:USR1, "Rolling")
+      assert_equal "2", cluster.get.last
+      program.signal(:TERM)
+      assert_equal 0, program.status.exitstatus
+      refute_path_exists File.join(program.folder, "app.pid")
+    end
+  end
+
   def test_ttin_and_ttou_change_the_number_of_workers
     cluster("-w", "1") do |cluster, program|
       program.signal(:TTIN)
@@ -292,6 +309,7 @@ class WebClusterTest < Minitest::Test
     serve("-w", "2", app: "raise 'no such thing'", ready: nil) do |program|
       assert_equal 1, program.status.exitstatus
       assert_match(/\Agyre serve: config\.ru raised while it was loaded:\n.*no such thing/m, program.text(:err))
+      assert_equal "", program.text(:out)
     end
   end
 

@@ -50,6 +50,22 @@ class WebClusterPartsTest < Minitest::Test
     end
   end
 
+  def test_workers_of_one_number_have_names_of_their_own_in_snapshots
+    supervisor = Supervisor.new(count: 2, listeners: [], spawn: nil, log: nil)
+    phases = %i[leaving leaving serving booting]
+    phases.each.with_index(1) do |phase, nth|
+      supervisor.workers << Member.new(:worker, nil, generation: 1, index: 2, phase: phase).tap { |member| member.snapshot = nth }
+    end
+    assert_equal({ "2 (leaving)" => 1, "2 (leaving, 2)" => 2, "2" => 3, "2 (2)" => 4 }, supervisor.snapshots)
+  end
+
+  def test_a_hook_that_raises_has_only_its_own_part_of_the_trace
+    hooks = Hooks.new
+    hooks.add(:after_fork, -> { raise "no database" })
+    error = assert_raises(RuntimeError) { hooks.call(:after_fork, 1) }
+    assert_equal [__FILE__], error.backtrace.map { |line| line[/\A[^:]+/] }
+  end
+
   def test_a_link_refuses_a_message_without_end
     with_links do |near, far|
       writer = Thread.new { near.socket.write("x" * (5 << 20)) rescue nil }

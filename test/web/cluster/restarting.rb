@@ -28,11 +28,12 @@ module GyreTest
         @thread = Thread.new { work until @done }
       end
 
-      def finish
-        @done = true
+      # Its present request is the last one.
+      def finish = @done = true
+
+      def join
         @thread.join
         @socket&.close
-        self
       end
 
       private
@@ -66,7 +67,7 @@ module GyreTest
         before = descriptors(program.pid)
         yield program if block_given?
         kinds.each { |kind| restart(program, kind) }
-        clients.each(&:finish)
+        clients.each(&:finish).each(&:join)
         assert_empty clients.flat_map(&:failures)
         assert(clients.all? { |client| client.served.positive? })
         eventually(what: "as many descriptors as before") { descriptors(program.pid) <= before }

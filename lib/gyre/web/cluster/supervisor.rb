@@ -102,8 +102,10 @@ module Gyre
           now ||= @stopping == :gently
           return if @stopping == :now
 
-          @log.info(now ? "Stopping at once" : "Stopping. Requests may finish within #{@shutdown_timeout_s} s; " \
-                                                   "Ctrl-C again stops at once")
+          unless @failed # the reason for that is the message
+            @log.info(now ? "Stopping at once" : "Stopping. Requests may finish within #{@shutdown_timeout_s} s; " \
+                                                 "Ctrl-C again stops at once")
+          end
           @stopping = now ? :now : :gently
           @restarts.finish("the server stops")
           quit_listening
@@ -159,9 +161,13 @@ module Gyre
           reconcile
         end
 
-        # @return [Hash{String => Hash}] what each worker sent last, by its name
+        # @return [Hash{String => Hash}] what each worker sent last, by its name, which no other one
+        #   has: "2", "2 (leaving)", "2 (leaving, 2)"
         def snapshots
-          @workers.select(&:snapshot).to_h { |worker| [worker.leaving? ? "#{worker.index} (leaving)" : worker.index.to_s, worker.snapshot] }
+          @workers.select(&:snapshot).each_with_object({}) do |worker, all|
+            names = (1..).lazy.map { |nth| name_of(worker, nth) }
+            all[names.find { |name| !all.key?(name) }] = worker.snapshot
+          end
         end
 
         # @return [Hash, nil] the counts of workers that have ended (see {Metrics.add})
@@ -186,6 +192,11 @@ module Gyre
         end
 
         private
+
+        def name_of(worker, nth)
+          notes = [("leaving" if worker.leaving?), (nth if nth > 1)].compact
+          notes.empty? ? worker.index.to_s : "#{worker.index} (#{notes.join(", ")})"
+        end
 
         def restore(former)
           @restored = true
