@@ -18,3 +18,5 @@ gem "nio4r"
 
 gem "analogger"
 gem "eventmachine"
+
+gem "dalli"

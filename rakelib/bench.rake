@@ -20,9 +20,12 @@ namespace :bench do
   desc "Measure transports and datagrams against C, Async and EventMachine (BENCHOPTS)"
   task(net: :compile) { ruby "bench/net", *ENV["BENCHOPTS"].to_s.split }
 
+  desc "Measure the memcached client against Dalli, EventMachine's and a bare socket (BENCHOPTS)"
+  task(memcached: :compile) { ruby "bench/memcached", *ENV["BENCHOPTS"].to_s.split }
+
   desc "Measure what blocks the loop: common clients, waits and work (BENCHOPTS names some)"
   task(blocking: :compile) { ruby "bench/blocking", *ENV["BENCHOPTS"].to_s.split }
 end
 
 desc "All benchmarks; about an hour"
-task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:blocking]
+task bench: %w[bench:http bench:scheduler bench:loop bench:log bench:net bench:memcached bench:blocking]

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-# A server under test: started on its own core and a free port, watched, and stopped with all its
-# children. What is started for each name stands in servers.rb. Nothing outlives Server.stop_all.
+# A server, under test or of the clients under test: started on its own core and a free port,
+# watched, and stopped with all its children. What is started for each name stands in servers.rb.
+# Nothing outlives Server.stop_all.
 
 require "fileutils"
 require "socket"
@@ -35,12 +36,14 @@ module Bench
     # @param name [String] for messages and logs
     # @param environment [Hash] for the process
     # @param scheme [String] http or https
+    # @param core [Integer] that it runs on
     # @yieldparam port [Integer]
     # @yieldreturn [Array<String>] the command line
-    def initialize(name, environment = {}, scheme: "http", &command)
+    def initialize(name, environment = {}, scheme: "http", core: SERVER_CORE, &command)
       @name = name
       @environment = environment
       @scheme = scheme
+      @core = core
       @command = command
     end
 
@@ -52,7 +55,7 @@ module Bench
       FileUtils.mkdir_p(WORK)
       @log = File.join(WORK, "#{@name}.log")
       command = @command.call(@port)
-      @pid = spawn(@environment, "taskset", "-c", SERVER_CORE.to_s, *command,
+      @pid = spawn(@environment, "taskset", "-c", @core.to_s, *command,
                    in: File::NULL, out: @log, err: %i[child out], pgroup: true)
       @tree = ProcessTree.new(@pid)
       Server.running << self

@@ -24,7 +24,8 @@ module Bench
   module Setup
     # The program that each Debian package is needed for.
     PACKAGES = { "nginx" => "nginx-light", "wrk" => "wrk", "h2load" => "nghttp2-client", "taskset" => "util-linux", "cc" => "gcc",
-                 "openssl" => "openssl", "perf" => "linux-perf", "rsyslogd" => "rsyslog" }.freeze
+                 "openssl" => "openssl", "perf" => "linux-perf", "rsyslogd" => "rsyslog",
+                 "memcached" => "memcached" }.freeze
 
     module_function
 
