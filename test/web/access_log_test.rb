@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
-# That the access log writes together what comes together and loses nothing: Gyre::Web::AccessLog.
+# That the access log writes together what comes together, loses nothing but what it counts, and
+# waits for nothing: Gyre::Web::AccessLog.
 
 require "test_helper"
 require "stringio"
@@ -27,44 +28,38 @@ class WebAccessLogTest < Minitest::Test
     def flush; end
   end
 
+  # Takes what a log of the server is told.
+  class Errors < Array
+    alias error push
+  end
+
   def setup
     @out = Output.new
+    @errors = Errors.new
   end
 
-  def test_without_a_loop_a_line_is_written_at_once
+  def test_the_lines_of_some_milliseconds_are_one_write
     log = Gyre::Web::AccessLog.new("common", out: @out)
-    2.times { request(log) }
-    assert_equal 2, @out.writes.size
-  end
-
-  def test_the_lines_of_one_turn_are_one_write
-    log = Gyre::Web::AccessLog.new("common", out: @out)
-    in_loop do
-      10.times { Fiber.schedule { request(log) } }
-      assert_empty @out.writes
-    end
+    in_loop { 10.times { Fiber.schedule { request(log) } } }
+    log.close
     assert_equal [10], @out.writes.map { |text| text.lines.size }
   end
 
-  def test_lines_of_a_later_turn_are_written_as_well
+  def test_a_line_is_written_without_another_one
     log = Gyre::Web::AccessLog.new("common", out: @out)
-    in_loop do
-      3.times do
-        request(log)
-        sleep(0.001)
-      end
+    2.times do |before|
+      request(log)
+      eventually { @out.writes.size > before }
     end
-    assert_equal [1, 1, 1], @out.writes.map { |text| text.lines.size }
+    log.close
   end
 
-  def test_a_full_buffer_is_written_before_the_turn_ends
+  def test_many_lines_are_all_written_without_a_pause_of_the_loop
     log = Gyre::Web::AccessLog.new("common", out: @out)
-    in_loop do
-      1_000.times { request(log) }
-      refute_empty @out.writes
-    end
-    assert_equal 1_000, @out.writes.join.lines.size
-    assert_operator @out.writes.size, :<, 10
+    in_loop { 20_000.times { request(log) } }
+    log.close
+    assert_equal 20_000, @out.writes.join.lines.size
+    assert_equal 0, log.dropped
   end
 
   def test_closing_writes_the_rest
@@ -74,15 +69,33 @@ class WebAccessLogTest < Minitest::Test
       log.close
       assert_equal 1, @out.writes.size
     end
-    assert_equal 1, @out.writes.size
   end
 
   def test_an_output_that_fails_is_reported_once_and_ends_nothing
-    faults = []
-    log = Gyre::Web::AccessLog.new("common", out: @out, on_error: ->(error) { faults << error })
+    log = Gyre::Web::AccessLog.new("common", out: @out, log: @errors)
     @out.failure = Errno::ENOSPC.new
-    2.times { request(log) }
-    assert_equal [Errno::ENOSPC], faults.map(&:class)
+    2.times do
+      request(log)
+      log.flush
+    end
+    assert_equal ["the access log cannot be written, lines are lost: No space left on device"], @errors
+    log.close
+  end
+
+  def test_a_pipe_that_nothing_reads_loses_lines_that_are_counted_and_holds_up_nothing
+    reader, writer = IO.pipe
+    log = Gyre::Web::AccessLog.new("common", out: writer, log: @errors, bytes_limit: 10_000)
+    in_loop { 5_000.times { request(log) } }
+    assert_operator log.dropped, :>, 1_000
+    reading = Thread.new { reader.read }
+    log.flush
+    request(log)
+    log.close
+    writer.close
+    assert_equal 5_001 - log.dropped, reading.value.lines.size
+    assert_equal ["the access log was not taken in time, and #{log.dropped} lines of it are lost"], @errors
+  ensure
+    [reader, writer].each(&:close)
   end
 
   private

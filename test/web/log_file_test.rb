@@ -6,6 +6,8 @@ require "test_helper"
 require "tmpdir"
 require "gyre"
 require "gyre/web/access_log"
+require "gyre/web/log"
+require "stringio"
 require "web/serving"
 
 class WebLogFileTest < Minitest::Test
@@ -40,26 +42,26 @@ class WebLogFileTest < Minitest::Test
   end
 
   def test_a_full_disk_loses_lines_is_reported_once_and_stops_nothing
-    errors = []
-    log = Gyre::Web::AccessLog.new("common", out: Gyre::Web::LogFile.new("/dev/full"), on_error: ->(error) { errors << error })
-    3.times { log.call(ENVIRONMENT, 200, 1, 0.1) }
-    assert_equal [Errno::ENOSPC], errors.map(&:class)
+    errors = StringIO.new
+    log = Gyre::Web::AccessLog.new("common", out: Gyre::Web::LogFile.new("/dev/full"), log: Gyre::Web::Log.new(errors: errors))
+    3.times { written(log, 200) }
+    assert_equal 1, errors.string.scan("No space left on device").size
     log.close
   end
 
   def test_after_a_full_disk_lines_are_whole_again_and_the_next_one_is_reported_again
-    errors = []
+    errors = StringIO.new
     out = Class.new(Gyre::Web::LogFile) { attr_accessor :io }.new("/dev/full")
-    log = Gyre::Web::AccessLog.new("common", out: out, on_error: ->(error) { errors << error })
+    log = Gyre::Web::AccessLog.new("common", out: out, log: Gyre::Web::Log.new(errors: errors))
     in_folder do |path|
-      log.call(ENVIRONMENT, 200, 1, 0.1)
+      written(log, 200)
       full = out.instance_variable_get(:@io)
       out.instance_variable_set(:@io, File.open(path, "a"))
-      log.call(ENVIRONMENT, 201, 1, 0.1)
+      written(log, 201)
       out.instance_variable_get(:@io).close
       out.instance_variable_set(:@io, full)
-      log.call(ENVIRONMENT, 202, 1, 0.1)
-      assert_equal 2, errors.size
+      written(log, 202)
+      assert_equal 2, errors.string.lines.size
       assert_match(/\A::1 .* 201 1\n\z/, File.read(path))
       log.close
     end
@@ -92,8 +94,9 @@ class WebLogFileTest < Minitest::Test
         fork do
           reader.close
           logs = [Gyre::Web::AccessLog.new("common", out: Gyre::Web::LogFile.new(path)), Gyre::Web::AccessLog.new("common", out: writer)]
-          Gyre.run do # lines of one turn leave together
+          Gyre.run do
             2000.times { |index| logs.each { |log| log.call(ENVIRONMENT, 200 + number, index, 0.1) } }
+            logs.each(&:close)
           end
         ensure
           exit!(0)
@@ -123,6 +126,21 @@ class WebLogFileTest < Minitest::Test
     end
   end
 
+  def test_output_that_nothing_reads_holds_up_no_request
+    app = %(run ->(env) { env["PATH_INFO"].start_with?("/raise") ? raise("#{"e" * 2000}") : [200, {}, ["hello"]] })
+    serve("--log-format", "common", app: app) do |program|
+      socket = TCPSocket.new("127.0.0.1", program.port)
+      200.times do |number|
+        program.request("/#{number.odd? ? "raise" : "fine"}/#{"x" * 2000}", socket: socket, connection: "keep-alive")
+        head = socket.gets("\r\n\r\n")
+        assert_equal number.odd? ? "500" : "200", head[9, 3]
+        socket.read(head[/content-length: (\d+)/i, 1].to_i)
+      end
+      socket.close
+      eventually { program.text(:out).scan("GET /").size == 200 && program.text(:err).scan("unhandled in the app").size == 100 }
+    end
+  end
+
   def test_all_workers_write_to_it_and_open_it_again
     serve("-w", "2", "--access-log", "access.log", "--log-format", "%P %U") do |program|
       path = File.join(program.folder, "access.log")
@@ -148,6 +166,11 @@ class WebLogFileTest < Minitest::Test
   end
 
   private
+
+  def written(log, status)
+    log.call(ENVIRONMENT, status, 1, 0.1)
+    log.flush
+  end
 
   def in_folder
     Dir.mktmpdir { |folder| yield File.join(folder, "access.log") }

@@ -29,6 +29,22 @@ class WebLogTest < Minitest::Test
     assert_equal "", @notices.string
   end
 
+  def test_a_pipe_that_nothing_reads_holds_up_nothing_and_what_was_lost_is_reported
+    reader, writer = IO.pipe
+    log = Gyre::Web::Log.new(errors: writer)
+    30.times { |number| log.error("#{number} #{"x" * 99_999}") }
+    text = +""
+    eventually { (text << reader.read_nonblock(65_536, exception: false).to_s).match?(/^gyre: \d+ lines of this log were lost here/) }
+    log.error("31")
+    eventually { (text << reader.read_nonblock(65_536, exception: false).to_s).end_with?("gyre: 31\n") }
+    numbers = text.scan(/gyre: (\d+) x{99999}$/).flatten.map(&:to_i)
+    assert_equal numbers.sort, numbers
+    assert_equal 30, numbers.size + text[/(\d+) lines of this log/, 1].to_i
+  ensure
+    [reader, writer].each(&:close)
+    log.instance_variable_get(:@waiting).each_value(&:close)
+  end
+
   def test_an_output_that_is_closed_ends_nothing
     @errors.close
     Gyre::Web::Log.new(errors: @errors).error("unread")

@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
-# The access log: a line for each request, gathered and written together, once a turn of the loop.
-# The HTTP server calls it when a response has left; Gyre::Web::Server closes it at the end. It
-# never raises: a log that cannot be written must not end a request.
+# The access log: a line for each request, written by a thread of its own (LineWriter). The HTTP
+# server calls it when a response has left; Gyre::Web::Server closes it at the end. It never raises
+# and never waits: a log that cannot be written must not end or hold up a request.
 
+require "gyre/net/units"
+require "gyre/web/line_writer"
 require "gyre/web/log_file"
 require "gyre/web/log_format"
 
@@ -11,30 +13,27 @@ module Gyre
   module Web
     # Collects lines and writes many with one call.
     class AccessLog
-      # From so many bytes on, the request that logs writes them itself, and thereby waits for a
-      # slow reader.
-      BUFFER_BYTES_LIMIT = 32 * 1024
       # So many bytes go into a pipe in one piece, whatever other processes write (pipe(7)).
       PIPE_BYTES = 4096
-      private_constant :PIPE_BYTES
+      # What opening the file again may take, in seconds.
+      REOPEN_S = 5
+      private_constant :PIPE_BYTES, :REOPEN_S
 
       # @param format [String] as {LogFormat.named} takes it, but not "none"
-      # @param out [IO, StringIO, LogFile]
-      # @param on_error [#call, nil] called with the exception the first time that writing fails,
-      #   and the first time after it has worked again
-      def initialize(format = "common", out: $stdout, on_error: nil)
+      # @param out [IO, StringIO, LogFile] written to in another thread
+      # @param log [#error, nil] has the first failure to write, and the first one after it has
+      #   worked again; and how many lines were dropped, once others are taken again
+      # @param bytes_limit [Integer] of lines that wait
+      def initialize(format = "common", out: $stdout, log: nil, bytes_limit: LineWriter::BYTES_LIMIT)
         @format = LogFormat.named(format)
         @out = out
-        @on_error = on_error
+        @log = log
         @failing = false
         @piped = out.is_a?(IO) && out.stat.then { |stat| stat.pipe? || stat.socket? }
-        @buffer = String.new(capacity: BUFFER_BYTES_LIMIT)
-        @writing = Mutex.new
-        @flush_due = false
+        @writer = LineWriter.new(bytes_limit: bytes_limit) { |lines, dropped| write(lines, dropped) }
       end
 
-      # Adds a line; it is written at the end of this turn of the loop, or at once where no loop
-      # runs.
+      # Adds a line; it is written within some milliseconds.
       #
       # @param env [Hash] the Rack environment
       # @param status [Integer]
@@ -42,37 +41,24 @@ module Gyre
       # @param seconds [Float]
       # @return [void]
       def call(env, status, bytes, seconds)
-        @buffer << @format.line(env, status, bytes, seconds)
-        return flush if @buffer.bytesize >= BUFFER_BYTES_LIMIT
-        return if @flush_due
-
-        flush_later
+        @writer.add(@format.line(env, status, bytes, seconds))
       end
 
-      # Writes what was gathered.
+      # Waits until what was gathered is written.
       #
       # @return [void]
       def flush
-        @writing.synchronize do
-          until @buffer.empty?
-            lines = @buffer
-            @buffer = String.new(capacity: BUFFER_BYTES_LIMIT)
-            pieces(lines).each do |piece|
-              @out.write(piece)
-              @out.flush
-            end
-            @failing = false
-          end
-        end
-      rescue IOError, SystemCallError => error
-        failed(error)
+        @writer.call { nil }
       end
 
-      # Writes what was gathered; a file of the log's own is closed.
+      # @return [Integer] lines that were dropped, because too many waited
+      def dropped = @writer.dropped
+
+      # Writes what was gathered, for a second at most; a file of the log's own is closed.
       #
       # @return [void]
       def close
-        flush
+        report_dropped(@writer.close)
         @out.close if @out.is_a?(LogFile)
       end
 
@@ -88,26 +74,27 @@ module Gyre
       def reopen
         return false unless @out.is_a?(LogFile)
 
-        flush
-        @writing.synchronize { @out.reopen }
-        true
+        @writer.call(REOPEN_S) { @out.reopen || true } or raise Errno::ETIMEDOUT, "open #{@out.path}"
       end
 
       private
 
-      # The fiber goes to the end of the ready queue: every request that is ready now logs before it
-      # writes.
-      def flush_later
-        scheduler = Fiber.current_scheduler
-        return flush unless scheduler
-
-        @flush_due = true
-        Fiber.schedule do
-          sleep(0)
-          flush
-        ensure
-          @flush_due = false
+      def write(lines, dropped)
+        pieces(lines).each do |piece|
+          @out.write(piece)
+          @out.flush
         end
+        @failing = false
+        report_dropped(dropped)
+      rescue IOError, SystemCallError => error
+        @log&.error("the access log cannot be written, lines are lost: #{error.message}") unless @failing
+        @failing = true
+      end
+
+      def report_dropped(count)
+        return unless count.positive?
+
+        @log&.error("the access log was not taken in time, and #{Units.count(count, "line")} of it are lost")
       end
 
       # A line is not torn by those of other processes that write into the same pipe.
@@ -118,11 +105,6 @@ module Gyre
           pieces << +"" if pieces.last.bytesize + line.bytesize > PIPE_BYTES && !pieces.last.empty?
           pieces.last << line
         end
-      end
-
-      def failed(error)
-        @on_error&.call(error) unless @failing
-        @failing = true
       end
     end
   end

@@ -1,17 +1,27 @@
 # frozen_string_literal: true
 
 # The server's own messages: notices (started, stopping) and errors, these with the time. The HTTP
-# server and Gyre::Web::Server write here; requests go to Gyre::Web::AccessLog. It never raises.
+# server and Gyre::Web::Server write here; requests go to Gyre::Web::AccessLog. It never raises, and
+# does not wait for a pipe that nothing reads.
+
+require "gyre/net/units"
+require "gyre/web/line_writer"
+require "io/wait"
 
 module Gyre
   module Web
     # A log for people. Every message is one write, so that those of several threads do not mix.
     class Log
+      # A pipe that can be written to takes so many without a wait (pipe(7)).
+      PIPE_BYTES = 4096
+      private_constant :PIPE_BYTES
+
       # @param notices [IO, nil] where notices go; nil drops them
       # @param errors [IO]
       def initialize(notices: nil, errors: $stderr)
         @notices = notices
         @errors = errors
+        @waiting = {}
       end
 
       # @param message [String]
@@ -29,10 +39,36 @@ module Gyre
       private
 
       def write(io, text)
+        writer = @waiting[io]
+        return writer.add(text) unless writer.nil? || writer.empty?
+        return put(io, text) unless pipe?(io)
+
+        until text.empty?
+          return wait(io, text) unless io.wait_writable(0)
+
+          put(io, text.byteslice(0, PIPE_BYTES))
+          text = text.byteslice(PIPE_BYTES..).to_s
+        end
+      rescue IOError, SystemCallError
+        nil # nowhere left to report it
+      end
+
+      def put(io, text)
         io.write(text)
         io.flush
       rescue IOError, SystemCallError
-        nil # nowhere left to report it
+        nil
+      end
+
+      def pipe?(io) = io.is_a?(IO) && io.stat.then { |stat| stat.pipe? || stat.socket? }
+
+      # A thread goes on with it; what comes meanwhile waits there.
+      def wait(io, text)
+        writer = @waiting[io] ||= LineWriter.new do |lines, dropped|
+          put(io, lines)
+          put(io, "gyre: #{Units.count(dropped, "line")} of this log were lost here: they were not taken in time\n") if dropped.positive?
+        end
+        writer.add(text)
       end
     end
   end

@@ -46,6 +46,8 @@ module Gyre
         Family.new("tls_handshakes_failed", :counter, nil, ["handshakes_failed"], "TLS handshakes that failed or took too long."),
         Family.new("tls_certificate_expiry_timestamp_seconds", :gauge, "seconds", ["certificate_expires"],
           "When the first of the certificates in use ends, in Unix time."),
+        Family.new("log_lines_dropped", :counter, nil, ["dropped_log_lines"],
+          "Lines of the access log that were lost because what takes them was too slow."),
         Family.new("loop_lag_seconds", :histogram, "seconds", ["lag"], "How long the loop held up what was ready."),
         Family.new("tasks", :gauge, nil, ["tasks"], "Fibers at work: running requests and other tasks."),
         Family.new("threads", :gauge, nil, ["threads"], "Threads of the process."),

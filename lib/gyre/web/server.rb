@@ -252,6 +252,9 @@ module Gyre
       #   0 before it runs
       def stats = @http ? @http.stats : HTTP::Server::NOT_STARTED
 
+      # @return [Integer] lines of the access log that were dropped because too many waited
+      def dropped_log_lines = @access_log ? @access_log.dropped : 0
+
       # What the server is doing, as JSON has it: for metrics, `gyre top` and a supervisor. From any
       # thread.
       #
@@ -306,8 +309,7 @@ module Gyre
       def access_log(format, path, out)
         return if format.to_s == "none"
 
-        AccessLog.new(format, out: path ? LogFile.new(path) : out,
-                              on_error: ->(error) { @log.error("the access log cannot be written, lines are lost: #{error.message}") })
+        AccessLog.new(format, out: path ? LogFile.new(path) : out, log: @log)
       end
 
       # The first signal lets requests finish, the second does not. A third, or one while the server

@@ -22,6 +22,7 @@ module Gyre
     #   durations            counts (not cumulative, one for each of {BOUNDS_S} and one beyond), sum_s: from a
     #                        complete head to the response's end
     #   lag                  the same for how long the loop held up what was ready
+    #   dropped_log_lines    of the access log
     #   received_bytes, sent_bytes: without those of TLS itself
     #   tasks, fibers, threads
     #   gc                   count, time_s, live_slots, heap_bytes
@@ -48,7 +49,8 @@ module Gyre
           stats = server.stats
           { "version" => VERSION, "ruby" => RUBY_VERSION, "pid" => Process.pid, "uptime_s" => uptime_s.round(3),
             "time" => Time.now.to_f.round(3), "urls" => server.urls,
-            "certificate_expires" => server.certificate_expires&.to_i, "connections" => connections(stats) }
+            "certificate_expires" => server.certificate_expires&.to_i, "connections" => connections(stats),
+            "dropped_log_lines" => server.dropped_log_lines }
             .merge!(counts(stats), empty, http ? http.measurements : {}, process(scheduler))
             .merge!("slowest" => http ? http.oldest(SLOWEST).map { |env, seconds| request(env, seconds) } : [])
         end
