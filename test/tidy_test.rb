@@ -16,7 +16,7 @@ class TidyTest < Minitest::Test
     [2, "concurrency", %w[lib/gyre/{scheduler,testing,offload,inspection,run,task,clock,deadline,signals}.rb
                           lib/gyre/{scheduler,testing,offload,task,sync,inspection}/**]],
     [3, "net", %w[lib/gyre.rb lib/gyre/net.rb lib/gyre/net/**]],
-    [4, "protocols", %w[lib/gyre/{http,log}.rb lib/gyre/{http,log}/**]],
+    [4, "protocols", %w[lib/gyre/{http,log,memcached}.rb lib/gyre/{http,log,memcached}/**]],
     [5, "doors", %w[lib/gyre/{cli,web,async,rails,capybara}.rb lib/gyre/{cli,web,async}/** lib/rackup/** lib/rack/** exe/*]]
   ].freeze
 

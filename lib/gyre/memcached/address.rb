@@ -1,0 +1,104 @@
+# frozen_string_literal: true
+
+# Where memcached servers are, from the texts that Dalli takes. Called by the client once, when it
+# is made.
+
+require "uri"
+
+module Gyre
+  module Memcached
+    # One server's address and weight.
+    #
+    # @!attribute [r] host
+    #   @return [String, nil] nil: a Unix socket
+    # @!attribute [r] port
+    #   @return [Integer, nil]
+    # @!attribute [r] path
+    #   @return [String, nil] of a Unix socket
+    # @!attribute [r] weight
+    #   @return [Integer]
+    # @!attribute [r] user
+    #   @return [String, nil]
+    # @!attribute [r] password
+    #   @return [String, nil]
+    Address = Struct.new(:host, :port, :path, :weight, :user, :password, keyword_init: true) do
+      # @param servers [String, Array<String>, nil] "host", "host:port", "host:port:weight",
+      #   "[::1]:11211", "/path", "/path:weight", "unix:///path" or "memcached://user:password@host:port";
+      #   several in a String are separated by commas; nil: $MEMCACHE_SERVERS or 127.0.0.1:11211
+      # @return [Array<Address>]
+      # @raise [ArgumentError]
+      def self.list(servers)
+        servers = ENV.fetch("MEMCACHE_SERVERS", self::DEFAULT) if servers.nil?
+        texts = Array(servers)
+        unless (servers.is_a?(String) || servers.is_a?(Array)) && texts.all?(String)
+          raise ArgumentError, "servers must be a String or an Array of Strings like 127.0.0.1:11211, got #{servers.inspect[0, 80]}"
+        end
+
+        texts.flat_map { |text| text.split(",") }.map(&:strip).reject(&:empty?).map { |text| parse(text) }
+      end
+
+      # @param text [String]
+      # @return [Address]
+      # @raise [ArgumentError]
+      def self.parse(text)
+        return parse_uri(text) if text.start_with?("memcached://", "unix://")
+
+        match = self::FORM.match(text) || refuse(text)
+        if text.start_with?("/")
+          refuse(text) if match[:second]
+          return new(path: match[:name], weight: weight(match[:first], text)).freeze
+        end
+        new(host: match[:six] || match[:name], port: port(match[:first], text), weight: weight(match[:second], text)).freeze
+      end
+
+      # @return [String] what decides the placement of keys, as Dalli's servers are named
+      def name = path || "#{host}:#{port}"
+
+      # @return [Boolean]
+      def unix? = !path.nil?
+
+      # @return [String]
+      def inspect = "#<Gyre::Memcached::Address #{name}#{" weight=#{weight}" unless weight == 1}>"
+      alias_method :to_s, :name
+
+      def self.parse_uri(text)
+        uri = URI.parse(text)
+        if uri.scheme == "unix"
+          refuse(text) unless uri.path.to_s.start_with?("/") && uri.host.to_s.empty?
+          return new(path: uri.path, weight: 1).freeze
+        end
+        refuse(text) if uri.hostname.to_s.empty?
+        decode = ->(part) { part && URI.decode_www_form_component(part.gsub("+", "%2B")) }
+        new(host: uri.hostname, port: uri.port || self::PORT, weight: 1, user: decode[uri.user], password: decode[uri.password]).freeze
+      rescue URI::InvalidURIError
+        refuse(text)
+      end
+
+      def self.port(digits, text)
+        port = digits ? Integer(digits, 10) : self::PORT
+        return port if port.between?(1, 65_535)
+
+        raise ArgumentError, "the port of server #{shown(text)} must be from 1 to 65535"
+      end
+
+      def self.weight(digits, text)
+        weight = digits ? Integer(digits, 10) : 1
+        return weight if weight.positive?
+
+        raise ArgumentError, "the weight of server #{shown(text)} must be at least 1"
+      end
+
+      def self.refuse(text)
+        raise ArgumentError, "#{shown(text)} is no server; use host:port, host:port:weight, /path/of/socket or memcached://host:port"
+      end
+
+      # Without a password.
+      def self.shown(text) = text.sub(%r{//[^@/]*@}, "//…@").inspect[0, 120]
+      private_class_method :parse_uri, :port, :weight, :refuse, :shown
+    end
+
+    Address::PORT = 11_211
+    Address::DEFAULT = "127.0.0.1:11211"
+    Address::FORM = /\A(?<name>\[(?<six>[\h:.]+)\]|[^:\[\]\s]+)(?::(?<first>\d+))?(?::(?<second>\d+))?\z/
+  end
+end

@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+# From a caller's key to the one that is sent, as Dalli makes it: checked, with its namespace, and
+# shortened by a digest where memcached's limit asks for it. Called by the client before anything is
+# sent. Base64 for spaces and what is not ASCII is the wire's (memcached_wire.c).
+
+require "digest/md5"
+
+module Gyre
+  module Memcached
+    # The keys of one client.
+    class Keys
+      # memcached's limit, of the key as it is sent.
+      BYTES_LIMIT = 250
+
+      # What takes a key to base64, apart from what is not ASCII.
+      ENCODED = /[\x00-\x20\x7F]/
+      CONTROL = /[\x00-\x1F\x7F]/
+      SEPARATOR = /\A[^a-zA-Z0-9\x00-\x20\x7F]\z/
+      private_constant :ENCODED, :CONTROL, :SEPARATOR
+
+      # Before a digest; Dalli writes "md5" whatever the digest is.
+      MARK = ":md5:"
+      private_constant :MARK
+
+      # @param namespace [#to_s, Proc, nil] stands before each key; a Proc is called for each
+      # @param namespace_separator [String] one character between the two, no letter, digit or space
+      # @param digest_class [#hexdigest] shortens keys over 250 bytes
+      # @param control_characters [Boolean] whether keys may contain them; they go as base64
+      # @raise [ArgumentError]
+      def initialize(namespace: nil, namespace_separator: ":", digest_class: Digest::MD5, control_characters: false)
+        raise ArgumentError, "digest_class must respond to hexdigest, got #{digest_class.inspect}" unless digest_class.respond_to?(:hexdigest)
+        unless SEPARATOR.match?(namespace_separator)
+          raise ArgumentError, "namespace_separator must be one character like : or /, no letter, digit or space, got #{namespace_separator.inspect}"
+        end
+
+        @digest_class = digest_class
+        @separator = namespace_separator
+        @namespace = namespace.is_a?(Proc) ? namespace : namespace&.to_s
+        @prefix = "#{@namespace}#{@separator}".freeze if @namespace.is_a?(String)
+        @refused = control_characters ? nil : CONTROL
+      end
+
+      # @param key [#to_s]
+      # @return [String] the key to send
+      # @raise [ArgumentError] when it is empty or contains control characters
+      def full(key)
+        key = key.to_s unless key.is_a?(String)
+        raise ArgumentError, "key cannot be blank" if key.empty?
+
+        key = "#{prefix}#{key}" if @namespace
+        return checked(key) if key.bytesize > BYTES_LIMIT || !key.ascii_only? || ENCODED.match?(key)
+
+        key
+      end
+
+      # @param full [String] a key that {#full} has made
+      # @return [String] without its namespace; a shortened one stays shortened
+      def bare(full)
+        @namespace ? full.delete_prefix(prefix) : full
+      end
+
+      # For commands with many keys. What is asked for twice is sent once.
+      #
+      # @param keys [Enumerable<#to_s>]
+      # @return [Hash{String => String}] from the key to send to the caller's, as a String
+      # @raise [ArgumentError] as {#full}
+      def callers(keys)
+        keys.each_with_object({}) { |key, callers| callers[full(key)] ||= key.to_s }
+      end
+
+      private
+
+      def prefix
+        @prefix || "#{@namespace.call}#{@separator}"
+      end
+
+      def checked(key)
+        if @refused && (key.valid_encoding? && key.encoding.ascii_compatible? ? key : key.b).match?(@refused)
+          raise ArgumentError, "the key #{key.inspect[0, 80]} contains control characters; memcached's keys must have none"
+        end
+
+        wire_bytes(key) > BYTES_LIMIT ? shortened(key) : key
+      end
+
+      # Dalli leaves 250 bytes with a namespace and 249 without one. In base64 the beginning has to
+      # be shorter.
+      def shortened(key)
+        digest = @digest_class.hexdigest(key)
+        kept = [BYTES_LIMIT - (@namespace ? 0 : 1) - MARK.size - digest.size, 0].max
+        kept.downto(0) do |size|
+          short = "#{key[0, size]}#{MARK}#{digest}"
+          return short if wire_bytes(short) <= BYTES_LIMIT
+        end
+        raise ArgumentError, "a digest of #{@digest_class} does not fit in a key of #{BYTES_LIMIT} bytes"
+      end
+
+      def wire_bytes(key)
+        key.ascii_only? && !ENCODED.match?(key) ? key.bytesize : (key.bytesize + 2) / 3 * 4
+      end
+    end
+  end
+end

@@ -1,0 +1,101 @@
+# frozen_string_literal: true
+
+# What a client can be told, by Dalli's names, sorted for the parts that use it. Made by the client
+# once. An unknown name is an error, so that a misspelt one does not go unnoticed.
+
+require "gyre/memcached/expiry"
+require "gyre/memcached/keys"
+require "gyre/memcached/values"
+
+module Gyre
+  module Memcached
+    # The options of one client.
+    class Options
+      # What goes to Keys and Values as it is.
+      KEYS = %i[namespace namespace_separator digest_class control_characters].freeze
+      VALUES = %i[serializer compressor compress compression_min_size decompressed_max_bytes value_max_bytes raw string_fastpath
+                  too_large_error].freeze
+
+      # The others, with their defaults.
+      DEFAULTS = {
+        expires_in: nil, failover: true, cache_nils: false, socket_timeout: 1, connect_timeout: nil, socket_max_failures: 2,
+        socket_failure_delay: 0.1, down_retry_delay: 30, ssl_context: nil, username: nil, password: nil
+      }.freeze
+
+      # Dalli's for what this client does in another way or not at all: pipelines need no lock, a
+      # reply is always matched, TCP settings are the transport's.
+      WITHOUT_EFFECT = %i[threadsafe keepalive sndbuf rcvbuf defer_drain verify_reply_keys enforce_read_timeout silence_marshal_warning
+                          otel_db_statement otel_peer_service protocol pool_size pool_timeout].freeze
+
+      # @return [Keys]
+      attr_reader :keys
+      # @return [Values]
+      attr_reader :values
+      # @return [Expiry]
+      attr_reader :expiry
+      # @return [OpenSSL::SSL::SSLContext, nil]
+      attr_reader :ssl_context
+      # @return [String, nil] for all servers whose address has none
+      attr_reader :username, :password
+
+      # @param given [Hash{Symbol => Object}] see docs/memcached.md
+      # @param ignore_unknown [Boolean]
+      # @raise [ArgumentError] for an unknown name or a value that is none
+      def initialize(given = {}, ignore_unknown: false)
+        unknown = given.keys - KEYS - VALUES - DEFAULTS.keys - WITHOUT_EFFECT
+        unless unknown.empty? || ignore_unknown
+          raise ArgumentError, "unknown option #{unknown.first.inspect} for a memcached client; known: #{[*KEYS, *VALUES, *DEFAULTS.keys].join(", ")}"
+        end
+
+        @keys = Keys.new(**given.slice(*KEYS))
+        @values = Values.new(**given.slice(*VALUES).compact)
+        @others = DEFAULTS.merge(given.slice(*DEFAULTS.keys))
+        @expiry = Expiry.new(@others[:expires_in])
+        @ssl_context = @others[:ssl_context]
+        @username = @others[:username]
+        @password = @others[:password]
+        check
+        freeze
+      end
+
+      # @return [Boolean] whether keys of a server that is down go to others
+      def failover? = @others[:failover] != false
+
+      # @return [Boolean] whether a stored nil is a value for fetch
+      def cache_nils? = @others[:cache_nils] ? true : false
+
+      # @return [Numeric, nil] seconds for the next reply; nil: no limit
+      def timeout_s = @others[:socket_timeout]
+
+      # @return [Numeric, nil] seconds for a connection; nil: no limit
+      def connect_timeout_s = @others[:connect_timeout] || timeout_s
+
+      # @return [Integer] failures one after the other, until a server counts as down
+      def failures_limit = @others[:socket_max_failures]
+
+      # @return [Numeric, nil] seconds between attempts to connect
+      def failure_delay_s = @others[:socket_failure_delay]
+
+      # @return [Numeric] how many seconds a server counts as down
+      def down_retry_s = @others[:down_retry_delay]
+
+      private
+
+      def check
+        %i[socket_timeout connect_timeout].each { |name| number(name, above: 0) if @others[name] }
+        number(:socket_failure_delay) if @others[:socket_failure_delay]
+        number(:down_retry_delay)
+        return if failures_limit.is_a?(Integer) && failures_limit.positive?
+
+        raise ArgumentError, "socket_max_failures must be a positive Integer, got #{failures_limit.inspect}"
+      end
+
+      def number(name, above: nil)
+        value = @others[name]
+        return if value.is_a?(Numeric) && value.real? && (above ? value > above : value >= 0)
+
+        raise ArgumentError, "#{name} must be a number of seconds#{" above 0" if above}, got #{value.inspect}"
+      end
+    end
+  end
+end

@@ -1,0 +1,92 @@
+# frozen_string_literal: true
+
+# Which server holds a key: the consistent hash that Dalli and libmemcached use, so that clients of
+# either kind find each other's keys. Asked by the client for each command. It opens no connection.
+
+require "digest/sha1"
+require "zlib"
+require "gyre/memcached/errors"
+
+module Gyre
+  module Memcached
+    # Servers on a circle of 32-bit numbers, each at many points. A key belongs to the point that is
+    # next below its CRC-32.
+    class Ring
+      # Points of a server of average weight.
+      POINTS = 160
+
+      # How many other places are tried for a key whose server is not available.
+      DETOURS = 19
+
+      # @return [Array<#name, #weight, #alive?>]
+      attr_reader :servers
+
+      # @param servers [Array<#name, #weight, #alive?>] a name is "127.0.0.1:11211" or the path of a
+      #   socket; it decides the placement
+      # @param failover [Boolean] whether keys of a server that is not available go to others
+      def initialize(servers, failover: true)
+        @servers = servers
+        @failover = failover
+        place if servers.size > 1
+      end
+
+      # @return [Boolean] whether keys of a server that is not available go to others
+      def failover? = @failover
+
+      # @param key [String] as it is sent, with its namespace
+      # @return [#name]
+      # @raise [NoServerError]
+      def server_for(key)
+        find(key, &:alive?) || raise(NoServerError, "No server available")
+      end
+
+      # Each server is asked once whether it is available. Keys without a server are left out.
+      #
+      # @param keys [Enumerable<String>]
+      # @return [Hash{#name => Array<String>}]
+      def groups(keys)
+        alive = Hash.new { |known, server| known[server] = server.alive? }.compare_by_identity
+        groups = keys.group_by { |key| find(key) { |server| alive[server] } }
+        groups.delete(nil)
+        groups.compare_by_identity
+      end
+
+      private
+
+      def find(key)
+        unless @points
+          server = @servers.first
+          return server if server && yield(server)
+
+          return
+        end
+        server = at(Zlib.crc32(key))
+        return server if yield(server)
+        return unless @failover
+
+        DETOURS.times do |number|
+          server = at(Zlib.crc32("#{number}#{key}"))
+          return server if yield(server)
+        end
+        nil
+      end
+
+      # The last point that is not above the hash; below the first one it is the last of all.
+      def at(hash)
+        above = @points.bsearch_index { |point| point > hash } || @points.size
+        @owners[above - 1]
+      end
+
+      def place
+        weights = @servers.sum(&:weight)
+        pairs = @servers.flat_map do |server|
+          count = (@servers.size * POINTS * server.weight / Float(weights)).floor
+          Array.new(count) { |index| [Digest::SHA1.hexdigest("#{server.name}:#{index}")[0, 8].hex, server] }
+        end
+        pairs = pairs.sort_by(&:first)
+        @points = pairs.map(&:first).freeze
+        @owners = pairs.map(&:last).freeze
+      end
+    end
+  end
+end

@@ -1,0 +1,154 @@
+# frozen_string_literal: true
+
+# From a caller's object to the bytes and flags that are stored, and back: serialized, compressed
+# and within the servers' limit. The flags are Dalli's, so that both can share a cache. Called by
+# the client; it opens no connection.
+
+require "timeout"
+require "gyre/memcached/compressor"
+require "gyre/memcached/errors"
+require "gyre/memcached/serializer"
+
+module Gyre
+  module Memcached
+    # The values of one client.
+    class Values
+      # Flags that are stored with a value.
+      SERIALIZED = 1
+      COMPRESSED = 2
+      UTF8 = 4
+
+      # What memcached 1.6 adds to key and value in its limit (-I): a header of 48 bytes, 8 of CAS,
+      # 4 of flags, the key's NUL and the value's CRLF.
+      ITEM_BYTES = 63
+
+      # What comes into a serializer from outside, and is not its own failure.
+      OUTSIDE = [Timeout::Error, Gyre::TimeoutError].freeze
+      private_constant :OUTSIDE
+
+      # @return [#dump, #load]
+      attr_reader :serializer
+      # @return [#compress, #decompress]
+      attr_reader :compressor
+      # @return [Integer] as memcached's -I
+      attr_reader :value_max_bytes
+      # @return [Integer]
+      attr_reader :compression_min_size
+
+      # @param serializer [#dump, #load] Marshal, JSON, …
+      # @param compressor [#compress, #decompress] decompress may take `max_bytes:`
+      # @param compress [Boolean] whether values of compression_min_size and more are compressed
+      # @param compression_min_size [Integer] bytes
+      # @param decompressed_max_bytes [Integer, nil]
+      # @param value_max_bytes [Integer] the servers' limit of an item (their option -I), in bytes
+      # @param raw [Boolean] Strings only, stored and returned as bytes
+      # @param string_fastpath [Boolean] whether Strings in UTF-8 or binary are stored as they are
+      # @param too_large_error [Class] raised for a value over the limit
+      def initialize(serializer: Serializer, compressor: ZLIB, compress: true, compression_min_size: 4_096,
+                     decompressed_max_bytes: 134_217_728, value_max_bytes: 1_048_576, raw: false, string_fastpath: true,
+                     too_large_error: ValueTooLarge)
+        @serializer = serializer
+        @compressor = compressor
+        @compress = compress
+        @compression_min_size = compression_min_size
+        @value_max_bytes = value_max_bytes.to_i
+        @raw = raw
+        @string_fastpath = string_fastpath
+        @too_large_error = too_large_error
+        @decompress_options = bounded?(compressor) && decompressed_max_bytes ? { max_bytes: decompressed_max_bytes } : {}
+      end
+
+      # @return [Boolean] whether all values are raw
+      def raw? = @raw
+
+      # @param key [String] as it is sent
+      # @param value [Object]
+      # @param raw [Boolean, nil] whether this String is stored as it is
+      # @param compress [Boolean, nil] nil: as the client does
+      # @param string_fastpath [Boolean, nil] nil: as the client does
+      # @return [Array(String, Integer)] bytes and flags
+      # @raise [SerializationError]
+      # @raise [ValueTooLarge] or what too_large_error is
+      def dump(key, value, raw: nil, compress: nil, string_fastpath: nil)
+        if @raw || raw
+          raise SerializationError, "store #{key}: a raw value must be a String, got #{value.class}" unless value.is_a?(String)
+
+          bytes = value
+          flags = 0
+        else
+          flags = unserialized_flags(value, string_fastpath)
+          bytes = flags ? value : serialize(key, value)
+          flags ||= SERIALIZED
+          if bytes.bytesize >= @compression_min_size && (compress.nil? ? @compress : compress)
+            bytes = @compressor.compress(bytes)
+            flags |= COMPRESSED
+          end
+        end
+        check_size(key, bytes)
+        [bytes, flags]
+      end
+
+      # @param bytes [String] as stored; it may become the value itself
+      # @param flags [Integer] as stored
+      # @return [Object]
+      # @raise [DeserializationError]
+      def load(bytes, flags)
+        return bytes if flags.zero? || @raw
+
+        bytes = decompress(bytes) if flags.anybits?(COMPRESSED)
+        return deserialize(bytes) if flags.anybits?(SERIALIZED)
+
+        flags.anybits?(UTF8) ? bytes.force_encoding(Encoding::UTF_8) : bytes
+      end
+
+      private
+
+      # A subclass of String would come back as a String: it is serialized.
+      def unserialized_flags(value, fastpath)
+        return unless value.instance_of?(String) && (fastpath.nil? ? @string_fastpath : fastpath)
+
+        case value.encoding
+        when Encoding::UTF_8 then UTF8
+        when Encoding::BINARY then 0
+        end
+      end
+
+      def serialize(key, value)
+        @serializer.dump(value)
+      rescue *OUTSIDE, SerializationError
+        raise
+      rescue StandardError => error
+        raise SerializationError, "store #{key}: #{@serializer} cannot serialize an object of #{value.class}: #{error.message}", error.backtrace
+      end
+
+      def deserialize(bytes)
+        @serializer.load(bytes)
+      rescue *OUTSIDE, DeserializationError
+        raise
+      rescue StandardError => error
+        raise DeserializationError, "a stored value of #{bytes.bytesize} bytes is not in the form of #{@serializer}: #{error.message}"
+      end
+
+      # Compressors of others raise zlib's errors.
+      def decompress(bytes)
+        @compressor.decompress(bytes, **@decompress_options)
+      rescue Zlib::Error => error
+        raise DeserializationError, "decompress a value of #{bytes.bytesize} bytes: #{error.message}"
+      end
+
+      def check_size(key, bytes)
+        item_bytes = bytes.bytesize + key.bytesize + ITEM_BYTES
+        return if item_bytes <= @value_max_bytes
+
+        raise @too_large_error, "store #{key}: the item has #{item_bytes} bytes (value #{bytes.bytesize}, key #{key.bytesize}, " \
+                                "memcached's own #{ITEM_BYTES}), value_max_bytes is #{@value_max_bytes}; store less, or raise it and memcached's -I"
+      end
+
+      def bounded?(compressor)
+        compressor.method(:decompress).parameters.any? { |kind, name| name == :max_bytes && %i[key keyreq].include?(kind) }
+      rescue NameError # a proxy without a method object
+        false
+      end
+    end
+  end
+end

@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+# Gyre::Memcached::Options: defaults, what goes where, and what is refused.
+
+require "test_helper"
+require "gyre/memcached/options"
+
+class MemcachedOptionsTest < Minitest::Test
+  Options = Gyre::Memcached::Options
+
+  def test_defaults
+    options = Options.new
+    assert_equal [true, false, 1, 1, 2, 0.1, 30, nil, nil],
+      [options.failover?, options.cache_nils?, options.timeout_s, options.connect_timeout_s, options.failures_limit, options.failure_delay_s,
+       options.down_retry_s, options.ssl_context, options.username]
+    assert_equal [0, "key", 4], [options.expiry.seconds(nil), options.keys.full("key"), options.values.dump("key", "text").last]
+  end
+
+  def test_what_is_given_reaches_its_part
+    options = Options.new({ namespace: "app", expires_in: 60, serializer: Marshal, failover: false, cache_nils: true, socket_timeout: 5,
+                            connect_timeout: 0.5, socket_max_failures: 1, down_retry_delay: 0, username: "me", compress: nil })
+    assert_equal ["app:key", 60, Marshal], [options.keys.full("key"), options.expiry.seconds(nil), options.values.serializer]
+    assert_equal [false, true, 5, 0.5, 1, 0, "me"],
+      [options.failover?, options.cache_nils?, options.timeout_s, options.connect_timeout_s, options.failures_limit, options.down_retry_s,
+       options.username]
+  end
+
+  def test_an_unknown_one_is_an_error_unless_it_may_be
+    error = assert_raises(ArgumentError) { Options.new({ namspace: "app" }) }
+    assert_match(/\Aunknown option :namspace for a memcached client; known: namespace,/, error.message)
+    assert_equal "key", Options.new({ namspace: "app" }, ignore_unknown: true).keys.full("key")
+    Options.new(Options::WITHOUT_EFFECT.to_h { |name| [name, true] })
+  end
+
+  def test_what_is_no_time_or_count_is_an_error
+    [{ socket_timeout: 0 }, { connect_timeout: "1" }, { down_retry_delay: nil }, { socket_max_failures: 0 }, { socket_failure_delay: -1 },
+     { expires_in: "soon" }].each { |given| assert_raises(ArgumentError, given.inspect) { Options.new(given) } }
+    assert_nil Options.new({ socket_timeout: nil }).timeout_s
+  end
+end
