@@ -8,6 +8,7 @@
 #include "http/http1.h"
 #include "http/http2.h"
 #include "keyed/keyed_loop.h"
+#include "memcached/memcached.h"
 #include "net/net.h"
 
 VALUE gyre_mGyre;
@@ -63,6 +64,9 @@ void Init_gyre_ext(void) {
   gyre_init_http2_response();
 #endif
   gyre_init_http1_acceptor();
+  gyre_init_memcached_connection();
+  gyre_init_memcached_threads();
+  gyre_init_memcached_server();
   gyre_init_selector_io(gyre_init_selector());
   gyre_init_log_ingest();
   gyre_init_log_outbox();

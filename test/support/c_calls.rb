@@ -8,7 +8,7 @@ module GyreTest
     ROOT = File.expand_path("../../ext/gyre", __dir__)
     # A folder calls and includes only lower ones; files beside the folders (gyre.c) stand above
     # all.
-    FLOORS = { "loop" => 1, "fiber" => 2, "keyed" => 3, "async" => 3, "net" => 4, "http" => 5, "log" => 5, "." => 6 }.freeze
+    FLOORS = { "loop" => 1, "fiber" => 2, "keyed" => 3, "async" => 3, "net" => 4, "http" => 5, "log" => 5, "memcached" => 5, "." => 6 }.freeze
     # What everything may include: the answers about the platform, and what the parts declare to
     # each other.
     SHARED = %w[feature.h gyre.h].freeze

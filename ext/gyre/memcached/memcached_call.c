@@ -1,0 +1,112 @@
+/*
+ * What one caller waits for (see memcached.h): replies become its value here. The connection hands
+ * them over as they come; no Ruby code runs, for the caller's fiber is another one. What is to be
+ * decoded is decoded by the caller itself (memcached_server.c).
+ */
+#include "memcached/memcached.h"
+
+#include <ruby/encoding.h>
+
+#define CODED 3 /* flags of a value that is serialized or compressed, as Dalli has them */
+#define UTF8 4
+
+void gyre_memcached_call_init(struct gyre_memcached_call *call, enum gyre_memcached_kind kind) {
+  *call = (struct gyre_memcached_call){
+      .kind = (uint8_t)kind, .value = Qnil, .keys = Qnil, .coded = Qnil, .error = Qnil, .waiter = Qnil, .owner = Qnil};
+}
+
+void gyre_memcached_call_mark(const struct gyre_memcached_call *call) {
+  rb_gc_mark(call->value);
+  rb_gc_mark(call->keys);
+  rb_gc_mark(call->coded);
+  rb_gc_mark(call->error);
+  rb_gc_mark(call->waiter);
+  if (call->connection) rb_gc_mark(call->connection->self);
+}
+
+static VALUE bytes_of(const struct gyre_memcached_reply *reply) {
+  if (reply->flags & UTF8 && !(reply->flags & CODED)) return rb_utf8_str_new(reply->data, (long)reply->data_length);
+  return rb_str_new(reply->data, (long)reply->data_length);
+}
+
+/* The value with its key; Qnil: a miss. */
+static void add_value(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply, uint32_t index) {
+  if (reply->code != GYRE_MEMCACHED_VA) return;
+  VALUE key = RARRAY_AREF(call->keys, index);
+  rb_hash_aset(call->value, key, bytes_of(reply));
+  if (!(reply->flags & CODED)) return;
+  if (NIL_P(call->coded)) call->coded = rb_ary_new();
+  rb_ary_push(call->coded, key);
+  rb_ary_push(call->coded, UINT2NUM(reply->flags));
+}
+
+static VALUE seconds(int64_t value) { return value == INT64_MIN ? Qnil : LL2NUM(value); }
+
+/* In the order of Server::Reply's members. */
+static VALUE whole(const struct gyre_memcached_reply *reply) {
+  VALUE bytes = reply->code == GYRE_MEMCACHED_VA ? bytes_of(reply) : Qnil;
+  VALUE members[] = {
+      INT2FIX(reply->code),
+      bytes,
+      UINT2NUM(reply->flags),
+      ULL2NUM(reply->cas),
+      seconds(reply->ttl_s),
+      seconds(reply->idle_s),
+      reply->hit < 0 ? Qnil
+      : reply->hit   ? Qtrue
+                     : Qfalse,
+      reply->won ? Qtrue : Qfalse,
+      reply->stale ? Qtrue : Qfalse,
+      reply->lost ? Qtrue : Qfalse,
+  };
+  return rb_ary_new_from_values(sizeof(members) / sizeof(members[0]), members);
+}
+
+static void add_statistic(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply) {
+  const char *space = memchr(reply->text, ' ', reply->text_length), *end = reply->text + reply->text_length;
+  if (NIL_P(call->value)) call->value = rb_hash_new();
+  VALUE name = rb_utf8_str_new(reply->text, (space ? space : end) - reply->text);
+  VALUE value = space ? rb_utf8_str_new(space + 1, end - space - 1) : rb_utf8_str_new("", 0);
+  rb_hash_aset(call->value, name, value);
+}
+
+static void add_line(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply) {
+  if (reply->code == GYRE_MEMCACHED_STAT) {
+    add_statistic(call, reply);
+  } else if (reply->code == GYRE_MEMCACHED_END) {
+    if (NIL_P(call->value)) call->value = rb_hash_new();
+  } else {
+    call->value = rb_utf8_str_new(reply->text, (long)reply->text_length);
+  }
+}
+
+static const char *error_word(uint8_t code) {
+  return code == GYRE_MEMCACHED_SERVER_ERROR   ? "SERVER_ERROR"
+         : code == GYRE_MEMCACHED_CLIENT_ERROR ? "CLIENT_ERROR"
+                                               : "ERROR";
+}
+
+void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply,
+                              uint32_t index) {
+  call->code = reply->code;
+  if (reply->code >= GYRE_MEMCACHED_SERVER_ERROR) {
+    if (NIL_P(call->error))
+      call->error = rb_enc_sprintf(rb_utf8_encoding(), "%s %.*s", error_word(reply->code), (int)reply->text_length,
+                                   reply->text_length ? reply->text : "");
+    call->refused++;
+    return;
+  }
+  switch (call->kind) {
+  case GYRE_MEMCACHED_GET:
+    call->flags = reply->flags;
+    if (reply->code == GYRE_MEMCACHED_VA) call->value = bytes_of(reply);
+    break;
+  case GYRE_MEMCACHED_STATUS: call->cas = reply->cas; break;
+  case GYRE_MEMCACHED_WHOLE: call->value = whole(reply); break;
+  case GYRE_MEMCACHED_LINES: add_line(call, reply); break;
+  case GYRE_MEMCACHED_VALUES: add_value(call, reply, index); break;
+  default:
+    if (reply->code != GYRE_MEMCACHED_HD && reply->code != GYRE_MEMCACHED_MN) call->refused++;
+    break;
+  }
+}

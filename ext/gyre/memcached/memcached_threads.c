@@ -1,0 +1,123 @@
+/*
+ * The connection of the threads that have no loop: they share its pipeline, and one of those that
+ * wait reads for all, so there is no thread of its own. When that one has its reply, it wakes the
+ * next. A thread that sends while another one reads is written at once.
+ */
+#include "memcached/memcached.h"
+#include "net/socket_wait.h"
+
+static ID id_new, id_park, id_wake;
+
+static VALUE new_waiter(void) {
+  static VALUE class;
+  if (!class) {
+    class = rb_path2class("Gyre::Waiter");
+    rb_gc_register_mark_object(class);
+  }
+  return rb_funcall(class, id_new, 0);
+}
+
+struct leading {
+  struct gyre_memcached_connection *connection;
+  struct gyre_memcached_call *call; /* NULL: until there is room */
+};
+
+static bool is_over(const struct leading *leading) {
+  const struct gyre_memcached_connection *connection = leading->connection;
+  if (leading->call) return leading->call->outstanding == 0;
+  return connection->failed || gyre_memcached_connection_has_room(connection);
+}
+
+static void wake_all(VALUE waiters) {
+  while (RARRAY_LEN(waiters) > 0) rb_funcall(rb_ary_shift(waiters), id_wake, 0);
+}
+
+static void wake_those_that_are_over(struct gyre_memcached_connection *connection) {
+  wake_all(connection->woken);
+  if (connection->failed || gyre_memcached_connection_has_room(connection)) wake_all(connection->crowd);
+}
+
+static int64_t left_ns(const struct gyre_memcached_connection *connection) {
+  if (connection->timeout_ns < 0) return -1;
+  int64_t left = connection->moved_ns + connection->timeout_ns - gyre_timers_now();
+  return left > 0 ? left : 0;
+}
+
+/* Sends what is left and waits until something has come. */
+static void wait_for_socket(struct gyre_memcached_connection *connection) {
+  unsigned events = connection->transport->read.wants ? connection->transport->read.wants : GYRE_READABLE;
+  if (gyre_transport_unsent(connection->transport)) {
+    gyre_memcached_connection_send(connection, true);
+    if (gyre_transport_unsent(connection->transport)) events |= connection->transport->write.wants;
+  }
+  if (connection->failed) return;
+  int64_t timeout_ns = left_ns(connection);
+  VALUE io = connection->late.io;
+  if (!gyre_socket_is_open(io, connection->transport->fd)) {
+    gyre_memcached_connection_fail(connection, "the client was closed");
+  } else if (!gyre_socket_wait(io, connection->transport->fd, events, timeout_ns) && left_ns(connection) == 0) {
+    gyre_memcached_connection_fail(connection, "no reply in time");
+  }
+}
+
+static VALUE lead(VALUE argument) {
+  struct leading *leading = (struct leading *)argument;
+  struct gyre_memcached_connection *connection = leading->connection;
+  while (!is_over(leading)) {
+    wait_for_socket(connection);
+    if (!connection->failed) (void)gyre_memcached_connection_read(connection);
+    wake_those_that_are_over(connection);
+  }
+  return Qnil;
+}
+
+/* The next one reads: the first whose thread waits. */
+void gyre_memcached_threads_hand_over(struct gyre_memcached_connection *connection) {
+  if (connection->leading) return;
+  wake_those_that_are_over(connection);
+  for (uint64_t number = connection->head; number != connection->tail; number++) {
+    struct gyre_memcached_call *call = connection->entries[number & (connection->capacity - 1)].call;
+    if (!call || NIL_P(call->waiter)) continue;
+    rb_funcall(call->waiter, id_wake, 0);
+    return;
+  }
+  wake_all(connection->crowd);
+}
+
+static VALUE stop_leading(VALUE argument) {
+  struct gyre_memcached_connection *connection = ((struct leading *)argument)->connection;
+  connection->leading = false;
+  gyre_memcached_threads_hand_over(connection);
+  return Qnil;
+}
+
+/* Until it is over, or this thread is to read. */
+static void follow(struct leading *leading) {
+  VALUE waiter = new_waiter();
+  if (is_over(leading) || !leading->connection->leading) return;
+  if (leading->call) {
+    leading->call->waiter = waiter;
+  } else {
+    rb_ary_push(leading->connection->crowd, waiter);
+  }
+  rb_funcall(waiter, id_park, 0); /* an exception: gyre_memcached_call_leave, and the next one reads */
+  if (leading->call) leading->call->waiter = Qnil;
+}
+
+void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call) {
+  struct leading leading = {.connection = connection, .call = call};
+  while (!is_over(&leading)) {
+    if (connection->leading) {
+      follow(&leading);
+    } else {
+      connection->leading = true;
+      rb_ensure(lead, (VALUE)&leading, stop_leading, (VALUE)&leading);
+    }
+  }
+}
+
+void gyre_init_memcached_threads(void) {
+  id_new = rb_intern("new");
+  id_park = rb_intern("park");
+  id_wake = rb_intern("wake");
+}
