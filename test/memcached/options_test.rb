@@ -12,7 +12,7 @@ class MemcachedOptionsTest < Minitest::Test
     options = Options.new
     assert_equal [true, false, 1, 1, 2, 0.1, 30, nil, nil],
       [options.failover?, options.cache_nils?, options.timeout_s, options.connect_timeout_s, options.failures_limit, options.failure_delay_s,
-       options.down_retry_s, options.ssl_context, options.username]
+       options.down_retry_s, options.tls, options.username]
     assert_equal [0, "key", 4], [options.expiry.seconds(nil), options.keys.full("key"), options.values.dump("key", "text").last]
   end
 

@@ -41,6 +41,11 @@ module Gyre
         @refused = control_characters ? nil : CONTROL
       end
 
+      # For the extension, which makes usual keys by itself.
+      # @api private
+      # @return [String, nil, false] what stands before each key; false: another one each time
+      def fixed_prefix = @namespace.is_a?(Proc) ? false : @prefix
+
       # @param key [#to_s]
       # @return [String] the key to send
       # @raise [ArgumentError] when it is empty or contains control characters

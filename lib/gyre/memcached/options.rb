@@ -6,6 +6,7 @@
 require "gyre/memcached/expiry"
 require "gyre/memcached/keys"
 require "gyre/memcached/values"
+require "gyre/net/tls"
 
 module Gyre
   module Memcached
@@ -19,7 +20,7 @@ module Gyre
       # The others, with their defaults.
       DEFAULTS = {
         expires_in: nil, failover: true, cache_nils: false, socket_timeout: 1, connect_timeout: nil, socket_max_failures: 2,
-        socket_failure_delay: 0.1, down_retry_delay: 30, ssl_context: nil, username: nil, password: nil
+        socket_failure_delay: 0.1, down_retry_delay: 30, tls: nil, ssl_context: nil, username: nil, password: nil
       }.freeze
 
       # Dalli's for what this client does in another way or not at all: pipelines need no lock, a
@@ -33,8 +34,8 @@ module Gyre
       attr_reader :values
       # @return [Expiry]
       attr_reader :expiry
-      # @return [OpenSSL::SSL::SSLContext, nil]
-      attr_reader :ssl_context
+      # @return [Gyre::TLS::Context, nil]
+      attr_reader :tls
       # @return [String, nil] for all servers whose address has none
       attr_reader :username, :password
 
@@ -51,7 +52,7 @@ module Gyre
         @values = Values.new(**given.slice(*VALUES).compact)
         @others = DEFAULTS.merge(given.slice(*DEFAULTS.keys))
         @expiry = Expiry.new(@others[:expires_in])
-        @ssl_context = @others[:ssl_context]
+        @tls = TLS.context(@others[:tls] == true ? TLS.client : @others[:tls], server: false) || context_of(@others[:ssl_context])
         @username = @others[:username]
         @password = @others[:password]
         check
@@ -80,6 +81,18 @@ module Gyre
       def down_retry_s = @others[:down_retry_delay]
 
       private
+
+      # What Ruby's context has as settings; a store of certificates in memory has no name.
+      def context_of(context)
+        return unless context
+        return TLS.context(context, server: false) if context.is_a?(TLS::Context)
+        if context.cert_store
+          raise ArgumentError, "ssl_context: a cert_store cannot be taken over: set ca_file or ca_path, or use tls: Gyre::TLS.client(ca: path)"
+        end
+
+        verify = context.verify_mode.to_i.anybits?(OpenSSL::SSL::VERIFY_PEER)
+        TLS.client(ca: context.ca_file || context.ca_path, certificate: context.cert&.to_pem, key: context.key&.to_pem, verify: verify)
+      end
 
       def check
         %i[socket_timeout connect_timeout].each { |name| number(name, above: 0) if @others[name] }

@@ -61,6 +61,15 @@ module Gyre
       # @return [Boolean] whether all values are raw
       def raw? = @raw
 
+      # For the extension, which stores such Strings in UTF-8 or binary by itself.
+      # @api private
+      # @return [Integer] up to how many bytes they are stored as they are; -1: none is
+      def direct_bytes
+        return -1 if @raw || !@string_fastpath
+
+        [@compress ? @compression_min_size - 1 : @value_max_bytes, @value_max_bytes - ITEM_BYTES - Keys::BYTES_LIMIT].min
+      end
+
       # @param key [String] as it is sent
       # @param value [Object]
       # @param raw [Boolean, nil] whether this String is stored as it is

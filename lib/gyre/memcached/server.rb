@@ -1,0 +1,171 @@
+# frozen_string_literal: true
+
+# One memcached: its address, a connection for each home (a thread's loop; all threads without one),
+# and whether it is up. The client's calls are its methods in C (ext/gyre/memcached/); here it
+# connects, and errors get their names. It never decides about a retry: the client does.
+
+require "gyre/clock"
+require "gyre/loop"
+require "gyre/memcached/errors"
+require "gyre/net"
+
+module Gyre
+  module Memcached
+    Loop.require_native("Gyre::Memcached")
+
+    # A server as the ring and the client use it. Every method may be called from any thread.
+    class Server
+      # @return [String] "127.0.0.1:11211", or the path of a Unix socket
+      attr_reader :name
+      # @return [Integer]
+      attr_reader :weight
+
+      # @param address [Address]
+      # @param options [Options] times and limits, TLS, user
+      def initialize(address, options)
+        @address = address
+        @options = options
+        @name = address.name.dup.freeze
+        @weight = address.weight
+        @user = address.user || options.username
+        @password = address.user ? address.password : options.password
+        @lock = Thread::Mutex.new
+        @pid = Process.pid
+        @down_until_s = nil
+        @cause = nil
+      end
+
+      # @return [Boolean] whether there is a connection, or could be made
+      def alive?
+        connection || connect
+        true
+      rescue Unreachable
+        false
+      end
+
+      # @return [Boolean] whether attempts to connect have failed lately
+      def down?
+        @down_until_s ? Clock.now < @down_until_s : false
+      end
+
+      # Closes its connections; what waits for a reply fails.
+      # @return [nil]
+      def close
+        connections.each(&:close)
+        forget
+        @down_until_s = nil
+        nil
+      end
+
+      # @return [String]
+      def inspect
+        "#<#{self.class} #{name}#{" down" if down?}>"
+      end
+
+      # What {#alive?} and calls meet when it cannot be connected to.
+      # @api private
+      class Unreachable < NoServerError; end
+
+      # A connection has failed under a call; the client decides what becomes of that.
+      # @api private
+      class Failed < StandardError
+        # @return [NetworkError, ProtocolError] for the caller
+        attr_reader :error
+
+        def initialize(error, sent, down)
+          super(error.message)
+          @error = error
+          @sent = sent
+          @down = down
+        end
+
+        # @param idempotent [Boolean] whether it may be carried out twice
+        # @return [Boolean] whether to try again
+        def retry?(idempotent)
+          !@down && @error.is_a?(NetworkError) && (idempotent || !@sent)
+        end
+      end
+
+      private
+
+      # Called by the extension where the present home has no connection.
+      def connect
+        renew_after_fork if @pid != Process.pid
+        @lock.synchronize { connection || connect_alone }
+      end
+
+      def connect_alone
+        raise Unreachable, "No server available: #{name} is down: #{@cause}" if down?
+
+        begin
+          connected = adopt(Connection.new(open, name, @options.timeout_s))
+          @down_until_s = nil
+          connected
+        rescue SystemCallError, SocketError, IOError, TimeoutError, TLS::Error, NetworkError => error
+          @cause = error.message
+          raise Unreachable, "No server available: #{@cause}" if count_failure
+
+          sleep(@options.failure_delay_s) if @options.failure_delay_s
+          retry
+        end
+      end
+
+      # @return [Boolean] whether it counts as down now
+      def count_failure
+        return false if (self.failures += 1) < @options.failures_limit
+
+        self.failures = 0
+        @down_until_s = Clock.now + @options.down_retry_s
+        true
+      end
+
+      def open
+        transport = Gyre.connect(target, tls: @options.tls, timeout_s: @options.connect_timeout_s)
+        log_in(transport) if @user
+        opened = transport
+      ensure
+        transport&.abandon unless opened
+      end
+
+      def target
+        return "unix://#{@address.path}" if @address.unix?
+
+        "tcp://#{@address.host.include?(":") ? "[#{@address.host}]" : @address.host}:#{@address.port}"
+      end
+
+      # memcached -Y takes name and password as the value of a first `set` (doc/protocol.txt,
+      # "Authentication").
+      def log_in(transport)
+        words = "#{@user} #{@password}"
+        transport.read_timeout_s = transport.write_timeout_s = @options.timeout_s
+        transport.write("set auth 0 0 #{words.bytesize}\r\n#{words}\r\n")
+        reply = transport.gets("\r\n", chomp: true)
+        raise NetworkError, "log in to memcached at #{name} as #{@user}: #{reply || "it closed the connection"}" if reply != "STORED"
+      end
+
+      # The child's own connections; the parent's are left as they are.
+      def renew_after_fork
+        @pid = Process.pid
+        @lock = Thread::Mutex.new
+        @down_until_s = nil
+        forget.each(&:close)
+      end
+
+      # Called by the extension for a call whose connection has failed. The failure counts once,
+      # however many calls it ended.
+      def fail_call(command, reason, sent)
+        broken = sweep
+        broken.each(&:close)
+        @cause = reason
+        down = broken.any? && count_failure
+        error = reason.start_with?("broken reply") ? ProtocolError : NetworkError
+        raise Failed.new(error.new("#{command} at memcached #{name}: #{reason}"), sent, down)
+      end
+
+      # Called by the extension for an error that the server replied.
+      def refuse_call(command, text)
+        raise ServerError, "#{command} at memcached #{name}: #{text}"
+      end
+    end
+  end
+end
