@@ -92,6 +92,20 @@ namespace :fuzz do
     GyreFuzz.run("proxy_protocol_fuzz", ["ext/gyre/net/proxy_protocol.c"], inputs, GyreFuzz.seconds)
   end
 
+  desc "Fuzz memcached's wire: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
+  task :memcached do
+    $LOAD_PATH.unshift("lib", "test")
+    require_relative "../test/memcached/verdicts"
+    inputs = File.join("tmp", "fuzz", "memcached", "inputs")
+    mkdir_p inputs, verbose: false
+    MemcachedVerdicts.inputs.each_with_index do |input, index|
+      File.binwrite(File.join(inputs, format("case-%03d", index)), input.kind + input.bytes) if input.bytes.bytesize <= 500
+    end
+    half = [GyreFuzz.seconds / 2, 1].max
+    GyreFuzz.run("memcached_wire_fuzz", GyreTest::PlainC::PROGRAMS.fetch("memcached_wire_test"), inputs, half)
+    sh(RbConfig.ruby, "-Ilib", "-Itest", "fuzz/memcached_differential.rb", half.to_s, GyreFuzz.seed.to_s)
+  end
+
   desc "Fuzz the log's ingest: C alone with sanitizers, then C against Ruby (SECONDS, SEED)"
   task log: :compile do
     $LOAD_PATH.unshift("lib", "test")

@@ -47,6 +47,11 @@ module GyreTest
       @memory.items.transform_values(&:data)
     end
 
+    # @param flags [Integer] 4: text in UTF-8, as the client stores it
+    def store(key, value, flags: 4)
+      @memory.store(key, value.b, flags)
+    end
+
     # Ends all connections, and goes on accepting.
     def disconnect
       @sockets.each { |socket| shut(socket) }
@@ -92,6 +97,7 @@ module GyreTest
       socket.close
     end
 
+    # With a script each reply leaves by itself, without one all of what has come together.
     # @return [Symbol, nil] how the connection ends
     def respond(stream, bytes, number)
       replies = "".b
@@ -102,12 +108,18 @@ module GyreTest
         @commands << command
         reply = @memory.reply(command)
         reply = @script.call(command, reply, number) if @script
-        break ending = reply if reply.is_a?(Symbol)
+        return reply if reply.is_a?(Symbol)
 
         replies << reply.b if reply
+        write(stream, replies) if @script
       end
+      write(stream, replies)
+    end
+
+    def write(stream, replies)
       stream.write(replies) unless replies.empty?
-      ending
+      replies.clear
+      nil
     end
 
     def finish(socket, ending)

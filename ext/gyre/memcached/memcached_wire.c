@@ -90,7 +90,7 @@ static ssize_t broken(struct gyre_memcached_reply *reply, const char *reason) {
 static bool number(const char **place, const char *end, uint64_t *value) {
   const char *p = *place;
   uint64_t result = 0;
-  if (p == end) return false;
+  if (p == end || *p == ' ') return false;
   for (; p < end && *p != ' '; p++) {
     unsigned digit = (unsigned char)(*p - '0');
     if (digit > 9 || __builtin_mul_overflow(result, 10, &result) || __builtin_add_overflow(result, digit, &result))

@@ -5,37 +5,45 @@
 # be wrong. Source: memcached 1.6.18, doc/protocol.txt, and its proto_text.c.
 
 module MemcachedOracle
-  # kind is :value, :status, :stat, :text or :error; code the reply's first word; size and data of a
-  # value; flags the words after it; text an error's or a version's.
-  Reply = Struct.new(:kind, :code, :data, :flags, :text, :bytesize, keyword_init: true)
+  # code is the reply's first word; won, stale, lost, hit, flags, cas, opaque, ttl_s and idle_s are
+  # what flags say; text what follows the first word, but of a value; data a value's.
+  Reply = Struct.new(:code, :won, :stale, :lost, :hit, :flags, :cas, :opaque, :ttl_s, :idle_s, :text, :data, :bytesize, keyword_init: true)
 
   # Cuts replies from the beginning of bytes.
   module Replies
-    STATUS = %w[HD EN NF NS EX MN].freeze
-    ERRORS = %w[ERROR CLIENT_ERROR SERVER_ERROR].freeze
-    TEXTS = %w[OK VERSION END RESET STORED].freeze
+    # Those that have flags, then those of the text protocol.
+    META = %w[HD EN NF NS EX VA MN].freeze
+    TEXTS = %w[OK STORED RESET VERSION STAT END SERVER_ERROR CLIENT_ERROR ERROR].freeze
+    # Numbers, by their flag: the field and what it can be.
+    NUMBERS = { "f" => [:flags, 0...2**32], "c" => [:cas, 0...2**64],
+                "t" => [:ttl_s, -2**63 + 1...2**63], "l" => [:idle_s, -2**63 + 1...2**63] }.freeze
+    MARKS = { "W" => :won, "X" => :stale, "Z" => :lost }.freeze
+    LINE_BYTES_LIMIT = 8192
+    VALUE_BYTES_LIMIT = 1 << 30
 
     class << self
       # @param bytes [String] BINARY
-      # @param line_bytes_limit [Integer] of a line with its end
-      # @param value_bytes_limit [Integer]
       # @return [Reply, nil, :wrong] the first reply; nil where more bytes are needed
-      def first(bytes, line_bytes_limit:, value_bytes_limit:)
-        stop = bytes.index("\n")
-        return bytes.bytesize >= line_bytes_limit ? :wrong : nil unless stop
-        return :wrong if stop >= line_bytes_limit || stop.zero? || bytes.getbyte(stop - 1) != 13
+      def first(bytes)
+        return if bytes.bytesize < 4
 
-        line = bytes.byteslice(0, stop - 1)
-        return :wrong if line.match?(/[\x00-\x1f\x7f]/n)
+        stop = bytes.byteslice(0, LINE_BYTES_LIMIT).index("\n")
+        return bytes.bytesize >= LINE_BYTES_LIMIT ? :wrong : nil unless stop
+        return :wrong if stop.zero? || bytes.getbyte(stop - 1) != 13
 
-        interpret(line, bytes, stop + 1, value_bytes_limit)
+        code, _, rest = bytes.byteslice(0, stop - 1).partition(" ")
+        return value(rest, bytes, stop + 1) if code == "VA"
+        return :wrong unless META.include?(code) || TEXTS.include?(code)
+
+        reply = Reply.new(code: code, text: rest, bytesize: stop + 1)
+        TEXTS.include?(code) || read_flags(reply, rest) ? reply : :wrong
       end
 
       # @return [Array(Array<Reply>, Symbol)] all of them, and :whole, :more or :wrong
-      def all(bytes, **limits)
+      def all(bytes)
         found = []
         until bytes.empty?
-          reply = first(bytes, **limits)
+          reply = first(bytes)
           return [found, reply ? :wrong : :more] unless reply.is_a?(Reply)
 
           found << reply
@@ -46,32 +54,40 @@ module MemcachedOracle
 
       private
 
-      def interpret(line, bytes, start, value_bytes_limit)
-        code, rest = line.split(" ", 2)
-        case code
-        when "VA" then value(rest, bytes, start, value_bytes_limit)
-        when *STATUS then status(code, rest, start)
-        when *ERRORS then Reply.new(kind: :error, code: code, text: rest.to_s, bytesize: start)
-        when *TEXTS then Reply.new(kind: :text, code: code, text: rest.to_s, bytesize: start)
-        when "STAT", "ME" then Reply.new(kind: :stat, code: code, text: rest.to_s, bytesize: start)
-        else :wrong
-        end
-      end
-
-      def status(code, rest, start)
-        Reply.new(kind: :status, code: code, flags: rest.to_s.split, bytesize: start)
-      end
-
-      def value(rest, bytes, start, value_bytes_limit)
-        size, *flags = rest.to_s.split
-        return :wrong unless size&.match?(/\A\d{1,10}\z/) && size.to_i <= value_bytes_limit
+      def value(rest, bytes, start)
+        size, _, flags = rest.partition(" ")
+        return :wrong unless size.match?(/\A\d+\z/) && size.to_i <= VALUE_BYTES_LIMIT
 
         stop = start + size.to_i
-        ending = bytes.byteslice(stop, 2).to_s
-        return :wrong unless "\r\n".start_with?(ending)
-        return if ending.bytesize < 2
+        reply = Reply.new(code: "VA", bytesize: stop + 2)
+        return :wrong unless read_flags(reply, flags)
+        return if bytes.bytesize < reply.bytesize
+        return :wrong unless bytes.byteslice(stop, 2) == "\r\n"
 
-        Reply.new(kind: :value, code: "VA", data: bytes.byteslice(start, size.to_i), flags: flags, bytesize: stop + 2)
+        reply.data = bytes.byteslice(start, size.to_i)
+        reply
+      end
+
+      # @return [Boolean] false where one of them cannot be read; unknown ones are nothing
+      def read_flags(reply, text)
+        text.split(/ +/).reject(&:empty?).all? { |word| read_flag(reply, word[0], word[1..]) }
+      end
+
+      def read_flag(reply, letter, rest)
+        if (field, range = NUMBERS[letter])
+          number = rest.to_i if rest.match?(range.begin.zero? ? /\A\d+\z/ : /\A-?\d+\z/)
+          return false unless number && range.cover?(number)
+
+          reply[field] = number
+        elsif letter == "h"
+          reply.hit = Integer(rest[0], 10, exception: false) if rest[0]
+          return [0, 1].include?(reply.hit) && %w[0 1].include?(rest[0])
+        elsif letter == "O"
+          reply.opaque = rest.to_i if rest.match?(/\A\d+\z/) && rest.to_i < 2**64
+        elsif MARKS.key?(letter)
+          reply[MARKS[letter]] = true
+        end
+        true
       end
     end
   end

@@ -26,6 +26,11 @@ module MemcachedOracle
       quiet ? "" : reply
     end
 
+    # @return [Item]
+    def store(key, data, flags)
+      @items[key] = Item.new(data, flags, @cas += 1)
+    end
+
     private
 
     def respond(command)
@@ -109,10 +114,6 @@ module MemcachedOracle
       return "NF" unless item
 
       "EX" if item.cas != cas.to_i
-    end
-
-    def store(key, data, flags)
-      @items[key] = Item.new(data, flags, @cas += 1)
     end
 
     # The flags that ask for something, in the order in which they came.

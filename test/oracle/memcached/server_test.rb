@@ -11,7 +11,6 @@ require "oracle/memcached/replies"
 class MemcachedOracleTest < Minitest::Test
   include GyreTest::MemcachedServers
 
-  LIMITS = { line_bytes_limit: 2048, value_bytes_limit: 1 << 20 }.freeze
   KEYS = %w[a b c counter empty].freeze
 
   def test_a_thousand_random_commands_have_the_same_replies_as_from_memcached
@@ -24,7 +23,7 @@ class MemcachedOracleTest < Minitest::Test
       socket.write(text, "mn\r\n")
       replies = read_until_fence(socket)
       assert_equal expected, replies, text
-      assert_equal :whole, MemcachedOracle::Replies.all(replies, **LIMITS).last, replies
+      assert_equal :whole, MemcachedOracle::Replies.all(replies).last, replies
     end
   ensure
     socket&.close
@@ -40,15 +39,15 @@ class MemcachedOracleTest < Minitest::Test
   end
 
   def test_what_is_no_reply_is_wrong
-    ["\r\n", "\n", "HD\n", "XX\r\n", "VA\r\n", "VA x\r\n", "VA -1\r\n", "VA 1\r\nab\r\n", "VA 1\r\na\n", "VA 99999999999\r\n", "H\0D\r\n",
-     "a" * 2048].each do |bytes|
+    ["\r\nHD", "\n\n\n\n", "HD \n", "XX\r\n", "VA\r\n", "VA x\r\n", "VA -1\r\n", "VA 1\r\nab\r\n", "VA 1\r\naHD\r\n", "VA 99999999999\r\n",
+     "H\0D\r\n", "HD f\r\n", "HD c-1\r\n", "EN h2\r\n", "a" * 8192].each do |bytes|
       assert_equal :wrong, first(bytes), bytes
     end
   end
 
   private
 
-  def first(bytes) = MemcachedOracle::Replies.first(bytes.b, **LIMITS)
+  def first(bytes) = MemcachedOracle::Replies.first(bytes.b)
 
   def parsed(text)
     found = MemcachedOracle::Commands.first(text)
