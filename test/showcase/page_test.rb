@@ -29,6 +29,7 @@ class ShowcasePageTest < Minitest::Test
         check_poem(browser)
         check_readings_and_upload(browser)
         check_source(browser)
+        check_cache(browser)
         check_bars(browser, "one-by-one", 4.4)
         check_growing_bars(browser)
         check_log(browser, program)
@@ -117,6 +118,20 @@ class ShowcasePageTest < Minitest::Test
     look_at(browser, "#log")
     browser.wait_until("#{rows("missing")}.length === 1")
     assert_equal 220, browser.evaluate("document.querySelectorAll('#log-lines li').length")
+  end
+
+  # The bars are as long as the rates: the longest fills its track.
+  def check_cache(browser)
+    press(browser, "#cache-start")
+    browser.wait_until("/^(done|missing)$/.test(document.getElementById('cache').dataset.state)", timeout_s: 60)
+    return assert_match(/apt-get install memcached\z/, text(browser, "#cache-result")) unless GyreTest::Showcase.memcached?
+
+    assert_match(/\A12,000 commands each way\. At best \d+ times as many a second as one after the other\.\z/, text(browser, "#cache-result"))
+    widths = browser.evaluate("[...document.querySelectorAll('#cache .bar')].map((bar) => parseFloat(bar.style.width))")
+    assert_equal 4, widths.size
+    assert_equal 100, widths.max
+    assert_operator widths.min, :>, 0
+    assert_match(/\A[\d,]+ a second \(\d+ ms\)\z/, text(browser, "#cache .answer"))
   end
 
   def check_source(browser)

@@ -26,6 +26,12 @@ module GyreTest
     # A line of a streamed answer, and how many seconds after the request it came.
     Line = Struct.new(:text, :at_s)
 
+    # @return [Boolean] whether the cache's panel has something to measure
+    def self.memcached?
+      folders = ENV.fetch("PATH", "").split(File::PATH_SEPARATOR)
+      ENV.key?("MEMCACHE_SERVERS") || folders.any? { |folder| File.executable?(File.join(folder, "memcached")) }
+    end
+
     # The same app, and everything that it answers looked at by Rack's own check.
     LINTED = <<~RUBY
       require "rack/lint"

@@ -4,6 +4,8 @@
 # `call(env)`, in a file of its own beside this one, and uses none of the others. Each request
 # is logged; what a part logs beside that goes to Rack's own "rack.logger".
 
+require_relative "cache"
+require_relative "cache_panel"
 require_relative "comparison"
 require_relative "figures"
 require_relative "log_panel"
@@ -26,7 +28,8 @@ module Showcase
         "/poem" => { "GET" => Poem.new },
         "/readings.csv" => { "GET" => Readings.new },
         "/upload" => { "POST" => Upload.new },
-        "/comparison" => { "GET" => Comparison.new }
+        "/comparison" => { "GET" => Comparison.new },
+        "/cache" => { "GET" => CachePanel.new(Cache.new) }
       }
       panel = LogPanel.new(@logbook)
       @routes["/log"] = { "GET" => panel, "POST" => panel }

@@ -1,5 +1,6 @@
 // Starts every part of the page. Each part is a file of its own, named like the Ruby file that answers it.
 
+import { prepareCache } from "./cache.js";
 import { listen } from "./figures.js";
 import { prepareComparison } from "./comparison.js";
 import { prepareLog } from "./log.js";
@@ -9,6 +10,7 @@ import { prepareUpload } from "./upload.js";
 
 listen();
 prepareComparison();
+prepareCache();
 preparePoem();
 prepareReadings();
 prepareUpload();

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+# The memcached that the page measures with: the one that MEMCACHE_SERVERS names, one of the
+# showcase's own where the program is installed, or one that runs at the usual port. It is looked
+# for with the first request that needs it; its own goes with the process, however that ends.
+
+require "fileutils"
+require "socket"
+require "tmpdir"
+
+module Showcase
+  # May be used from any thread.
+  class Cache
+    USUAL = "127.0.0.1:11211"
+    START_S = 5
+    # memcached ends with this script's input, which the showcase holds open.
+    UNTIL_INPUT_ENDS = '"$@" & read -r _; kill $!'
+
+    def initialize
+      @lock = Mutex.new
+    end
+
+    # @return [String, nil] its address, as Gyre::Memcached::Client takes it; nil: there is none
+    def address
+      @lock.synchronize { @address ||= ENV["MEMCACHE_SERVERS"] || start || (USUAL if answers? { TCPSocket.new(*USUAL.split(":")) }) }
+    end
+
+    private
+
+    # @return [String, nil] the path of its socket
+    def start
+      program = find("memcached") or return
+      folder = Dir.mktmpdir("gyre-showcase-cache")
+      path = File.join(folder, "socket")
+      command = [program, "-s", path, "-m", "64", "-t", "1", *(%w[-u root] if Process.uid.zero?)]
+      process = IO.popen(["sh", "-c", UNTIL_INPUT_ENDS, "sh", *command], "w")
+      at_exit { stop(process, folder) }
+      deadline = monotonic_now + START_S
+      sleep 0.01 until (ready = answers? { UNIXSocket.new(path) }) || monotonic_now > deadline
+      path if ready
+    end
+
+    def stop(process, folder)
+      process.close # and it waits until that has ended
+      FileUtils.rm_rf(folder)
+    end
+
+    def find(program)
+      ENV.fetch("PATH", "").split(File::PATH_SEPARATOR).map { |folder| File.join(folder, program) }.find { |path| File.executable?(path) }
+    end
+
+    def answers?
+      yield.close
+      true
+    rescue SystemCallError
+      false
+    end
+
+    def monotonic_now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+# Sets, gets and deletes small values in memcached: one command after the other, and by many fibers
+# at once. Tells the visitor line by line (JSON, one object a line) how long each way took. The
+# client sends together what is there together.
+
+require "gyre"
+require "gyre/memcached"
+require "json"
+
+module Showcase
+  # GET /cache
+  class CachePanel
+    HEADERS = { "content-type" => "application/x-ndjson", "cache-control" => "no-store" }.freeze
+    KEYS = Array.new(4_000) { |number| "key-#{number}" }.freeze
+    COMMANDS = 3 # set, get, delete
+
+    WAYS = {
+      "one after the other" => ->(cache, keys) { keys.each { |key| use(cache, key) } },
+      "16 fibers" => ->(cache, keys) { in_fibers(16, cache, keys) },
+      "100 fibers" => ->(cache, keys) { in_fibers(100, cache, keys) },
+      "1,000 fibers" => ->(cache, keys) { in_fibers(1000, cache, keys) }
+    }.freeze
+
+    class << self
+      private
+
+      def in_fibers(count, cache, keys)
+        Gyre.run do |task|
+          Array.new(count) { |first| task.async { first.step(keys.size - 1, count) { |index| use(cache, keys[index]) } } }.each(&:wait)
+        end
+      end
+
+      def use(cache, key)
+        cache.set(key, "vorpal")
+        raise "#{key} was not there" unless cache.get(key) == "vorpal" && cache.delete(key)
+      end
+    end
+
+    # @param cache [Cache] which memcached
+    def initialize(cache)
+      @cache = cache
+      @lock = Mutex.new # one visitor at a time, for the others would be measured with
+    end
+
+    def call(_env)
+      [200, HEADERS.dup, ->(stream) { answer(stream) }]
+    end
+
+    private
+
+    def answer(stream)
+      address = @cache.address
+      return tell(stream, event: "missing", install: "apt-get install memcached") unless address
+
+      @lock.synchronize { measure(address, stream) }
+    ensure
+      stream.close
+    end
+
+    def measure(address, stream)
+      client = Gyre::Memcached::Client.new(address, namespace: "gyre-showcase-#{Process.pid}")
+      tell(stream, event: "begin", ways: WAYS.keys, commands: KEYS.size * COMMANDS)
+      WAYS.each do |way, work|
+        started = monotonic_now
+        work.call(client, KEYS)
+        tell(stream, event: "took", way: way, seconds: (monotonic_now - started).round(4))
+      end
+      tell(stream, event: "done")
+    rescue Gyre::Memcached::Error => error
+      tell(stream, event: "failed", message: error.message)
+    ensure
+      client&.close
+    end
+
+    def tell(stream, **news)
+      stream.write("#{JSON.generate(news)}\n")
+    end
+
+    def monotonic_now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end
