@@ -25,10 +25,9 @@ class MemcachedOptionsTest < Minitest::Test
        options.username]
   end
 
-  def test_an_unknown_one_is_an_error_unless_it_may_be
+  def test_an_unknown_one_is_an_error
     error = assert_raises(ArgumentError) { Options.new({ namspace: "app" }) }
     assert_match(/\Aunknown option :namspace for a memcached client; known: namespace,/, error.message)
-    assert_equal "key", Options.new({ namspace: "app" }, ignore_unknown: true).keys.full("key")
     Options.new(Options::WITHOUT_EFFECT.to_h { |name| [name, true] })
   end
 

@@ -28,6 +28,9 @@ module Gyre
       WITHOUT_EFFECT = %i[threadsafe keepalive sndbuf rcvbuf defer_drain verify_reply_keys enforce_read_timeout silence_marshal_warning
                           otel_db_statement otel_peer_service protocol pool_size pool_timeout].freeze
 
+      # All of them.
+      NAMES = [*KEYS, *VALUES, *DEFAULTS.keys, *WITHOUT_EFFECT].freeze
+
       # @return [Keys]
       attr_reader :keys
       # @return [Values]
@@ -40,11 +43,10 @@ module Gyre
       attr_reader :username, :password
 
       # @param given [Hash{Symbol => Object}] see docs/memcached.md
-      # @param ignore_unknown [Boolean]
       # @raise [ArgumentError] for an unknown name or a value that is none
-      def initialize(given = {}, ignore_unknown: false)
-        unknown = given.keys - KEYS - VALUES - DEFAULTS.keys - WITHOUT_EFFECT
-        unless unknown.empty? || ignore_unknown
+      def initialize(given = {})
+        unknown = given.keys - NAMES
+        unless unknown.empty?
           raise ArgumentError, "unknown option #{unknown.first.inspect} for a memcached client; known: #{[*KEYS, *VALUES, *DEFAULTS.keys].join(", ")}"
         end
 

@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+# Runs the contract of memcached clients against what `require "dalli"` or `require
+# "gyre/memcached/dalli"` (the argument) makes of Dalli::Client: `ruby memcached_dalli_program.rb
+# LIBRARY ADDRESS`. Started by contracts/memcached_client_test.rb.
+library, ADDRESS = ARGV
+ARGV.clear
+require "minitest/autorun"
+require "logger"
+require library
+require_relative "memcached_contract"
+
+OURS = library != "dalli"
+Dalli.logger = Logger.new(nil)
+
+class DalliContractTest < Minitest::Test
+  include GyreTest::MemcachedContract
+
+  # Dalli 3 asks for the meta protocol; later ones and ours have no other.
+  PROTOCOL = Dalli::VERSION < "4" ? { protocol: :meta } : {}
+
+  def new_client(server: ADDRESS, **options) = Dalli::Client.new(server, { **PROTOCOL, **options })
+  def error(name) = Dalli.const_get(name)
+  def gem_version = OURS ? nil : Dalli::VERSION
+  def address = ADDRESS
+end
