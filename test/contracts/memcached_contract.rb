@@ -2,8 +2,8 @@
 
 # What each method of Dalli's client does, as cases that run against Gyre::Memcached::Client,
 # against the same under Dalli's name, and against the dalli gem itself (in a process with its
-# bundle). A class that includes this has `new_client(**options)`, `error(name)`, `gem_version` (nil:
-# all methods are there) and the `address` of a memcached.
+# bundle). A class that includes this has `new_client(**options)`, `error(name)`, `gem_version`
+# (nil: all methods are there) and the `address` of a memcached.
 
 module GyreTest
   # Included by subclasses of Minitest::Test.
