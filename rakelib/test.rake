@@ -84,6 +84,12 @@ namespace :test do
   desc "Restart a web server with workers twenty times in each way, under load (GYRE_RESTARTS=times)"
   task(restarts: :compile) { GyreSuite.run(*GyreTest::PARTS["restarts"], environment: { "GYRE_TEST_LIMIT_S" => "900" }) || abort }
 
+  desc "Load two workers over TLS for ten minutes, with restarts: nothing is lost, nothing grows (SECONDS=how long)"
+  task soak: :compile do
+    limit_s = Integer(ENV.fetch("SECONDS", "600")) * 2 + 300
+    GyreSuite.run(*GyreTest::PARTS["soak"], "-v", environment: { "GYRE_TEST_LIMIT_S" => limit_s.to_s }) || abort
+  end
+
   desc "Kill log servers and writers 200 times (GYRE_LOG_KILLS=times as often, GYRE_SEED repeats a run's draws)"
   task(crash: :compile) { GyreSuite.run(*GyreTest::PARTS["crash"]) || abort }
 end

@@ -34,6 +34,24 @@ class GemTest < Minitest::Test
     with_installed_gem { |environment| assert_equal [Gyre::VERSION, "true", "NilClass"], who_runs(environment) }
   end
 
+  # As `gem "gyre", git: …` has it: Bundler clones, and compiles what the clone's gemspec names.
+  def test_from_a_git_repository_bundler_compiles_it
+    git = need_program("git")
+    skip "this checkout is no git repository" unless File.exist?("#{ROOT}/.git")
+    Dir.mktmpdir("gyre-git") do |folder|
+      environment = { **without_bundle, "BUNDLE_PATH" => "#{folder}/gems", "BUNDLE_APP_CONFIG" => "#{folder}/.bundle", "GYRE_BACKEND" => nil,
+                      "BUNDLE_SILENCE_ROOT_WARNING" => "true", "MAKEFLAGS" => "-j2 optflags=-O0 debugflags=" }
+      assert run_program(git, "clone", "--quiet", "--bare", ROOT, "#{folder}/gyre.git").status.success?
+      File.write("#{folder}/Gemfile", %(gem "gyre", git: "file://#{folder}/gyre.git"\n))
+      output = run_program(environment, RbConfig.ruby, "-S", "bundle", "install", within_s: 200, chdir: folder)
+      assert output.status.success?, output.out + output.err
+      output = run_program(environment, RbConfig.ruby, "-S", "bundle", "exec", "ruby", "-w", "-e", WHO_RUNS, chdir: folder)
+      assert_equal [Gyre::VERSION, "true", "NilClass"], output.out.lines(chomp: true), output.err
+      output = run_program(environment, RbConfig.ruby, "-S", "bundle", "exec", "gyre", "--version", chdir: folder)
+      assert_equal "gyre #{Gyre::VERSION}\n", output.out, output.err
+    end
+  end
+
   def test_without_a_compiler_it_installs_all_the_same_and_runs_on_the_portable_engine_and_its_command_prints_its_version
     without_compiler do |path|
       with_installed_gem("PATH" => path) do |environment, output|

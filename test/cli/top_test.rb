@@ -82,6 +82,28 @@ class CLITopTest < Minitest::Test
     end
   end
 
+  def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again
+    in_tmux do |tmux, program|
+      before = stty(tmux)
+      tmux.type("set -m; #{RbConfig.ruby} -I#{File.join(ROOT, "lib")} #{EXE} top --interval 0.1 #{address(program)}")
+      tmux.expect(/no request is running/)
+      tmux.run("send-keys", "-t", "top", "C-z")
+      tmux.expect(/Stopped/)
+      refute_includes tmux.screen, "requests/s", "the screen is the shell's"
+      assert_equal before, stty(tmux)
+      tmux.type("fg")
+      tmux.expect(/no request is running/)
+      waiting = program.request("/wait")
+      tmux.expect(%r{GET /wait +127\.0\.0\.1})
+      tmux.run("send-keys", "-t", "top", "q")
+      File.write(File.join(program.folder, "go"), "")
+      waiting.read
+      waiting.close
+      tmux.expect(/^ready:$/)
+      assert_equal before, stty(tmux)
+    end
+  end
+
   def test_a_signal_restores_the_terminal_and_a_server_that_ends_is_reported
     in_tmux do |tmux, program|
       before = stty(tmux)

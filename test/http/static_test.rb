@@ -126,6 +126,18 @@ class HTTPStaticTest < Minitest::Test
     io&.close
   end
 
+  def test_a_file_that_is_not_in_memory_arrives_whole
+    File.open("#{@folder}/large.bin") do |file|
+      file.fsync
+      file.advise(:dontneed)
+    end
+    serve_files do |served|
+      client = connect(served)
+      assert_equal @large, client.get("GET /large.bin HTTP/1.1").body
+      assert_equal "small", client.get("GET /a.txt HTTP/1.1").body
+    end
+  end
+
   def test_as_a_middleware_it_takes_a_folder
     static = Gyre::HTTP::Static.new(APP, @folder, index: true)
     assert_equal ["app GET"], static.call({ "REQUEST_METHOD" => "GET", "PATH_INFO" => "/" })[2]

@@ -8,6 +8,7 @@ require "gyre"
 require "gyre/web/access_log"
 require "gyre/web/log"
 require "stringio"
+require "zlib"
 require "web/serving"
 
 class WebLogFileTest < Minitest::Test
@@ -155,6 +156,30 @@ class WebLogFileTest < Minitest::Test
         File.exist?(path) && (seen - File.read(path).scan(%r{^(\d+) /two$}).flatten).empty?
       end
       assert_empty File.read(path).lines.grep_v(%r{\A\d+ /two\n\z})
+    end
+  end
+
+  # With the lines that docs/observe.md has.
+  def test_debians_logrotate_loses_no_line
+    logrotate = need_program("logrotate")
+    serve("--access-log", "access.log", "--log-format", "%U", "--pidfile", "app.pid") do |program|
+      Dir.chdir(program.folder) do |folder = program.folder|
+        rules = File.read(File.join(GyreTest::Helpers::ROOT, "docs/observe.md"))[/^```text\n(\S*access\.log \{.*?^\}\n)/m, 1]
+        File.write("rules", rules.gsub("/var/log/app/", "#{folder}/").gsub("/run/app/", "#{folder}/"))
+        File.chmod(0o644, "rules")
+        paths = (1..3).map do |number|
+          program.get("/#{number}")
+          eventually { File.exist?("access.log") && File.read("access.log").include?("/#{number}\n") }
+          output = run_program(logrotate, "--force", "--state", "#{folder}/state", "rules", chdir: folder)
+          assert_equal ["", 0], [output.err, output.status.exitstatus]
+          eventually { program.text(:out).scan("The access log was opened again").size == number }
+          "/#{number}\n"
+        end
+        program.get("/4")
+        eventually { File.read("access.log") == "/4\n" }
+        older = Dir["access.log.*"].sort.reverse.map { |path| path.end_with?(".gz") ? Zlib.gunzip(File.binread(path)) : File.read(path) }
+        assert_equal paths, older
+      end
     end
   end
 

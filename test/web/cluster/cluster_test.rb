@@ -5,25 +5,10 @@
 
 require "json"
 require "test_helper"
-require_relative "../serving"
+require_relative "clusters"
 
 class WebClusterTest < Minitest::Test
-  include GyreTest::Serving
-
-  APP = <<~'RUBY'
-    code = File.exist?("code") ? File.read("code") : "1"
-    raise "the new code is broken" if code == "broken"
-    run(lambda do |env|
-      case env["PATH_INFO"]
-      when "/wait"
-        puts "waiting"
-        sleep 0.005 until File.exist?("go")
-      when "/stuck" then loop { Integer.sqrt(2) }
-      when "/grow" then ($grown ||= []) << ("x" * 150_000_000)
-      end
-      [200, { "content-type" => "text/plain" }, ["#{Process.pid} #{code}"]]
-    end)
-  RUBY
+  include GyreTest::Clusters
 
   # What Active Record has of it.
   POOL = <<~'RUBY'
@@ -39,46 +24,6 @@ class WebClusterTest < Minitest::Test
       end
     end
   RUBY
-
-  # The processes of a running server.
-  Cluster = Struct.new(:test, :program) do
-    # @return [Array<Integer>] process ids of that kind: "worker", "worker 2", "mold"
-    def pids(kind)
-      children.select { |pid| title(pid)&.start_with?("gyre: #{kind}") }
-    end
-
-    # Of any of its threads; a list that changes while it is read may lack some (proc(5)), so it is
-    # read until it is the same twice.
-    def children
-      lists = Enumerator.produce { Dir["/proc/#{program.pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) } }
-      lists.each_cons(2).find { |one, other| one == other }.first
-    end
-
-    def title(pid)
-      File.read("/proc/#{pid}/cmdline").delete("\0").strip
-    rescue SystemCallError
-      nil
-    end
-
-    # @return [Array(Integer, String)] which worker served, and with which code
-    def get(path = "/")
-      pid, code = program.get(path)[/\r\n\r\n(.*)\z/m, 1].to_s.split
-      [pid.to_i, code]
-    end
-
-    # Restarts, and waits until it is done.
-    def restart(signal, kind)
-      before = program.text(:out).scan("#{kind} restart: all workers run the new code").size
-      program.signal(signal)
-      test.eventually(what: "the #{kind} restart") do
-        program.text(:out).scan("#{kind} restart: all workers run the new code").size > before
-      end
-    end
-
-    def code=(text)
-      File.write(File.join(program.folder, "code"), text)
-    end
-  end
 
   def test_workers_serve_from_one_load_of_the_app_and_end_with_term
     cluster("-w", "2") do |cluster, program|
@@ -110,38 +55,6 @@ class WebClusterTest < Minitest::Test
       program.signal(:TERM)
       assert_equal 0, program.status.exitstatus
       slow.close
-    end
-  end
-
-  def test_a_killed_worker_is_replaced_and_a_killed_mold_as_well
-    cluster("-w", "2") do |cluster, program|
-      victim = cluster.pids("worker 1").first
-      Process.kill(:KILL, victim)
-      program.expect(/worker 1 \(process #{victim}\) was ended by SIGKILL; another one starts/, :err)
-      eventually { (cluster.pids("worker 1") - [victim]).any? }
-      workers = cluster.pids("worker").sort
-      mold = cluster.pids("mold").first
-      Process.kill(:KILL, mold)
-      program.expect(/the mold \(process #{mold}\) was ended by SIGKILL; another one starts, the workers go on/, :err)
-      eventually { (cluster.pids("mold") - [mold]).any? }
-      assert_equal workers, cluster.pids("worker").sort
-      cluster.restart(:USR1, "Rolling") # the new mold forks
-    end
-  end
-
-  def test_when_the_supervisor_is_killed_the_workers_finish_their_requests_and_leave
-    cluster("-w", "2") do |cluster, program|
-      slow = program.request("/wait")
-      program.expect(/^waiting$/)
-      processes = cluster.children
-      port = program.port
-      Process.kill(:KILL, program.pid)
-      program.expect(/the supervisor has gone; this worker finishes its requests and ends/, :err)
-      go(program)
-      assert_match(/ 1\z/, slow.read)
-      slow.close
-      eventually { processes.none? { |pid| File.exist?("/proc/#{pid}") && File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] != "Z" } }
-      assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port) }
     end
   end
 
@@ -235,6 +148,19 @@ class WebClusterTest < Minitest::Test
       program.signal(:TERM)
       assert_equal 0, program.status.exitstatus
       refute_path_exists File.join(program.folder, "app.pid")
+    end
+  end
+
+  def test_a_worker_that_hangs_before_it_serves_takes_a_restart_back
+    config = %(after_fork { sleep if File.read("code") == "2" }\n)
+    cluster("-w", "2", "--worker-boot-timeout", "2", "-C", "gyre.rb", files: { "gyre.rb" => config, "code" => "1" }) do |cluster, program|
+      before = cluster.children.sort
+      cluster.code = "2"
+      program.signal(:USR1)
+      program.expect(/worker 1 \(process \d+\) did not start within 2 s; it is killed$/, :err)
+      program.expect(/Rolling restart: a worker with the new code does not start, those of before go on: .*was killed, for it did not start/, :err)
+      eventually { cluster.children.sort == before }
+      assert_equal "1", cluster.get.last
     end
   end
 
@@ -399,10 +325,6 @@ class WebClusterTest < Minitest::Test
 
   def ctl(folder, *words) = ruby(EXE, "ctl", "--state", "s.state", *words, chdir: folder)
 
-  def cluster(*flags, app: APP, **options)
-    serve(*flags, app: app, **options) { |program| yield Cluster.new(self, program), program }
-  end
-
   # A SYN that comes before the workers have heard of the end is dropped.
   def refused?(port)
     Socket.tcp("127.0.0.1", port, connect_timeout: 0.05).close
@@ -411,6 +333,4 @@ class WebClusterTest < Minitest::Test
   rescue Errno::ETIMEDOUT
     false
   end
-
-  def go(program) = File.write(File.join(program.folder, "go"), "")
 end

@@ -1,0 +1,74 @@
+# frozen_string_literal: true
+
+# A server with workers as a process, for the tests of clusters: its processes, its restarts. No
+# test itself.
+
+require_relative "../serving"
+
+module GyreTest
+  # For test classes; beside what Serving has.
+  module Clusters
+    include Serving
+
+    APP = <<~'RUBY'
+      code = File.exist?("code") ? File.read("code") : "1"
+      raise "the new code is broken" if code == "broken"
+      run(lambda do |env|
+        case env["PATH_INFO"]
+        when "/wait"
+          puts "waiting"
+          sleep 0.005 until File.exist?("go")
+        when "/stuck" then loop { Integer.sqrt(2) }
+        when "/grow" then ($grown ||= []) << ("x" * 150_000_000)
+        end
+        [200, { "content-type" => "text/plain" }, ["#{Process.pid} #{code}"]]
+      end)
+    RUBY
+
+    # The processes of a running server.
+    Cluster = Struct.new(:test, :program) do
+      # @return [Array<Integer>] process ids of that kind: "worker", "worker 2", "mold"
+      def pids(kind)
+        children.select { |pid| title(pid)&.start_with?("gyre: #{kind}") }
+      end
+
+      # Of any of its threads; a list that changes while it is read may lack some (proc(5)), so it is
+      # read until it is the same twice.
+      def children
+        lists = Enumerator.produce { Dir["/proc/#{program.pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) } }
+        lists.each_cons(2).find { |one, other| one == other }.first
+      end
+
+      def title(pid)
+        File.read("/proc/#{pid}/cmdline").delete("\0").strip
+      rescue SystemCallError
+        nil
+      end
+
+      # @return [Array(Integer, String)] which worker served, and with which code
+      def get(path = "/")
+        pid, code = program.get(path)[/\r\n\r\n(.*)\z/m, 1].to_s.split
+        [pid.to_i, code]
+      end
+
+      # Restarts, and waits until it is done.
+      def restart(signal, kind)
+        before = program.text(:out).scan("#{kind} restart: all workers run the new code").size
+        program.signal(signal)
+        test.eventually(what: "the #{kind} restart") do
+          program.text(:out).scan("#{kind} restart: all workers run the new code").size > before
+        end
+      end
+
+      def code=(text)
+        File.write(File.join(program.folder, "code"), text)
+      end
+    end
+
+    def cluster(*flags, app: Clusters::APP, **options)
+      serve(*flags, app: app, **options) { |program| yield Cluster.new(self, program), program }
+    end
+
+    def go(program) = File.write(File.join(program.folder, "go"), "")
+  end
+end
