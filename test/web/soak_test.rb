@@ -52,7 +52,8 @@ class WebSoakTest < Minitest::Test
   def test_nothing_is_lost_and_nothing_grows
     Dir.mktmpdir("gyre") do |folder|
       prepare(@folder = folder)
-      serve("-w", "2", "--tls", "--static", "#{folder}/public", "--access-log", "/dev/null", app: APP, env: { "XDG_CACHE_HOME" => folder }) do |program|
+      flags = ["-w", "2", "--tls", "--static", "#{folder}/public", "--access-log", "/dev/null"]
+      serve(*flags, app: APP, env: { "XDG_CACHE_HOME" => folder }) do |program|
         @url = program.urls.first
         @port = URI(@url).port
         soak(program)

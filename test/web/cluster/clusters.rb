@@ -32,8 +32,8 @@ module GyreTest
         children.select { |pid| title(pid)&.start_with?("gyre: #{kind}") }
       end
 
-      # Of any of its threads; a list that changes while it is read may lack some (proc(5)), so it is
-      # read until it is the same twice.
+      # Of any of its threads; a list that changes while it is read may lack some (proc(5)), so it
+      # is read until it is the same twice.
       def children
         lists = Enumerator.produce { Dir["/proc/#{program.pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) } }
         lists.each_cons(2).find { |one, other| one == other }.first
