@@ -5,6 +5,7 @@
  * nothing may be left behind or used after its end (with sanitizers). Arguments: how many walks,
  * and the number of the first.
  */
+#define _GNU_SOURCE /* RTLD_NEXT */
 #include "feature.h"
 
 #include "check.h"
@@ -13,7 +14,9 @@
 
 #include "http/http2_session.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <nghttp2/nghttp2.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -377,7 +380,44 @@ static void walk(void) {
   gyre_http2_session_free(&session); /* with and without streams that have owners */
 }
 
+/* --- what no walk meets --- */
+
+static bool out_of_memory;
+
+/* In front of libnghttp2's own. */
+ssize_t nghttp2_session_mem_send(nghttp2_session *nghttp2, const uint8_t **bytes) {
+  static ssize_t (*send)(nghttp2_session *, const uint8_t **);
+  if (!send) *(void **)&send = dlsym(RTLD_NEXT, "nghttp2_session_mem_send");
+  return out_of_memory ? NGHTTP2_ERR_NOMEM : send(nghttp2, bytes);
+}
+
+static void test_sending_without_memory_breaks_the_session(void) {
+  static char bytes[GYRE_HTTP2_SEND_ROOM];
+  CHECK(gyre_http2_session_init(&session, &limits, 0) == 0);
+  out_of_memory = true;
+  CHECK(gyre_http2_session_send(&session, bytes, sizeof(bytes), 0) == 0);
+  out_of_memory = false;
+  CHECK(session.broken && session.failed);
+  gyre_http2_session_free(&session);
+}
+
+/* Newer versions of libnghttp2 refuse it before. */
+static void test_a_method_that_is_no_token_is_not_passed_on(void) {
+  struct gyre_http2_stream stream = {.session = &session};
+  static const char *const fields[][2] = {{":method", "GET \x1b[2J\""}, {":scheme", "http"}, {":path", "/"}};
+  session.limits = &limits;
+  session.head_bytes = NULL;
+  for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+    gyre_http2_head_field(&stream, (const uint8_t *)fields[i][0], strlen(fields[i][0]), (const uint8_t *)fields[i][1],
+                          strlen(fields[i][1]));
+  gyre_http2_head_conclude(&stream, true);
+  CHECK(stream.head.status == 400 && stream.head.method.length == 0);
+  gyre_http2_block_free(&stream.block);
+}
+
 int main(int count, char **arguments) {
+  test_sending_without_memory_breaks_the_session();
+  test_a_method_that_is_no_token_is_not_passed_on();
   int walks = count > 1 ? atoi(arguments[1]) : 300, first = count > 2 ? atoi(arguments[2]) : 1;
   for (int i = 0; i < walks; i++) {
     random_state = (uint64_t)(first + i);

@@ -125,6 +125,30 @@ cases = proc do
     end
   end
 
+  # What Promise#resolve calls may let other requests be parsed.
+  define_method(:test_the_end_of_a_promise_mixes_no_requests_up) do
+    asked = Thread::Queue.new
+    begun = false
+    app = lambda do |env|
+      begun = true if env["PATH_INFO"] == "/another/one"
+      if env["PATH_INFO"] == "/first"
+        env["gyre.client_gone"].client_gone.define_singleton_method(:resolve) do |value|
+          asked << true
+          sleep 0.001 until begun
+          super(value)
+        end
+      end
+      [200, {}, [env["PATH_INFO"], env.fetch("HTTP_X")]]
+    end
+    serve(app) do |served|
+      client = connect(served)
+      %w[/first /second].each { |path| client.request("GET #{path} HTTP/1.1", x: path) }
+      asked.pop
+      assert_equal "/another/oneyes", get(served, "GET /another/one HTTP/1.1", x: "yes").body
+      assert_equal %w[/first/first /second/second], [client.response.body, client.response.body]
+    end
+  end
+
   define_method(:test_a_wait_for_the_departure_ends_with_the_request) do
     results = []
     app = lambda do |env|

@@ -123,7 +123,9 @@ struct gyre_http1_connection {
   struct gyre_http2_connection *http2; /* SERVING, and its frames; else NULL */
   uint32_t requests;
   uint32_t lingered; /* bytes read off */
+  uint32_t untaken;  /* while LINGERING: bytes that its client had not taken when that was looked at last */
   struct gyre_peer peer;
+  uint8_t unmoved;   /* how often `untaken` was the same in a row */
   uint8_t state;     /* enum gyre_http1_state */
   bool readable : 1; /* there may be something to read */
   bool hung_up : 1;  /* the peer will send no more */
@@ -240,8 +242,8 @@ struct gyre_http1_acceptor {
   uint64_t running, requests, malformed, refused;
   struct gyre_http_statistics statistics;
   int64_t measured_ns; /* when the last response was measured */
-  /* The same for a stream of HTTP/2 (http2_handler.c). */
-  void (*serve_stream)(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream);
+  /* The same for a stream of HTTP/2 (http2_handler.c). 0, or the state for rb_jump_tag. */
+  int (*serve_stream)(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream);
   const struct gyre_http2_operations *http2; /* NULL: only HTTP/1 is spoken */
   /* Runs the handler for a request that has arrived, or that is refused (http1_handler.c). */
   void (*serve)(struct gyre_http1_connection *connection, const struct gyre_http1_request *request);
@@ -314,6 +316,9 @@ void gyre_http_exchange_limit(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange);
 /* The client has ended its side or reset the connection, or the connection was closed. */
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange);
+/* Tells what waits for the client's departure, if the promise is not nil. It runs Ruby code, which
+ * may let other fibers run. */
+void gyre_http_exchange_settle(VALUE promise, VALUE gone);
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange);
 /* NULL when the exchange has ended. Not checked, as in gyre_scheduler_get. */
 static inline struct gyre_http_exchange *gyre_http_exchange_get(VALUE self) { return RTYPEDDATA_DATA(self); }
@@ -354,9 +359,9 @@ bool gyre_http_wait_for_input(VALUE self, const char **reason);
 NORETURN(void gyre_http_refuse_second_reader(void));
 
 /* http1_handler.c */
-/* What was raised when a handler was to begin; `begun`: it was its own. Goes on unless it is
- * fatal. */
-void gyre_http_handler_failed(struct gyre_http1_acceptor *acceptor, int state, bool begun);
+/* What was raised when a handler was to begin; `begun`: it was its own. 0, or what is fatal: the
+ * state to go on with by rb_jump_tag. */
+int gyre_http_handler_failed(struct gyre_http1_acceptor *acceptor, int state, bool begun);
 void gyre_http1_handler_start(struct gyre_http1_connection *connection, const struct gyre_http1_request *request);
 
 void gyre_init_http_exchange(void);

@@ -346,7 +346,9 @@ static void read_off(struct gyre_http1_connection *connection) {
     ssize_t count = gyre_http1_connection_receive(connection, &bytes);
     if (count == -EAGAIN) return;
     if (count > 0) connection->lingered += (uint32_t)count;
-    if (count <= 0 || connection->lingered > LINGER_BYTES_LIMIT) {
+    uint32_t most = LINGER_BYTES_LIMIT;
+    if (connection->http2) most += connection->acceptor->limits.http2.connection_window; /* may be on its way */
+    if (count <= 0 || connection->lingered > most) {
       end(connection, false);
       return;
     }
@@ -506,6 +508,21 @@ void gyre_http1_connection_deadline(struct gyre_http1_connection *connection, in
   (void)gyre_timers_arm(&loop->timers, &connection->timer, connection->deadline_ns);
 }
 
+/* Whether a client is in the middle of taking what was sent to it. What it sends after the socket
+ * is closed, as windows of HTTP/2, would reset the connection and lose the rest. It has as long as
+ * any client that takes nothing of its response. */
+static bool still_takes(struct gyre_http1_connection *connection) {
+  const struct gyre_http1_limits_table *limits = &connection->acceptor->limits;
+  (void)gyre_transport_flush(&connection->transport); /* the end of TLS may have found the socket full */
+  size_t untaken = gyre_transport_untaken(&connection->transport);
+  if (untaken > UINT32_MAX) untaken = UINT32_MAX;
+  bool moved = untaken != connection->untaken;
+  connection->untaken = (uint32_t)untaken;
+  connection->unmoved = moved ? 0 : (uint8_t)(connection->unmoved + 1);
+  return untaken && connection->unmoved < UINT8_MAX &&
+         (limits->write_ns < 0 || connection->unmoved * limits->linger_ns < limits->write_ns);
+}
+
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_http1_connection *connection = GYRE_CONTAINER(timer, struct gyre_http1_connection, timer);
   struct gyre_loop *loop = context;
@@ -525,6 +542,10 @@ static void on_time(struct gyre_timer *timer, void *context) {
     connection->deadline_ns = LOOKED;
     (void)gyre_timers_arm(&loop->timers, timer, loop->now_ns);
     on_ready(loop, &connection->watch, GYRE_READABLE);
+    return;
+  }
+  if (connection->state == GYRE_HTTP1_LINGERING && still_takes(connection)) {
+    gyre_http1_connection_deadline(connection, connection->acceptor->limits.linger_ns);
     return;
   }
   if (connection->state == GYRE_HTTP1_FIRST_BYTE && !connection->acceptor->draining) {

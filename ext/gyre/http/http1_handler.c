@@ -84,19 +84,21 @@ void gyre_http1_handler_start(struct gyre_http1_connection *connection, const st
   } else {
     begun = true;
   }
-  gyre_http_handler_failed(acceptor, state, begun);
+  state = gyre_http_handler_failed(acceptor, state, begun);
+  if (state) rb_jump_tag(state);
 }
 
 /* No memory, or no fiber left: this request ends, the others go on. Once the handler has begun (its
  * connection may be gone by now) its errors are not the connection's: its SystemExit and the like,
  * or what another thread raises here. */
-void gyre_http_handler_failed(struct gyre_http1_acceptor *acceptor, int state, bool begun) {
+int gyre_http_handler_failed(struct gyre_http1_acceptor *acceptor, int state, bool begun) {
   VALUE error = rb_errinfo();
   if (begun || !rb_obj_is_kind_of(error, rb_eException) || rb_obj_is_kind_of(error, rb_eSystemExit) ||
       rb_obj_is_kind_of(error, rb_eSignal))
-    rb_jump_tag(state);
+    return state;
   rb_set_errinfo(Qnil);
   rb_funcall(acceptor->scheduler->self, id_report, 2, error, rb_fiber_current());
+  return 0;
 }
 
 void gyre_init_http1_handler(void) {

@@ -303,10 +303,15 @@ static VALUE begin_next(struct gyre_http1_connection *connection) {
         return Qnil;
       /* Until there is the next exchange, the place is this one's to give back. */
       connection->exchange->placed = request.placed;
+      /* Told when there is the next env: until then what was parsed is in memory that all
+       * connections share. */
+      VALUE promise = connection->exchange->gone;
+      connection->exchange->gone = Qnil;
       struct gyre_http_exchange *exchange = gyre_http_exchange_begin(connection);
       exchange->placed = request.placed;
       if (request.placed) gyre_admission_take(&connection->acceptor->admission);
       gyre_http1_request_begin(exchange, &request);
+      gyre_http_exchange_settle(promise, Qfalse);
       return take_env(exchange);
     }
     if (!connection->readable) break;

@@ -26,6 +26,7 @@ struct gyre_http2_connection {
   int64_t blocked_ns;           /* since when the socket takes nothing; 0: it does */
   int64_t warned_ns;            /* when the client was told that the server stops; 0: it was not */
   int64_t looked_ns;            /* when streams without a handler were looked at; 0: there are none */
+  bool interrupted;             /* an exception went by: what it has left is looked at next */
   bool left;                    /* to the parent, in a forked child: nothing is told to its handlers */
 };
 
@@ -54,7 +55,8 @@ bool gyre_http2_write_interim(struct gyre_http_exchange *exchange, int status, V
 void gyre_http2_response_refuse(struct gyre_http_exchange *exchange);
 
 /* http2_handler.c */
-void gyre_http2_handler_start(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream);
+/* 0, or the state to go on with by rb_jump_tag. */
+int gyre_http2_handler_start(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream);
 
 void gyre_init_http2(void);
 void gyre_init_http2_connection(void);

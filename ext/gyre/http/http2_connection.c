@@ -51,12 +51,15 @@ static void interrupt_handlers(struct gyre_http1_connection *connection) {
   }
 }
 
+/* What was sent last is not to be lost to a reset: the client may send frames until it has read the
+ * GOAWAY, and windows as it takes the last response. Where it has ended its side it sends nothing
+ * more. */
 static void close_or_linger(struct gyre_http1_connection *connection) {
-  if (connection->http2->session.failed) {
-    interrupt_handlers(connection);
-    gyre_http1_connection_linger(connection); /* the GOAWAY is not to be lost to a reset */
-  } else {
+  if (connection->http2->session.failed) interrupt_handlers(connection);
+  if (connection->http2->session.input_over) {
     gyre_http1_connection_close(connection, false);
+  } else {
+    gyre_http1_connection_linger(connection);
   }
 }
 
@@ -84,7 +87,8 @@ static bool send_some(struct gyre_http1_connection *connection) {
     size_t length = bytes ? gyre_http2_session_send(&http2->session, bytes, GYRE_LENT_BYTES,
                                                     gyre_loop_coarse_now(loop_of(connection)))
                           : 0;
-    if (length == 0) return false;
+    if (http2->session.broken) gyre_http1_connection_close(connection, true);
+    if (length == 0 || http2->session.broken) return false;
     ssize_t sent = gyre_transport_sendv(transport, &(struct iovec){bytes, length}, 1);
     if (sent == -EAGAIN) sent = 0;
     error = sent < 0 ? (int)sent : 0;
@@ -106,15 +110,27 @@ static void wake_changed(struct gyre_http1_connection *connection) {
   while ((stream = gyre_http2_session_changed(&connection->http2->session, false))) wake(connection, stream->owner);
 }
 
+/* What is called from the loop is between these two: within, the connection is not freed. `raised`
+ * goes on to the loop then. */
+static void enter(struct gyre_http1_connection *connection) { connection->http2->entered++; }
+
+static void leave(struct gyre_http1_connection *connection, int raised) {
+  VALUE error = raised ? rb_errinfo() : Qnil;
+  if (raised) connection->http2->interrupted = true;
+  connection->http2->entered--;
+  gyre_http2_connection_settle(connection);
+  if (!raised) return;
+  if (rb_obj_is_kind_of(error, rb_eException)) rb_set_errinfo(error);
+  rb_jump_tag(raised);
+}
+
 static void send_all(struct gyre_http1_connection *connection) {
-  struct gyre_http2_connection *http2 = connection->http2;
   int budget = SENDS_AT_ONCE;
-  http2->entered++;
+  enter(connection);
   while (is_open(connection) && send_some(connection) && --budget > 0) continue;
   if (is_open(connection) && budget == 0) gyre_http2_connection_send(connection);
   wake_changed(connection);
-  http2->entered--;
-  gyre_http2_connection_settle(connection);
+  leave(connection, 0);
 }
 
 static void at_the_end(struct gyre_loop *loop, struct gyre_deferred *sending) {
@@ -148,6 +164,7 @@ static void schedule(struct gyre_http1_connection *connection) {
   if (!session->settled) sooner(&due_ns, http2->began_ns, limits->first_byte_ns);
   if (session->head_since_ns) sooner(&due_ns, session->head_since_ns, limits->head_ns);
   if (http2->blocked_ns) sooner(&due_ns, http2->blocked_ns, limits->write_ns);
+  if (http2->interrupted) due_ns = now_ns;
   if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP1_NEW_NS);
   if (session->stream_count == 0) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
   /* Responses whose handlers are done. Other frames of the client do not put this off. */
@@ -175,18 +192,19 @@ static void reset_late_streams(struct gyre_http1_connection *connection, int64_t
   }
 }
 
-static void ready(struct gyre_http1_connection *connection);
+static int receive(struct gyre_http1_connection *connection);
 
 static void timed(struct gyre_http1_connection *connection) {
   struct gyre_http2_connection *http2 = connection->http2;
   struct gyre_http2_session *session = &http2->session;
   const struct gyre_http1_limits_table *limits = &connection->acceptor->limits;
   int64_t now_ns = loop_of(connection)->now_ns;
-  http2->entered++;
+  int raised = 0;
+  enter(connection);
   /* What is there has come in time, reported or not. */
-  if (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport)) {
+  if (http2->interrupted || (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport))) {
     connection->readable = true;
-    ready(connection);
+    raised = receive(connection);
   }
   if (is_open(connection)) {
     if (is_over(http2->blocked_ns, limits->write_ns, now_ns) ||
@@ -205,16 +223,21 @@ static void timed(struct gyre_http1_connection *connection) {
     }
     gyre_http2_connection_send(connection);
   }
-  http2->entered--;
-  gyre_http2_connection_settle(connection);
+  leave(connection, raised);
 }
 
 /* --- receiving --- */
 
-static void serve(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream) {
-  connection->http2->entered++;
-  connection->acceptor->serve_stream(connection, stream);
-  connection->http2->entered--;
+/* Functions that may begin a handler return 0, or with what it raises to end the program: the
+ * callers leave in order first. */
+static int serve(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream) {
+  return connection->acceptor->serve_stream(connection, stream);
+}
+
+static void serve_waiting(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream) {
+  gyre_http2_stream_uncount_head(stream);
+  enter(connection);
+  leave(connection, serve(connection, stream));
 }
 
 static struct gyre_http1_connection *waiting(struct gyre_admission_waiter *waiter, struct gyre_http2_stream **stream) {
@@ -226,8 +249,7 @@ static void on_place(struct gyre_admission_waiter *waiter) {
   struct gyre_http2_stream *stream;
   struct gyre_http1_connection *connection = waiting(waiter, &stream);
   stream->placed = true;
-  serve(connection, stream);
-  gyre_http2_connection_settle(connection);
+  serve_waiting(connection, stream);
 }
 
 static void refuse(struct gyre_http2_stream *stream, const char *reason) {
@@ -239,8 +261,7 @@ static void on_late(struct gyre_admission_waiter *waiter) {
   struct gyre_http2_stream *stream;
   struct gyre_http1_connection *connection = waiting(waiter, &stream);
   refuse(stream, "the server has too many requests, and this one waited for its turn too long");
-  serve(connection, stream);
-  gyre_http2_connection_settle(connection);
+  serve_waiting(connection, stream);
 }
 
 /* False: it waits for a place. */
@@ -253,24 +274,50 @@ static bool is_admitted(struct gyre_http1_connection *connection, struct gyre_ht
   if (admitted) return true;
   stream->waiter.start = on_place;
   stream->waiter.refuse = on_late;
-  if (gyre_admission_enter(&connection->acceptor->admission, &stream->waiter) != GYRE_ADMISSION_REFUSED) return false;
-  refuse(stream, "too many requests wait already");
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  gyre_http2_stream_count_head(stream);
+  if (acceptor->head_bytes > acceptor->limits.head_bytes) {
+    acceptor->admission.refused++;
+    refuse(stream, "the requests that wait hold too much memory");
+  } else if (gyre_admission_enter(&acceptor->admission, &stream->waiter) == GYRE_ADMISSION_REFUSED) {
+    refuse(stream, "too many requests wait already");
+  } else {
+    if (connection->http2->session.input_over) gyre_admission_put_last(&acceptor->admission, &stream->waiter);
+    return false;
+  }
+  gyre_http2_stream_uncount_head(stream);
   return true;
 }
 
+/* Of a head that has come in part the memory is counted. Where all of them hold too much this one
+ * is refused, once it is there. */
+static void count_partial(struct gyre_http1_connection *connection) {
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  struct gyre_http2_stream *stream = gyre_http2_session_partial(&connection->http2->session);
+  if (!stream || !gyre_http2_stream_count_head(stream) || acceptor->head_bytes <= acceptor->limits.head_bytes) return;
+  acceptor->refused++;
+  stream->head = (struct gyre_http1_head){0}; /* it points into the block */
+  stream->scheme = stream->protocol = (struct gyre_http1_slice){0};
+  refuse(stream, "too many requests have come in part");
+  gyre_http2_stream_drop_head(stream);
+}
+
 /* Begins what has arrived, and wakes what waited for it. */
-static void deliver(struct gyre_http1_connection *connection) {
+static int deliver(struct gyre_http1_connection *connection) {
   struct gyre_http2_session *session = &connection->http2->session;
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   struct gyre_http2_stream *stream;
-  while (is_open(connection) && (stream = gyre_http2_session_changed(session, true))) {
+  int raised = 0;
+  connection->http2->interrupted = false;
+  while (!raised && is_open(connection) && (stream = gyre_http2_session_changed(session, true))) {
     if (stream->started) {
       if (stream->owner) wake(connection, stream->owner);
       continue;
     }
     stream->started = true;
+    gyre_http2_stream_uncount_head(stream);
     /* Streams that the client has reset count as long as their handlers run (CVE-2023-44487). */
-    if (session->stream_count > session->limits->streams) {
+    if (session->stream_count > session->limits->streams || stream->id > session->served_id) {
       stream->discards = true;
       gyre_http2_stream_refuse(stream);
       continue;
@@ -280,12 +327,13 @@ static void deliver(struct gyre_http1_connection *connection) {
       acceptor->idle--;
     }
     if (++connection->requests >= acceptor->limits.requests) gyre_http2_session_go(session);
-    if (is_admitted(connection, stream)) serve(connection, stream);
+    if (is_admitted(connection, stream)) raised = serve(connection, stream);
   }
+  return raised;
 }
 
 /* The bytes may be those of the transport's input. */
-static void take(struct gyre_http1_connection *connection, const char *bytes, size_t length) {
+static int take(struct gyre_http1_connection *connection, const char *bytes, size_t length) {
   struct gyre_http2_session *session = &connection->http2->session;
   uint64_t malformed = session->malformed;
   gyre_http2_session_receive(session, bytes, length, gyre_loop_coarse_now(loop_of(connection)));
@@ -295,8 +343,10 @@ static void take(struct gyre_http1_connection *connection, const char *bytes, si
   if (gyre_http2_session_has_output(session) && !gyre_transport_unsent(&connection->transport))
     (void)send_some(connection);
   connection->acceptor->malformed += session->malformed - malformed;
-  deliver(connection);
+  int raised = deliver(connection);
+  count_partial(connection);
   gyre_http2_connection_send(connection);
+  return raised;
 }
 
 /* Has the loop report again what is there already, in its next turn. */
@@ -309,11 +359,34 @@ static void ask_again(struct gyre_http1_connection *connection) {
     gyre_http1_connection_close(connection, true);
 }
 
-static void ready(struct gyre_http1_connection *connection) {
+/* The client sends no more. It may still read: what it has asked for is served. Where it is gone
+ * the GOAWAY meets a reset, which is reported. */
+static int end_input(struct gyre_http1_connection *connection) {
+  struct gyre_http2_session *session = &connection->http2->session;
+  connection->readable = false;
+  if (session->stream_count == 0 || gyre_transport_is_reset(&connection->transport)) {
+    gyre_http1_connection_close(connection, false);
+    return 0;
+  }
+  if (session->input_over) return 0;
+  connection->hung_up = true;
+  gyre_http2_session_end_input(session);
+  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    if (!gyre_list_empty(&stream->waiter.node))
+      gyre_admission_put_last(&connection->acceptor->admission, &stream->waiter);
+    if (stream->owner) gyre_http_exchange_peer_ended(stream->owner);
+  }
+  gyre_http2_connection_send(connection);
+  return deliver(connection);
+}
+
+/* Streams come first that an exception has kept from being delivered. */
+static int receive(struct gyre_http1_connection *connection) {
   struct gyre_http2_connection *http2 = connection->http2;
   int budget = RECEIVES_AT_ONCE;
-  http2->entered++;
-  while (is_open(connection) && connection->readable && !http2->session.failed) {
+  int raised = deliver(connection);
+  while (!raised && is_open(connection) && connection->readable && !http2->session.failed) {
     if (budget-- == 0) {
       ask_again(connection);
       break;
@@ -321,15 +394,19 @@ static void ready(struct gyre_http1_connection *connection) {
     const char *bytes;
     ssize_t count = gyre_http1_connection_receive(connection, &bytes);
     if (count == -EAGAIN) break;
-    if (count <= 0) {
-      gyre_http1_connection_close(connection, count < 0);
+    if (count < 0) {
+      gyre_http1_connection_close(connection, true);
     } else {
-      take(connection, bytes, (size_t)count);
+      raised = count == 0 ? end_input(connection) : take(connection, bytes, (size_t)count);
     }
   }
   if (is_open(connection) && http2->session.failed) send_all(connection);
-  http2->entered--;
-  gyre_http2_connection_settle(connection);
+  return raised;
+}
+
+static void ready(struct gyre_http1_connection *connection) {
+  enter(connection);
+  leave(connection, receive(connection));
 }
 
 /* --- life --- */
@@ -339,8 +416,13 @@ void gyre_http2_connection_settle(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   if (http2->entered) return;
   if (is_open(connection) && !gyre_deferred_waits(&http2->sending) &&
-      gyre_transport_unsent(&connection->transport) == 0 && gyre_http2_session_is_over(&http2->session))
+      gyre_transport_unsent(&connection->transport) == 0 && gyre_http2_session_is_over(&http2->session)) {
     close_or_linger(connection);
+    if (connection->state == GYRE_HTTP1_LINGERING && connection->readable) {
+      connection->watch.ready(loop_of(connection), &connection->watch, GYRE_READABLE); /* it may be freed there */
+      return;
+    }
+  }
   if (connection->state == GYRE_HTTP1_CLOSED) {
     gyre_http1_connection_free(connection);
     return;
@@ -375,6 +457,7 @@ static void begin(struct gyre_http1_connection *connection, const char *bytes, s
   }
   http2->connection = connection;
   http2->session.admission = &acceptor->admission;
+  http2->session.head_bytes = &acceptor->head_bytes;
   http2->room.fd = -1;
   http2->room.ready = on_room;
   http2->began_ns = http2->idle_ns = now_ns;
@@ -387,14 +470,9 @@ static void begin(struct gyre_http1_connection *connection, const char *bytes, s
   gyre_http2_connection_send(connection);
   schedule(connection);
   if (acceptor->draining) drain(connection);
-  http2->entered++;
-  if (length) take(connection, bytes, length);
-  http2->entered--;
-  if (is_open(connection)) {
-    ready(connection);
-  } else {
-    gyre_http2_connection_settle(connection);
-  }
+  enter(connection);
+  int raised = length ? take(connection, bytes, length) : 0;
+  leave(connection, raised || !is_open(connection) ? raised : receive(connection));
 }
 
 /* Off the loop: all that waits for its streams goes on, and meets its end. */
@@ -431,7 +509,10 @@ static bool free_connection(struct gyre_http1_connection *connection, bool excha
   struct gyre_http2_connection *http2 = connection->http2;
   struct gyre_list *streams = &http2->session.streams;
   if (!exchanges && (http2->running || http2->entered)) return false;
-  if (exchanges) http2->session.admission = NULL; /* it is gone with the acceptor */
+  if (exchanges) { /* they are gone with the acceptor */
+    http2->session.admission = NULL;
+    http2->session.head_bytes = NULL;
+  }
   for (struct gyre_list *node = streams->next; exchanges && node != streams; node = node->next)
     free(GYRE_CONTAINER(node, struct gyre_http2_stream, node)->owner);
   gyre_http2_session_free(&http2->session);

@@ -53,12 +53,12 @@ static VALUE start_body(VALUE argument) {
   return gyre_spawn(connection->acceptor->scheduler, handler_main, exchange->handle, Qnil);
 }
 
-void gyre_http2_handler_start(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream) {
+int gyre_http2_handler_start(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   struct starting starting = {connection, stream, Qnil};
   int state = 0;
   rb_protect(start_body, (VALUE)&starting, &state);
-  if (!state) return;
+  if (!state) return 0;
 
   struct gyre_http_exchange *left = NIL_P(starting.handle) ? NULL : gyre_http_exchange_get(starting.handle);
   bool begun = false;
@@ -71,7 +71,7 @@ void gyre_http2_handler_start(struct gyre_http1_connection *connection, struct g
   } else {
     begun = true;
   }
-  gyre_http_handler_failed(acceptor, state, begun);
+  return gyre_http_handler_failed(acceptor, state, begun);
 }
 
 #endif

@@ -201,6 +201,7 @@ void gyre_http2_head_conclude(struct gyre_http2_stream *stream, bool ends) {
   head->method_number = gyre_http1_method_number(bytes + head->method.offset, head->method.length);
   if (!gyre_http1_valid_name(bytes + head->method.offset, head->method.length)) {
     refuse(stream, 400, "a method that is not a token");
+    head->method.length = 0; /* bytes that may stand in no log; newer versions of libnghttp2 refuse it */
   } else if (head->method.length > GYRE_HTTP1_METHOD_BYTES_LIMIT) {
     refuse(stream, 501, "a method that is too long");
   } else if (head->method.length + head->target.length + 12 > limits->request_line_bytes) {

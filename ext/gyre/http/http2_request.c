@@ -117,7 +117,7 @@ static VALUE exchange_read_body(VALUE self, VALUE length) {
       end_body(exchange, stream);
       return Qnil;
     }
-    if (stream->closed) cut_off(self);
+    if (stream->closed || stream->session->input_over) cut_off(self);
     if (late) fail_request(exchange, 408, reason);
     if (exchange->expects_continue && !exchange->head_sent) {
       (void)gyre_http2_write_interim(exchange, 100, Qnil);

@@ -65,6 +65,7 @@ static void free_stream(struct gyre_http2_stream *stream) {
   gyre_list_remove(&stream->node);
   gyre_list_remove(&stream->changed);
   if (stream->session->admission) gyre_admission_withdraw(stream->session->admission, &stream->waiter);
+  gyre_http2_stream_uncount_head(stream);
   stream->session->stream_count--;
   gyre_http2_block_free(&stream->block);
   gyre_http2_block_free(&stream->trailers);
@@ -85,7 +86,31 @@ static void drop_input(struct gyre_http2_stream *stream) {
   }
 }
 
-void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream) { gyre_http2_block_free(&stream->block); }
+void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream) {
+  if (stream->session->head_bytes) *stream->session->head_bytes -= stream->counted;
+  stream->counted = 0;
+}
+
+bool gyre_http2_stream_count_head(struct gyre_http2_stream *stream) {
+  const struct gyre_http2_block *block = &stream->block;
+  gyre_http2_stream_uncount_head(stream);
+  if (!stream->session->head_bytes || (!block->text && !block->fields)) return false;
+  stream->counted = (uint32_t)(sizeof(*stream) + (block->text ? block->text->capacity : 0) +
+                               block->capacity * sizeof(struct gyre_http1_field));
+  *stream->session->head_bytes += stream->counted;
+  return true;
+}
+
+struct gyre_http2_stream *gyre_http2_session_partial(const struct gyre_http2_session *session) {
+  if (!session->head_since_ns || gyre_list_empty(&session->streams)) return NULL;
+  struct gyre_http2_stream *stream = GYRE_CONTAINER(session->streams.previous, struct gyre_http2_stream, node);
+  return stream->headed || stream->closed ? NULL : stream;
+}
+
+void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream) {
+  gyre_http2_stream_uncount_head(stream);
+  gyre_http2_block_free(&stream->block);
+}
 
 void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
   gyre_bytes_consume(&stream->input, length);
@@ -441,7 +466,7 @@ void gyre_http2_stream_release(struct gyre_http2_stream *stream) {
   stream->owner = NULL;
   stream->discards = true;
   drop_input(stream);
-  gyre_http2_block_free(&stream->block);
+  gyre_http2_stream_drop_head(stream);
   if (stream->closed) {
     free_stream(stream);
     return;
@@ -501,7 +526,8 @@ static int submit_settings(struct gyre_http2_session *session) {
 
 int gyre_http2_session_init(struct gyre_http2_session *session, const struct gyre_http2_limits *limits,
                             int64_t now_ns) {
-  *session = (struct gyre_http2_session){.limits = limits, .now_ns = now_ns, .frame_left = GYRE_HTTP2_PREFACE_BYTES};
+  *session = (struct gyre_http2_session){
+      .limits = limits, .now_ns = now_ns, .frame_left = GYRE_HTTP2_PREFACE_BYTES, .served_id = INT32_MAX};
   gyre_list_init(&session->streams);
   gyre_list_init(&session->changed);
   session->resets = (struct gyre_http2_allowance){limits->resets, now_ns};
@@ -609,7 +635,7 @@ size_t gyre_http2_session_send(struct gyre_http2_session *session, char *bytes, 
     if (session->out_full || session->out_length == room) break;
     const uint8_t *piece;
     ssize_t length = nghttp2_session_mem_send(session->nghttp2, &piece);
-    if (length < 0) session->failed = true;
+    if (length < 0) session->failed = session->broken = true;
     if (length == 0 && !session->out_full && reset_cut(session)) continue;
     if (length <= 0) break;
     session->piece = piece;
@@ -648,8 +674,21 @@ void gyre_http2_session_warn(struct gyre_http2_session *session) {
 void gyre_http2_session_go(struct gyre_http2_session *session) {
   if (session->going) return;
   session->going = true;
-  (void)nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(session->nghttp2), NGHTTP2_NO_ERROR, NULL, 0);
+  /* It may wait long for a full socket; until it is sent libnghttp2 takes streams beyond it. */
+  session->served_id = nghttp2_session_get_last_proc_stream_id(session->nghttp2);
+  (void)nghttp2_submit_goaway(session->nghttp2, NGHTTP2_FLAG_NONE, session->served_id, NGHTTP2_NO_ERROR, NULL, 0);
+}
+
+void gyre_http2_session_end_input(struct gyre_http2_session *session) {
+  if (session->input_over) return;
+  session->input_over = true;
+  session->head_since_ns = 0;
+  gyre_http2_session_go(session);
+  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    if (!stream->headed) gyre_http2_stream_reset(stream, NGHTTP2_CANCEL);
+    if (!stream->input_ended) note(stream);
+  }
 }
 
 void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t error) {

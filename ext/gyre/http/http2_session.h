@@ -56,6 +56,7 @@ struct gyre_http2_stream {
   struct gyre_list changed; /* in session->changed */
   struct gyre_http2_session *session;
   struct gyre_admission_waiter waiter; /* while the request waits for a place */
+  uint32_t counted;                    /* bytes of its head, in session->head_bytes */
   void *owner;                         /* the exchange; NULL before there is one, and after its end */
   int32_t id;
   uint32_t error; /* of its RST_STREAM, when it is closed */
@@ -95,6 +96,7 @@ struct gyre_http2_session {
   struct nghttp2_session *nghttp2;
   const struct gyre_http2_limits *limits;
   struct gyre_admission *admission; /* that streams wait for; or NULL */
+  int64_t *head_bytes;              /* of heads that have come in part, or wait for a place; or NULL */
   struct gyre_list streams, changed;
   uint32_t stream_count; /* in `streams`, also of those that are closed and have an owner */
   int64_t now_ns;        /* of the present call */
@@ -103,6 +105,7 @@ struct gyre_http2_session {
   struct gyre_http2_allowance resets, control_frames;
   int32_t last_id, reset_id; /* of the newest stream, and of the newest that this side has reset or left out */
   int32_t unopened_id;       /* of the newest stream, if libnghttp2 has left it out: too many, or behind a GOAWAY */
+  int32_t served_id;         /* of the last stream that is served: what the GOAWAY has promised */
   uint32_t begun_count;
   uint32_t frame_left;   /* bytes until the next frame's header */
   uint8_t frame_head[9]; /* as much of that as has come */
@@ -113,6 +116,8 @@ struct gyre_http2_session {
   bool settled : 1;    /* the client's preface is complete */
   bool failed : 1;     /* no more is received; what is queued may be sent */
   bool going : 1;      /* GOAWAY was sent or is queued */
+  bool broken : 1;     /* nothing more can be sent, not even a GOAWAY */
+  bool input_over : 1; /* the client has ended its side */
 
   /* While `send` runs. */
   char *out;
@@ -146,11 +151,21 @@ bool gyre_http2_session_is_over(const struct gyre_http2_session *session);
  * owner. */
 struct gyre_http2_stream *gyre_http2_session_changed(struct gyre_http2_session *session, bool heads);
 
+/* The client has ended its side: requests that have not come whole never will. What has is served,
+ * and behind it comes the end. */
+void gyre_http2_session_end_input(struct gyre_http2_session *session);
+
 /* RFC 9113, section 6.8: a warning; the end of new streams; the end of all. */
 void gyre_http2_session_warn(struct gyre_http2_session *session);
 void gyre_http2_session_go(struct gyre_http2_session *session);
 void gyre_http2_session_terminate(struct gyre_http2_session *session, uint32_t error);
 
+/* Counts the memory of a head that has come in part, or waits for a place; false: it holds nothing.
+ * Its memory's end, or that of the stream, takes it off again. */
+bool gyre_http2_stream_count_head(struct gyre_http2_stream *stream);
+void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream);
+/* The newest stream, while its head has come in part; else NULL. */
+struct gyre_http2_stream *gyre_http2_session_partial(const struct gyre_http2_session *session);
 /* Frees the memory of the head, which has become an env. */
 void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream);
 /* The app has taken so many bytes off the input's beginning. */

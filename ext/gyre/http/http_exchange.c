@@ -125,13 +125,15 @@ static VALUE settle_body(VALUE argument) {
   return rb_funcall(settling->promise, id_resolve, 1, settling->gone);
 }
 
-static void settle(struct gyre_http_exchange *exchange, VALUE gone) {
-  struct settling settling = {exchange->gone, gone};
+void gyre_http_exchange_settle(VALUE promise, VALUE gone) {
+  struct settling settling = {promise, gone};
   int state = 0;
-  if (NIL_P(exchange->gone)) return;
+  if (NIL_P(promise)) return;
   rb_protect(settle_body, (VALUE)&settling, &state);
   if (state) rb_set_errinfo(Qnil);
 }
+
+static void settle(struct gyre_http_exchange *exchange, VALUE gone) { gyre_http_exchange_settle(exchange->gone, gone); }
 
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange) {
   const struct gyre_http1_connection *connection = exchange->connection;

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #ifdef GYRE_HAVE_SENDFILE
 #include <sys/sendfile.h>
 #endif
@@ -183,6 +184,16 @@ bool gyre_transport_input_waits(const struct gyre_transport *transport) {
 bool gyre_transport_is_reset(const struct gyre_transport *transport) {
   struct pollfd descriptor = {.fd = transport->fd};
   return transport->fd >= 0 && poll(&descriptor, 1, 0) > 0 && descriptor.revents & (POLLERR | POLLHUP);
+}
+
+size_t gyre_transport_untaken(const struct gyre_transport *transport) {
+#ifdef TIOCOUTQ
+  int bytes = 0;
+  if (transport->fd >= 0 && ioctl(transport->fd, TIOCOUTQ, &bytes) == 0 && bytes > 0) return (size_t)bytes;
+#else
+  (void)transport;
+#endif
+  return 0;
 }
 
 /* --- writing --- */

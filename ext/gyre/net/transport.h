@@ -125,6 +125,10 @@ static inline size_t gyre_transport_unsent(const struct gyre_transport *transpor
   return held + gyre_bytes_held(transport->output);
 }
 
+/* What the kernel holds that the peer has not taken (on TCP: acknowledged); 0 where it does not
+ * tell. */
+size_t gyre_transport_untaken(const struct gyre_transport *transport);
+
 /* Queues a copy. 0 or -errno: -EPIPE after the end, -ENOMEM, -ENOBUFS past GYRE_BYTES_LIMIT, or
  * what the write side failed with. */
 int gyre_transport_write(struct gyre_transport *transport, const void *bytes, size_t length);

@@ -34,7 +34,7 @@ module Gyre
       Gyre::Limits.row(:unread_body_timeout_s, 5, :seconds, "for the rest of a body that the app left unread"),
       Gyre::Limits.row(:write_timeout_s, 30, :seconds, "for a client that takes nothing of its response"),
       Gyre::Limits.row(:keep_alive_timeout_s, 75, :seconds, "for an idle connection until its next request"),
-      Gyre::Limits.row(:linger_timeout_s, 2, :seconds, "for a refused client to take the response and close"),
+      Gyre::Limits.row(:linger_timeout_s, 2, :seconds, "for a refused client, and in HTTP/2 any, to take the last response and close"),
       Gyre::Limits.row(:keep_alive_requests_limit, 1_000_000, :count, "requests on one connection"),
       Gyre::Limits.row(:heads_bytes_limit, 64 * 1024 * 1024, :bytes, "the memory of all heads together that have come in part",
                        status: 503),

@@ -26,6 +26,7 @@ module GyreTest
       # What a test asks of the socket itself.
       def socket = self
       def closed? = @h2.closed?
+      def shutdown(_how) = @h2.finish
 
       # @return [self]
       def request(line = "GET / HTTP/1.1", body = "", **fields)

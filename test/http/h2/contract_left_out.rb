@@ -26,8 +26,6 @@ module GyreTest
       admission: {
         "responses to pipelined requests have an order" => %i[a_pipelined_request_waits_behind_those_of_other_connections],
         "the heads are HTTP/1's bytes" => %i[the_body_of_a_waiting_request_may_come_before_or_after_its_turn],
-        "a half-closed connection of HTTP/2 has ended" =>
-          %i[a_client_that_has_ended_its_side_comes_last_and_is_the_first_to_make_room],
         "the last chunk is HTTP/1's" => %i[responses_without_an_end_hold_no_place]
       },
       departures: {
@@ -35,9 +33,7 @@ module GyreTest
         "pipelined requests would run" => %i[a_client_that_resets_is_gone_also_behind_pipelined_bytes],
         "chunks are HTTP/1's" =>
           %i[a_response_that_has_begun_is_cut_when_its_time_is_over
-             the_time_does_not_count_for_streams_without_an_end_and_for_what_comes_after_the_response],
-        "a half-closed connection of HTTP/2 has ended" =>
-          %i[a_client_that_has_ended_its_side_is_not_gone a_client_that_left_by_its_end_cancels_nothing_where_only_resets_do]
+             the_time_does_not_count_for_streams_without_an_end_and_for_what_comes_after_the_response]
       },
       faults: {
         "a full hijack takes the connection, and a stream is none" => %i[no_second_head_is_sent_when_the_conversion_of_a_status_sends_one],
@@ -60,10 +56,9 @@ module GyreTest
           %i[http_1_0_closes_after_the_response http_1_0_with_keep_alive_goes_on_and_says_so
              http_1_0_gets_a_streamed_body_without_chunks_up_to_the_end a_1_0_request_without_host_has_the_sockets_own_name
              a_unix_socket_serves_too],
-        "the end of an HTTP/1 connection is told by a field or a half-close" =>
+        "the end of an HTTP/1 connection is told by a field" =>
           %i[an_app_may_ask_for_the_end_of_the_connection connection_close_is_honoured_and_said an_app_may_refuse_before_the_body_is_sent
-             a_large_body_that_the_app_left_ends_the_connection_and_the_client_sees_the_response
-             a_client_that_closes_its_half_still_gets_the_response],
+             a_large_body_that_the_app_left_ends_the_connection_and_the_client_sees_the_response],
         "chunks are HTTP/1's" =>
           %i[an_endless_chunked_body_that_the_app_left_ends_the_connection malformed_chunks_end_the_connection_after_a_400
              only_chunked_requests_have_trailers],
