@@ -8,7 +8,7 @@
 #include "http/http1.h"
 #include "http/http2.h"
 #include "keyed/keyed_loop.h"
-#include "memcached/memcached.h"
+#include "memcached/memcached_request.h"
 #include "net/net.h"
 
 VALUE gyre_mGyre;
@@ -66,6 +66,9 @@ void Init_gyre_ext(void) {
   gyre_init_http1_acceptor();
   gyre_init_memcached_connection();
   gyre_init_memcached_threads();
+  gyre_init_memcached_call();
+  gyre_init_memcached_request();
+  gyre_init_memcached_many();
   gyre_init_memcached_server();
   gyre_init_selector_io(gyre_init_selector());
   gyre_init_log_ingest();

@@ -58,7 +58,7 @@ struct gyre_memcached_call {
   uint64_t cas;
   VALUE value;            /* the bytes; the Hash; the text */
   VALUE keys;             /* VALUES: by which names the values are returned */
-  VALUE coded;            /* VALUES: keys and flags of values that are to be decoded; nil: none */
+  VALUE coded;            /* VALUES: keys, flags and bytes of what is to be decoded, by turns; nil: none */
   VALUE error;            /* the server's first error line, or nil */
   struct gyre_wait *wait; /* of its fiber while that is parked */
   VALUE waiter;           /* a Gyre::Waiter of its thread while that waits for the one that reads; or nil */
@@ -140,6 +140,7 @@ void gyre_init_memcached_threads(void);
 /* memcached_call.c */
 void gyre_memcached_call_init(struct gyre_memcached_call *call, enum gyre_memcached_kind kind);
 void gyre_memcached_call_mark(const struct gyre_memcached_call *call);
+void gyre_init_memcached_call(void);
 /* One reply of the call's has come. */
 void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply,
                               uint32_t index);

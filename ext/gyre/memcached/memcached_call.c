@@ -33,33 +33,38 @@ static VALUE bytes_of(const struct gyre_memcached_reply *reply) {
 static void add_value(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply, uint32_t index) {
   if (reply->code != GYRE_MEMCACHED_VA) return;
   VALUE key = RARRAY_AREF(call->keys, index);
-  rb_hash_aset(call->value, key, bytes_of(reply));
+  VALUE bytes = bytes_of(reply);
+  rb_hash_aset(call->value, key, bytes);
   if (!(reply->flags & CODED)) return;
   if (NIL_P(call->coded)) call->coded = rb_ary_new();
   rb_ary_push(call->coded, key);
   rb_ary_push(call->coded, UINT2NUM(reply->flags));
+  rb_ary_push(call->coded, bytes);
 }
 
 static VALUE seconds(int64_t value) { return value == INT64_MIN ? Qnil : LL2NUM(value); }
 
-/* In the order of Server::Reply's members. */
+/* The names of enum gyre_memcached_code. */
+static ID codes[GYRE_MEMCACHED_ERROR + 1];
+
+static VALUE reply_class(void) {
+  static VALUE class;
+  if (!class) {
+    class = rb_path2class("Gyre::Memcached::Reply");
+    rb_gc_register_mark_object(class);
+  }
+  return class;
+}
+
+/* Made without Ruby code: a Struct's members are set as they are. */
 static VALUE whole(const struct gyre_memcached_reply *reply) {
   VALUE bytes = reply->code == GYRE_MEMCACHED_VA ? bytes_of(reply) : Qnil;
-  VALUE members[] = {
-      INT2FIX(reply->code),
-      bytes,
-      UINT2NUM(reply->flags),
-      ULL2NUM(reply->cas),
-      seconds(reply->ttl_s),
-      seconds(reply->idle_s),
-      reply->hit < 0 ? Qnil
-      : reply->hit   ? Qtrue
-                     : Qfalse,
-      reply->won ? Qtrue : Qfalse,
-      reply->stale ? Qtrue : Qfalse,
-      reply->lost ? Qtrue : Qfalse,
-  };
-  return rb_ary_new_from_values(sizeof(members) / sizeof(members[0]), members);
+  return rb_struct_new(reply_class(), ID2SYM(codes[reply->code]), bytes, UINT2NUM(reply->flags), ULL2NUM(reply->cas),
+                       seconds(reply->ttl_s), seconds(reply->idle_s),
+                       reply->hit < 0 ? Qnil
+                       : reply->hit   ? Qtrue
+                                      : Qfalse,
+                       reply->won ? Qtrue : Qfalse, reply->stale ? Qtrue : Qfalse, reply->lost ? Qtrue : Qfalse);
 }
 
 static void add_statistic(struct gyre_memcached_call *call, const struct gyre_memcached_reply *reply) {
@@ -109,4 +114,9 @@ void gyre_memcached_call_take(struct gyre_memcached_call *call, const struct gyr
     if (reply->code != GYRE_MEMCACHED_HD && reply->code != GYRE_MEMCACHED_MN) call->refused++;
     break;
   }
+}
+
+void gyre_init_memcached_call(void) {
+  static const char *names[] = {"hd", "en", "nf", "ns", "ex", "va", "mn"};
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) codes[i] = rb_intern(names[i]);
 }

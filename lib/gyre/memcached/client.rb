@@ -1,65 +1,429 @@
 # frozen_string_literal: true
 
-# The memcached client: what a program calls. It makes keys and values, chooses the server of each
-# key, and decides what is tried again; servers have the connections (memcached/server.rb). A call
-# looks synchronous: with a scheduler it parks its fiber, and the commands of all fibers of a turn
-# leave together; in a plain thread it blocks that thread only.
+# The memcached client: what a program calls. It chooses the server of each key, and decides what is
+# tried again; commands are made in memcached/commands.rb, servers have the connections. A call looks
+# synchronous: with a scheduler it parks its fiber, and the commands of all fibers of a turn leave
+# together; in a plain thread it blocks that thread only.
 
 require "gyre/memcached/address"
+require "gyre/memcached/commands"
 require "gyre/memcached/errors"
+require "gyre/memcached/many"
 require "gyre/memcached/options"
+require "gyre/memcached/pipeline"
+require "gyre/memcached/result"
 require "gyre/memcached/ring"
 require "gyre/memcached/server"
 
 module Gyre
   module Memcached
     # A client of one memcached or several. Any fibers and threads may share one.
+    #
+    # Every method raises NetworkError where the connection fails under it and it cannot be repeated,
+    # NoServerError where no server is available, ProtocolError where a reply cannot be read,
+    # ServerError for an error that the server replies, and ArgumentError for what cannot be sent.
+    # `options` of a method are Dalli's: `raw: true`, `compress: false`, and so on.
     class Client
       # @param servers [String, Array<String>, nil] see {Address.list}
       # @param options see {Options}
       # @raise [ArgumentError] names what is wrong
       def initialize(servers = nil, **options)
         @options = Options.new(options)
-        @keys = @options.keys
-        @values = @options.values
+        keys = @options.keys
+        values = @options.values
         @expiry = @options.expiry
+        @commands = Commands.new(keys, values, @expiry)
         @servers = Address.list(servers).map { |address| Server.new(address, @options) }
         @ring = Ring.new(@servers, failover: @options.failover?)
         @single = @servers.first if @servers.size == 1
-        @servers.each { |server| server.prepare(@single ? @keys : nil, @keys.fixed_prefix, @values, @values.direct_bytes) }
+        @servers.each { |server| server.prepare(@single ? keys : nil, keys.fixed_prefix, values, values.direct_bytes) }
+        @many = Many.new(@ring, @single, keys, @commands, @options)
+        @quiet = {}.compare_by_identity # Fiber => Pipeline
       end
 
+      # --- one key ---
+
       # @param key [#to_s]
-      # @return [Object, nil]
-      def get(key)
-        @single.get(key)
-      rescue Server::Failed => error
-        error.retry?(true) ? retry : raise(error.error)
+      # @param options [Hash, nil]
+      # @return [Object, nil] nil: there is none
+      def get(key, options = nil)
+        return run(@commands.get(key, options)) if options || !@single || !@quiet.empty?
+
+        begin
+          @single.get(key)
+        rescue Server::Failed => error
+          error.retry?(true) ? retry : raise(error.error)
+        end
       end
 
       # @param key [#to_s]
       # @param value [Object]
-      # @param ttl [Integer, nil] seconds
-      # @return [Integer, false]
-      def set(key, value, ttl = nil)
-        @single.set(key, value, @expiry.seconds(ttl))
-      rescue Server::Failed => error
-        error.retry?(true) ? retry : raise(error.error)
+      # @param ttl [Integer, nil] seconds; nil: the client's expires_in
+      # @param options [Hash, nil]
+      # @return [Integer, false] the CAS number
+      def set(key, value, ttl = nil, options = nil)
+        return run(@commands.set(key, value, ttl, options)) if options || !@single || !@quiet.empty?
+
+        ttl = @expiry.seconds(ttl)
+        begin
+          @single.set(key, value, ttl)
+        rescue Server::Failed => error
+          error.retry?(true) ? retry : raise(error.error)
+        end
       end
 
       # @param key [#to_s]
-      # @return [Boolean]
-      def delete(key)
-        @single.delete(key)
-      rescue Server::Failed => error
-        error.retry?(true) ? retry : raise(error.error)
+      # @param options [Hash, nil] invalidate: true marks it stale; see docs/memcached.md
+      # @return [Boolean] whether there was one
+      def delete(key, options = nil)
+        return run(@commands.delete(key, options)) if options || !@single || !@quiet.empty?
+
+        begin
+          @single.delete(key)
+        rescue Server::Failed => error
+          error.retry?(true) ? retry : raise(error.error)
+        end
       end
 
-      # Closes all connections.
+      # Gets a value and sets its time to live.
+      # @return [Object, nil]
+      def gat(key, ttl = nil, options = nil) = run(@commands.gat(key, ttl, options))
+
+      # Sets the time to live.
+      # @return [true, nil] nil: there is none
+      def touch(key, ttl = nil) = run(@commands.touch(key, ttl))
+
+      # Stores it if there is none.
+      # @return [Integer, false] the CAS number
+      def add(key, value, ttl = nil, options = nil) = run(@commands.add(key, value, ttl, options))
+
+      # Stores it if there is one.
+      # @return [Integer, false] the CAS number
+      def replace(key, value, ttl = nil, options = nil) = run(@commands.replace(key, value, ttl, options))
+
+      # Adds bytes behind a raw value.
+      # @return [Boolean] whether there was one
+      def append(key, value, options = nil) = run(@commands.append(key, value, options))
+
+      # Adds bytes before a raw value.
+      # @return [Boolean] whether there was one
+      def prepend(key, value, options = nil) = run(@commands.prepend(key, value, options))
+
+      # Adds to a counter; beyond 64 bits it begins at 0.
+      # @param amount [Integer]
+      # @param ttl [Integer, nil] seconds, of one that is made
+      # @param default [Integer, nil] what it is made with if there is none
+      # @return [Integer, nil] nil: there is none
+      def incr(key, amount = 1, ttl = nil, default = nil, options = nil)
+        count(:incr, key, amount, ttl, default, options)
+      end
+
+      # Takes from a counter, down to 0.
+      # @return [Integer, nil] as {#incr}
+      def decr(key, amount = 1, ttl = nil, default = nil, options = nil)
+        count(:decr, key, amount, ttl, default, options)
+      end
+
+      # @yieldparam value [Object, nil]
+      # @yieldparam cas [Integer] 0: there is none
+      # @return [Array(Object, Integer)] value and CAS number; with a block what that returns
+      def get_cas(key, options = nil)
+        found = run(@commands.get_cas(key, options))
+        block_given? ? yield(*found) : found
+      end
+
+      # Stores it unless it has changed since the CAS number was read.
+      # @return [Integer, false] the new number
+      def set_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.set_cas(key, value, cas, ttl, options))
+
+      # @return [Integer, false] as {#set_cas}
+      def replace_cas(key, value, cas, ttl = nil, options = nil) = run(@commands.replace_cas(key, value, cas, ttl, options))
+
+      # @return [Boolean] whether it was there and had not changed
+      def delete_cas(key, cas = 0, options = nil) = run(@commands.delete_cas(key, cas, options))
+
+      # Changes a value, unless another one does so meanwhile.
+      # @yieldparam value [Object]
+      # @yieldreturn [Object] the new one
+      # @return [Integer, false, nil] the CAS number; false: it was changed meanwhile; nil: there is none
+      def cas(key, ttl = nil, options = nil, &block) = change(key, false, ttl, options, &block)
+
+      # As {#cas}; also makes one that is not there, with nil for the block.
+      # @return [Integer, false]
+      def cas!(key, ttl = nil, options = nil, &block) = change(key, true, ttl, options, &block)
+
+      # Gets a value; if there is none, the block makes and stores it.
+      # @return [Object, nil]
+      def fetch(key, ttl = nil, options = nil)
+        options = (options || {}).merge(cache_nils: true) if @options.cache_nils?
+        value = get(key, options)
+        missing = @options.cache_nils? ? NOT_FOUND.equal?(value) : value.nil?
+        return value unless block_given? && missing
+
+        yield.tap { |made| add(key, made, ttl, options) }
+      end
+
+      # As {#fetch}, and of several callers at once one only makes the value; the others get what
+      # was there, or "".
+      # @param ttl [Integer, nil] seconds
+      # @param lock_ttl [Integer] how many seconds the one that makes it has for that
+      # @param recache_threshold [Integer, nil] seconds before its end from which it is made again
+      # @return [Object]
+      def fetch_with_lock(key, ttl: nil, lock_ttl: 30, recache_threshold: nil, req_options: nil)
+        raise ArgumentError, "fetch_with_lock needs a block that makes the value" unless block_given?
+
+        @expiry.seconds(ttl)
+        found = run(@commands.get_with_metadata(key, { vivify_ttl: lock_ttl, recache_ttl: recache_threshold }.merge(req_options || {}), name: :fetch_with_lock))
+        return found[:value] unless found[:won_recache]
+
+        yield.tap { |made| set(key, made, ttl, req_options) }
+      end
+
+      # @return [Hash{Symbol => Object}] value, cas, miss, stale, won_recache, lost_recache, and what
+      #   the options ask for
+      def get_with_metadata(key, options = {}) = run(@commands.get_with_metadata(key, options))
+
+      # @return [Result] the same as an object
+      def get_with_metadata_result(key, options = {}) = Result.new(get_with_metadata(key, options))
+
+      # --- many keys ---
+
+      # @param keys [Array<#to_s>]
+      # @yieldparam key [String]
+      # @yieldparam value [Object]
+      # @return [Hash{String => Object}, nil] without those that are not there; nil with a block
+      def get_multi(*keys, req_options: nil, &block)
+        refuse_in_quiet(:get_multi)
+        each_pair(@many.get(keys.flatten.compact, req_options), &block)
+      end
+
+      # @yieldparam key [String]
+      # @yieldparam found [Array(Object, Integer)]
+      # @return [Hash{String => Array(Object, Integer)}] values and CAS numbers; nil with a block
+      def get_multi_cas(*keys, req_options: nil, &block)
+        refuse_in_quiet(:get_multi_cas)
+        each_pair(@many.get_cas(keys.flatten.compact, req_options), &block)
+      end
+
+      # @return [Hash{String => Hash}] as {#get_with_metadata}, of those that are there
+      def get_multi_with_metadata(*keys, req_options: nil, &block)
+        refuse_in_quiet(:get_multi_with_metadata)
+        each_pair(@many.get_with_metadata(keys.flatten.compact, req_options), &block)
+      end
+
+      # @return [Hash{String => Result}]
+      def get_multi_with_metadata_result(*keys, req_options: nil)
+        get_multi_with_metadata(*keys, req_options: req_options).transform_values { |fields| Result.new(fields) }
+      end
+
+      # @param pairs [Hash{#to_s => Object}]
+      # @return [nil]
+      # @raise [ArgumentError, SerializationError] for a value that cannot be stored; the others are
+      def set_multi(pairs, ttl = nil, options = nil)
+        refuse_in_quiet(:set_multi)
+        @many.set(pairs, @expiry.seconds(ttl), options)
+      end
+
+      # @param keys [Array<#to_s>]
+      # @return [Integer] how many there were
+      def delete_multi(keys, options = nil)
+        refuse_in_quiet(:delete_multi)
+        @many.delete(keys, options)
+      end
+
+      # --- several commands ---
+
+      # Sends the block's commands without waiting for each.
+      #
+      # @example
+      #   first, second = client.pipeline { |p| p.get("a"); p.incr("n") }
+      # @yieldparam pipeline [Pipeline] has the methods for one key
+      # @return [Array<Object>] their results, in order
+      # @raise [Error] the first one's; the others have been carried out
+      def pipeline
+        pipeline = Pipeline.new(self)
+        yield pipeline
+        pipeline.results
+      end
+
+      # @example
+      #   promise = client.async.get("key")
+      #   promise.wait
+      # @return [Async] has this client's methods; each returns a Gyre::Promise at once
+      def async = Async.new(self)
+
+      # In the block, set, add, replace, delete, append, prepend, incr and decr are not waited for:
+      # they return nil, and what fails is not reported. Other methods raise NotPermittedInQuiet.
+      # @return [Object] what the block returns
+      def quiet
+        fiber = Fiber.current
+        return yield if @quiet[fiber]
+
+        begin
+          pipeline = @quiet[fiber] = Pipeline.new(self)
+          yield
+        ensure
+          @quiet.delete(fiber)
+          pipeline.settle
+        end
+      end
+      alias multi quiet
+
+      # --- servers ---
+
+      # Empties all servers.
+      # @param delay [Integer] seconds
+      # @return [Array<true>]
+      def flush(delay = 0)
+        delay = @commands.number(:delay, delay)
+        errors = []
+        results = @servers.map do |server|
+          at(server, true) { server.line(:flush, delay.to_i.zero? ? "flush_all\r\n" : "flush_all #{delay}\r\n") }
+          true
+        rescue Error => error
+          errors << error
+          nil
+        end
+        errors.empty? ? results : raise(errors.first)
+      end
+      alias flush_all flush
+
+      # @param type [Symbol, nil] :items, :slabs or :settings
+      # @return [Hash{String => Hash, nil}] by the servers' names; nil: it is not available
+      def stats(type = nil)
+        line = %i[items slabs settings].include?(type) ? "stats #{type}\r\n" : "stats\r\n"
+        on_servers { |server| server.line(:stats, line) }.to_h
+      end
+
+      # @return [Array<true, nil>]
+      def reset_stats
+        on_servers { |server| server.line(:reset_stats, "stats reset\r\n") && true }.map(&:last)
+      end
+
+      # @return [Hash{String => String, nil}] by the servers' names; nil: it is not available
+      def version
+        on_servers { |server| server.line(:version, "version\r\n") }.to_h
+      end
+
+      # @return [Server]
+      # @raise [NoServerError] none is available
+      def alive! = @ring.server_for("")
+
+      # @yieldparam client [Client] itself: any number may use it at once
+      # @return [Object] what the block returns
+      def with
+        yield self
+      end
+
+      # Closes all connections; the next call makes new ones.
       # @return [nil]
       def close
         @servers.each(&:close)
         nil
+      end
+      alias reset close
+
+      # @return [String]
+      def inspect
+        "#<#{self.class} #{@servers.map(&:name).join(", ")}>"
+      end
+
+      # Starts a command, and returns what has its result.
+      # @param how [Symbol] :send, or :hold: it leaves with the others
+      # @api private
+      def start(name, arguments, how)
+        command = @commands.public_send(name, *arguments)
+        server = server_of(command)
+        [command, server.exchange(*command.to_a.first(7), how)]
+      end
+
+      # @api private
+      # @return [Object] the result of a command that was started
+      def finish(command, call)
+        command.result.call(call.value)
+      rescue Server::Failed => error
+        error.retry?(command.idempotent) ? carry_out(command) : raise(error.error)
+      end
+
+      private
+
+      QUIET = %i[set add replace delete append prepend incr decr].freeze
+      private_constant :QUIET
+
+      def server_of(command) = @single || @ring.server_for(command.key)
+
+      def run(command)
+        return quietly(command) unless @quiet.empty? || !@quiet.key?(Fiber.current)
+
+        carry_out(command)
+      end
+
+      def carry_out(command)
+        server = server_of(command)
+        reply = at(server, command.idempotent) do
+          server.exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl)
+        end
+        command.result.call(reply)
+      rescue Again
+        retry
+      end
+
+      # Another server may have its place when the command is tried again.
+      Again = Class.new(StandardError)
+      private_constant :Again
+
+      def at(server, idempotent)
+        yield server
+      rescue Server::Failed => error
+        raise error.error unless error.retry?(idempotent)
+
+        idempotent && @servers.size == 1 ? retry : raise(Again)
+      end
+
+      def quietly(command)
+        refuse_in_quiet(command.name) unless QUIET.include?(command.name)
+        @quiet[Fiber.current].keep(command, server_of(command).exchange(*command.to_a.first(7), :hold))
+        nil
+      end
+
+      def refuse_in_quiet(name)
+        return if @quiet.empty? || !@quiet.key?(Fiber.current)
+
+        raise NotPermittedInQuiet, "#{name} needs its reply, which is not waited for in a quiet block: call it behind the block"
+      end
+
+      # memcached makes counters under another name where their key is in base64 (up to 1.6.45), so
+      # such a one is added.
+      def count(name, key, amount, ttl, default, options)
+        command = @commands.public_send(name, key, amount, ttl, default, options)
+        return run(command) if default.nil? || command.key.match?(/\A[\x21-\x7e]+\z/n)
+
+        counted = run(@commands.public_send(name, key, amount, nil, nil, options))
+        return counted unless counted.nil?
+
+        added = run(@commands.add(key, @commands.number(:default, default).to_s, ttl, { raw: true }))
+        added ? @commands.number(:default, default) : run(@commands.public_send(name, key, amount, nil, nil, options))
+      end
+
+      def change(key, makes, ttl, options)
+        options = (options || {}).merge(cache_nils: true) if @options.cache_nils?
+        value, cas = get_cas(key, options)
+        missing = @options.cache_nils? ? cas.zero? : value.nil?
+        return if missing && !makes
+
+        value = yield(value)
+        cas.zero? ? add(key, value, ttl, options) : set_cas(key, value, cas, ttl, options)
+      end
+
+      def each_pair(table, &block)
+        return table unless block
+
+        table.each(&block)
+        nil
+      end
+
+      def on_servers
+        @servers.map { |server| [server.name, server.alive? ? at(server, true) { yield(server) } : nil] }
       end
     end
   end

@@ -13,6 +13,14 @@ module Gyre
   module Memcached
     Loop.require_native("Gyre::Memcached")
 
+    # What a server replied, as {Server#exchange} returns it.
+    # @!attribute [r] code
+    #   @return [Symbol] :hd, :en, :nf, :ns, :ex or :va
+    # @!attribute [r] bytes
+    #   @return [String, nil] the value
+    # @api private
+    Reply = Struct.new(:code, :bytes, :flags, :cas, :ttl_s, :idle_s, :hit, :won, :stale, :lost)
+
     # A server as the ring and the client use it. Every method may be called from any thread.
     class Server
       # @return [String] "127.0.0.1:11211", or the path of a Unix socket

@@ -1,0 +1,251 @@
+# frozen_string_literal: true
+
+# What each method for one key sends, and what becomes of its reply. Asked by the client and by
+# pipelines, which have them carried out. It knows no server and sends nothing.
+
+require "gyre/memcached/errors"
+
+module Gyre
+  module Memcached
+    # Of a get with cache_nils, for what is not there.
+    NOT_FOUND = Object.new
+    class << NOT_FOUND
+      # @return [String]
+      def inspect = "Gyre::Memcached::NOT_FOUND"
+    end
+
+    # One command of the meta protocol.
+    #
+    # @!attribute [r] name
+    #   @return [Symbol] the client's method
+    # @!attribute [r] idempotent
+    #   @return [Boolean] whether it may be carried out twice
+    # @!attribute [r] result
+    #   @return [#call] makes the method's value of a Reply
+    # @api private
+    Command = Struct.new(:name, :verb, :key, :flags, :bytes, :value_flags, :ttl, :idempotent, :result)
+
+    # The commands of one client. Keys are made full here, and values bytes; so what cannot be sent
+    # is an ArgumentError before anything is.
+    # @api private
+    class Commands
+      ROUTING = { p_token: " P", l_token: " L" }.freeze
+      FORBIDDEN = /[\x00-\x20\x7F]/
+      INTEGERS = (0..2**64 - 1).freeze
+      MODES = { set: "", add: " ME", replace: " MR" }.freeze
+      STORED = ->(reply) { reply.code == :hd ? reply.cas : false }
+      DONE = ->(reply) { reply.code == :hd }
+      TOUCHED = ->(reply) { reply.code == :hd || nil }
+      COUNTED = lambda do |reply|
+        case reply.code
+        when :va then reply.bytes.to_i
+        when :nf then nil
+        else false
+        end
+      end
+      private_constant :ROUTING, :FORBIDDEN, :INTEGERS, :MODES, :STORED, :DONE, :TOUCHED, :COUNTED
+
+      # @param keys [Keys]
+      # @param values [Values]
+      # @param expiry [Expiry]
+      def initialize(keys, values, expiry)
+        @keys = keys
+        @values = values
+        @expiry = expiry
+      end
+
+      # @return [Command]
+      def get(key, options = nil)
+        missing = options && options[:cache_nils] ? NOT_FOUND : nil
+        read(:get, key, wanted(options), options) { |reply| value_of(reply, options, missing) }
+      end
+
+      # @return [Command]
+      def gat(key, ttl = nil, options = nil)
+        missing = options && options[:cache_nils] ? NOT_FOUND : nil
+        read(:gat, key, "#{wanted(options)} T#{@expiry.seconds(ttl)}", options) { |reply| value_of(reply, options, missing) }
+      end
+
+      # @return [Command]
+      def touch(key, ttl = nil)
+        Command.new(:touch, :mg, @keys.full(key), " T#{@expiry.seconds(ttl)}", nil, 0, 0, true, TOUCHED)
+      end
+
+      # @return [Command]
+      def get_cas(key, options = nil)
+        read(:get_cas, key, "#{wanted(options)} c", options) { |reply| [value_of(reply, options), reply.cas] }
+      end
+
+      # @return [Command]
+      def get_with_metadata(key, options = nil, name: :get_with_metadata)
+        options ||= {}
+        flags = +"#{wanted(options)} c"
+        flags << " N#{@expiry.seconds(options[:vivify_ttl])}" if options[:vivify_ttl]
+        flags << " R#{whole(:recache_ttl, options[:recache_ttl])}" if options[:recache_ttl]
+        flags << " h" if options[:return_hit_status]
+        flags << " l" if options[:return_last_access]
+        flags << " t" if options[:return_ttl_remaining]
+        flags << " u" if options[:skip_lru_bump]
+        command = read(name, key, flags, options) { |reply| metadata_of(reply, options) }
+        command.idempotent = !(options[:vivify_ttl] || options[:recache_ttl])
+        command
+      end
+
+      # @return [Command]
+      def set(key, value, ttl = nil, options = nil)
+        store(:set, key, value, ttl, 0, options)
+      end
+
+      # @return [Command]
+      def set_cas(key, value, cas, ttl = nil, options = nil)
+        store(:set, key, value, ttl, number(:cas, cas), options)
+      end
+
+      # @return [Command]
+      def add(key, value, ttl = nil, options = nil)
+        store(:add, key, value, ttl, 0, options)
+      end
+
+      # @return [Command]
+      def replace(key, value, ttl = nil, options = nil)
+        store(:replace, key, value, ttl, 0, options)
+      end
+
+      # @return [Command]
+      def replace_cas(key, value, cas, ttl = nil, options = nil)
+        store(:replace, key, value, ttl, number(:cas, cas), options)
+      end
+
+      # @return [Command]
+      def append(key, value, options = nil)
+        Command.new(:append, :ms, @keys.full(key), " MA#{routing(options)}", value.to_s, 0, 0, false, DONE)
+      end
+
+      # @return [Command]
+      def prepend(key, value, options = nil)
+        Command.new(:prepend, :ms, @keys.full(key), " MP#{routing(options)}", value.to_s, 0, 0, false, DONE)
+      end
+
+      # @return [Command]
+      def incr(key, amount = 1, ttl = nil, default = nil, options = nil)
+        count(:incr, "MI", key, amount, ttl, default, options)
+      end
+
+      # @return [Command]
+      def decr(key, amount = 1, ttl = nil, default = nil, options = nil)
+        count(:decr, "MD", key, amount, ttl, default, options)
+      end
+
+      # @return [Command]
+      def delete(key, options = nil)
+        delete_cas(key, 0, options)
+      end
+
+      # @return [Command]
+      def delete_cas(key, cas = 0, options = nil)
+        cas = number(:cas, cas) || 0
+        Command.new(:delete, :md, @keys.full(key), "#{" C#{cas}" unless cas.zero?}#{deletion(options)}", nil, 0, 0, cas.zero?, DONE)
+      end
+
+      # @param options [Hash, nil] of a delete
+      # @return [String] flags
+      # @raise [ArgumentError]
+      def deletion(options)
+        return "" unless options.is_a?(Hash)
+        raise ArgumentError, "tombstone_ttl requires invalidate: true" if options[:tombstone_ttl] && !options[:invalidate]
+
+        flags = routing(options)
+        flags += " I" if options[:invalidate]
+        flags += " T#{@expiry.seconds(options[:tombstone_ttl])}" if options[:tombstone_ttl]
+        options[:drop_value] ? "#{flags} x" : flags
+      end
+
+      # @return [Integer, nil] of 64 bits
+      # @raise [ArgumentError]
+      def number(name, value)
+        return if value.nil?
+
+        integer = value.is_a?(String) ? Integer(value, 10, exception: false) : value
+        return integer if integer.is_a?(Integer) && INTEGERS.cover?(integer)
+
+        raise ArgumentError, "#{name} must be an Integer from 0 to #{INTEGERS.end}, got #{value.inspect[0, 80]}"
+      end
+
+      # @param options [Hash, nil] of a set
+      # @return [Array(String, Integer)] bytes and flags
+      def dump(key, value, options)
+        return @values.dump(key, value) unless options
+
+        @values.dump(key, value, **options.slice(:raw, :compress, :string_fastpath))
+      end
+
+      private
+
+      def read(name, key, flags, options, &result)
+        Command.new(name, :mg, @keys.full(key), "#{flags}#{routing(options)}", nil, 0, 0, true, result)
+      end
+
+      def store(name, key, value, ttl, cas, options)
+        full = @keys.full(key)
+        flags = " c#{MODES.fetch(name)}#{" C#{cas}" unless cas.nil? || cas.zero?}#{routing(options)}"
+        bytes, value_flags = dump(full, value, options)
+        idempotent = name != :add && (cas.nil? || cas.zero?)
+        Command.new(name, :ms, full, flags, bytes, value_flags, @expiry.seconds(ttl), idempotent, STORED)
+      end
+
+      def count(name, mode, key, amount, ttl, default, options)
+        amount = number(:amount, amount)
+        default = number(:default, default)
+        flags = " v #{mode}#{" D#{amount}" if amount}#{routing(options)}"
+        flags = "#{flags} N#{@expiry.seconds(ttl)} J#{default}" if default
+        Command.new(name, :ma, @keys.full(key), flags, nil, 0, 0, false, COUNTED)
+      end
+
+      def raw?(options)
+        @values.raw? || (options && options[:raw])
+      end
+
+      def wanted(options)
+        raw?(options) ? " v" : " v f"
+      end
+
+      def value_of(reply, options, missing = nil)
+        return missing if reply.code == :en
+        return true if reply.code == :hd
+
+        raw?(options) ? reply.bytes : @values.load(reply.bytes, reply.flags)
+      end
+
+      def metadata_of(reply, options)
+        fields = { value: nil, cas: reply.cas, won_recache: reply.won, stale: reply.stale, lost_recache: reply.lost, miss: reply.code == :en }
+        fields[:hit_before] = reply.hit if options[:return_hit_status]
+        fields[:last_access] = reply.idle_s || 0 if options[:return_last_access]
+        fields[:ttl_remaining] = reply.ttl_s || 0 if options[:return_ttl_remaining]
+        missing = options[:cache_nils] ? NOT_FOUND : nil
+        fields[:value] = reply.code == :va ? value_of(reply, options) : missing
+        fields
+      end
+
+      def whole(name, value)
+        value.is_a?(String) ? Integer(value, 10) : Integer(value)
+      rescue ArgumentError, TypeError, FloatDomainError
+        raise ArgumentError, "#{name} must be an Integer, got #{value.inspect[0, 80]}"
+      end
+
+      # For proxies, which memcached itself ignores.
+      def routing(options)
+        return "" unless options.is_a?(Hash) && (options.key?(:p_token) || options.key?(:l_token))
+
+        ROUTING.map { |name, letter| token(name, letter, options[name]) }.join
+      end
+
+      def token(name, letter, value)
+        return if value.nil? || value == ""
+        raise ArgumentError, "#{name} must be a String, got #{value.class}" unless value.is_a?(String)
+        raise ArgumentError, "#{name} must not contain spaces or control characters" if value.match?(FORBIDDEN)
+
+        "#{letter}#{value}"
+      end
+    end
+  end
+end

@@ -1,0 +1,130 @@
+# frozen_string_literal: true
+
+# Commands for many keys, over the servers at once: each server's are sent before any reply is waited
+# for. Called by the client.
+
+require "gyre/memcached/server"
+
+module Gyre
+  module Memcached
+    # @api private
+    class Many
+      # @param ring [Ring]
+      # @param single [Server, nil] the only one
+      # @param keys [Keys]
+      # @param commands [Commands]
+      # @param options [Options]
+      def initialize(ring, single, keys, commands, options)
+        @ring = ring
+        @single = single
+        @keys = keys
+        @commands = commands
+        @options = options
+      end
+
+      # @return [Hash{String => Object}]
+      def get(keys, options)
+        return {} if keys.empty?
+        return each(keys) { |key| @commands.get(key, options.merge(cache_nils: true)) }.reject { |_, value| NOT_FOUND.equal?(value) } if options
+        return at_single { |server| server.values(keys, nil, false) } || {} if @single
+
+        callers = @keys.callers(keys)
+        values = spread(callers.keys) { |server, full| server.values(full, full.map { |key| callers[key] }, true) }
+        values.reduce({}, :merge!)
+      end
+
+      # @return [Hash{String => Array(Object, Integer)}]
+      def get_cas(keys, options)
+        each(keys) { |key| @commands.get_cas(key, options) }.reject { |_, (_, cas)| cas.zero? }
+      end
+
+      # @return [Hash{String => Hash}]
+      def get_with_metadata(keys, options)
+        found = each(keys) { |key| @commands.get_with_metadata(key, options) }
+        found.reject { |_, fields| fields[:miss] }.transform_values { |fields| fields.except(:won_recache, :lost_recache) }
+      end
+
+      # @param pairs [Hash]
+      # @param ttl_s [Integer]
+      # @return [nil]
+      def set(pairs, ttl_s, options)
+        return if pairs.empty?
+        return if @single && !options && at_single { |server| server.set_pairs(pairs.to_a.flatten(1), ttl_s) }
+
+        error = nil
+        triples = {}
+        pairs.each do |key, value|
+          full = @keys.full(key)
+          triples[full] = [full, *@commands.dump(full, value, options)]
+        rescue SerializationError, ArgumentError => error
+          raise if full.nil?
+        end
+        spread(triples.keys) { |server, full| server.set_all(triples.values_at(*full).flatten(1), ttl_s, true) }
+        raise error if error
+      end
+
+      # @return [Integer]
+      def delete(keys, options)
+        return 0 if keys.empty?
+        return each(keys) { |key| @commands.delete(key, options) }.values.count(true) if options
+
+        full = keys.map { |key| @keys.full(key) }
+        spread(full) { |server, own| server.delete_all(own, true) }.sum
+      end
+
+      private
+
+      # @return [Object, nil] nil: it is not available
+      def at_single
+        yield @single
+      rescue Server::Failed => error
+        error.retry?(true) ? retry : raise(error.error)
+      rescue Server::Unreachable
+        nil
+      end
+
+      # What cannot be had because no server is available is left out, as Dalli does.
+      def spread(full, &start)
+        return [] if full.empty?
+
+        groups = @single ? { @single => full } : @ring.groups(full)
+        started = groups.map { |server, own| [server, own, at(server) { start.call(server, own) }] }
+        again = []
+        results = started.filter_map do |_, own, call|
+          next again.concat(own) && nil if call == :again
+
+          call&.value
+        rescue Server::Failed => error
+          raise error.error unless error.retry?(true) || !@single
+
+          again.concat(own)
+          nil
+        end
+        again.empty? ? results : results + spread(again, &start)
+      end
+
+      def at(_server)
+        yield
+      rescue Server::Failed => error
+        error.retry?(true) || !@single ? :again : raise(error.error)
+      rescue Server::Unreachable
+        @single ? nil : :again
+      end
+
+      # One command a key.
+      # @return [Hash{String => Object}] results by the caller's keys
+      def each(keys)
+        commands = keys.to_h { |key| [key.to_s, yield(key)] }
+        calls = commands.map do |key, command|
+          server = @single || @ring.server_for(command.key)
+          [key, command, server.exchange(*command.to_a.first(7), :hold)]
+        rescue NoServerError
+          nil
+        end
+        calls.compact.to_h { |key, command, call| [key, command.result.call(call.value)] }
+      rescue Server::Failed => error
+        error.retry?(true) ? retry : raise(error.error)
+      end
+    end
+  end
+end
