@@ -137,8 +137,8 @@ static VALUE run_quiet(struct gyre_memcached_request *request, VALUE starts, lon
  * @api private
  * @param pairs [Array] keys and values by turns
  * @param ttl [Integer] seconds
- * @return [Integer, nil] how many were stored; nil: not all of them are usual keys, and Strings that
- *   are stored as they are
+ * @return [Integer, nil] how many were stored; nil: not all of them are usual keys, and Strings
+ *   that are stored as they are
  */
 static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
   struct gyre_memcached_request request;

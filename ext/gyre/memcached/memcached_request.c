@@ -17,7 +17,33 @@
 static VALUE call_class;
 static ID id_connect, id_fail, id_refuse, id_dump, id_load, id_full;
 
-/* --- connections --- */
+/* --- the server, and its connection here --- */
+
+static void server_mark(void *opaque) {
+  const struct gyre_memcached_server *server = opaque;
+  rb_gc_mark(server->connections);
+  rb_gc_mark(server->keys);
+  rb_gc_mark(server->prefix);
+  rb_gc_mark(server->values);
+}
+
+static const rb_data_type_t server_type = {
+    .wrap_struct_name = "Gyre::Memcached::Server",
+    .function = {.dmark = server_mark, .dfree = RUBY_TYPED_DEFAULT_FREE},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+VALUE gyre_memcached_server_allocate(VALUE class) {
+  struct gyre_memcached_server *server;
+  VALUE self = TypedData_Make_Struct(class, struct gyre_memcached_server, &server_type, server);
+  server->connections = server->keys = server->prefix = server->values = Qnil;
+  server->direct_bytes = -1;
+  return self;
+}
+
+struct gyre_memcached_server *gyre_memcached_server_get(VALUE self) {
+  return rb_check_typeddata(self, &server_type);
+}
 
 VALUE gyre_memcached_connection_here(const struct gyre_memcached_server *server) {
   if (NIL_P(server->connections)) return Qnil;

@@ -55,6 +55,7 @@ struct gyre_memcached_request {
   long done, count; /* of the list */
 };
 
+VALUE gyre_memcached_server_allocate(VALUE class);
 struct gyre_memcached_server *gyre_memcached_server_get(VALUE self);
 /* That of the present home, or nil. */
 VALUE gyre_memcached_connection_here(const struct gyre_memcached_server *server);

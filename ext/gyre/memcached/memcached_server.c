@@ -10,32 +10,6 @@
 
 static ID id_close;
 
-static void server_mark(void *opaque) {
-  const struct gyre_memcached_server *server = opaque;
-  rb_gc_mark(server->connections);
-  rb_gc_mark(server->keys);
-  rb_gc_mark(server->prefix);
-  rb_gc_mark(server->values);
-}
-
-static const rb_data_type_t server_type = {
-    .wrap_struct_name = "Gyre::Memcached::Server",
-    .function = {.dmark = server_mark, .dfree = RUBY_TYPED_DEFAULT_FREE},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
-
-static VALUE server_allocate(VALUE class) {
-  struct gyre_memcached_server *server;
-  VALUE self = TypedData_Make_Struct(class, struct gyre_memcached_server, &server_type, server);
-  server->connections = server->keys = server->prefix = server->values = Qnil;
-  server->direct_bytes = -1;
-  return self;
-}
-
-struct gyre_memcached_server *gyre_memcached_server_get(VALUE self) {
-  return rb_check_typeddata(self, &server_type);
-}
-
 /* --- one key --- */
 
 static int put_get(struct gyre_memcached_request *request) { return gyre_memcached_put(request, "mg", 0); }
@@ -246,7 +220,7 @@ void gyre_init_memcached_server(void) {
   id_close = rb_intern("close");
   VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
   VALUE class = rb_define_class_under(module, "Server", rb_cObject);
-  rb_define_alloc_func(class, server_allocate);
+  rb_define_alloc_func(class, gyre_memcached_server_allocate);
   rb_define_method(class, "get", server_get, -1);
   rb_define_method(class, "set", server_set, -1);
   rb_define_method(class, "delete", server_delete, -1);

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 # The memcached client: what a program calls. It chooses the server of each key, and decides what is
-# tried again; commands are made in memcached/commands.rb, servers have the connections. A call looks
-# synchronous: with a scheduler it parks its fiber, and the commands of all fibers of a turn leave
-# together; in a plain thread it blocks that thread only.
+# tried again; commands are made in memcached/commands.rb, servers have the connections. A call
+# looks synchronous: with a scheduler it parks its fiber, and the commands of all fibers of a turn
+# leave together; in a plain thread it blocks that thread only.
 
 require "gyre/memcached/address"
 require "gyre/memcached/commands"
@@ -19,9 +19,9 @@ module Gyre
   module Memcached
     # A client of one memcached or several. Any fibers and threads may share one.
     #
-    # Every method raises NetworkError where the connection fails under it and it cannot be repeated,
-    # NoServerError where no server is available, ProtocolError where a reply cannot be read,
-    # ServerError for an error that the server replies, and ArgumentError for what cannot be sent.
+    # Every method raises NetworkError where the connection fails under it and it cannot be
+    # repeated, NoServerError where no server is available, ProtocolError where a reply cannot be
+    # read, ServerError for an error that the server replies, ArgumentError for what cannot be sent.
     # `options` of a method are Dalli's: `raw: true`, `compress: false`, and so on.
     class Client
       # @param servers [String, Array<String>, nil] see {Address.list}
@@ -145,7 +145,8 @@ module Gyre
       # Changes a value, unless another one does so meanwhile.
       # @yieldparam value [Object]
       # @yieldreturn [Object] the new one
-      # @return [Integer, false, nil] the CAS number; false: it was changed meanwhile; nil: there is none
+      # @return [Integer, false, nil] the CAS number; false: it was changed meanwhile; nil: there
+      #   is none
       def cas(key, ttl = nil, options = nil, &block) = change(key, false, ttl, options, &block)
 
       # As {#cas}; also makes one that is not there, with nil for the block.
@@ -173,14 +174,15 @@ module Gyre
         raise ArgumentError, "fetch_with_lock needs a block that makes the value" unless block_given?
 
         @expiry.seconds(ttl)
-        found = run(@commands.get_with_metadata(key, { vivify_ttl: lock_ttl, recache_ttl: recache_threshold }.merge(req_options || {}), name: :fetch_with_lock))
+        wanted = (req_options || {}).merge(vivify_ttl: lock_ttl, recache_ttl: recache_threshold)
+        found = run(@commands.get_with_metadata(key, wanted, name: :fetch_with_lock))
         return found[:value] unless found[:won_recache]
 
         yield.tap { |made| set(key, made, ttl, req_options) }
       end
 
-      # @return [Hash{Symbol => Object}] value, cas, miss, stale, won_recache, lost_recache, and what
-      #   the options ask for
+      # @return [Hash{Symbol => Object}] value, cas, miss, stale, won_recache, lost_recache, and
+      #   what the options ask for
       def get_with_metadata(key, options = {}) = run(@commands.get_with_metadata(key, options))
 
       # @return [Result] the same as an object

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Commands for many keys, over the servers at once: each server's are sent before any reply is waited
-# for. Called by the client.
+# Commands for many keys, over the servers at once: each server's are sent before any reply is
+# waited for. Called by the client.
 
 require "gyre/memcached/server"
 
