@@ -84,6 +84,7 @@ struct gyre_memcached_connection {
   int64_t used_ns;  /* when there was last nothing to wait for, by the coarse clock */
   unsigned forks;   /* gyre_forks, when it was made */
   bool failed;      /* nothing can be sent or come any more */
+  bool ended;           /* the server will send no more */
   bool linked;      /* it is in the loop's lists, and marked by the scheduler */
   bool waits;       /* the loop's clock is told that replies are to come */
   bool leading;     /* a thread reads for all */
@@ -103,6 +104,9 @@ struct gyre_memcached_room {
   struct gyre_list node;
   struct gyre_wait *wait;
 };
+
+/* A connection's reason, which lib/gyre/memcached/server.rb knows, too. */
+#define GYRE_MEMCACHED_CLOSED "the client was closed"
 
 #define GYRE_MEMCACHED_PENDING_LIMIT (UINT32_C(1) << 16) /* commands in a pipeline */
 #define GYRE_MEMCACHED_OUTPUT_BYTES (4 << 20)            /* unsent at which callers wait */

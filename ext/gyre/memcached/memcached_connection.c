@@ -117,9 +117,10 @@ static bool link_to_loop(struct gyre_memcached_connection *connection) {
 }
 
 static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready) {
+  struct gyre_memcached_connection *connection = GYRE_CONTAINER(watch, struct gyre_memcached_connection, watch);
   (void)loop;
-  (void)ready;
-  (void)gyre_memcached_connection_read(GYRE_CONTAINER(watch, struct gyre_memcached_connection, watch));
+  if (ready & GYRE_READ_ENDED) connection->ended = true;
+  (void)gyre_memcached_connection_read(connection);
 }
 
 /* One timer for all: a server that has replies to give and gives none for so long has failed; a
@@ -174,7 +175,7 @@ static void on_fork(struct gyre_client *client) {
 static void on_foreign_close(struct gyre_scheduler *scheduler, struct gyre_post *post) {
   (void)scheduler;
   gyre_memcached_connection_fail(GYRE_CONTAINER(post, struct gyre_memcached_connection, closing),
-                                 "the client was closed");
+                                 GYRE_MEMCACHED_CLOSED);
 }
 
 bool gyre_memcached_connection_usable(const struct gyre_memcached_connection *connection) {
@@ -454,7 +455,8 @@ bool gyre_memcached_connection_read(struct gyre_memcached_connection *connection
       fail_with(connection, (int)count);
       return false;
     }
-    if (gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) {
+    /* What comes next is a new edge; but an end that was reported already is none. */
+    if (!connection->ended && gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) {
       watch_for(connection, GYRE_READABLE);
       break;
     }
@@ -519,21 +521,34 @@ static VALUE connection_usable_p(VALUE self) {
   return gyre_memcached_connection_usable(gyre_memcached_connection_get(self)) ? Qtrue : Qfalse;
 }
 
+static VALUE shut_down(VALUE transport) {
+  return rb_funcall(rb_funcall(transport, rb_intern("to_io"), 0), rb_intern("shutdown"), 0);
+}
+
 /* @api private
- * Closes it; what waits fails. A child of a fork, and a connection of another thread's loop whose
- * commands are under way, leave that to the one that has them.
+ * Closes it; what waits fails. A child of a fork closes its own descriptor only. What another
+ * thread's loop has, and what a thread reads from, is closed when those have left it: then this is
+ * called again.
+ * @return [Boolean] whether it is closed
  */
 static VALUE connection_close(VALUE self) {
   struct gyre_memcached_connection *connection = gyre_memcached_connection_get(self);
-  if (NIL_P(connection->transport_object)) return Qnil;
-  bool foreign = connection->linked && connection->forks == gyre_forks && gyre_thread_is_foreign(connection->scheduler);
-  if (foreign) {
+  bool here = connection->forks == gyre_forks;
+  if (NIL_P(connection->transport_object)) return Qtrue;
+  if (here && connection->linked && gyre_thread_is_foreign(connection->scheduler)) {
     gyre_post(connection->scheduler, &connection->closing);
-    return Qnil;
+    return Qfalse;
   }
-  if (connection->forks == gyre_forks) gyre_memcached_connection_fail(connection, "the client was closed");
+  if (here) gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
   connection->failed = true;
-  return rb_funcall(connection->transport_object, rb_intern("abandon"), 0);
+  if (here && connection->leading) {
+    int error;
+    rb_protect(shut_down, connection->transport_object, &error); /* which wakes that thread */
+    if (error) rb_set_errinfo(Qnil);                             /* it has ended already */
+    return Qfalse;
+  }
+  rb_funcall(connection->transport_object, rb_intern("abandon"), 0);
+  return Qtrue;
 }
 
 /* @api private @return [Integer] commands whose replies have not come */

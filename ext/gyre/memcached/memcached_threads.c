@@ -54,7 +54,7 @@ static void wait_for_socket(struct gyre_memcached_connection *connection) {
   int64_t timeout_ns = left_ns(connection);
   VALUE io = connection->late.io;
   if (!gyre_socket_is_open(io, connection->transport->fd)) {
-    gyre_memcached_connection_fail(connection, "the client was closed");
+    gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
   } else if (!gyre_socket_wait(io, connection->transport->fd, events, timeout_ns) && left_ns(connection) == 0) {
     gyre_memcached_connection_fail(connection, "no reply in time");
   }

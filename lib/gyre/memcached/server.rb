@@ -23,6 +23,11 @@ module Gyre
 
     # A server as the ring and the client use it. Every method may be called from any thread.
     class Server
+      # GYRE_MEMCACHED_CLOSED: a call that ends so is not tried again, and the server has not
+      # failed.
+      CLOSED = "the client was closed"
+      private_constant :CLOSED
+
       # @return [String] "127.0.0.1:11211", or the path of a Unix socket
       attr_reader :name
       # @return [Integer]
@@ -39,6 +44,7 @@ module Gyre
         @password = address.user ? address.password : options.password
         @lock = Thread::Mutex.new
         @pid = Process.pid
+        @closing = []
         @down_until_s = nil
         @cause = nil
       end
@@ -59,8 +65,7 @@ module Gyre
       # Closes its connections; what waits for a reply fails.
       # @return [nil]
       def close
-        connections.each(&:close)
-        forget
+        forget.each { |connection| connection.close || @closing << connection }
         @down_until_s = nil
         nil
       end
@@ -103,6 +108,7 @@ module Gyre
       end
 
       def connect_alone
+        close_later_ones
         raise Unreachable, "No server available: #{name} is down: #{@cause}" if down?
 
         begin
@@ -165,9 +171,19 @@ module Gyre
         broken = sweep
         broken.each(&:close)
         @cause = reason
-        down = broken.any? && count_failure
+        down = reason == CLOSED || (broken.any? && count_failure)
         error = reason.start_with?("broken reply") ? ProtocolError : NetworkError
+        close_later_ones
         raise Failed.new(error.new("#{command} at memcached #{name}: #{reason}"), sent, down)
+      end
+
+      # Those that another thread's loop, or a thread that read, had not left when {#close} was
+      # called.
+      def close_later_ones
+        @closing.size.times do
+          connection = @closing.shift or break
+          connection.close || @closing << connection
+        end
       end
 
       # Called by the extension for an error that the server replied.

@@ -1,0 +1,152 @@
+# frozen_string_literal: true
+
+# What holds on to a memcached call, and what does not: fibers and enumerators that nothing refers
+# to any more, loops that end, a client that is closed, the collector and compaction in the middle.
+
+require "test_helper"
+require "memcached/clients"
+
+class MemcachedLifetimesTest < Minitest::Test
+  include MemcachedClients
+
+  KEYS = Array.new(10) { |index| "key-#{index}" }
+
+  def setup
+    super
+    @gate = Thread::Queue.new
+    @server = scripted(keys: KEYS) do |command, sound, _|
+      @gate.pop unless command.key == "connect"
+      sound
+    end
+    @client = client(@server.address, socket_timeout: 60)
+  end
+
+  def teardown
+    @gate.close
+    super
+  end
+
+  def test_an_abandoned_enumerator_leaves_the_pipeline_in_step
+    with_jobs(:fibers) do
+      @client.get("connect")
+      abandon_enumerators
+      20.times { GC.start }
+      call = job { @client.get("key-9") }
+      20.times { @gate << :go }
+      assert_equal value_of("key-9"), value(call)
+    end
+    assert_equal 1, @server.connections_count
+  end
+
+  def test_calls_of_a_loop_that_ends_leave_the_client_usable
+    thread = Thread.new do
+      Gyre.run do |task|
+        @client.get("connect")
+        KEYS.each { |key| task.async { @client.get(key) } }
+        sleep 0
+        raise "the end of this loop"
+      end
+    end
+    thread.report_on_exception = false
+    assert_equal "the end of this loop", assert_raises(RuntimeError) { thread.value }.message
+    @gate.close
+    assert_equal value_of("key-1"), @client.get("key-1")
+    with_jobs(:fibers) { assert_equal value_of("key-2"), @client.get("key-2") }
+  end
+
+  def test_calls_of_a_thread_with_a_loop_that_is_killed
+    begun = Thread::Queue.new
+    thread = Thread.new do
+      Gyre.run do |task|
+        @client.get("connect")
+        KEYS.each { |key| task.async { @client.get(key) } }
+        task.async { begun << true }
+      end
+    end
+    begun.pop
+    eventually { @server.commands.size > 1 }
+    thread.kill.join
+    @gate.close
+    assert_equal value_of("key-1"), @client.get("key-1")
+  end
+
+  JOBS.each do |jobs|
+    define_method(:"test_#{jobs}_that_wait_when_the_client_is_closed_fail_and_it_can_be_used_again") do
+      with_jobs(jobs) do
+        @client.get("connect")
+        calls = KEYS.map { |key| job { outcome { @client.get(key) } } }
+        parked(*calls)
+        @client.close
+        calls.each do |call|
+          error = value(call)
+          assert_kind_of Failure, error
+          assert_includes error.message, @server.address
+        end
+        @gate.close
+        assert_equal value_of("key-1"), @client.get("key-1")
+      end
+    end
+
+    define_method(:"test_#{jobs}_wait_while_everything_is_moved") do
+      with_jobs(jobs) do
+        @client.get("connect")
+        calls = KEYS.map { |key| [key, job { @client.get(key) }] }
+        parked(*calls.map(&:last))
+        move_objects
+        20.times { @gate << :go }
+        calls.each { |key, job| assert_equal value_of(key), value(job) }
+      end
+    end
+  end
+
+  def test_closed_by_another_thread_while_fibers_wait
+    with_jobs(:fibers) do
+      @client.get("connect")
+      calls = KEYS.map { |key| job { outcome { @client.get(key) } } }
+      parked(*calls)
+      closing = Thread.new { @client.close }
+      calls.each { |call| assert_kind_of Failure, value(call) }
+      closing.join
+    end
+  end
+
+  def test_the_collector_at_each_allocation
+    @gate.close
+    JOBS.each do |jobs|
+      with_jobs(jobs) do
+        @client.get("connect")
+        GC.stress = 1 # the young generation only, else it takes minutes
+        calls = KEYS.first(4).map { |key| [key, job { [@client.set(key, value_of(key)), @client.get(key)] }] }
+        results = calls.map { |key, job| [key, value(job)] }
+        GC.stress = false
+        results.each { |key, result| assert_equal value_of(key), result.last }
+      ensure
+        GC.stress = false
+      end
+      @jobs.clear
+    end
+  end
+
+  def test_a_client_that_nothing_refers_to_gives_its_descriptors_back
+    before = Dir.children("/proc/self/fd").size
+    @gate.close
+    20.times { use_and_forget }
+    eventually { GC.start && false || Dir.children("/proc/self/fd").size < before + 20 }
+  end
+
+  private
+
+  def use_and_forget
+    assert_equal value_of("key-1"), Gyre::Memcached::Client.new(@server.address).get("key-1")
+  end
+
+  # Each waits for its reply within an inner fiber, and then its task ends.
+  def abandon_enumerators
+    tasks = Array.new(5) do |number|
+      job { Enumerator.new { |values| values << @client.get(KEYS[number]) }.next }
+    end
+    eventually { @server.commands.any? { |command| command.key != "connect" } }
+    tasks.each(&:stop)
+    @jobs.clear
+  end
+end

@@ -1,0 +1,72 @@
+# frozen_string_literal: true
+
+# What a memcached may reply that leaves the client out of step if it is not careful: a reply too
+# many, refused values, silence. The call it belongs to fails, no other one gets its reply.
+
+require "test_helper"
+require "memcached/clients"
+
+class MemcachedRepliesTest < Minitest::Test
+  include MemcachedClients
+
+  KEYS = Array.new(5) { |index| "key-#{index}" }
+
+  JOBS.each do |jobs|
+    # In the middle of a pipeline it could not be told from the next one's.
+    define_method(:"test_#{jobs}_a_reply_too_many_ends_the_connection") do
+      server = scripted(keys: KEYS) { |command, sound, number| number == 1 && command.key == KEYS.last ? "#{sound}VA 3 f0\r\nabc\r\n" : sound }
+      client = client(server.address, down_retry_delay: 0)
+      with_jobs(jobs) do
+        3.times { KEYS.each { |key| assert_own(key, outcome { client.get(key) }, server) } }
+      end
+      assert_operator server.connections_count, :>, 1
+    end
+
+    define_method(:"test_#{jobs}_an_error_for_a_stored_value_is_that_call's") do
+      server = scripted { |command, sound, _| command.name == "ms" && command.key == "bad" ? "SERVER_ERROR out of memory storing object\r\n" : sound }
+      client = client(server.address)
+      with_jobs(jobs) do
+        started = [*KEYS, "bad"].shuffle(random: Random.new(5)).map { |key| [key, job { outcome { client.set(key, value_of(key)) } }] }
+        started.each { |key, job| key == "bad" ? assert_server_error(value(job), server) : assert(value(job)) }
+        KEYS.each { |key| assert_equal value_of(key), client.get(key) }
+      end
+      assert_equal 1, server.connections_count
+    end
+
+    # The value may still be on its way as commands: such a connection is not used any more.
+    ["CLIENT_ERROR bad data chunk\r\n", "CLIENT_ERROR line too long\r\n", "ERROR\r\n"].each do |error|
+      define_method(:"test_#{jobs}_#{error.strip.tr(" ", "_")}_for_a_stored_value_ends_the_connection") do
+        server = scripted { |command, sound, _| command.name == "ms" && command.key == "bad" ? error : sound }
+        client = client(server.address, down_retry_delay: 0)
+        with_jobs(jobs) do
+          failure = outcome { client.set("bad", "x") }
+          assert_kind_of Failure, failure
+          assert_includes failure.message, server.address
+          assert client.set("good", value_of("good"))
+          assert_equal value_of("good"), client.get("good")
+        end
+        assert_operator server.connections_count, :>=, 2
+      end
+    end
+
+    define_method(:"test_#{jobs}_a_server_that_does_not_reply_is_given_up_after_a_time") do
+      server = scripted(keys: KEYS) { |command, sound, number| number == 1 && command.key == KEYS[2] ? :silent : sound }
+      client = client(server.address, socket_timeout: 0.2, down_retry_delay: 0)
+      with_jobs(jobs) do
+        started = KEYS.map { |key| [key, job { outcome { client.get(key) } }] }
+        results = started.to_h { |key, job| [key, value(job)] }
+        results.each { |key, result| assert_own(key, result, server) }
+        KEYS.each { |key| assert_equal value_of(key), client.get(key) }
+      end
+      assert_operator server.connections_count, :>, 1
+    end
+  end
+
+  private
+
+  def assert_server_error(error, server)
+    assert_kind_of Gyre::Memcached::ServerError, error
+    assert_includes error.message, "out of memory storing object"
+    assert_includes error.message, server.address
+  end
+end
