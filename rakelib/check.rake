@@ -20,8 +20,16 @@ module GyreCheck
                          loop/(?:backend_contract|lag|select|timers)_test|
                          (?:tidy|gem|support/build|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|
                          net/(?!(?:transport|tls|tls_server|faults|datagram|late_send)_test))}x
+  # What a sample of those leaves out beside it: Ruby above the native engine, C programs that have
+  # sanitizers of their own, and tests that ask little but take long.
+  NO_SAMPLE = %r{\Atest/(?:sync|task|inspection|support|frameworks|rack2|offload|scheduler|memcached/(?!client_test))/|
+                 \Atest/(?:task|testing|deadline|clock|errors|log|web|http|rails)_test|
+                 \Atest/(?:stress/(?:ractors|interrupt_storm|wake_ups)|loop/(?:backends|io_uring|subclass|wakeup_pipe)|
+                            contracts/(?:log_ingest_cases|http1_contract_limits))_test}x
   # Minitest's option that leaves the portable engine out, for it is Ruby.
   NATIVE = %w[--exclude /::Select#/].freeze
+  # That of a sample: epoll and io_uring, of which the storm of HTTP/2's streams takes one.
+  TWO_BACKENDS = %w[--exclude /::(?:Select|Poll)#|H2Streams\w*::IoUring#/].freeze
   # Everything goes through C code here, and little depends on the clock: for tools that make it 20
   # times slower.
   MOSTLY_C = %w[test/contracts/http1_contract_{messages,rack,env}_test.rb].freeze
@@ -134,6 +142,18 @@ module GyreCheck
     end
   end
 
+  # Builds the extension with the sanitizers, in the copy, and runs tests there; ends the task when
+  # one fails.
+  # @param arguments [Array<String>] files and Minitest's options
+  def sanitized(*arguments)
+    folder = File.join(GyreBuild.root, "tmp", "asan", GyreBuild.ruby_key)
+    copy_checkout(folder)
+    extension = GyreBuild.compile(root: folder, environment: { "GYRE_SANITIZE" => "address,undefined" })
+    abort "there is no extension on this machine" unless extension
+    assert_instrumented(extension)
+    GyreSuite.run(*arguments, environment: sanitizer_environment, root: folder) || abort
+  end
+
   # A check that cannot find anything is worse than none.
   def assert_instrumented(extension)
     symbols = `nm -D --undefined-only #{extension}`
@@ -143,14 +163,14 @@ end
 
 namespace :test do
   desc "Run the tests of C code with the address and undefined behaviour sanitizers (TEST=files for others)"
-  task :asan do
-    folder = File.join(GyreBuild.root, "tmp", "asan", GyreBuild.ruby_key)
-    GyreCheck.copy_checkout(folder)
-    sanitize = { "GYRE_SANITIZE" => "address,undefined" }
-    extension = GyreBuild.compile(root: folder, environment: sanitize) or abort "there is no extension on this machine"
-    GyreCheck.assert_instrumented(extension)
-    files = GyreCheck.files("test/**/*_test.rb", except: GyreCheck::LITTLE_C)
-    GyreSuite.run(*files, *GyreCheck::NATIVE, environment: GyreCheck.sanitizer_environment, root: folder) || abort
+  task(:asan) { GyreCheck.sanitized(*GyreCheck.files("test/**/*_test.rb", except: GyreCheck::LITTLE_C), *GyreCheck::NATIVE) }
+
+  namespace :asan do
+    desc "Run the third of them that asks the C code most, on two backends"
+    task :sample do
+      files = GyreCheck.files("test/**/*_test.rb", except: Regexp.union(GyreCheck::LITTLE_C, GyreCheck::NO_SAMPLE))
+      GyreCheck.sanitized(*files, *GyreCheck::TWO_BACKENDS)
+    end
   end
 
   desc "Run a few tests of C code under valgrind (TEST=files for others)"

@@ -10,7 +10,7 @@ module GyreTest
     "crash" => %w[test/log/crash_test.rb test/log/output/crash_test.rb],
     "frameworks" => %w[test/frameworks/frameworks_test.rb test/frameworks/rails_test.rb],
     "gem" => %w[test/gem_test.rb],
-    "restarts" => %w[test/web/cluster/many_restarts_test.rb],
+    "restarts" => %w[test/web/cluster/many_restarts_test.rb test/web/cluster/restarts_test.rb],
     "soak" => %w[test/web/soak_test.rb],
     "jruby" => %w[test/jruby_test.rb],
     "storm" => %w[h2_streams hand_offs interrupt_storm log_ingest ractors trees].map { |name| "test/stress/#{name}_test.rb" }

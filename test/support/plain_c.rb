@@ -2,6 +2,8 @@
 
 # Compiles the plain C tests of test/c: our C files that need no Ruby, with a program that drives
 # them. Used by the tests, by `rake test:memcheck` and by the differential fuzzer. It runs nothing.
+require "digest"
+require "fileutils"
 require "rbconfig"
 
 module GyreTest
@@ -30,12 +32,15 @@ module GyreTest
 
     FLAGS = %w[-std=gnu11 -g -Wall -Wextra -Wno-unused-parameter -Werror -Iext/gyre -Itest/c].freeze
     PLAIN = %w[-O2].freeze
+    # How long a program stays that was built.
+    KEPT_S = 24 * 3600
     SANITIZED = %w[-O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer].freeze
 
     class << self
       # @param name [String] test/c/<name>.c
       # @param folder [String] where the program goes
       # @param flags [Array<String>] PLAIN or SANITIZED, and others
+      # What was built once of the same sources is taken again: it does not depend on the Ruby.
       # @return [String, nil] its path; nil where this machine has no compiler that can do it with
       #   these flags, or does not build the extension
       # @raise [RuntimeError] a warning or an error in our sources, with the compiler's words
@@ -43,13 +48,27 @@ module GyreTest
         return unless compiler && able?(folder, flags)
 
         found = PLATFORM.include?(name) ? platform_flags : [] or return
-        program = File.join(folder, name)
-        words = IO.popen([compiler, *FLAGS, *flags, "test/c/#{name}.c", *PROGRAMS.fetch(name), *found, "-lpthread", "-o", program],
-          chdir: ROOT, err: %i[child out], &:read)
-        $?.success? ? program : raise(words)
+        command = [compiler, *FLAGS, *flags, "test/c/#{name}.c", *PROGRAMS.fetch(name), *found, "-lpthread"]
+        built = File.join(ROOT, "tmp", "plain_c", "#{name}-#{digest(command)}")
+        compile(command, built) unless File.exist?(built)
+        File.join(folder, name).tap { |program| FileUtils.ln_sf(built, program) }
       end
 
       private
+
+      # Whole or not at all: others may look for it meanwhile. Those of sources that are no more go.
+      def compile(command, built)
+        FileUtils.mkdir_p(File.dirname(built))
+        Dir[File.join(File.dirname(built), "*")].each { |path| FileUtils.rm_f(path) if File.mtime(path) < Time.now - KEPT_S }
+        words = IO.popen([*command, "-o", "#{built}.#{Process.pid}"], chdir: ROOT, err: %i[child out], &:read)
+        $?.success? ? File.rename("#{built}.#{Process.pid}", built) : raise(words)
+      end
+
+      # Of all that may be in the program.
+      def digest(command)
+        sources = Dir[File.join(ROOT, "{ext/gyre,test/c}/**/*.{c,h}")].sort.map { |path| File.binread(path) }
+        Digest::SHA256.hexdigest([`#{compiler} --version`, *command, *sources].join("\0"))[0, 16]
+      end
 
       # The C compiler of this machine.
       def compiler

@@ -66,7 +66,7 @@ module GyreTest
       @total.add(summary)
       @notes.concat(left, worker.printed.lines(chomp: true).grep(/\Atests: /))
       outcome = summary.failed.zero? ? "" : "  #{summary.failed} FAILED"
-      puts format("%7.1f s %4d tests  %s%s", worker.seconds, summary.tests, worker.path, outcome)
+      puts format("%7.1f s (worked %5.1f s) %4d tests  %s%s", worker.seconds, worker.worked_s, summary.tests, worker.path, outcome)
       summary.print_failures($stdout)
       puts worker.printed if @verbose || summary.failed.positive?
     end

@@ -14,7 +14,7 @@ class RunnerTest < Minitest::Test
     assert_equal "2 passed, 0 failed, 1 skipped", output.out.lines.last.chomp
     assert_equal "2 0 1\n", counts
     assert_predicate output.status, :success?
-    assert_match(/^ +\d+\.\d s +2 tests  .*two_test\.rb$/, output.out)
+    assert_match(/^ +\d+\.\d s \(worked +\d+\.\d s\) +2 tests  .*two_test\.rb$/, output.out)
     assert_includes output.out, "no reason"
   end
 

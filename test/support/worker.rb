@@ -34,11 +34,13 @@ module GyreTest
     # @return [Boolean] whether it has ended, however that came
     def ended?
       end_it if @killed.nil? && late?
-      @status ||= Process.wait2(@pid, Process::WNOHANG)&.last
-      return false unless @status
+      @status ? true : reap
+    end
 
-      @seconds ||= now - @started_s
-      true
+    # What processors worked for it and for what it has started and waited for.
+    # @return [Float] seconds, 0.0 before its end
+    def worked_s
+      @worked_s || 0.0
     end
 
     # @return [Float]
@@ -79,6 +81,19 @@ module GyreTest
     end
 
     private
+
+    # @return [Boolean] whether it has ended
+    def reap
+      before_s = worked_by_children_s
+      @status = Process.wait2(@pid, Process::WNOHANG)&.last or return false
+      @seconds = now - @started_s
+      @worked_s = worked_by_children_s - before_s
+      true
+    end
+
+    def worked_by_children_s
+      Process.times.then { |times| times.cutime + times.cstime }
+    end
 
     # In the worker.
     def work
