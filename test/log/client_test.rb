@@ -25,6 +25,7 @@ GyreTest::Engines.test_case("LogClientTest", backends: GyreTest::Engines::NATIVE
   def test_messages_arrive_in_order_with_service_severity_and_time
     GyreTest::FakeLogServer.open do |server|
       client(server) do |client|
+        assert client.connect(30)
         before = Time.now
         client.info("hello")
         client.log("notice", "café")

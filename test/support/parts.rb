@@ -2,7 +2,7 @@
 
 # The test files that a run of all tests leaves out: they take a minute each, or a program of 100 MB
 # that nothing else needs. `rake test:<part>` runs one part, and so does naming its files; .ci/run
-# runs a bounded sample of each.
+# --all runs a bounded sample of each.
 module GyreTest
   # By the name of their Rake task.
   PARTS = {

@@ -129,8 +129,8 @@ static struct gyre_tls_context *find_identity(const struct gyre_tls_context *con
   return found ? found->identity : NULL;
 }
 
-/* Only the certificate is the identity's: who may connect, which sessions are resumed and all else
- * stay as the listener's context has them, which SSL_set_SSL_CTX would not see to. */
+/* Only the certificate is the identity's: which clients may connect, which sessions are resumed and
+ * all else stay as the listener's context has them, which SSL_set_SSL_CTX would not see to. */
 static int choose_identity(SSL *ssl, int *alert, void *argument) {
   (void)alert;
   const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);

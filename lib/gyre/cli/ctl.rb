@@ -21,9 +21,9 @@ module Gyre
 
         Commands:
           status           what its workers do
-          rolling-restart  loads the app's code anew and replaces the workers one after another (USR1)
+          rolling-restart  loads the app's code again and replaces the workers one after another (USR1)
           restart          replaces the whole program, and keeps sockets and workers meanwhile (USR2)
-          reload           opens log files again and reads certificates anew (HUP)
+          reload           opens log files and reads certificates again (HUP)
           stop             lets running requests finish and ends (TERM)
 
         A command returns when it is done; its status is 0 only then.

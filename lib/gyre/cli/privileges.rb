@@ -35,7 +35,7 @@ module Gyre
         raise StartError, "change the owner of a file: #{error.message}"
       end
 
-      # For good. Group first: a user who is not root may change none.
+      # For good. Group first: without the rights of root none can be changed.
       #
       # @return [void]
       # @raise [StartError]

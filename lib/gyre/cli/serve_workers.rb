@@ -196,7 +196,7 @@ module Gyre
       end
 
       def reload
-        @log.info("HUP: the workers open their log files again and read certificates anew")
+        @log.info("HUP: the workers open their log files and read their certificates again")
         @supervisor.signal_workers(:HUP)
         nil
       end

@@ -87,7 +87,7 @@ module Gyre
               listen_to(member)
             end
             task.every(TICK_S, "clock") { tick }
-            begin_restart(:hot) { load_anew } if @restored
+            begin_restart(:hot) { load_again } if @restored
             reap
             @finish.wait
           end
@@ -117,11 +117,11 @@ module Gyre
         # @return [Boolean]
         def stopping? = !@stopping.nil?
 
-        # Loads the app's code anew and replaces the workers one after another.
+        # Loads the app's code again and replaces the workers one after another.
         #
         # @return [Promise] of nil when it is done, or of the reason why it is not
         def rolling_restart
-          begin_restart(:rolling) { load_anew }
+          begin_restart(:rolling) { load_again }
         end
 
         # @param kind [Symbol]
@@ -233,7 +233,7 @@ module Gyre
           end
         end
 
-        def load_anew
+        def load_again
           dismiss(@loading) if @loading
           spawn_mold(@restarts.target = @generation + 1)
         end
@@ -346,7 +346,7 @@ module Gyre
           member.reader = @task.async("#{member.role} #{member.index}", transient: true) do
             while (message = member.link.receive)
               member.heard_s = Clock.now
-              member.role == :mold ? mold_says(member, message) : worker_says(member, message)
+              member.role == :mold ? message_of_mold(member, message) : message_of_worker(member, message)
               reconcile
             end
             link_ended(member)
@@ -363,7 +363,7 @@ module Gyre
           member.leave_until_s = [member.leave_until_s, Clock.now + GRACE_S].compact.min # it is about to end
         end
 
-        def mold_says(mold, message)
+        def message_of_mold(mold, message)
           name, value = message.first
           case name
           when "ready" then mold_ready(mold)
@@ -398,7 +398,7 @@ module Gyre
           member_ended(worker, nil)
         end
 
-        def worker_says(worker, message)
+        def message_of_worker(worker, message)
           name, value = message.first
           case name
           when "pid" then forked(worker, value)
