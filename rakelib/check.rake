@@ -22,7 +22,7 @@ module GyreCheck
                          net/(?!(?:transport|tls|tls_server|faults|datagram|late_send)_test))}x
   # What a sample of those leaves out beside it: Ruby above the native engine, C programs that have
   # sanitizers of their own, and tests that ask little but take long.
-  NO_SAMPLE = %r{\Atest/(?:sync|task|inspection|support|frameworks|rack2|offload|scheduler|memcached/(?!client_test))/|
+  NO_SAMPLE = %r{\Atest/(?:sync|task|inspection|support|frameworks|rack2|offload|scheduler)/|\Atest/memcached/(?!client_test)|
                  \Atest/(?:task|testing|deadline|clock|errors|log|web|http|rails)_test|
                  \Atest/(?:stress/(?:ractors|interrupt_storm|wake_ups)|loop/(?:backends|io_uring|subclass|wakeup_pipe)|
                             contracts/(?:log_ingest_cases|http1_contract_limits))_test}x
