@@ -20,6 +20,8 @@ class ExamplesTest < Minitest::Test
     loop_http_server_worker_threads
   ].freeze
   SERVERS = [*LOOP_SERVERS, "line_echo", "ractor_server", "raw_http_server"].freeze
+  # Tested in test/memcached, with the server that they need.
+  MEMCACHED = %w[memcached_page].freeze
   # Tested in test/log, with the server that they need.
   LOG = %w[log_from_analogger log_from_logger log_from_syslog log_redis_consumer].freeze
   AT_ONCE = 4
@@ -72,7 +74,7 @@ class ExamplesTest < Minitest::Test
   end
 
   def test_every_program_is_tested
-    assert_equal (PROGRAMS + SERVERS + LOG).sort, Dir.children(FOLDER).grep(/\.rb\z/).map { |name| File.basename(name, ".rb") }.sort
+    assert_equal (PROGRAMS + SERVERS + MEMCACHED + LOG).sort, Dir.children(FOLDER).grep(/\.rb\z/).map { |name| File.basename(name, ".rb") }.sort
   end
 
   def test_a_reader_and_a_writer_share_a_pipe

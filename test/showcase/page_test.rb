@@ -128,7 +128,7 @@ class ShowcasePageTest < Minitest::Test
 
     assert_match(/\A12,000 commands each way\. At best \d+ times as many a second as one after the other\.\z/, text(browser, "#cache-result"))
     widths = browser.evaluate("[...document.querySelectorAll('#cache .bar')].map((bar) => parseFloat(bar.style.width))")
-    assert_equal 4, widths.size
+    assert_equal 5, widths.size
     assert_equal 100, widths.max
     assert_operator widths.min, :>, 0
     assert_match(/\A[\d,]+ a second \(\d+ ms\)\z/, text(browser, "#cache .answer"))

@@ -18,7 +18,8 @@ module GyreTest
     # @param virtual [Boolean] whether they are tasks that sleep, and do so on a clock that jumps
     #   (see virtual_time.rb)
     # @param backends [Array<String>] see {Engines.test_case}
-    def self.test_case(name, file, least:, virtual: false, backends: Engines::BACKENDS)
+    # @yield the class of the test case; `environment` is for the programs
+    def self.test_case(name, file, least:, virtual: false, backends: Engines::BACKENDS, &body)
       text = File.read(File.join(FOLDER, file), encoding: "UTF-8")
       programs = text.scan(/^```ruby\n(.*?)^```\n\n```text\n(.*?)^```$/m)
       Engines.test_case(name, backends: backends) do
@@ -26,6 +27,7 @@ module GyreTest
 
         define_method(:programs) { programs }
         define_method(:options) { virtual ? VIRTUAL : [] }
+        class_exec(&body) if body
 
         define_method(:test_each_program_has_an_output_to_compare_with) do
           assert_equal text.scan(/^```ruby$/).size, programs.size
@@ -34,10 +36,12 @@ module GyreTest
       end
     end
 
+    def environment = {}
+
     def test_the_programs_print_what_the_guide_shows
+      variables = { "GYRE_BACKEND" => backend, "LC_ALL" => "C.UTF-8", **environment }
       runs = programs.each_slice(AT_ONCE).flat_map do |some|
-        some.map { |code, _| Thread.new { ruby(*options, "-e", code, env: { "GYRE_BACKEND" => backend, "LC_ALL" => "C.UTF-8" }) } }
-            .map(&:value)
+        some.map { |code, _| Thread.new { ruby(*options, "-e", code, env: variables) } }.map(&:value)
       end
       programs.zip(runs) { |(code, expected), run| assert_equal [expected, ""], [Guide.timeless(run.out), run.err], code }
     end

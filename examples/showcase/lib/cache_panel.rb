@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# Sets, gets and deletes small values in memcached: one command after the other, and by many fibers
-# at once. Tells the visitor line by line (JSON, one object a line) how long each way took. The
-# client sends together what is there together.
+# Sets, gets and deletes small values in memcached: one command after the other, by many fibers at
+# once, and in batches. Tells the visitor line by line (JSON, one object a line) how long each way
+# took. The client sends together what is there together.
 
 require "gyre"
 require "gyre/memcached"
@@ -13,13 +13,15 @@ module Showcase
   class CachePanel
     HEADERS = { "content-type" => "application/x-ndjson", "cache-control" => "no-store" }.freeze
     KEYS = Array.new(4_000) { |number| "key-#{number}" }.freeze
+    BATCH = 100
     COMMANDS = 3 # set, get, delete
 
     WAYS = {
       "one after the other" => ->(cache, keys) { keys.each { |key| use(cache, key) } },
       "16 fibers" => ->(cache, keys) { in_fibers(16, cache, keys) },
       "100 fibers" => ->(cache, keys) { in_fibers(100, cache, keys) },
-      "1,000 fibers" => ->(cache, keys) { in_fibers(1000, cache, keys) }
+      "1,000 fibers" => ->(cache, keys) { in_fibers(1000, cache, keys) },
+      "batches of 100 keys" => ->(cache, keys) { keys.each_slice(BATCH) { |some| use_many(cache, some) } }
     }.freeze
 
     class << self
@@ -34,6 +36,13 @@ module Showcase
       def use(cache, key)
         cache.set(key, "vorpal")
         raise "#{key} was not there" unless cache.get(key) == "vorpal" && cache.delete(key)
+      end
+
+      def use_many(cache, keys)
+        cache.set_multi(keys.to_h { |key| [key, "vorpal"] })
+        raise "not all of #{keys.first} to #{keys.last} were there" unless cache.get_multi(keys).size == keys.size
+
+        cache.delete_multi(keys)
       end
     end
 
