@@ -39,6 +39,21 @@ module GyreFuzz
     false
   end
 
+  # HTTP/2's frames in a form that keeps them whole when it is changed (fuzz/http2_session_fuzz.c).
+  #
+  # @param bytes [String]
+  # @return [String]
+  def frames(bytes)
+    frames = +"".b
+    while bytes.bytesize >= 9
+      high, low, type, flags, stream = bytes.unpack("nCCCN")
+      payload = bytes.byteslice(9, [high << 8 | low, 255].min)
+      frames << [type, flags, stream & 255, payload.bytesize].pack("C4") << payload.b
+      bytes = bytes.byteslice((9 + (high << 8 | low))..) || ""
+    end
+    frames
+  end
+
   # Builds the fuzzer and runs it on a folder of inputs; libFuzzer adds what it finds to the folder.
   #
   # @param name [String] fuzz/<name>.c
@@ -78,6 +93,25 @@ namespace :fuzz do
     sources = %w[http1_parser http1_fields http1_target http1_chunked].map { |name| "ext/gyre/http/#{name}.c" }
     GyreFuzz.run("http1_parser_fuzz", ["test/c/http1_exercise.c", *sources], inputs, half)
     sh(RbConfig.ruby, "-Ilib", "-Itest", "fuzz/http1_differential.rb", half.to_s, GyreFuzz.seed.to_s)
+  end
+
+  desc "Fuzz HTTP/2's frames and streams in C with sanitizers (SECONDS, SEED)"
+  task http2: :compile do
+    $LOAD_PATH.unshift("lib", "test")
+    require_relative "../test/http/h2/cases"
+    platform = GyreTest::PlainC.platform_flags
+    next puts("this build has no HTTP/2") unless platform&.include?("-lnghttp2")
+
+    inputs = File.join("tmp", "fuzz", "http2", "inputs")
+    mkdir_p inputs, verbose: false
+    H2Cases.all.each_with_index do |example, index|
+      bytes = example.steps.grep(String).join
+      frames = GyreFuzz.frames(bytes)
+      { "bare" => "\x01\x07#{bytes}", "small" => "\x04\x03#{frames}", "frames" => "\0\x05#{frames}" }.each do |kind, input|
+        File.binwrite(File.join(inputs, format("case-%04d-%s", index, kind)), input.b) if input.bytesize < 2000
+      end
+    end
+    GyreFuzz.run("http2_session_fuzz", GyreTest::PlainC::PROGRAMS.fetch("http2_session_test") + platform, inputs, GyreFuzz.seconds)
   end
 
   desc "Fuzz the PROXY protocol's header in C with sanitizers (SECONDS, SEED)"

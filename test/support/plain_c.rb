@@ -54,6 +54,16 @@ module GyreTest
         File.join(folder, name).tap { |program| FileUtils.ln_sf(built, program) }
       end
 
+      # @return [Array<String>, nil] what extconf.rb found, as the extension's Makefile has it,
+      #   without Ruby's own part; nil where the extension was not built
+      def platform_flags
+        makefile = File.join(ROOT, "tmp", RUBY_PLATFORM, "#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}", "Makefile")
+        return unless File.exist?(makefile)
+
+        values = File.readlines(makefile).grep(/\A(?:CPPFLAGS|INCFLAGS|CFLAGS|LIBPATH|DLDFLAGS|ldflags|LIBS) *=/).join
+        values.scan(%r{(?<=[ =])(?:-DHAVE_\w+|-I/[^ $]*kqueue\S*|-l(?:kqueue|uring|nghttp2)|-L/\S+|-Wl,-rpath,\S+)}).uniq
+      end
+
       private
 
       # Whole or not at all: others may look for it meanwhile. Those of sources that are no more go.
@@ -81,15 +91,6 @@ module GyreTest
         empty = File.join(folder, "empty.c")
         File.write(empty, "int main(void) { return 0; }\n")
         system(compiler, *flags, empty, "-o", File.join(folder, "empty"), out: File::NULL, err: File::NULL)
-      end
-
-      # What extconf.rb found, as the extension's Makefile has it, without Ruby's own part.
-      def platform_flags
-        makefile = File.join(ROOT, "tmp", RUBY_PLATFORM, "#{RUBY_ENGINE}-#{RbConfig::CONFIG["ruby_version"]}", "Makefile")
-        return unless File.exist?(makefile)
-
-        values = File.readlines(makefile).grep(/\A(?:CPPFLAGS|INCFLAGS|CFLAGS|LIBPATH|DLDFLAGS|ldflags|LIBS) *=/).join
-        values.scan(%r{(?<=[ =])(?:-DHAVE_\w+|-I/[^ $]*kqueue\S*|-l(?:kqueue|uring|nghttp2)|-L/\S+|-Wl,-rpath,\S+)}).uniq
       end
     end
   end
