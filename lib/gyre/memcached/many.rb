@@ -56,8 +56,10 @@ module Gyre
         pairs.each do |key, value|
           full = @keys.full(key)
           triples[full] = [full, *@commands.dump(full, value, options)]
-        rescue SerializationError, ArgumentError => error
+        rescue Error, ArgumentError => problem
           raise if full.nil?
+
+          error ||= problem
         end
         spread(triples.keys) { |server, full| server.set_all(triples.values_at(*full).flatten(1), ttl_s, true) }
         raise error if error

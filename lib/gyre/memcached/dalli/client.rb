@@ -1,0 +1,25 @@
+# frozen_string_literal: true
+
+# Dalli::Client: Gyre's client with the defaults and the options of Dalli's. Loaded by
+# gyre/memcached/dalli. It has nothing of the connections.
+
+require "gyre/memcached"
+
+# See lib/gyre/memcached/dalli.rb.
+module Dalli
+  # @see Gyre::Memcached::Client
+  class Client < Gyre::Memcached::Client
+    # @param servers [String, Array<String>, nil] see {Gyre::Memcached::Address.list}
+    # @param options [Hash{Symbol => Object}, nil] see {Gyre::Memcached::Options}; what is not there
+    #   is ignored, as Dalli does. Unlike Gyre's own client it serializes by Marshal, Strings too
+    def initialize(servers = nil, options = nil)
+      known = (options || {}).slice(*Gyre::Memcached::Options::NAMES)
+      known[:serializer] ||= Marshal
+      super(servers, string_fastpath: false, control_characters: true, **known, too_large_error: ValueOverMaxSize)
+    end
+
+    # Replies are never left unread.
+    # @return [nil]
+    def drain_deferred_responses = nil
+  end
+end

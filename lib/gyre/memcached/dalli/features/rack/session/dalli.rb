@@ -1,0 +1,139 @@
+# frozen_string_literal: true
+
+# `require "rack/session/dalli"` on Gyre's client: Rack sessions in memcached, also those of Rails'
+# `session_store :mem_cache_store`. Needs rack-session (or Rack 2). Connections are the client's.
+
+require "rack/session/abstract/id"
+require "gyre/memcached/dalli"
+
+module Rack
+  # Rack's own.
+  module Session
+    # A session is one item, under the private form of its id. Options, beside Rack's own for
+    # cookies: `memcache_server`, and those of Dalli::Client.
+    #
+    #   use Rack::Session::Dalli, memcache_server: "127.0.0.1:11211", expire_after: 86_400
+    class Dalli < Abstract::PersistedSecure
+      # In the request: the id under which its session was found.
+      FOUND = "gyre.memcached.session"
+      private_constant :FOUND
+
+      # The session that a request had was deleted while it ran, by a logout for example.
+      class MissingSessionError < StandardError; end
+
+      DEFAULT_DALLI_OPTIONS = { namespace: "rack:session" }.freeze
+
+      # @return [::Dalli::Client]
+      attr_reader :data
+
+      # @param app [#call]
+      # @param options [Hash]
+      # @raise [ArgumentError] as ::Dalli::Client
+      def initialize(app, options = {})
+        super
+        own = options.reject { |name, _| DEFAULT_OPTIONS.key?(name) }
+        servers = own.delete(:memcache_server)
+        @data = ::Dalli::Client.new(servers, DEFAULT_DALLI_OPTIONS.merge(own))
+        @default_ttl = ttl(@default_options[:expire_after])
+      end
+
+      # A session that was deleted meanwhile is not written again: the response becomes a 401 that
+      # ends the cookie.
+      # @api private
+      def context(env, app = @app)
+        body = nil
+        super(env, ->(inner) { app.call(inner).tap { |response| body = response[2] } })
+      rescue MissingSessionError
+        body.close if body.respond_to?(:close)
+        gone(env)
+      end
+
+      # @api private
+      def find_session(request, id)
+        available([nil, {}]) do
+          session = stored(id)
+          unless session
+            session = {}
+            id = create
+          end
+          request.set_header(FOUND, id)
+          [id, session]
+        end
+      end
+
+      # @api private
+      def write_session(request, id, session, options)
+        key = key_of(id)
+        return false unless key
+
+        available(false) do
+          ttl = ttl(options[:expire_after])
+          if request.get_header(FOUND) == id
+            raise MissingSessionError unless @data.replace(key, session, ttl)
+          else
+            @data.set(key, session, ttl)
+          end
+          id
+        end
+      end
+
+      # @api private
+      def delete_session(_request, id, options)
+        available(nil) do
+          key = key_of(id)
+          @data.delete(key) if key
+          unused_id unless options[:drop]
+        end
+      end
+
+      private
+
+      # Without memcached there are no sessions, and the application runs on.
+      def available(otherwise)
+        yield
+      rescue ::Dalli::DalliError => error
+        ::Dalli.logger.warn("#{self.class}: #{error.class}: #{error.message}")
+        otherwise
+      end
+
+      # What cannot be read any more counts as missing; else its cookie would be of no use for ever.
+      def stored(id)
+        key = key_of(id)
+        key && @data.get(key)
+      rescue ::Dalli::UnmarshalError => error
+        ::Dalli.logger.warn("#{self.class}: a session cannot be read, and a new one begins: #{error.message}")
+        nil
+      end
+
+      def create
+        loop do
+          id = unused_id
+          return id if @data.add(key_of(id), {}, @default_ttl)
+        end
+      end
+
+      def unused_id
+        loop do
+          id = generate_sid
+          id = SessionId.new(id) if id.is_a?(String)
+          return id unless @data.get(key_of(id))
+        end
+      end
+
+      def key_of(id)
+        id.private_id if id.respond_to?(:private_id)
+      end
+
+      # One second more than the cookie.
+      def ttl(expire_after_s)
+        expire_after_s ? expire_after_s + 1 : 0
+      end
+
+      def gone(env)
+        options = env[RACK_SESSION_OPTIONS] || @default_options
+        cookie = Utils.delete_set_cookie_header(key, { path: options[:path], domain: options[:domain] })
+        [401, { "content-type" => "text/plain", "set-cookie" => cookie }, ["Wrong session ID"]]
+      end
+    end
+  end
+end
