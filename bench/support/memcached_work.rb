@@ -11,6 +11,7 @@ module Bench
   module MemcachedWork
     BATCH = 100 # keys of a multi call
     PIPELINE = 1000 # commands of one write on the bare socket
+    TIMEOUT_S = 60 # a busy machine is no failure of a client
 
     # What the report calls each.
     LABELS = {
@@ -54,11 +55,11 @@ module Bench
       if library == "dalli"
         require "dalli"
         Dalli.logger.level = Logger::WARN
-        Dalli::Client.new("127.0.0.1:#{port}")
+        Dalli::Client.new("127.0.0.1:#{port}", socket_timeout: TIMEOUT_S)
       else
         require "gyre"
         require "gyre/memcached"
-        Gyre::Memcached::Client.new("127.0.0.1:#{port}")
+        Gyre::Memcached::Client.new("127.0.0.1:#{port}", socket_timeout: TIMEOUT_S)
       end
     end
 
