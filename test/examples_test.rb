@@ -21,7 +21,7 @@ class ExamplesTest < Minitest::Test
   ].freeze
   SERVERS = [*LOOP_SERVERS, "line_echo", "ractor_server", "raw_http_server"].freeze
   # Tested in test/memcached, with the server that they need.
-  MEMCACHED = %w[memcached_page].freeze
+  MEMCACHED = %w[memcached_from_dalli memcached_page].freeze
   # Tested in test/log, with the server that they need.
   LOG = %w[log_from_analogger log_from_logger log_from_syslog log_redis_consumer].freeze
   AT_ONCE = 4

@@ -9,7 +9,7 @@ require "support/guide"
 require "support/memcached_server"
 require "gyre/memcached/options"
 
-GyreTest::Guide.test_case("DocsMemcachedTest", "memcached.md", least: 5, backends: GyreTest::Engines::NATIVE.first(1)) do
+GyreTest::Guide.test_case("DocsMemcachedTest", "memcached.md", least: 6, backends: GyreTest::Engines::NATIVE.first(1)) do
   include GyreTest::MemcachedServers
 
   def environment = { "MEMCACHE_SERVERS" => memcached.address }

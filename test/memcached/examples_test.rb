@@ -16,6 +16,16 @@ GyreTest::Engines.test_case("MemcachedExamplesTest", backends: GyreTest::Engines
     assert_match(/^all are there: 50 parts in \d+ ms\nthe same page: true\n\z/, out)
   end
 
+  def test_a_program_for_dalli_runs
+    assert_equal <<~TEXT, example("memcached_from_dalli")
+      Tumtum Trading: 23.5
+      visits: 100
+      one=1 two=2
+      one: 11
+      left: 0
+    TEXT
+  end
+
   private
 
   def example(name)
