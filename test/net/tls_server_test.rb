@@ -8,6 +8,8 @@ require "support/transports"
 require "support/openssl_peer"
 
 class TLSServerTest < Minitest::Test
+  RSA_KEY = OpenSSL::PKey::RSA.new(2048)
+
   include GyreTest::Transports
 
   # Ciphers by their numbers (IANA's TLS Cipher Suites): none of them has both forward secrecy and
@@ -122,6 +124,32 @@ class TLSServerTest < Minitest::Test
     assert_in_delta Time.now + 3600, server_context(ocsp: fresh).ocsp_next_update, 60
     error = assert_raises(ArgumentError) { server_context(ocsp: ocsp(other)) }
     assert_match(/\Atls: the ocsp .*other-\d+.ocsp holds no answer about the certificate/, error.message)
+  end
+
+  # --- a certificate for each kind of key ---
+
+  def test_a_client_is_shown_the_certificate_of_a_pair_that_it_can_use_with_its_ocsp_response
+    openssl = need_program("openssl")
+    pairs = %w[default named].map do |name|
+      Array.new(2) { |number| certificates.issue("#{name}-#{number}", key: number.zero? ? nil : RSA_KEY) }
+    end
+    default, named = pairs.map { |pair| pair.map { |certificate, key| { certificate: certificate, key: key, ocsp: ocsp(certificate) } } }
+    names = { "other.test" => Gyre::TLS.server(**named[0], pair: Gyre::TLS.server(**named[1])) }
+    context = Gyre::TLS.server(**default[0], pair: Gyre::TLS.server(**default[1]), names: names)
+    { "server.test" => pairs[0], "other.test" => pairs[1] }.each do |name, pair|
+      [%w[-sigalgs ECDSA+SHA256], %w[-sigalgs RSA-PSS+SHA256]].zip(pair).each do |flags, (certificate, _)|
+        [[], ["-tls1_2"]].each do |version|
+          shown = status(openssl, context, name, *flags, *version)
+          assert_match(/successful.*Serial Number: #{serial(certificate)}\b.*subject=CN = #{File.basename(certificate, ".pem")}$/m, shown)
+        end
+      end
+    end
+  end
+
+  def test_two_keys_of_one_kind_are_no_pair
+    other, key = certificates.issue("other")
+    error = assert_raises(ArgumentError) { server_context(pair: Gyre::TLS.server(certificate: other, key: key)) }
+    assert_match(/are for the same hosts, and their keys are of the same kind: leave one out, or name the hosts/, error.message)
   end
 
   # --- tickets ---
@@ -275,17 +303,7 @@ class TLSServerTest < Minitest::Test
     near&.close
   end
 
-  # @return [String] the file of an OCSP response that a certificate is good
-  def ocsp(certificate, to: Time.now + 3600)
-    subject = OpenSSL::X509::Certificate.new(File.read(certificate))
-    authority = OpenSSL::X509::Certificate.new(File.read(@ca))
-    id = OpenSSL::OCSP::CertificateId.new(subject, authority)
-    basic = OpenSSL::OCSP::BasicResponse.new
-    basic.add_status(id, OpenSSL::OCSP::V_CERTSTATUS_GOOD, 0, nil, Time.now - 7200, to, [])
-    basic.sign(authority, OpenSSL::PKey.read(File.read(certificates.key("authority"))), [], 0, "SHA256")
-    response = OpenSSL::OCSP::Response.create(OpenSSL::OCSP::RESPONSE_STATUS_SUCCESSFUL, basic)
-    certificates.path("#{File.basename(certificate, ".pem")}-#{to.to_i}.ocsp").tap { |path| File.binwrite(path, response.to_der) }
-  end
+  def ocsp(certificate, **options) = certificates.ocsp(certificate, **options)
 
   # @return [String] PEM of a list with that certificate in it
   def revocations(certificate)
@@ -304,7 +322,7 @@ class TLSServerTest < Minitest::Test
   def serial(certificate) = OpenSSL::X509::Certificate.new(File.read(certificate)).serial.to_s(16).rjust(2, "0")
 
   # @return [String] what openssl reports of the server's certificate
-  def status(openssl, context, name)
+  def status(openssl, context, name, *flags)
     listener = TCPServer.new("127.0.0.1", 0)
     thread = Thread.new do
       server = keep(Gyre::Transport.new(listener.accept, "s_client"))
@@ -312,7 +330,7 @@ class TLSServerTest < Minitest::Test
       server.read_partial
     end
     address = "127.0.0.1:#{listener.local_address.ip_port}"
-    run_program(openssl, "s_client", "-status", "-connect", address, "-servername", name, stdin: "bye\n").out
+    run_program(openssl, "s_client", "-status", "-connect", address, "-servername", name, *flags, stdin: "bye\n").out
   ensure
     thread&.join
     listener&.close

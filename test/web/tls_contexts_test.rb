@@ -98,6 +98,31 @@ class WebTLSContextsTest < Minitest::Test
                  ["one.test", "ONE.test", "a.any.test", "b.a.any.test", "other.test", nil].map { |name| subject(name) }
   end
 
+  def test_two_certificates_of_the_same_names_are_a_pair
+    rsa = OpenSSL::PKey::RSA.new(2048)
+    tls = [issue("ecdsa"), issue("rsa", key: rsa), { names: %w[one.test], **issue("one-rsa", key: rsa) },
+           { names: %w[one.test two.test], **issue("one-ecdsa") }]
+    serve(bind: "ssl://127.0.0.1:0", tls: tls)
+    shown = ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"].map do |cipher|
+      [nil, "one.test"].map { |name| subject(name, cipher) }
+    end
+    assert_equal [%w[CN=rsa CN=one-rsa], %w[CN=ecdsa CN=one-ecdsa]], shown
+    assert_equal "CN=one-ecdsa", subject("two.test")
+  end
+
+  def test_two_certificates_for_the_same_hosts_that_are_no_pair_fail_the_start
+    one, other, third = %w[one other third].map { |name| issue(name) }
+    rsa = issue("rsa", key: OpenSSL::PKey::RSA.new(2048))
+    { [one, other] => "are for the same hosts, and their keys are of the same kind: leave one out, or name the hosts",
+      [{ names: "a.test", **one }, third, { names: "a.test", **other }] => "keys are of the same kind",
+      [one, other, third] => "tls: three certificates are for all other hosts",
+      [one, { **rsa, ca: @ca, verify_mode: "peer" }] => "tls: ca, verify_mode of the second certificate for all other hosts has no effect" }
+      .each do |tls, words|
+        error = assert_raises(Gyre::StartError) { serve(bind: "ssl://127.0.0.1:0", tls: tls) }
+        assert_includes error.message, words
+      end
+  end
+
   def test_tls_is_for_every_tcp_address_unless_one_is_written_so
     tls = { cert: @certificate, key: @key }
     serve(bind: ["tcp://127.0.0.1:0", "unix://#{@certificates.path("app.sock")}"], tls: tls)
@@ -200,16 +225,19 @@ class WebTLSContextsTest < Minitest::Test
   end
 
   # @return [OpenSSL::SSL::SSLSocket] connected; closed by the caller
-  def connect(name = nil)
-    context = GyreTest::OpenSSLPeer.client
+  def connect(name = nil, cipher = nil)
+    context = GyreTest::OpenSSLPeer.client do |each|
+      each.max_version = OpenSSL::SSL::TLS1_2_VERSION if cipher
+      each.ciphers = cipher if cipher
+    end
     secure = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", @server.endpoints.first.port), context)
     secure.sync_close = true
     secure.hostname = name if name
     secure.connect
   end
 
-  def subject(name = nil)
-    socket = connect(name)
+  def subject(name = nil, cipher = nil)
+    socket = connect(name, cipher)
     socket.peer_cert.subject.to_s(OpenSSL::X509::Name::RFC2253)
   ensure
     socket&.close

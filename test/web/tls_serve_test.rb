@@ -117,6 +117,23 @@ class WebTLSServeTest < Minitest::Test
     end
   end
 
+  def test_a_hang_up_reads_ocsp_responses_again_in_each_worker
+    ocsp = @certificates.path("server.ocsp")
+    FileUtils.cp(@certificates.ocsp(@certificate, to: Time.now + 3600), ocsp)
+    [[], ["-w", "2"]].each do |flags|
+      serve(*flags, "-b", "ssl://127.0.0.1:0?cert=#{@certificate}&key=#{@key}&ocsp=#{ocsp}", app: APP, port: false) do |program|
+        before = s_client(program, "-status").out[/Next Update: .*/]
+        assert before
+        FileUtils.cp(@certificates.ocsp(@certificate, to: Time.now + 7200), ocsp)
+        program.signal(:HUP)
+        eventually(what: "the new response from each worker") do
+          Array.new(4) { s_client(program, "-status").out[/Next Update: .*/] }.uniq.then { |seen| seen.size == 1 && seen != [before] }
+        end
+      end
+      FileUtils.cp(@certificates.ocsp(@certificate, to: Time.now + 1800), ocsp)
+    end
+  end
+
   def test_workers_resume_each_others_sessions_also_after_a_rolling_restart
     app = 'run ->(env) { [200, { "content-type" => "text/plain" }, ["#{env["rack.url_scheme"]} #{Process.pid}"]] }'
     serve("-w", "2", "-b", "ssl://127.0.0.1:0?cert=#{@certificate}&key=#{@key}", app: app, port: false) do |program|

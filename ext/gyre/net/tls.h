@@ -44,6 +44,10 @@ void gyre_tls_context_release(struct gyre_tls_context *context);
  * begins with "*.". 0 or -ENOMEM. */
 int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *name, struct gyre_tls_context *identity);
 
+/* A second certificate of the same identity, with a key of another kind (RSA beside ECDSA): clients
+ * are shown the one that they can use. 0, -EEXIST when both keys are of one kind, or -ENOMEM. */
+int gyre_tls_context_set_pair(struct gyre_tls_context *context, struct gyre_tls_context *pair);
+
 /* In seconds since 1970. */
 struct gyre_tls_times {
   int64_t from, to;  /* when the certificate is good */

@@ -129,6 +129,14 @@ static struct gyre_tls_context *find_identity(const struct gyre_tls_context *con
   return found ? found->identity : NULL;
 }
 
+/* The chain of one of the two kinds of key beside what the connection has. */
+static bool show(SSL *ssl, const struct gyre_tls_context *identity) {
+  STACK_OF(X509) *chain = NULL;
+  SSL_CTX_get0_chain_certs(identity->ssl, &chain);
+  return SSL_use_cert_and_key(ssl, SSL_CTX_get0_certificate(identity->ssl), SSL_CTX_get0_privatekey(identity->ssl),
+                              chain, 1) == 1;
+}
+
 /* Only the certificate is the identity's: which clients may connect, which sessions are resumed and
  * all else stay as the listener's context has them, which SSL_set_SSL_CTX would not see to. */
 static int choose_identity(SSL *ssl, int *alert, void *argument) {
@@ -136,12 +144,8 @@ static int choose_identity(SSL *ssl, int *alert, void *argument) {
   const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
   struct gyre_tls_context *identity = name ? find_identity(argument, name) : NULL;
   if (!identity) return SSL_TLSEXT_ERR_NOACK; /* the default identity */
-  STACK_OF(X509) *chain = NULL;
-  SSL_CTX_get0_chain_certs(identity->ssl, &chain);
-  SSL_certs_clear(ssl); /* one of another kind would be chosen still */
-  if (SSL_use_cert_and_key(ssl, SSL_CTX_get0_certificate(identity->ssl), SSL_CTX_get0_privatekey(identity->ssl), chain,
-                           1) != 1)
-    return SSL_TLSEXT_ERR_ALERT_FATAL;
+  SSL_certs_clear(ssl);                       /* one of another kind would be chosen still */
+  if (!show(ssl, identity) || (identity->pair && !show(ssl, identity->pair))) return SSL_TLSEXT_ERR_ALERT_FATAL;
   SSL_set_app_data(ssl, identity);
   return SSL_TLSEXT_ERR_OK;
 }
@@ -149,7 +153,10 @@ static int choose_identity(SSL *ssl, int *alert, void *argument) {
 /* A response that is out of date would have clients refuse the certificate; none is better. */
 static int give_staple(SSL *ssl, void *argument) {
   const struct gyre_tls_context *identity = SSL_get_app_data(ssl);
-  const struct gyre_tls_staple *staple = identity ? &identity->staple : &((struct gyre_tls_context *)argument)->staple;
+  if (!identity) identity = argument;
+  if (identity->pair && SSL_get_certificate(ssl) == SSL_CTX_get0_certificate(identity->pair->ssl))
+    identity = identity->pair;
+  const struct gyre_tls_staple *staple = &identity->staple;
   if (!staple->bytes || (staple->until && staple->until <= (int64_t)time(NULL))) return SSL_TLSEXT_ERR_NOACK;
   unsigned char *copy = OPENSSL_memdup(staple->bytes, (size_t)staple->length);
   if (!copy) return SSL_TLSEXT_ERR_NOACK;
@@ -284,6 +291,7 @@ void gyre_tls_context_release(struct gyre_tls_context *context) {
     gyre_tls_context_release(name->identity);
     free(name);
   }
+  gyre_tls_context_release(context->pair);
   gyre_tls_tickets_release(context->tickets);
   OPENSSL_free(context->staple.bytes);
   free(context);
@@ -292,7 +300,8 @@ void gyre_tls_context_release(struct gyre_tls_context *context) {
 int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *text, struct gyre_tls_context *identity) {
   struct gyre_tls_name *name = malloc(sizeof(*name) + strlen(text) + 1);
   if (!name) return -ENOMEM;
-  if (!extend_policy(context, text, strlen(text)) || !extend_policy_by_certificate(context, identity)) {
+  if (!extend_policy(context, text, strlen(text)) || !extend_policy_by_certificate(context, identity) ||
+      (identity->pair && !extend_policy_by_certificate(context, identity->pair))) {
     free(name);
     return -ENOMEM;
   }
@@ -301,6 +310,24 @@ int gyre_tls_context_add_name(struct gyre_tls_context *context, const char *text
   name->identity = identity;
   name->next = context->names;
   context->names = name;
+  return 0;
+}
+
+static int kind_of_key(const struct gyre_tls_context *context) {
+  return EVP_PKEY_get_base_id(SSL_CTX_get0_privatekey(context->ssl));
+}
+
+int gyre_tls_context_set_pair(struct gyre_tls_context *context, struct gyre_tls_context *pair) {
+  X509 *own = SSL_CTX_get0_certificate(context->ssl), *other = SSL_CTX_get0_certificate(pair->ssl);
+  STACK_OF(X509) *chain = NULL;
+  if (context->pair || kind_of_key(context) == kind_of_key(pair)) return -EEXIST;
+  SSL_CTX_get0_chain_certs(pair->ssl, &chain);
+  bool good = SSL_CTX_use_cert_and_key(context->ssl, other, SSL_CTX_get0_privatekey(pair->ssl), chain, 0) == 1 &&
+              SSL_CTX_select_current_cert(context->ssl, own) == 1 && extend_policy_by_certificate(context, pair);
+  ERR_clear_error();
+  if (!good) return -ENOMEM;
+  atomic_fetch_add(&pair->references, 1);
+  context->pair = pair;
   return 0;
 }
 

@@ -29,7 +29,8 @@ struct gyre_tls_context {
   struct gyre_tls_session *sessions; /* of a client, the newest first */
   struct gyre_tls_tickets *tickets;  /* NULL: libssl's own keys, of this context alone */
   struct gyre_tls_staple staple;
-  unsigned char policy[32]; /* which sessions may be resumed here */
+  struct gyre_tls_context *pair; /* the same identity by a key of another kind; or NULL */
+  unsigned char policy[32];      /* which sessions may be resumed here */
   unsigned alpn_length;
   unsigned char alpn[];
 };

@@ -6,6 +6,8 @@
 #include "net/tls.h"
 #include "net/tls_tickets.h"
 
+#include <errno.h>
+
 #ifdef GYRE_HAVE_LIBSSL
 
 static void context_free(void *opaque) { gyre_tls_context_release(opaque); }
@@ -84,6 +86,13 @@ static VALUE context_add_name(VALUE self, VALUE name, VALUE identity) {
   return self;
 }
 
+/* @api private False: both have a key of the same kind. */
+static VALUE context_set_pair(VALUE self, VALUE pair) {
+  int error = gyre_tls_context_set_pair(gyre_tls_context_get(self), gyre_tls_context_get(pair));
+  if (error == -ENOMEM) rb_memerror();
+  return error == 0 ? Qtrue : Qfalse;
+}
+
 /* @api private [Integer, Integer, Integer]: from and until when the certificate is good, and when a
  * new OCSP response is due (0: unknown), in seconds since 1970; nil without a certificate. */
 static VALUE context_times(VALUE self) {
@@ -158,6 +167,7 @@ void gyre_init_net_tls(void) {
   rb_define_private_method(class, "build", context_build, 1);
   rb_define_private_method(class, "times", context_times, 0);
   rb_define_private_method(class, "add_name", context_add_name, 2);
+  rb_define_private_method(class, "set_pair", context_set_pair, 1);
 }
 
 #else

@@ -32,6 +32,9 @@ module Gyre
       #   those up to the root
       # @param key [String] PEM, or the path of a file
       # @param key_passphrase [String, nil] of an encrypted key
+      # @param pair [Context, nil] of {server}: a second certificate of the same names with a key of
+      #   another kind, as ECDSA beside RSA; a client is shown the one that it can use. Only its
+      #   certificate, key and OCSP response count
       # @param names [Hash{String => Context}] other identities by host name; "*.example.org" stands
       #   for one label (SNI, RFC 6066). Only their certificates count; clients are verified as this
       #   context has it
@@ -107,7 +110,7 @@ module Gyre
 
       # @api private
       def initialize(server:, certificate:, key:, ca:, verify:, names: {}, alpn: [], key_passphrase: nil, verification_flags: [],
-                     ciphers: nil, ciphersuites: nil, min_version: "1.2", ocsp: nil, ticket_keys: nil)
+                     ciphers: nil, ciphersuites: nil, min_version: "1.2", ocsp: nil, ticket_keys: nil, pair: nil)
         unless self.class.private_method_defined?(:build)
           raise ExtensionRequired, "TLS needs OpenSSL 3, which was missing when Gyre was built: install it (Debian: libssl-dev) and " \
                                    "reinstall the gem"
@@ -123,8 +126,12 @@ module Gyre
                 certificate_name: @certificate_name, key_name: name_of(key), **authorities(ca), verify: mode(verify),
                 verify_flags: flags(verification_flags), ciphers: ciphers, suites: ciphersuites, only_1_3: min_version == "1.3",
                 staple: ocsp && read("ocsp", ocsp), staple_name: ocsp, tickets: ticket_keys, alpn: protocols(alpn) })
+        (@pair = pair) && !set_pair(pair) && raise(ArgumentError, same_kind)
         names.each { |name, identity| add_name(name, identity) }
       end
+
+      # @return [Context, nil] its second certificate, with a key of another kind
+      attr_reader :pair
 
       # @return [Hash{String => Context}] other identities of a server, by host name
       attr_reader :names
@@ -155,6 +162,11 @@ module Gyre
       def time(index)
         seconds = times&.fetch(index)
         Time.at(seconds) unless seconds.nil? || seconds.zero?
+      end
+
+      def same_kind
+        "tls: #{name} and #{@pair.name} are for the same hosts, and their keys are of the same kind: leave one out, or name the hosts " \
+          "that it is for (gyre serve: tls \"example.org\", cert: …). A pair has an RSA and an ECDSA key"
       end
 
       def name_of(text) = (text unless text.nil? || text.include?(PEM))

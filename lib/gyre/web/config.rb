@@ -71,6 +71,7 @@ module Gyre
       #
       #   tls cert: "example.pem", key: "example.key"
       #   tls "example.net", "*.example.net", cert: "net.pem", key: "net.key"
+      #   tls "example.net", "*.example.net", cert: "net-rsa.pem", key: "net-rsa.key" # the first has an ECDSA key
       #
       # @param names [Array<String>] the hosts that it is for (SNI); the one without names is for
       #   all others. `true` alone: a certificate for development

@@ -21,8 +21,8 @@ module Gyre
       private_constant :VERIFY, :DAY_S, :SOON_S, :REPORTED
 
       # @param given [true, Array<Hash>, nil] true: a certificate for development; or the settings
-      #   of each certificate (see TLSSettings), those of names with :names; the first without is
-      #   for all others
+      #   of each certificate (see TLSSettings), those of names with :names; the one without is for
+      #   all others. Two of the same names are a pair, with an RSA and an ECDSA key
       # @param log [#info, #error]
       # @param ticket_keys [TLS::TicketKeys, nil] nil: those of this process
       # @param protocols [Array<String>] for ALPN, the preferred one first
@@ -55,7 +55,8 @@ module Gyre
       # @param contexts [Array<TLS::Context>]
       # @return [void]
       def warn(contexts)
-        contexts.flat_map { |context| [context, *context.names.values] }.uniq.each { |context| warn_of(context) }
+        all = contexts.flat_map { |context| [context, *context.names.values] }
+        all.flat_map { |context| [context, *context.pair] }.uniq.each { |context| warn_of(context) }
       end
 
       private
@@ -80,13 +81,31 @@ module Gyre
 
       def server(all)
         default = all.find { |settings| !settings.key?(:names) } || all.first
-        names = all.each_with_object({}) do |settings, identities|
-          next if settings.equal?(default)
+        defaults, others = all.partition { |settings| settings[:names] == default[:names] }
+        made = {}
+        names = by_name(others).to_h { |name, settings| [name, made[settings] ||= TLS.server(**identities(settings, name))] }
+        TLS.server(names: names, **identities(defaults, "all other hosts"), **policy(default), **common)
+      end
 
-          identity = TLS.server(**identity(settings))
-          settings[:names].each { |name| identities[name] = identity }
-        end
-        TLS.server(names: names, **identity(default), **policy(default), **common)
+      def by_name(all)
+        all.each_with_object({}) { |settings, by| settings[:names].each { |name| (by[name] ||= []) << settings } }
+      end
+
+      # One certificate, or a pair.
+      def identities(all, hosts)
+        first, second, third = all
+        return identity(first) unless second
+
+        raise StartError, "tls: three certificates are for #{hosts}, and there can be two, with an RSA and an ECDSA key: leave one out" if third
+
+        wrong = policy_names(second)
+        return { **identity(first), pair: TLS.server(**identity(second)) } if wrong.empty?
+
+        raise StartError, "tls: #{wrong.join(", ")} of the second certificate for #{hosts} has no effect: write it beside the first one"
+      end
+
+      def policy_names(settings)
+        settings.keys & %i[ca verify_mode verification_flags ssl_cipher_filter ssl_ciphersuites min_version]
       end
 
       def common = { alpn: @protocols, ticket_keys: @ticket_keys ||= TLS::TicketKeys.shared }
