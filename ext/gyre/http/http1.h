@@ -335,8 +335,25 @@ extern VALUE gyre_cHttp1Exchange;
 
 VALUE gyre_http_exchange_client_gone(VALUE self);
 
-/* http_exchange_methods.c: defines those methods that are the same for each version of HTTP. */
-void gyre_http_exchange_define(VALUE class);
+/* http_exchange_methods.c: the methods of an exchange, by their Ruby names. Those that read the
+ * request are each version's own, and so are those that write the response. */
+struct gyre_http_request_methods {
+  VALUE (*read_body)(VALUE self, VALUE bytes);
+  VALUE (*next_request)(VALUE self), (*hijack)(VALUE self), (*close)(VALUE self), (*reset)(VALUE self);
+  VALUE (*keep_alive_p)(VALUE self), (*closed_p)(VALUE self), (*hijacked_p)(VALUE self);
+};
+struct gyre_http_response_methods {
+  VALUE (*write_response)(VALUE self, VALUE status, VALUE headers, VALUE body);
+  VALUE (*write_head)(VALUE self, VALUE status, VALUE headers, VALUE length);
+  VALUE (*write_body)(VALUE self, VALUE data), (*finish_body)(VALUE self);
+  VALUE (*write_file)(VALUE self, VALUE file, VALUE offset, VALUE length);
+  VALUE (*write_interim)(VALUE self, VALUE status, VALUE headers);
+};
+/* Defines these, and those that are the same for each version. */
+void gyre_http_exchange_define_request(VALUE class, const struct gyre_http_request_methods *own);
+void gyre_http_exchange_define_response(VALUE class, const struct gyre_http_response_methods *own);
+/* Refuses the request with its status, by `respond`, and tells the handler. */
+void gyre_http_exchange_refuse(struct gyre_http_exchange *exchange, VALUE (*respond)(VALUE self));
 
 /* http1_env.c */
 VALUE gyre_http1_env(struct gyre_http_exchange *exchange, const struct gyre_http1_head *head, const char *bytes);

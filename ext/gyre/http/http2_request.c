@@ -182,16 +182,15 @@ void gyre_init_http2(void) {
 }
 
 void gyre_init_http2_request(void) {
-  VALUE class = gyre_cHttp2Exchange;
-  gyre_http_exchange_define(class);
-  rb_define_method(class, "next_request", exchange_next_request, 0);
-  rb_define_method(class, "read_body", exchange_read_body, 1);
-  rb_define_method(class, "hijack", exchange_hijack, 0);
-  rb_define_method(class, "close", exchange_close, 0);
-  rb_define_method(class, "reset", exchange_reset, 0);
-  rb_define_method(class, "keep_alive?", exchange_keep_alive_p, 0);
-  rb_define_method(class, "closed?", exchange_closed_p, 0);
-  rb_define_method(class, "hijacked?", exchange_hijacked_p, 0);
+  gyre_http_exchange_define_request(gyre_cHttp2Exchange,
+                                    &(struct gyre_http_request_methods){.read_body = exchange_read_body,
+                                                                        .next_request = exchange_next_request,
+                                                                        .hijack = exchange_hijack,
+                                                                        .close = exchange_close,
+                                                                        .reset = exchange_reset,
+                                                                        .keep_alive_p = exchange_keep_alive_p,
+                                                                        .closed_p = exchange_closed_p,
+                                                                        .hijacked_p = exchange_hijacked_p});
 }
 
 #endif

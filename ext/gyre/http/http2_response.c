@@ -286,31 +286,18 @@ static VALUE refusal_body(VALUE self) {
   return Qnil;
 }
 
-static VALUE ignore_error(VALUE self, VALUE error) {
-  (void)self;
-  (void)error; /* the client that is refused is gone already */
-  return Qnil;
-}
-
 void gyre_http2_response_refuse(struct gyre_http_exchange *exchange) {
-  struct gyre_scheduler *scheduler = exchange->connection->acceptor->scheduler;
-  VALUE self = exchange->handle, handler = exchange->connection->acceptor->handler;
-  VALUE arguments[] = {exchange->env, INT2NUM(exchange->status), Qnil, Qnil};
-  int64_t from_ns = gyre_loop_now(&scheduler->loop);
-  rb_rescue2(refusal_body, self, ignore_error, self, rb_eStandardError, (VALUE)0);
-  arguments[2] = ULL2NUM(exchange->body_bytes_sent);
-  arguments[3] = DBL2NUM((double)(gyre_loop_now(&scheduler->loop) - from_ns) / 1e9);
-  rb_check_funcall(handler, rb_intern("refused"), 4, arguments); /* handlers of tests may lack it */
+  gyre_http_exchange_refuse(exchange, refusal_body);
 }
 
 void gyre_init_http2_response(void) {
-  VALUE class = gyre_cHttp2Exchange;
-  rb_define_method(class, "write_response", exchange_write_response, 3);
-  rb_define_method(class, "write_head", exchange_write_head, 3);
-  rb_define_method(class, "write_body", exchange_write_body, 1);
-  rb_define_method(class, "finish_body", exchange_finish_body, 0);
-  rb_define_method(class, "write_file", exchange_write_file, 3);
-  rb_define_method(class, "write_interim", exchange_write_interim, 2);
+  gyre_http_exchange_define_response(gyre_cHttp2Exchange,
+                                     &(struct gyre_http_response_methods){.write_response = exchange_write_response,
+                                                                          .write_head = exchange_write_head,
+                                                                          .write_body = exchange_write_body,
+                                                                          .finish_body = exchange_finish_body,
+                                                                          .write_file = exchange_write_file,
+                                                                          .write_interim = exchange_write_interim});
 }
 
 #endif

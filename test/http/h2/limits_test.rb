@@ -62,7 +62,7 @@ GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKE
   end
 
   { goes_on_for_too_long: { body_timeout_s: 0.1 },
-    is_too_slow_on_average: { body_grace_timeout_s: 0.05, body_rate_bytes_limit: 10_000 } }.each do |what, limits|
+    is_too_slow_on_average: { body_grace_timeout_s: 0.05, body_rate_bytes_limit: 10_000_000 } }.each do |what, limits|
     define_method(:"test_a_body_that_#{what}_gets_408") do
       serve(echo, limits: limits) do |served|
         client = connect(served)

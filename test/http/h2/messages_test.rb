@@ -116,27 +116,6 @@ GyreTest::Engines.test_case("H2MessagesTest", backends: GyreTest::H2Serving::BAC
     end
   end
 
-  define_method(:test_extended_connect_is_a_stream_both_ways) do
-    seen = nil
-    app = lambda do |env|
-      seen = env.values_at("REQUEST_METHOD", "rack.protocol", "PATH_INFO")
-      [200, { "rack.protocol" => "websocket" }, lambda do |stream|
-        2.times { stream.write("echo #{stream.read(3)}") }
-        stream.close
-      end]
-    end
-    serve(app) do |served|
-      client = connect(served).greet
-      assert_equal 1, client.settings[:enable_connect_protocol]
-      fields = [%w[:method CONNECT], %w[:protocol websocket], %w[:scheme http], %w[:path /chat], %w[:authority a]]
-      stream = client.open_fields(fields, end_stream: false)
-      assert_equal 200, stream.head.status
-      %w[one two].each { |word| assert_equal "echo #{word}", stream.write(word).take(8) }
-      stream.response
-      assert_equal ["CONNECT", ["websocket"], "/chat"], seen
-    end
-  end
-
   define_method(:test_connect_is_a_tunnel) do
     app = lambda do |env|
       [200, {}, lambda do |stream|
