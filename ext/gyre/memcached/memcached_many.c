@@ -45,6 +45,9 @@ static VALUE server_values(VALUE self, VALUE keys, VALUE names, VALUE starts) {
   request.own.keys = NIL_P(names) ? request.list : strings(names);
   if (RARRAY_LEN(request.own.keys) != RARRAY_LEN(request.list)) rb_raise(rb_eArgError, "as many names as keys");
   request.own.value = rb_hash_new();
+  /* So that one that cannot be sent is found before the others are. */
+  for (long i = 0; i < RARRAY_LEN(request.list); i++)
+    gyre_memcached_callers_key(&request, RARRAY_AREF(request.list, i));
   request.flags = " v f";
   request.flags_length = request.server->raw ? 2 : 4;
   request.verb = GYRE_MEMCACHED_VERB_MG;
