@@ -72,6 +72,7 @@ namespace :test do
 
   desc "Serve Rails, Sinatra, Roda, Hanami, Grape and Sidekiq's pages in their newest versions (Ruby 3.2 or newer)"
   task frameworks: :compile do
+    sh "bin/setup", "--with", "postgresql", verbose: false
     GyreSuite.bundle("frameworks") || abort("the frameworks could not be installed") if RUBY_VERSION >= "3.2"
     GyreSuite.run(*GyreTest::PARTS["frameworks"]) || abort
   end

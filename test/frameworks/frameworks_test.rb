@@ -5,6 +5,7 @@
 # runs this; bin/test leaves it out.
 
 require "test_helper"
+require "support/postgres_server"
 require "support/redis_server"
 require_relative "../web/serving"
 
@@ -51,6 +52,28 @@ class FrameworksTest < Minitest::Test
       part = Net::HTTP.get_response(URI("http://127.0.0.1:#{program.port}#{file}"), { "range" => "bytes=0-9" })
       assert_equal %w[206 xxxxxxxxxx], [part.code, part.body]
     end
+  end
+
+  def test_a_request_of_rails_that_takes_too_long_gets_503
+    serve_file(RAILS, "--request-timeout", "0.3") do |program|
+      assert_equal "503", get(program, "/entries/stuck").code
+      assert_equal "200", get(program, "/entries/count").code
+    end
+  end
+
+  def test_two_hundred_slow_queries_on_a_pool_of_five_are_two_hundred_responses
+    programs = GyreTest::PostgresServer.programs
+    skip "PostgreSQL is not installed; rake test:frameworks does it as root" unless programs
+    skip "the gem pg is not installed; it takes libpq-dev" unless File.read("#{FOLDER}/Gemfile.lock").match?(/^    pg \(/)
+    database = GyreTest::PostgresServer.new(programs)
+    url = "postgresql:///postgres?host=#{database.folder}&user=gyre&pool=5"
+    serve_file(RAILS, env: { "DATABASE_URL" => url }) do |program|
+      assert_match(/^5 requests run at a time/, program.text(:out))
+      threads = Array.new(200) { Thread.new { get(program, "/entries/slow") } }
+      assert_equal({ %w[200 slept] => 200 }, threads.map(&:value).map { |response| [response.code, response.body] }.tally)
+    end
+  ensure
+    database&.close
   end
 
   def test_a_rails_that_asks_for_threads_is_refused
@@ -163,9 +186,9 @@ class FrameworksTest < Minitest::Test
     end
   end
 
-  def serve_file(path)
+  def serve_file(path, *flags, env: {})
     Dir.mktmpdir do |folder|
-      with_subprocess(*command(EXE, "serve", path, "-b", "127.0.0.1:0", env: { "FOLDER" => folder }), chdir: folder) do |pid, out, err|
+      with_subprocess(*command(EXE, "serve", path, "-b", "127.0.0.1:0", *flags, env: { "FOLDER" => folder, **env }), chdir: folder) do |pid, out, err|
         program = Program.new(self, pid, out, err, folder)
         program.expect(/Use Ctrl-C to stop/)
         yield program

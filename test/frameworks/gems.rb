@@ -8,6 +8,7 @@ gem "grape", ">= 2.0"
 gem "hanami-controller", "~> 2.0"
 gem "hanami-router", "~> 2.0"
 gem "minitest", "~> 5.16"
+gem "pg", "~> 1.5" if system("pg_config", "--version", out: File::NULL, err: File::NULL)
 gem "puma", ">= 6.0"
 gem "rackup", "~> 2.1"
 gem "rails", ">= 8.0"

@@ -13,11 +13,12 @@ class RailsApp < Rails::Application
   config.eager_load = true
   config.secret_key_base = "0" * 64
   config.hosts.clear
-  config.logger = Logger.new($stderr, level: :warn)
+  config.logger = Logger.new($stderr)
+  config.log_level = :warn # every request's lines would fill the pipe to a test, and it would wait
   config.active_support.isolation_level = ENV["ISOLATION"].to_sym if ENV["ISOLATION"]
   config.active_storage.service = :disk
   config.active_storage.service_configurations = { "disk" => { "service" => "Disk", "root" => ENV.fetch("FOLDER") } }
-  ENV["DATABASE_URL"] = "sqlite3:#{ENV.fetch("FOLDER")}/test.sqlite3?pool=5&timeout=20000"
+  ENV["DATABASE_URL"] ||= "sqlite3:#{ENV.fetch("FOLDER")}/test.sqlite3?pool=5&timeout=20000"
 end
 
 class Entry < ActiveRecord::Base; end
@@ -37,6 +38,12 @@ class EntriesController < ActionController::Base
     end
     head :created
   end
+
+  # Waits in the database, PostgreSQL.
+  def slow = render(plain: Entry.connection.select_value("SELECT 'slept' FROM pg_sleep(0.3)"))
+
+  # Waits until it is cancelled.
+  def stuck = sleep
 
   # A form with a file, stored and sent again by its own service.
   def upload
@@ -63,7 +70,7 @@ end
 RailsApp.routes.append do
   resources :events, only: [:index]
   resources :entries, only: [:create] do
-    %i[count file].each { |name| get name, on: :collection }
+    %i[count file slow stuck].each { |name| get name, on: :collection }
     post :upload, on: :collection
   end
 end
