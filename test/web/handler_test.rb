@@ -37,6 +37,33 @@ class WebHandlerTest < Minitest::Test
     end
   end
 
+  def test_settings_of_the_configuration_file_are_options
+    Dir.mktmpdir do |folder|
+      FileUtils.touch(log = File.join(folder, "access.log"))
+      out, err = capture do
+        handler.run(->(env) { [200, {}, [env.values_at("REMOTE_ADDR", "HTTP_X_REQUEST_ID").join(" ")]] },
+          Host: "127.0.0.1", Port: "0", metrics: "127.0.0.1:0", access_log: log, request_id: "true", trusted_proxy: "10.0.0.0/8,loopback",
+          health_path: "/up", watchdog: "false") do |server|
+          url = server.urls.first
+          assert_equal "192.0.2.7 number-7",
+            Net::HTTP.get(URI(url), { "X-Forwarded-For" => "192.0.2.7", "X-Request-Id" => "number-7" })
+          assert_equal "200", Net::HTTP.get_response(URI("#{url}/up")).code
+          assert_match(/^gyre_http_requests_total 2$/, Net::HTTP.get(URI("#{server.metrics_urls.first}/metrics")))
+          server.stop
+        end
+      end
+      assert_equal "", err
+      assert_match(%r{metrics on http://127}, out)
+      assert_match(%r{\A192\.0\.2\.7 .* "GET / HTTP/1\.1" 200 18$}, File.read(log))
+    end
+  end
+
+  def test_a_value_that_cannot_be_is_refused_with_its_name
+    { trusted_proxy: "nowhere", request_id: "perhaps", metrics: "99999999", health_path: "up" }.each do |name, value|
+      assert_match(/\A#{name}: must be |\A#{name}: /, assert_raises(ArgumentError) { handler.run(HELLO, Port: "0", name => value) }.message)
+    end
+  end
+
   # As `rails server -b 'ssl://…'` hands it over.
   def test_a_host_may_be_an_address_with_tls
     certificate, key = GyreTest::Transports.identity("server")

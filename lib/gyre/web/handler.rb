@@ -18,7 +18,11 @@ module Gyre
         log_stdout log_to_stdout pid profile_mode profiler_output quiet require restart_cmd server ssl_cert ssl_key user_supplied_options
         using warn Logger DoNotReverseLookup
       ].freeze
-      private_constant :FOREIGN
+      # Settings that Server#initialize takes by their names; a list has commas between.
+      LISTS = %i[static sendfile metrics trusted_proxy].freeze
+      FLAGS = %i[compress request_id watchdog].freeze
+      OTHERS = %i[compress_minimum log_format access_log forwarded_header health_path ready_path cancel_when_client_gone shutdown_timeout].freeze
+      private_constant :FOREIGN, :LISTS, :FLAGS, :OTHERS
 
       # @param app [#call] a Rack app
       # @param options [Hash] :Host and :Port, and Gyre's own settings by name (`-O
@@ -50,26 +54,37 @@ module Gyre
           "Host=HOST" => "where to listen (default: localhost)",
           "Port=PORT" => "where to listen (default: #{Settings::DEFAULT_PORT})",
           "bind=ADDRESS" => "instead: tcp://host:port, ssl://host:port?cert=PATH&key=PATH or unix:///path, several with commas between",
-          "static=DIR" => "send its files before the app is asked, several with commas between",
-          "sendfile=DIR" => "send its files when the app names them in X-Sendfile",
-          "compress=true" => "compress responses for clients that take it",
-          "log_format=FORMAT" => "#{LogFormat::NAMES.join(", ")} (default: none, rackup logs by itself)",
-          "shutdown_timeout=SECONDS" => "what running requests get to finish (default: #{Settings::SHUTDOWN_TIMEOUT_S})"
+          **(LISTS + FLAGS + OTHERS).to_h { |name| ["#{name}=#{FLAGS.include?(name) ? "true" : "VALUE"}", meaning(name)] }
         }.merge(HTTP::Limits::TABLE.to_h { |row| ["#{row.word}=#{row.unit.upcase}", "#{row.meaning} (default: #{row.default_text})"] })
       end
 
       # @return [Hash] keyword arguments for Gyre::Web::Server
       # @raise [ArgumentError] for a value that cannot be
       def self.settings(options)
-        {
-          bind: addresses(options),
-          limits: limits(options),
-          log_format: options[:log_format],
-          shutdown_timeout: options[:shutdown_timeout],
-          static: folders(options[:static]),
-          sendfile: folders(options[:sendfile]),
-          compress: (Settings.check(:compress, options[:compress].to_s == "true") if options[:compress])
-        }.compact
+        given = options.slice(*LISTS, *FLAGS, *OTHERS).compact
+        settings = given.to_h { |name, value| [name, setting(name, value)] }
+        settings[:log_format] ||= "common" if settings.key?(:access_log)
+        { bind: addresses(options), limits: limits(options), **settings }
+      end
+
+      # @return [Object] a value of the configuration file, or its text on a command line
+      def self.setting(name, value)
+        return (value.is_a?(Array) ? value : value.to_s.split(",")).map { |each| Settings.check(name, each) } if LISTS.include?(name)
+
+        value = { "true" => true, "false" => false }.fetch(value.to_s, value) if FLAGS.include?(name)
+        Settings.check(name, value)
+      rescue ArgumentError => error
+        raise ArgumentError, "#{name}: #{error.message}"
+      end
+
+      def self.meaning(name)
+        meaning = Settings::TABLE.find { |row| row.name == name }.meaning
+        meaning = meaning.delete_prefix("true: ").sub("may be given several times", "several with commas between")
+        case name
+        when :log_format then "#{meaning} (default: none, rackup logs by itself)"
+        when :shutdown_timeout then "#{meaning} (default: #{Settings::SHUTDOWN_TIMEOUT_S})"
+        else meaning
+        end
       end
 
       # A newer rackup or Rails may pass further options of its own, so this warns and does not
@@ -83,10 +98,6 @@ module Gyre
           near = DidYouMean::SpellChecker.new(dictionary: known).correct(name).first
           "the option #{name} is unknown, and does nothing#{"; did you mean #{near}?" if near}"
         end
-      end
-
-      def self.folders(text)
-        text&.to_s&.split(",")
       end
 
       # In a task of its own, which ends with the server.
@@ -116,7 +127,7 @@ module Gyre
           raise ArgumentError, "#{name}: #{error.message}"
         end
       end
-      private_class_method :settings, :unknown, :addresses, :limits, :folders, :watch_restart_file
+      private_class_method :settings, :setting, :meaning, :unknown, :addresses, :limits, :watch_restart_file
     end
   end
 end
