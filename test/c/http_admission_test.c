@@ -107,7 +107,7 @@ static void test_places_then_the_queue_then_refusals_first_in_first_out(void) {
   turn(3600000LL * MS);
   CHECK(happened(""));
   gyre_admission_leave(&admission);
-  CHECK(happened("")); /* from the timer, never from within */
+  CHECK(happened(""));                          /* from the timer, never from within */
   CHECK(!gyre_admission_has_place(&admission)); /* it is the oldest one's */
   turn(0);
   CHECK(happened("+c"));

@@ -190,6 +190,32 @@ cases = proc do
     end
   end
 
+  define_method(:test_files_wait_for_no_place) do
+    app = GatedApp.new
+    asked = []
+    files = ->(path) { asked << path and path == "/file" }
+    serve(->(env) { env["PATH_INFO"] == "/file" ? [200, {}, ["a file"]] : app.call(env) },
+      limits: { requests_limit: 1, queue_limit: 0 }, files: files) do |served|
+      client = occupy(served, app)
+      3.times { assert_equal "a file", get(served, "GET /file HTTP/1.1").body }
+      assert_equal 200, get(served, "HEAD /file HTTP/1.1").status
+      assert_equal [503, 503], ["POST /file HTTP/1.1", "GET /other HTTP/1.1"].map { |line| get(served, line).status }
+      assert_equal %w[/file /file /file /file /other], asked
+      app.let_go("/first")
+      assert_equal "/first", client.response.body
+    end
+  end
+
+  define_method(:test_a_question_about_files_that_fails_is_reported_and_the_request_waits) do
+    app = GatedApp.new
+    serve(app, limits: { requests_limit: 1 }, files: ->(_path) { raise "no such disk" }) do |served|
+      client = occupy(served, app)
+      later = in_queue(served, "/file").first
+      app.let_go("/first", "/file")
+      assert_equal %w[/first /file], [client, later].map { |each| each.response.body }
+    end
+  end
+
   define_method(:test_a_server_that_drains_serves_what_waits) do
     app = GatedApp.new
     serve(app, limits: { requests_limit: 1 }) do |served|

@@ -138,6 +138,20 @@ class HTTPStaticTest < Minitest::Test
     end
   end
 
+  def test_files_are_sent_while_all_places_are_taken
+    gate = Thread::Queue.new
+    static = Gyre::HTTP::Static.new(->(_env) { [200, {}, [gate.pop]] }, @root)
+    serve(static, limits: { requests_limit: 1, queue_limit: 0 }, files: static.method(:file?)) do |served|
+      waiting = connect(served).request("GET /none HTTP/1.1")
+      eventually { served.stats[:running] == 1 }
+      client = connect(served)
+      assert_equal ["small", @large, "small"], %w[a.txt large.bin a.txt].map { |name| client.get("GET /#{name} HTTP/1.1").body }
+      assert_equal 503, connect(served).get("GET /b.txt HTTP/1.1").status
+      gate << "app"
+      assert_equal "app", waiting.response.body
+    end
+  end
+
   def test_as_a_middleware_it_takes_a_folder
     static = Gyre::HTTP::Static.new(APP, @folder, index: true)
     assert_equal ["app GET"], static.call({ "REQUEST_METHOD" => "GET", "PATH_INFO" => "/" })[2]

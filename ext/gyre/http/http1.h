@@ -230,6 +230,7 @@ struct gyre_http1_acceptor {
   struct gyre_proxy_range *proxies; /* whose PROXY headers are believed; none: any peer's */
   uint32_t proxy_count;
   VALUE exempt;                       /* an Array of paths whose requests wait for no place */
+  VALUE files;                        /* responds to call(path): whether a file is there, which waits for none either */
   enum gyre_http_departure departure; /* what ends a request whose client has left */
 
   struct gyre_list connections;
@@ -280,6 +281,7 @@ void gyre_http1_connection_idle(struct gyre_http1_connection *connection);
 /* Nothing happens while a handler runs: its end frees it. */
 void gyre_http1_connection_free(struct gyre_http1_connection *connection);
 /* Whether the request is to run now; its place is taken then. */
+bool gyre_http1_is_exempt(const struct gyre_http1_acceptor *acceptor, const struct gyre_http1_request *request);
 bool gyre_http1_connection_admit(struct gyre_http1_connection *connection, struct gyre_http1_request *request);
 /* The present request waits for a place: its bytes are the transport's input, parsed and not
  * consumed. False: the request is to be refused with its status. */

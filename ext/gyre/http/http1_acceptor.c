@@ -31,6 +31,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->usual.remote);
   rb_gc_mark(acceptor->handovers);
   rb_gc_mark(acceptor->exempt);
+  rb_gc_mark(acceptor->files);
   /* Idle connections hold no object, so ten thousand of them cost the GC nothing. */
   for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
     struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
@@ -158,7 +159,7 @@ static VALUE acceptor_allocate(VALUE class) {
   VALUE self = TypedData_Make_Struct(class, struct gyre_http1_acceptor, &acceptor_type, acceptor);
   acceptor->self = self;
   acceptor->sockets = acceptor->contexts = acceptor->handler = acceptor->template = acceptor->handovers = Qnil;
-  acceptor->exempt = Qnil;
+  acceptor->exempt = acceptor->files = Qnil;
   acceptor->usual.server_name = acceptor->usual.server_port = acceptor->usual.remote = Qnil;
   gyre_list_init(&acceptor->handover.node);
   gyre_list_init(&acceptor->client.node);
@@ -344,6 +345,8 @@ static VALUE acceptor_set_exempt(VALUE self, VALUE paths) {
   acceptor_get(self)->exempt = exempt;
   return paths;
 }
+
+static VALUE acceptor_set_files(VALUE self, VALUE files) { return acceptor_get(self)->files = files; }
 
 static VALUE acceptor_full_p(VALUE self) {
   return gyre_admission_is_full(&acceptor_get(self)->admission) ? Qtrue : Qfalse;
@@ -570,6 +573,7 @@ void gyre_init_http1_acceptor(void) {
   rb_define_method(class, "start", acceptor_start, 0);
   rb_define_method(class, "departure=", acceptor_set_departure, 1);
   rb_define_method(class, "exempt=", acceptor_set_exempt, 1);
+  rb_define_method(class, "files=", acceptor_set_files, 1);
   rb_define_method(class, "full?", acceptor_full_p, 0);
   rb_define_method(class, "stop", acceptor_stop, 0);
   rb_define_method(class, "drain", acceptor_drain, 0);

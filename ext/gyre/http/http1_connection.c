@@ -125,21 +125,10 @@ static bool keep_head(struct gyre_http1_connection *connection) {
 
 /* --- admission --- */
 
-static bool is_exempt(const struct gyre_http1_acceptor *acceptor, const struct gyre_http1_request *request) {
-  const struct gyre_http1_slice path = request->head->path;
-  for (long i = 0; i < RARRAY_LEN(acceptor->exempt); i++) {
-    VALUE exempt = RARRAY_AREF(acceptor->exempt, i);
-    if (RSTRING_LEN(exempt) == (long)path.length &&
-        memcmp(RSTRING_PTR(exempt), request->bytes + path.offset, path.length) == 0)
-      return true;
-  }
-  return false;
-}
-
 bool gyre_http1_connection_admit(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
   struct gyre_admission *admission = &connection->acceptor->admission;
   if (request->status) return true; /* it is refused, without the app */
-  if (!gyre_admission_has_place(admission)) return is_exempt(connection->acceptor, request);
+  if (!gyre_admission_has_place(admission)) return gyre_http1_is_exempt(connection->acceptor, request);
   gyre_admission_take(admission);
   request->placed = true;
   return true;

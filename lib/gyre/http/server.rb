@@ -21,6 +21,8 @@
 #                    none: all)
 #   departure=       the index in HTTP::DEPARTURES of what cancels a request whose client has left
 #   exempt=          an Array of paths whose requests run at once, whatever limits.requests_limit is
+#   files=           nil, or what responds to call(path): whether there is a file by that path, whose GET and HEAD run at once as
+#                    well. It is asked on the loop, and does not wait
 #   full?            the queue of requests is full
 #   shared=(bool)    before start: other processes accept from the same sockets; connections are taken one by one, and later
 #                    the more there are
@@ -107,10 +109,12 @@ module Gyre
       #   "closed", also that it has ended its side
       # @param exempt [Array<String>] paths whose requests wait for no place among
       #   limits.requests_limit: those that ask about the server itself
+      # @param files [#call, nil] given the path of a GET or HEAD: whether it is a file's, which
+      #   waits for no place either; it must not wait
       # @raise [ArgumentError] tls has no context of a server
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
-                     tls: nil, proxy_protocol: {}, proxies: [], cancel_when_client_gone: "none", exempt: [])
+                     tls: nil, proxy_protocol: {}, proxies: [], cancel_when_client_gone: "none", exempt: [], files: nil)
         Loop.require_native("the HTTP server")
         @streams = Streams.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
@@ -125,6 +129,7 @@ module Gyre
         @departure = DEPARTURES.index(cancel_when_client_gone.to_s) or
           raise ArgumentError, "cancel_when_client_gone must be #{DEPARTURES.join(", ")}, not #{cancel_when_client_gone.inspect}"
         @exempt = exempt
+        @files = files
         @template = Env.template(scheme: scheme, errors: errors, extra: env)
         @acceptor = nil
       end
@@ -144,6 +149,7 @@ module Gyre
         @acceptor.expect_proxies(@proxy_versions, packed_proxies) if @proxy_versions.any?(&:positive?)
         @acceptor.departure = @departure
         @acceptor.exempt = @exempt
+        @acceptor.files = @files
         @acceptor.start
         self
       end

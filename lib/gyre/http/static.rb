@@ -31,6 +31,15 @@ module Gyre
         ((method == "GET" || method == "HEAD") && found(env)) || @app.call(env)
       end
 
+      # Whether a path is a file's, as far as that is known without a wait: one whose name is not in
+      # memory is none here.
+      #
+      # @param path [String] percent-encoded (PATH_INFO)
+      # @return [Boolean]
+      def file?(path)
+        @roots.any? { |root| (name = root.name(path)) && root.known?(name) }
+      end
+
       private
 
       def found(env)

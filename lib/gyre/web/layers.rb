@@ -46,19 +46,23 @@ module Gyre
         @app = app
         @env = {}
         @roots = []
+        @static = nil
         @proxies = Array(trusted_proxy).flat_map { |range| TrustedProxies.ranges(range) }
         @app = HTTP::Compression.new(@app, minimum_bytes: compress_minimum) if compress
         unless sendfile.empty?
           @app = HTTP::Sendfile.new(@app, roots(sendfile), log: log)
           @env["sendfile.type"] = "X-Sendfile" # for Rack::Sendfile
         end
-        @app = HTTP::Static.new(@app, roots(static)) unless static.empty?
+        @app = @static = HTTP::Static.new(@app, roots(static)) unless static.empty?
         @app = RequestId.new(@app) if request_id
         @app = TrustedProxies.new(@app, trusted_proxy, kind: forwarded_header) unless trusted_proxy.empty?
         health = Health.new(@app, health_path: health_path, ready_path: ready_path, &unready)
         @exempt = health.paths
         @app = health unless @exempt.empty?
       end
+
+      # @return [#call, nil] whether a path is a file's that is sent without the app
+      def files = @static&.method(:file?)
 
       # @return [void]
       def close

@@ -111,6 +111,22 @@ module Gyre
           retry unless @closed
         end
 
+        # Whether there is a file of that name, without any wait.
+        #
+        # @param name [String] relative to the folder, from {#name}
+        # @return [Boolean] false also where the disk would have to be asked
+        def known?(name)
+          entry = @entries[name]
+          return true if entry && Process.clock_gettime(Process::CLOCK_MONOTONIC) < entry.until_s
+          return false unless @folder
+
+          file = OpenFile.beneath(@folder, name, @symlinks, false) or return false
+          file.close
+          true
+        rescue SystemCallError, IOError
+          false
+        end
+
         # @param name [String] from {#name}
         # @param accepted [String, nil] Accept-Encoding
         # @param now_s [Float] Clock's
