@@ -168,8 +168,13 @@ static void on_fork(struct gyre_client *client) {
   gyre_list_init(&connection->room);
   gyre_list_init(&connection->closing.node);
   gyre_list_remove(&connection->client.node);
-  connection->linked = false;
+  connection->linked = connection->waits = false;
   connection->failed = true;
+}
+
+/* For Process.daemon: its fibers go on there, with this connection. */
+static void on_move(struct gyre_client *client) {
+  GYRE_CONTAINER(client, struct gyre_memcached_connection, client)->forks = gyre_forks;
 }
 
 static void on_foreign_close(struct gyre_scheduler *scheduler, struct gyre_post *post) {
@@ -509,7 +514,7 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
   connection->watch.ready = on_ready;
   connection->timer.fire = on_time;
   connection->closing.run = on_foreign_close;
-  connection->client = (struct gyre_client){.mark = mark_client, .closing = on_closing, .forked = on_fork};
+  connection->client = (struct gyre_client){.mark = mark_client, .closing = on_closing, .forked = on_fork, .moved = on_move};
   gyre_list_init(&connection->client.node);
   gyre_late_send_init(&connection->late, connection->transport, io);
   connection->failed = false;
