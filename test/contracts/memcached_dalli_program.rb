@@ -23,4 +23,18 @@ class DalliContractTest < Minitest::Test
   def error(name) = Dalli.const_get(name)
   def gem_version = OURS ? nil : Dalli::VERSION
   def address = ADDRESS
+
+  def test_the_thread_knows_that_a_block_is_quiet
+    client.quiet do
+      client.multi { assert Thread.current[Dalli::QUIET] }
+      assert Thread.current[Dalli::QUIET]
+    end
+    refute Thread.current[Dalli::QUIET]
+  end
+
+  def test_every_error_is_a_dalli_error
+    %i[NetworkError RingError MarshalError UnmarshalError ValueOverMaxSize NotPermittedMultiOpError].each do |name|
+      assert_operator Dalli.const_get(name), :<, Dalli::DalliError
+    end
+  end
 end

@@ -32,7 +32,7 @@ class MemcachedOptionsTest < Minitest::Test
   end
 
   def test_what_is_no_time_or_count_is_an_error
-    [{ socket_timeout: 0 }, { connect_timeout: "1" }, { down_retry_delay: nil }, { socket_max_failures: 0 }, { socket_failure_delay: -1 },
+    [{ socket_timeout: 0 }, { connect_timeout: "1" }, { down_retry_delay: nil }, { socket_max_failures: -1 }, { socket_failure_delay: -1 },
      { expires_in: "soon" }].each { |given| assert_raises(ArgumentError, given.inspect) { Options.new(given) } }
     assert_nil Options.new({ socket_timeout: nil }).timeout_s
   end

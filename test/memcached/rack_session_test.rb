@@ -94,6 +94,19 @@ class MemcachedRackSessionTest < Minitest::Test
     RUBY
   end
 
+  def test_defaults_of_all_sessions_can_be_changed
+    assert_equal %w[1 2 RuntimeError], lines(<<~'RUBY')
+      Rack::Session::Dalli::DEFAULT_DALLI_OPTIONS[:memcache_server] = ARGV[0]
+      _, body, cookie = get(Rack::Session::Dalli.new(COUNTER))
+      puts body, get(app, cookie)[1]
+      begin
+        app(cache: Object.new)
+      rescue => error
+        puts error.class
+      end
+    RUBY
+  end
+
   def test_without_memcached_the_application_runs
     @memcached.kill
     assert_equal %w[200 1], lines("puts get(app).first(2)")

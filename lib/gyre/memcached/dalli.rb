@@ -19,7 +19,7 @@ $LOAD_PATH.unshift(File.join(__dir__, "dalli", "features"))
 module Dalli
   # The release of the gem whose methods these are.
   VERSION = "5.3.2"
-  MIN_SUPPORTED_MEMCACHED_VERSION = "1.6.18"
+  MIN_SUPPORTED_MEMCACHED_VERSION = "1.6"
 
   DalliError = Gyre::Memcached::Error
   NetworkError = Gyre::Memcached::NetworkError
@@ -39,6 +39,9 @@ module Dalli
 
   # What `get` returns for a missing key when it is called with `cache_nils: true`.
   NOT_FOUND = Gyre::Memcached::NOT_FOUND
+
+  # Thread.current[QUIET] is true in a quiet block.
+  QUIET = :dalli_multi
 
   # Raised for a value over the limit: a DalliError, as users of Dalli rescue it.
   class ValueOverMaxSize < DalliError; end

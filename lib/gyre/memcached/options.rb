@@ -74,7 +74,7 @@ module Gyre
       def connect_timeout_s = @others[:connect_timeout] || timeout_s
 
       # @return [Integer] failures one after the other, until a server counts as down
-      def failures_limit = @others[:socket_max_failures]
+      def failures_limit = [@others[:socket_max_failures], 1].max
 
       # @return [Numeric, nil] seconds between attempts to connect
       def failure_delay_s = @others[:socket_failure_delay]
@@ -100,9 +100,10 @@ module Gyre
         %i[socket_timeout connect_timeout].each { |name| number(name, above: 0) if @others[name] }
         number(:socket_failure_delay) if @others[:socket_failure_delay]
         number(:down_retry_delay)
-        return if failures_limit.is_a?(Integer) && failures_limit.positive?
+        failures = @others[:socket_max_failures]
+        return if failures.is_a?(Integer) && failures >= 0
 
-        raise ArgumentError, "socket_max_failures must be a positive Integer, got #{failures_limit.inspect}"
+        raise ArgumentError, "socket_max_failures must be an Integer from 0 on, got #{failures.inspect}"
       end
 
       def number(name, above: nil)

@@ -18,6 +18,18 @@ module Dalli
       super(servers, string_fastpath: false, control_characters: true, **known, too_large_error: ValueOverMaxSize)
     end
 
+    # @yield what is called in it sends its commands without waiting, and returns nil; all have been
+    #   carried out when it returns
+    # @return [Object] what the block returns
+    def quiet
+      before = Thread.current[QUIET]
+      Thread.current[QUIET] = true
+      super
+    ensure
+      Thread.current[QUIET] = before
+    end
+    alias_method :multi, :quiet
+
     # Replies are never left unread.
     # @return [nil]
     def drain_deferred_responses = nil

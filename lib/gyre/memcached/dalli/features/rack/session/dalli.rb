@@ -21,7 +21,8 @@ module Rack
       # The session that a request had was deleted while it ran, by a logout for example.
       class MissingSessionError < StandardError; end
 
-      DEFAULT_DALLI_OPTIONS = { namespace: "rack:session" }.freeze
+      # Programs change it, for all sessions.
+      DEFAULT_DALLI_OPTIONS = { namespace: "rack:session" } # rubocop:disable Style/MutableConstant
 
       # @return [::Dalli::Client]
       attr_reader :data
@@ -29,11 +30,13 @@ module Rack
       # @param app [#call]
       # @param options [Hash]
       # @raise [ArgumentError] as ::Dalli::Client
+      # @raise [RuntimeError] for the option :cache, as Dalli's
       def initialize(app, options = {})
+        raise "Rack::Session::Dalli has no option :cache; give it memcache_server: and the client's options" if options[:cache]
+
         super
-        own = options.reject { |name, _| DEFAULT_OPTIONS.key?(name) }
-        servers = own.delete(:memcache_server)
-        @data = ::Dalli::Client.new(servers, DEFAULT_DALLI_OPTIONS.merge(own))
+        own = DEFAULT_DALLI_OPTIONS.merge(options.reject { |name, _| DEFAULT_OPTIONS.key?(name) })
+        @data = ::Dalli::Client.new(own.delete(:memcache_server), own)
         @default_ttl = ttl(@default_options[:expire_after])
       end
 
