@@ -4,6 +4,7 @@
 
 require "pathname"
 require "test_helper"
+require "support/processes"
 require "gyre/cli/privileges"
 require_relative "../web/serving"
 
@@ -35,7 +36,7 @@ class CLIPrivilegesTest < Minitest::Test
           loaded = [nobody.uid, nobody.gid, [nobody.gid]]
           assert_equal [loaded, ids].inspect, program.get("/", socket: UNIXSocket.new(socket))[/\r\n\r\n(.*)/m, 1]
           assert_equal [nobody.uid] * 2, [File.stat(socket).uid, File.stat(File.join(program.folder, "app.pid")).uid]
-          [program.pid, *children(program.pid)].each { |pid| assert_equal [nobody.uid.to_s] * 4, ids_of(pid) }
+          [program.pid, *GyreTest::Processes.children_of(program.pid)].each { |pid| assert_equal [nobody.uid.to_s] * 4, ids_of(pid) }
           restart(program) if flags.include?("1")
           program.signal(:TERM)
           assert_equal 0, program.status.exitstatus
@@ -51,7 +52,7 @@ class CLIPrivilegesTest < Minitest::Test
   def restart(program)
     program.signal(:USR2)
     program.expect(/^Hot restart: all workers run the new code$/)
-    children(program.pid).each { |pid| assert_equal [Etc.getpwnam("nobody").uid.to_s] * 4, ids_of(pid) }
+    GyreTest::Processes.children_of(program.pid).each { |pid| assert_equal [Etc.getpwnam("nobody").uid.to_s] * 4, ids_of(pid) }
   end
 
   def as_root
@@ -67,6 +68,4 @@ class CLIPrivilegesTest < Minitest::Test
   end
 
   def ids_of(pid) = File.read("/proc/#{pid}/status")[/^Uid:\s+(.*)$/, 1].split
-
-  def children(pid) = Dir["/proc/#{pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) }
 end

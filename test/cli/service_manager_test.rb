@@ -4,6 +4,7 @@
 # sockets that it opened.
 
 require "test_helper"
+require "support/processes"
 require "gyre/cli/serve"
 require "gyre/cli/service_manager"
 require_relative "../web/serving"
@@ -87,7 +88,7 @@ class CLIServiceManagerTest < Minitest::Test
         stuck = program.request("/stuck")
         eventually { manager.told.clear && sleep(1.4) && manager.told.none?("WATCHDOG=1") }
         stuck.close
-        Process.kill(:KILL, *children(program.pid))
+        Process.kill(:KILL, *GyreTest::Processes.children_of(program.pid))
       end
     end
   end
@@ -155,6 +156,4 @@ class CLIServiceManagerTest < Minitest::Test
       yield program
     end
   end
-
-  def children(pid) = Dir["/proc/#{pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) }
 end

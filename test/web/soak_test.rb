@@ -6,6 +6,7 @@
 
 require "openssl"
 require "test_helper"
+require "support/processes"
 require_relative "serving"
 
 class WebSoakTest < Minitest::Test
@@ -105,7 +106,7 @@ class WebSoakTest < Minitest::Test
   # Samples of each worker: when, which, resident bytes, descriptors.
   def wait_until(part, program)
     while self.part < part
-      Dir["/proc/#{program.pid}/task/*/children"].flat_map { |path| File.read(path).split }.each do |pid|
+      GyreTest::Processes.children_of(program.pid).each do |pid|
         next unless File.read("/proc/#{pid}/cmdline").start_with?("gyre: worker")
 
         @samples << [self.part, pid, Integer(File.read("/proc/#{pid}/statm").split[1]) * 4096, Dir.children("/proc/#{pid}/fd").size]

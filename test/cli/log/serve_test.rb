@@ -4,6 +4,7 @@
 # it reports when it cannot start.
 
 require "test_helper"
+require "support/processes"
 require_relative "../../log/peers"
 require "gyre/log/viewer"
 
@@ -212,12 +213,7 @@ class CLILogServeTest < Minitest::Test
     assert_equal [pid, pid], [viewer.status["pid"], File.read(File.join(folder, "log.pid")).to_i]
   end
 
-  def alive?(pid)
-    Process.kill(0, pid)
-    !File.exist?("/proc/#{pid}/stat") || File.read("/proc/#{pid}/stat")[/.*\) (.)/m, 1] != "Z"
-  rescue Errno::ESRCH, Errno::ENOENT
-    false
-  end
+  def alive?(pid) = !GyreTest::Processes.ended?(pid)
 
   def test_a_daemon_without_a_pidfile_prints_its_number
     output = run_program({ "GYRE_LOG_KEY" => nil }, *GYRE.server, "-x", "-p", "0", chdir: log_folder)

@@ -3,6 +3,7 @@
 # A server with workers as a process, for the tests of clusters: its processes, its restarts. No
 # test itself.
 
+require "support/processes"
 require_relative "../serving"
 
 module GyreTest
@@ -32,12 +33,7 @@ module GyreTest
         children.select { |pid| title(pid)&.start_with?("gyre: #{kind}") }
       end
 
-      # Of any of its threads; a list that changes while it is read may lack some (proc(5)), so it
-      # is read until it is the same twice.
-      def children
-        lists = Enumerator.produce { Dir["/proc/#{program.pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) } }
-        lists.each_cons(2).find { |one, other| one == other }.first
-      end
+      def children = Processes.children_of(program.pid)
 
       def title(pid)
         File.read("/proc/#{pid}/cmdline").delete("\0").strip

@@ -36,7 +36,7 @@ class WebClusterKillsTest < Minitest::Test
       go(program)
       assert_match(/ 1\z/, slow.read)
       slow.close
-      eventually { processes.none? { |pid| File.exist?("/proc/#{pid}") && File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] != "Z" } }
+      eventually { processes.all? { |pid| GyreTest::Processes.ended?(pid) } }
       assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port) }
     end
   end
@@ -79,7 +79,7 @@ class WebClusterKillsTest < Minitest::Test
       go(program)
       assert_match(/ 1\z/, slow.read)
       slow.close
-      eventually { processes.none? { |pid| File.exist?("/proc/#{pid}") && File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] != "Z" } }
+      eventually { processes.all? { |pid| GyreTest::Processes.ended?(pid) } }
     end
   end
 end

@@ -3,6 +3,7 @@
 # Load on a cluster while it restarts: keep-alive clients that repeat nothing, so that each request
 # without its response counts, and slow requests beside them. No test itself.
 
+require "support/processes"
 require_relative "../serving"
 
 module GyreTest
@@ -71,9 +72,9 @@ module GyreTest
         assert_empty clients.flat_map(&:failures)
         assert(clients.all? { |client| client.served.positive? })
         eventually(what: "as many descriptors as before") { descriptors(program.pid) <= before }
-        children = children(program.pid)
+        children = Processes.children_of(program.pid)
         assert_equal 3, children.size, "a mold and two workers"
-        assert_empty(children.select { |pid| File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] == "Z" })
+        assert_empty(children.select { |pid| Processes.ended?(pid) })
         program.signal(:TERM)
         assert_equal 0, program.status.exitstatus
         assert_empty(children.select { |pid| File.exist?("/proc/#{pid}") })
@@ -91,7 +92,5 @@ module GyreTest
     end
 
     def descriptors(pid) = Dir.children("/proc/#{pid}/fd").size
-
-    def children(pid) = Dir["/proc/#{pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) }
   end
 end
