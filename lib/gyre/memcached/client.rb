@@ -29,15 +29,15 @@ module Gyre
       # @raise [ArgumentError] names what is wrong
       def initialize(servers = nil, **options)
         @options = Options.new(options)
-        keys = @options.keys
+        @keys = @options.keys
         values = @options.values
         @expiry = @options.expiry
-        @commands = Commands.new(keys, values, @expiry)
+        @commands = Commands.new(@keys, values, @expiry)
         @servers = Address.list(servers).map { |address| Server.new(address, @options) }
         @ring = Ring.new(@servers, failover: @options.failover?)
         @single = @servers.first if @servers.size == 1
-        @servers.each { |server| server.prepare(@single ? keys : nil, keys.fixed_prefix, values, values.direct_bytes) }
-        @many = Many.new(@ring, @single, keys, @commands, @options)
+        @servers.each { |server| server.prepare(@single ? @keys : nil, @keys.fixed_prefix, values, values.direct_bytes) }
+        @many = Many.new(@ring, @single, @keys, @commands, @options)
         @quiet = {}.compare_by_identity # Fiber => Pipeline
       end
 
@@ -47,10 +47,11 @@ module Gyre
       # @param options [Hash, nil]
       # @return [Object, nil] nil: there is none
       def get(key, options = nil)
-        return run(@commands.get(key, options)) if options || !@single || !@quiet.empty?
+        return run(@commands.get(key, options)) if options || !@quiet.empty?
 
+        key = @keys.full(key) unless @single
         begin
-          @single.get(key)
+          (@single || @ring.server_for(key)).get(key)
         rescue Server::Failed => error
           error.retry?(true) ? retry : raise(error.error)
         end
@@ -62,11 +63,12 @@ module Gyre
       # @param options [Hash, nil]
       # @return [Integer, false] the CAS number
       def set(key, value, ttl = nil, options = nil)
-        return run(@commands.set(key, value, ttl, options)) if options || !@single || !@quiet.empty?
+        return run(@commands.set(key, value, ttl, options)) if options || !@quiet.empty?
 
         ttl = @expiry.seconds(ttl)
+        key = @keys.full(key) unless @single
         begin
-          @single.set(key, value, ttl)
+          (@single || @ring.server_for(key)).set(key, value, ttl)
         rescue Server::Failed => error
           error.retry?(true) ? retry : raise(error.error)
         end
@@ -76,10 +78,11 @@ module Gyre
       # @param options [Hash, nil] invalidate: true marks it stale; see docs/memcached.md
       # @return [Boolean] whether there was one
       def delete(key, options = nil)
-        return run(@commands.delete(key, options)) if options || !@single || !@quiet.empty?
+        return run(@commands.delete(key, options)) if options || !@quiet.empty?
 
+        key = @keys.full(key) unless @single
         begin
-          @single.delete(key)
+          (@single || @ring.server_for(key)).delete(key)
         rescue Server::Failed => error
           error.retry?(true) ? retry : raise(error.error)
         end
@@ -280,7 +283,7 @@ module Gyre
         delay = @commands.number(:delay, delay)
         errors = []
         results = @servers.map do |server|
-          at(server, true) { server.line(:flush, delay.to_i.zero? ? "flush_all\r\n" : "flush_all #{delay}\r\n") }
+          line(server, :flush, delay.to_i.zero? ? "flush_all\r\n" : "flush_all #{delay}\r\n")
           true
         rescue Error => error
           errors << error
@@ -293,18 +296,18 @@ module Gyre
       # @param type [Symbol, nil] :items, :slabs or :settings
       # @return [Hash{String => Hash, nil}] by the servers' names; nil: it is not available
       def stats(type = nil)
-        line = %i[items slabs settings].include?(type) ? "stats #{type}\r\n" : "stats\r\n"
-        on_servers { |server| server.line(:stats, line) }.to_h
+        text = %i[items slabs settings].include?(type) ? "stats #{type}\r\n" : "stats\r\n"
+        on_servers { |server| line(server, :stats, text) }.to_h
       end
 
       # @return [Array<true, nil>]
       def reset_stats
-        on_servers { |server| server.line(:reset_stats, "stats reset\r\n") && true }.map(&:last)
+        on_servers { |server| line(server, :reset_stats, "stats reset\r\n") && true }.map(&:last)
       end
 
       # @return [Hash{String => String, nil}] by the servers' names; nil: it is not available
       def version
-        on_servers { |server| server.line(:version, "version\r\n") }.to_h
+        on_servers { |server| line(server, :version, "version\r\n") }.to_h
       end
 
       # @return [Server]
@@ -360,26 +363,19 @@ module Gyre
         carry_out(command)
       end
 
+      # Another server may have its place when it is tried again.
       def carry_out(command)
         server = server_of(command)
-        reply = at(server, command.idempotent) do
-          server.exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl)
-        end
-        command.result.call(reply)
-      rescue Again
-        retry
+        command.result.call(server.exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl))
+      rescue Server::Failed => error
+        error.retry?(command.idempotent) ? retry : raise(error.error)
       end
 
-      # Another server may have its place when the command is tried again.
-      Again = Class.new(StandardError)
-      private_constant :Again
-
-      def at(server, idempotent)
-        yield server
+      # @return [String, Hash] the reply to a line of the text protocol
+      def line(server, name, text)
+        server.line(name, text)
       rescue Server::Failed => error
-        raise error.error unless error.retry?(idempotent)
-
-        idempotent && @servers.size == 1 ? retry : raise(Again)
+        error.retry?(true) ? retry : raise(error.error)
       end
 
       def quietly(command)
@@ -424,8 +420,13 @@ module Gyre
         nil
       end
 
+      # @return [Array<Array(String, Object)>] nil for a server that is not available
       def on_servers
-        @servers.map { |server| [server.name, server.alive? ? at(server, true) { yield(server) } : nil] }
+        @servers.map do |server|
+          [server.name, (yield(server) if server.alive?)]
+        rescue Server::Unreachable
+          [server.name, nil]
+        end
       end
     end
   end

@@ -61,7 +61,7 @@ module Gyre
 
           error ||= problem
         end
-        spread(triples.keys) { |server, full| server.set_all(triples.values_at(*full).flatten(1), ttl_s, true) }
+        spread(triples.keys) { |server, full| server.set_all(full.flat_map { |key| triples[key] }, ttl_s, true) }
         raise error if error
       end
 
@@ -89,28 +89,31 @@ module Gyre
       def spread(full, &start)
         return [] if full.empty?
 
-        groups = @single ? { @single => full } : @ring.groups(full)
-        started = groups.map { |server, own| [server, own, at(server) { start.call(server, own) }] }
         again = []
-        results = started.filter_map do |_, own, call|
-          next again.concat(own) && nil if call == :again
-
-          call&.value
+        started = (@single ? { @single => full } : @ring.groups(full)).map do |server, own|
+          [own, start.call(server, own)]
+        rescue Server::Failed, Server::Unreachable => error
+          retry_elsewhere(error, own, again)
+        end
+        results = started.compact.filter_map do |own, call|
+          call.value
         rescue Server::Failed => error
-          raise error.error unless error.retry?(true) || !@single
-
-          again.concat(own)
-          nil
+          retry_elsewhere(error, own, again)
         end
         again.empty? ? results : results + spread(again, &start)
       end
 
-      def at(_server)
-        yield
-      rescue Server::Failed => error
-        error.retry?(true) || !@single ? :again : raise(error.error)
-      rescue Server::Unreachable
-        @single ? nil : :again
+      # Where the server is not available any more, another one may have its place.
+      # @return [nil]
+      def retry_elsewhere(error, keys, again)
+        if error.is_a?(Server::Unreachable)
+          again.concat(keys) unless @single
+        elsif error.retry?(true) || (!@single && error.down?)
+          again.concat(keys)
+        else
+          raise error.error
+        end
+        nil
       end
 
       # One command a key.

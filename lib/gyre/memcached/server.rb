@@ -97,6 +97,11 @@ module Gyre
         def retry?(idempotent)
           !@down && @error.is_a?(NetworkError) && (idempotent || !@sent)
         end
+
+        # @return [Boolean] whether its server counts as down now
+        def down?
+          @down && !message.end_with?(CLOSED)
+        end
       end
 
       private
