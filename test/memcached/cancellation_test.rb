@@ -102,6 +102,25 @@ class MemcachedCancellationTest < Minitest::Test
     assert_equal 1, server.connections_count
   end
 
+  def test_many_keys_at_once_are_left_in_the_middle
+    server = gated
+    client = client(server.address)
+    with_jobs(:fibers) do
+      connect(client)
+      left = job { client.get_multi(*KEYS) }
+      other = job { client.get("key-033") }
+      stored = job { client.set_multi(KEYS.first(10).to_h { |key| [key, value_of(key)] }) }
+      eventually { server.commands.size > 1 }
+      5.times { @open << :reply }
+      left.stop
+      stored.stop
+      500.times { @open << :reply }
+      assert_equal value_of("key-033"), value(other)
+      KEYS.each { |key| assert_equal value_of(key), client.get(key) }
+    end
+    assert_equal 1, server.connections_count
+  end
+
   private
 
   # Each reply waits for a word: :reply, or how many bytes of it come now, and the rest with the

@@ -53,6 +53,7 @@ class MemcachedFaultsTest < Minitest::Test
       KEYS.map { |key| job { assert client.set(key, value_of(key)) } }.each { |job| value(job) }
       jobs = KEYS.map { |key| [key, job { client.get(key) }] }
       jobs.each { |key, job| assert_equal value_of(key), value(job) }
+      assert_equal KEYS.to_h { |key| [key, value_of(key)] }, client.get_multi(*KEYS)
     end
     assert_empty server.wrong
   end

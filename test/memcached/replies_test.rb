@@ -60,6 +60,23 @@ class MemcachedRepliesTest < Minitest::Test
       end
       assert_operator server.connections_count, :>, 1
     end
+
+    define_method(:"test_#{jobs}_a_command_that_counts_is_sent_once_whatever_happens") do
+      %i[close reset].each do |ending|
+        server = scripted { |_, sound, number| number.odd? ? ending : sound }
+        server.store("counter", "0", flags: 0)
+        client = client(server.address, down_retry_delay: 0)
+        results = nil
+        with_jobs(jobs) do
+          started = Array.new(6) { job { outcome { client.incr("counter", 1) } } }
+          results = started.map { |job| value(job) }
+        end
+        counted = server.values["counter"].to_i
+        assert_operator counted, :<=, 6
+        assert_operator counted, :>=, results.grep(Integer).size
+        results.grep(Exception).each { |error| assert_includes error.message, server.address }
+      end
+    end
   end
 
   private

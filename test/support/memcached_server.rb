@@ -22,8 +22,8 @@ module GyreTest
     # @param unix [Boolean] whether it listens on a Unix socket
     # @param tls [Array(String, String), nil] paths of a certificate and its key
     # @param users [Hash{String=>String}, nil] names and passwords
-    # @param value_bytes_limit [Integer, nil] memcached's -I; 1 MB when nil. A multiple of 1,024,
-    #   and at least 65,536: with less, memcached 1.6.18 crashes
+    # @param value_bytes_limit [Integer, nil] memcached's -I; 1 MB when nil. At least 524,288: with
+    #   less, memcached 1.6.18 ends at once, or at the first large value
     # @param memory_mb [Integer] for all values
     # @param evict [Boolean] false: a full memory is an error (-M)
     # @param arguments [Array<String>] others of memcached's
@@ -35,8 +35,7 @@ module GyreTest
       @users = users
       @arguments = ["-m", memory_mb.to_s, "-t", "2", "-U", "0", *arguments]
       @arguments.push("-u", "root") if Process.uid.zero?
-      # An item is a key, a value and some 50 bytes; a chunk may not be larger.
-      @arguments.push("-I", value_bytes_limit.to_s, "-o", "slab_chunk_max=#{value_bytes_limit / 1024}") if value_bytes_limit
+      @arguments.push("-I", value_bytes_limit.to_s) if value_bytes_limit
       @arguments.push("-M") unless evict
       @arguments.push("-Z", "-o", "ssl_chain_cert=#{tls[0]},ssl_key=#{tls[1]}") if tls
       @arguments.push("-Y", write_users) if users

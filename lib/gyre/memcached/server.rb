@@ -65,7 +65,8 @@ module Gyre
       # Closes its connections; what waits for a reply fails.
       # @return [nil]
       def close
-        forget.each { |connection| connection.close || @closing << connection }
+        forget.each { |connection| finish(connection) }
+        close_later_ones
         @down_until_s = nil
         nil
       end
@@ -117,6 +118,7 @@ module Gyre
         raise Unreachable, "No server available: #{name} is down: #{@cause}" if down?
 
         begin
+          sweep.each { |connection| finish(connection) }
           connected = adopt(Connection.new(open, name, @options.timeout_s))
           @down_until_s = nil
           connected
@@ -167,27 +169,31 @@ module Gyre
         @pid = Process.pid
         @lock = Thread::Mutex.new
         @down_until_s = nil
-        forget.each(&:close)
+        [*forget, *@closing].each(&:close)
+        @closing = []
       end
 
       # Called by the extension for a call whose connection has failed. The failure counts once,
       # however many calls it ended.
       def fail_call(command, reason, sent)
         broken = sweep
-        broken.each(&:close)
         @cause = reason
-        down = reason == CLOSED || (broken.any? && count_failure)
+        down = reason == CLOSED || (broken.any? && count_failure) # before others run, which a close may let
+        broken.each { |connection| finish(connection) }
         error = reason.start_with?("broken reply") ? ProtocolError : NetworkError
         close_later_ones
         raise Failed.new(error.new("#{command} at memcached #{name}: #{reason}"), sent, down)
       end
 
-      # Those that another thread's loop, or a thread that read, had not left when {#close} was
-      # called.
+      def finish(connection)
+        connection.close || @closing << connection
+      end
+
+      # Those that another thread's loop, or a thread that read, had not left at that time.
       def close_later_ones
         @closing.size.times do
           connection = @closing.shift or break
-          connection.close || @closing << connection
+          finish(connection)
         end
       end
 
