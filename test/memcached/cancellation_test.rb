@@ -149,8 +149,8 @@ class MemcachedCancellationTest < Minitest::Test
     client = client(server.address)
     with_jobs(jobs) do
       connect(client)
-      started = KEYS.first(count).map { |key| [key, job { client.get(key) }] }
-      eventually { server.commands.any? { |command| command.key == KEYS[0] } }
+      started = KEYS.first(count).map { |key| [key, job { client.get(key) }.tap { |job| parked(job) if job.is_a?(Thread) }] } # in order
+      eventually { server.commands.size > 1 }
       parked(*started.map(&:last))
       replies.times { @open << :reply }
       @open << bytes if bytes.positive?

@@ -43,10 +43,11 @@ module MemcachedClients
     kind == :tls ? { ssl_context: GyreTest::OpenSSLPeer.client(ca: certificates.authority) } : {}
   end
 
+  # Its limit of time is one that no test waits for, unless it is given another one.
   # @param addresses [String, Array<String>]
   # @return [Gyre::Memcached::Client] closed with the test
   def client(addresses, kind: :plain, **options)
-    (@clients ||= []) << Gyre::Memcached::Client.new(addresses, **options_of(kind), **options)
+    (@clients ||= []) << Gyre::Memcached::Client.new(addresses, socket_timeout: 60, **options_of(kind), **options)
     @clients.last
   end
 

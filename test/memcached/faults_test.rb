@@ -85,7 +85,7 @@ class MemcachedFaultsTest < Minitest::Test
 
   # Several calls at once, and then one after the other, which must succeed.
   def round(through, kind, jobs)
-    client = client(through.address, kind: kind, socket_timeout: 60, down_retry_delay: 0) # nothing waits for that time
+    client = client(through.address, kind: kind, down_retry_delay: 0)
     with_jobs(jobs) do
       jobs = KEYS.map { |key| [key, job { outcome { client.get(key) } }] }
       jobs.each { |key, job| yield key, value(job) if block_given? }
@@ -103,7 +103,7 @@ class MemcachedFaultsTest < Minitest::Test
   def check_reply(jobs, reply, error, closed)
     bad = true
     server = scripted(keys: KEYS) { |command, sound, _| bad && command.key == BAD ? reply : sound }
-    client = client(server.address, socket_timeout: 60, down_retry_delay: 0)
+    client = client(server.address, down_retry_delay: 0)
     with_jobs(jobs) do
       jobs = KEYS.map { |key| [key, job { outcome { client.get(key) } }] }
       jobs.each do |key, job|

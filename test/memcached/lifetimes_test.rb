@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What holds on to a memcached call, and what does not: fibers and enumerators that nothing refers
-# to any more, loops that end, a client that is closed, the collector and compaction in the middle.
+# What holds on to a memcached call, and what does not: inner fibers that nothing refers to any
+# more, loops that end, a client that is closed, the collector and compaction in the middle.
 
 require "test_helper"
 require "memcached/clients"
@@ -18,7 +18,7 @@ class MemcachedLifetimesTest < Minitest::Test
       @gate.pop unless command.key == "connect"
       sound
     end
-    @client = client(@server.address, socket_timeout: 60)
+    @client = client(@server.address)
   end
 
   def teardown
@@ -26,11 +26,11 @@ class MemcachedLifetimesTest < Minitest::Test
     super
   end
 
-  def test_an_abandoned_enumerator_leaves_the_pipeline_in_step
+  def test_abandoned_inner_fibers_leave_the_pipeline_in_step
     with_jobs(:fibers) do
       @client.get("connect")
-      abandon_enumerators
-      20.times { GC.start }
+      abandon_inner_fibers
+      3.times { GC.start }
       call = job { @client.get("key-9") }
       20.times { @gate << :go }
       assert_equal value_of("key-9"), value(call)
@@ -146,9 +146,9 @@ class MemcachedLifetimesTest < Minitest::Test
   private
 
   # Each waits for its reply within an inner fiber, and then its task ends.
-  def abandon_enumerators
+  def abandon_inner_fibers
     tasks = Array.new(5) do |number|
-      job { Enumerator.new { |values| values << @client.get(KEYS[number]) }.next }
+      job { Fiber.new { @client.get(KEYS[number]) }.resume }
     end
     eventually { @server.commands.any? { |command| command.key != "connect" } }
     tasks.each(&:stop)

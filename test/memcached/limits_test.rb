@@ -96,7 +96,7 @@ class MemcachedLimitsTest < Minitest::Test
 
   def test_a_stopped_server_does_not_let_the_queue_grow_without_end
     server = memcached
-    client = client(server.address, socket_timeout: 60, compress: false)
+    client = client(server.address, compress: false)
     value = "x" * 65_536
     with_jobs(:fibers) do
       client.set("first", "x")
@@ -115,7 +115,7 @@ class MemcachedLimitsTest < Minitest::Test
 
   def test_so_does_a_stopped_server_for_threads
     server = memcached
-    client = client(server.address, socket_timeout: 60, compress: false)
+    client = client(server.address, compress: false)
     value = "x" * 900_000
     client.set("first", "x")
     server.stop

@@ -79,7 +79,7 @@ module GyreTest
 
         @sockets << socket
         number = (@connections_count += 1)
-        @threads << Thread.new { serve(socket, number) }
+        @threads << Thread.new(socket, number) { |*connection| serve(*connection) }
       end
     end
 
