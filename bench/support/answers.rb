@@ -2,7 +2,7 @@
 
 # Looks at what a server really answers before it is measured: twice on one connection, status,
 # length and body. A server that is wrong is not measured. Speaks HTTP/1.1 by hand, so that no
-# client library hides anything.
+# client library hides anything; HTTP/2 by curl.
 
 require "openssl"
 require "socket"
@@ -31,6 +31,18 @@ module Bench
       end
     rescue EOFError, SystemCallError, OpenSSL::SSL::SSLError => e
       raise Problem, "GET #{path}: #{e.class}: #{e.message}"
+    end
+
+    # The same over HTTP/2, by prior knowledge where it is not over TLS.
+    # @return [Integer] bytes of the response head, as lines of text
+    # @raise [Problem] when an answer is not the expected one
+    def check_http2(url, path)
+      command = [Setup.program("curl"), "-sSik", "--max-time", "5", "--http2-prior-knowledge", url, { err: %i[child out] }]
+      text = IO.popen(command, "rb", &:read)
+      head, body = text.split("\r\n\r\n", 2)
+      raise Problem, "GET #{path} over HTTP/2, with curl:\n#{text[0, 500]}" unless head.start_with?("HTTP/2 200") && body == BODIES.fetch(path)
+
+      head.bytesize + 4
     end
 
     # The certificate is not looked at.

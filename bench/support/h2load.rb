@@ -1,20 +1,28 @@
 # frozen_string_literal: true
 
 # Runs nghttp2's h2load over HTTP/1.1, as a second load generator that must agree with wrk about CPU
-# time a request. Answers with Wrk's Result, without the percentiles, which h2load does not print.
+# time a request, or over HTTP/2. Answers with Wrk's Result, without the percentiles, which h2load
+# does not print.
 
 require_relative "setup"
 require_relative "wrk"
 
 module Bench
-  # One run of h2load --h1.
+  # One run of h2load --h1, or with so many streams at once on each connection.
   module H2load
+    # The same over HTTP/2.
+    Multiplexed = Struct.new(:streams) do
+      def run(url, **options) = H2load.run(url, **options, streams: streams)
+    end
+
     module_function
 
+    # @param streams [Integer, nil] nil: HTTP/1.1
     # @return [Wrk::Result]
     # @raise [Problem] when h2load itself fails
-    def run(url, connections:, seconds:, headers: {})
-      command = ["taskset", "-c", LOAD_CORE.to_s, Setup.program("h2load"), "--h1", "-t1", "-c#{connections}", "-D", seconds.to_s,
+    def run(url, connections:, seconds:, headers: {}, streams: nil)
+      protocol = streams ? "-m#{streams}" : "--h1"
+      command = ["taskset", "-c", LOAD_CORE.to_s, Setup.program("h2load"), protocol, "-t1", "-c#{connections}", "-D", seconds.to_s,
                  *headers.flat_map { |name, value| ["-H", "#{name}: #{value}"] }, url]
       parse(IO.popen([*command, { err: %i[child out] }], &:read), seconds)
     end

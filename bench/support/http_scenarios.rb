@@ -92,13 +92,13 @@ module Bench
     # @return [void]
     # @raise [Problem] when the answers are wrong
     def warm_up(server, seconds)
-      Answers.check(server.port, @path, @headers, tls: @tls)
+      check(server)
       @tool.run(server.url(@path), connections: @connections, seconds: seconds, headers: @headers)
     end
 
     # @return [Hash{Symbol => Numeric, String}] one sample
     def take(server, seconds)
-      head_bytes = Answers.check(server.port, @path, @headers, tls: @tls)
+      head_bytes = check(server)
       cpu_before_s = server.tree.cpu_s
       result = @tool.run(server.url(@path), connections: @connections, seconds: seconds * @stretch, headers: @headers)
       cpu_s = server.tree.cpu_s - cpu_before_s
@@ -109,7 +109,24 @@ module Bench
 
     private
 
+    def check(server) = Answers.check(server.port, @path, @headers, tls: @tls)
+
     def build(name) = Servers.build(name, tls: @tls, files: @path.start_with?("/static/"))
+  end
+
+  # Requests by h2load over HTTP/2, some at once on each connection.
+  class HTTP2Scenario < LoadScenario
+    STREAMS = 10
+
+    def initialize(key, title, **options)
+      super(key, title, **options, tool: H2load::Multiplexed.new(STREAMS), servers: %w[nginx gyre falcon])
+    end
+
+    private
+
+    def check(server) = Answers.check_http2(server.url(@path), @path)
+
+    def build(name) = Servers.build(name, tls: @tls, http2: true)
   end
 
   # What an idle keep-alive connection costs in memory: growth of the server from none to COUNT,
@@ -318,6 +335,9 @@ module Bench
                                                                          servers: Servers::TLS_COMMANDS.keys),
       LoadScenario.new("tls-body-12k", "Bodies of 12 KB over TLS, 64 connections", path: "/12k", connections: 64, tls: true,
                                                                                    columns: [BYTES], servers: Servers::TLS_COMMANDS.keys),
+      HTTP2Scenario.new("http2-hello", "Hello over HTTP/2, 10 connections with 10 streams each", path: "/", connections: 10),
+      HTTP2Scenario.new("http2-tls-hello", "Hello over HTTP/2 and TLS, 10 connections with 10 streams each", path: "/", connections: 10,
+                                                                                                           tls: true),
       HandshakeScenario.new("tls-handshake", "Full handshakes of TLS 1.3, a request on each", "-new"),
       HandshakeScenario.new("tls-resume", "Resumed handshakes of TLS 1.3, a request on each", "-reuse"),
       IdleTLSScenario.new

@@ -13,7 +13,7 @@ module Bench
     def cores = "Server on one core, load on the other, one worker each."
     def scenarios = HttpScenarios::ALL
     def subjects = Servers::NAMES
-    def programs(subjects) = ["taskset", "cc", "wrk", "h2load", "openssl", *("nginx" if subjects.include?("nginx"))]
+    def programs(subjects) = ["taskset", "cc", "wrk", "h2load", "openssl", "curl", *("nginx" if subjects.include?("nginx"))]
     def versions(subjects) = subjects.to_h { |name| [name, Servers.version(name)] }
     def targets_note = "Ratios are the median over the rounds of the two servers' figures in the same round."
 
@@ -41,6 +41,10 @@ module Bench
         ratio("files of 10 MB: CPU a request against nginx's", :at_most, 1.3, "static-10m", :cpu_us, "gyre", "nginx"),
         ratio("hello over TLS, 64 connections: CPU a request against nginx's", :at_most, 1.15, "tls-hello-64", :cpu_us, "gyre", "nginx"),
         ratio("… against Falcon's", :at_most, 0.4, "tls-hello-64", :cpu_us, "gyre", "falcon"),
+        ratio("hello over HTTP/2, 10 connections x 10 streams: CPU against nginx's", :at_most, 1.0, "http2-hello", :cpu_us, "gyre", "nginx"),
+        ratio("… against Falcon's", :at_most, 0.1, "http2-hello", :cpu_us, "gyre", "falcon"),
+        ratio("… the same over TLS: against nginx's", :at_most, 1.0, "http2-tls-hello", :cpu_us, "gyre", "nginx"),
+        ratio("… against Falcon's", :at_most, 0.1, "http2-tls-hello", :cpu_us, "gyre", "falcon"),
         ratio("full handshakes a second against nginx's", :at_least, 0.9, "tls-handshake", :handshakes_per_s, "gyre", "nginx"),
         ratio("resumed handshakes a second against nginx's", :at_least, 0.9, "tls-resume", :handshakes_per_s, "gyre", "nginx"),
         figure("idle connection over TLS, resident", :at_most, 15, " KB", 1, "tls-idle", :rss_kb_each)

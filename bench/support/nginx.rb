@@ -17,13 +17,14 @@ module Bench
 
     # @param port [Integer]
     # @param pem [String, nil] a file with a certificate and its key, for TLS
+    # @param http2 [Boolean] without TLS it speaks nothing else then
     # @return [Array<String>] the command line
-    def command(port, pem = nil)
+    def command(port, pem = nil, http2: false)
       folder = File.join(WORK, "nginx")
       FileUtils.mkdir_p(File.join(folder, "tmp"))
       files
       configuration = File.join(folder, "nginx.conf")
-      File.write(configuration, text(port, pem))
+      File.write(configuration, text(port, pem, http2))
       [Setup.program("nginx"), "-p", folder, "-c", configuration, "-e", "stderr"]
     end
 
@@ -41,7 +42,7 @@ module Bench
     end
 
     # With TLS, tickets and ciphers are as Gyre has them.
-    def text(port, pem)
+    def text(port, pem, http2)
       listen = pem ? "ssl; ssl_certificate #{pem}; ssl_certificate_key #{pem}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_timeout 2h" : ""
       <<~CONFIGURATION
         #{'user root;' if Process.uid.zero?}
@@ -66,7 +67,7 @@ module Bench
           uwsgi_temp_path tmp/uwsgi;
           scgi_temp_path tmp/scgi;
           server {
-            listen 127.0.0.1:#{port} backlog=4096 #{listen};
+            listen 127.0.0.1:#{port} backlog=4096 #{'http2 ' if http2}#{listen};
             location = / { return 200 "#{HELLO.chomp}\\n"; }
             location / { root www; etag off; add_header Last-Modified ""; }
           }

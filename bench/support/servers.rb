@@ -64,11 +64,13 @@ module Bench
     # @param name [String] one of NAMES
     # @param tls [Boolean]
     # @param files [Boolean] whether Gyre sends nginx's files as well, instead of asking the app
+    # @param http2 [Boolean] whether HTTP/2 is spoken, too
     # @return [Server] not started yet
-    def build(name, tls: false, files: false)
+    def build(name, tls: false, files: false, http2: false)
       environment = name == "nginx" ? {} : ruby_environment
       command = (tls ? TLS_COMMANDS : COMMANDS).fetch(name)
       command = ->(port) { COMMANDS.fetch(name).call(port) + ["--static", Nginx.files] } if files && name == "gyre"
+      command = ->(port) { Nginx.command(port, (Certificate.path if tls), http2: true) } if http2 && name == "nginx"
       Server.new(name, environment, scheme: tls ? "https" : "http", &command)
     end
 

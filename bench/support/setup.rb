@@ -23,7 +23,7 @@ module Bench
   # Installs and finds programs and gems.
   module Setup
     # The program that each Debian package is needed for.
-    PACKAGES = { "nginx" => "nginx-light", "wrk" => "wrk", "h2load" => "nghttp2-client", "taskset" => "util-linux", "cc" => "gcc",
+    PACKAGES = { "nginx" => "nginx-light", "wrk" => "wrk", "curl" => "curl", "h2load" => "nghttp2-client", "taskset" => "util-linux", "cc" => "gcc",
                  "openssl" => "openssl", "perf" => "linux-perf", "rsyslogd" => "rsyslog",
                  "memcached" => "memcached" }.freeze
 
