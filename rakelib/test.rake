@@ -82,6 +82,9 @@ namespace :test do
     GyreSuite.run(*GyreTest::PARTS["jruby"]) || abort
   end
 
+  desc "Compare logs with the analogger gem: each of its peers with each of ours, and what outages do to both"
+  task(analogger: :compile) { GyreSuite.run(*GyreTest::PARTS["analogger"]) || abort }
+
   desc "Restart a web server with workers twenty times in each way, under load (GYRE_RESTARTS=times)"
   task(restarts: :compile) { GyreSuite.run(*GyreTest::PARTS["restarts"], environment: { "GYRE_TEST_LIMIT_S" => "900" }) || abort }
 

@@ -6,6 +6,7 @@
 module GyreTest
   # By the name of their Rake task.
   PARTS = {
+    "analogger" => %w[test/log/analogger_gem_test.rb test/log/faults_test.rb],
     "browser" => %w[test/showcase/page_test.rb test/http/h2/browser_test.rb],
     "crash" => %w[test/log/crash_test.rb test/log/output/crash_test.rb],
     "frameworks" => %w[test/frameworks/frameworks_test.rb test/frameworks/rails_test.rb],
