@@ -137,7 +137,7 @@ class WebSoakTest < Minitest::Test
     path, words, status, body = REQUESTS[turn % REQUESTS.size]
     result = nicely("curl", "-sk", version, "-w", "%{stderr}%{http_code} %{exitcode}", *words, @url + path)
     right = result.err.lines.last == "#{status} 0" && result.out == body
-    @faults << "curl #{version} #{path}: #{result.err} #{result.out.bytesize} bytes" unless right
+    @faults << "curl #{version} #{path} at #{part.round(3)}: #{result.err}, #{result.out.bytesize} bytes: #{result.out[0, 80]}" unless right
     count("curl #{version}")
   end
 
@@ -190,14 +190,14 @@ class WebSoakTest < Minitest::Test
   end
 
   def check
-    faults = Array.new(@faults.size) { @faults.pop }
-    assert_empty faults.first(5), "#{faults.size} faults"
     workers = @samples.select { |when_, *| LATTER.cover?(when_) }.map { |sample| sample[1] }.uniq
     figures = workers.map { |pid| [pid, [2, 3].map { |column| means(pid, column) }] }
     puts "soak: #{@counts.map { |name, times| "#{times} by #{name}" }.join("; ")}"
     figures.each do |pid, (bytes, files)|
       puts format("  worker %s: %.1f MB, then %.1f; %.1f descriptors, then %.1f", pid, *bytes.map { |b| b / 1e6 }, *files)
     end
+    faults = Array.new(@faults.size) { @faults.pop }
+    assert_empty faults.first(5), "#{faults.size} faults"
     assert_equal 2, workers.size
     figures.each do |pid, (bytes, files)|
       assert_operator bytes.last, :<=, bytes.first * GROWTH, "memory of worker #{pid}"
