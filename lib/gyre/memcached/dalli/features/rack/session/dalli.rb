@@ -22,7 +22,7 @@ module Rack
       class MissingSessionError < StandardError; end
 
       # Programs change it, for all sessions.
-      DEFAULT_DALLI_OPTIONS = { namespace: "rack:session" } # rubocop:disable Style/MutableConstant
+      DEFAULT_DALLI_OPTIONS = { namespace: "rack:session" }
 
       # @return [::Dalli::Client]
       attr_reader :data
