@@ -9,8 +9,10 @@ require "memcached/verdicts"
 require "tmpdir"
 require_relative "mutation"
 
-WORDS = ["\r\n", "\n", "\r", " ", "HD", "EN", "VA ", "VA 1\r\n", "VA 3 f1 c2\r\nabc\r\n", "NS", "MN\r\n", "STAT ", "END\r\n", "SERVER_ERROR ", "CLIENT_ERROR bad\r\n",
-         "ERROR", " f", " c1", " t-1", " l", " h1", " O", " k", " b", " W", " X", " Z", "0", "9", "-", "18446744073709551615", "4294967296", "1073741825", "\0", "\xff"]
+WORDS = ["\r\n", "\n", "\r", " ", "HD", "EN", "VA ", "VA 1\r\n", "VA 3 f1 c2\r\nabc\r\n", "NS",
+         "MN\r\n", "STAT ", "END\r\n", "SERVER_ERROR ", "CLIENT_ERROR bad\r\n", "ERROR",
+         " f", " c1", " t-1", " l", " h1", " O", " k", " b", " W", " X", " Z", "0", "9", "-",
+         "18446744073709551615", "4294967296", "1073741825", "\0", "\xff"]
 seconds = Integer(ARGV.fetch(0, "30"))
 seed = Integer(ARGV.fetch(1) { Random.new_seed % 1_000_000 })
 random = Random.new(seed)

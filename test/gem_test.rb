@@ -10,7 +10,7 @@ require "gyre/version"
 
 class GemTest < Minitest::Test
   # How long an installation that compiles may take.
-  def self.time_limit_s = 400
+  def self.time_limit_s = 1200
 
   WHO_RUNS = 'require "gyre"; require "gyre/native"; puts Gyre::VERSION, Gyre::Loop.native?, Gyre::Native.load_error.class'
 
@@ -43,7 +43,7 @@ class GemTest < Minitest::Test
                       "BUNDLE_SILENCE_ROOT_WARNING" => "true", "MAKEFLAGS" => "-j2 optflags=-O0 debugflags=" }
       assert run_program(git, "clone", "--quiet", "--bare", ROOT, "#{folder}/gyre.git").status.success?
       File.write("#{folder}/Gemfile", %(gem "gyre", git: "file://#{folder}/gyre.git"\n))
-      output = run_program(environment, RbConfig.ruby, "-S", "bundle", "install", within_s: 300, chdir: folder)
+      output = run_program(environment, RbConfig.ruby, "-S", "bundle", "install", within_s: 600, chdir: folder)
       assert output.status.success?, output.out + output.err
       output = run_program(environment, RbConfig.ruby, "-S", "bundle", "exec", "ruby", "-w", "-e", WHO_RUNS, chdir: folder)
       assert_equal [Gyre::VERSION, "true", "NilClass"], output.out.lines(chomp: true), output.err
@@ -106,7 +106,7 @@ class GemTest < Minitest::Test
   end
 
   def gem_command(environment, *arguments)
-    output = run_program(environment, RbConfig.ruby, "-S", "gem", *arguments, within_s: 200)
+    output = run_program(environment, RbConfig.ruby, "-S", "gem", *arguments, within_s: 600)
     assert output.status.success?, "gem #{arguments.first}:\n#{output.out}\n#{output.err}"
     output.out + output.err
   end

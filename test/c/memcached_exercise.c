@@ -59,8 +59,7 @@ static struct text run(struct places *places, const char *bytes, size_t length, 
     }
     if (come > start && wanted <= come - start) appendf(&text, "wants-what-is-there ");
     if (come == length) break;
-    do
-      come = length - come > step ? come + step : length;
+    do come = length - come > step ? come + step : length;
     while (come < length && come - start < wanted);
   }
   appendf(&text, "%s", start == length ? "whole" : "more");

@@ -15,8 +15,8 @@
 static bool is_command(const char *expected, const char *verb, const char *key, const char *flags) {
   char line[1024];
   const size_t length = strlen(key);
-  char *const end = gyre_memcached_put_command(line, verb, key, length, gyre_memcached_key_form(key, length), flags,
-                                               strlen(flags));
+  char *const end =
+      gyre_memcached_put_command(line, verb, key, length, gyre_memcached_key_form(key, length), flags, strlen(flags));
   return (size_t)(end - line) == strlen(expected) && memcmp(line, expected, strlen(expected)) == 0;
 }
 

@@ -52,7 +52,7 @@ class MemcachedLimitsTest < Minitest::Test
   def test_a_value_over_the_limit_is_refused_before_it_is_sent
     server = scripted
     client = client(server.address, value_max_bytes: 1000, compress: false)
-    largest = 1000.downto(800).find { |size| client.set("key", "x" * size) rescue false } # rubocop:disable Style/RescueModifier
+    largest = 1000.downto(800).find { |size| client.set("key", "x" * size) rescue false }
     assert_operator largest, :>, 900 # an item has its key and memcached's own bytes, too
     assert_equal largest, client.get("key").bytesize
     assert_raises(ArgumentError) { client.set("key", "x" * (largest + 1)) }

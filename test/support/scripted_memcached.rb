@@ -91,7 +91,7 @@ module GyreTest
         ending = respond(stream, bytes, number)
         break finish(socket, ending) if ending
       end
-    rescue EOFError, SystemCallError, IOError, OpenSSL::SSL::SSLError
+    rescue SystemCallError, IOError, OpenSSL::SSL::SSLError
       nil # the client left, or close was called
     ensure
       socket.close
