@@ -84,7 +84,7 @@ struct gyre_memcached_connection {
   int64_t used_ns;  /* when there was last nothing to wait for, by the coarse clock */
   unsigned forks;   /* gyre_forks, when it was made */
   bool failed;      /* nothing can be sent or come any more */
-  bool ended;           /* the server will send no more */
+  bool ended;       /* the server will send no more */
   bool linked;      /* it is in the loop's lists, and marked by the scheduler */
   bool waits;       /* the loop's clock is told that replies are to come */
   bool leading;     /* a thread reads for all */

@@ -514,7 +514,8 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
   connection->watch.ready = on_ready;
   connection->timer.fire = on_time;
   connection->closing.run = on_foreign_close;
-  connection->client = (struct gyre_client){.mark = mark_client, .closing = on_closing, .forked = on_fork, .moved = on_move};
+  connection->client =
+      (struct gyre_client){.mark = mark_client, .closing = on_closing, .forked = on_fork, .moved = on_move};
   gyre_list_init(&connection->client.node);
   gyre_late_send_init(&connection->late, connection->transport, io);
   connection->failed = false;
