@@ -94,6 +94,11 @@ namespace :test do
     GyreSuite.run(*GyreTest::PARTS["soak"], "-v", environment: { "GYRE_TEST_LIMIT_S" => limit_s.to_s }) || abort
   end
 
+  desc "Cut connections to memcached after each of their bytes, plain, over TLS and on Unix sockets"
+  task memcached: :compile do
+    GyreSuite.run("test/memcached/faults_test.rb", environment: { "GYRE_MEMCACHED_EACH_BYTE" => "1", "GYRE_TEST_LIMIT_S" => "900" }) || abort
+  end
+
   desc "Kill log servers and writers 200 times (GYRE_LOG_KILLS=times as often, GYRE_SEED repeats a run's draws)"
   task(crash: :compile) { GyreSuite.run(*GyreTest::PARTS["crash"]) || abort }
 end
