@@ -110,6 +110,18 @@ class MemcachedLifetimesTest < Minitest::Test
     end
   end
 
+  # The first thread reads for all; when it has its value, it goes on before the next one can read.
+  def test_a_thread_that_closes_the_client_at_once_leaves_no_other_one_waiting
+    @client.get("connect")
+    first = Thread.new { @client.get("key-0").tap { @client.close } }
+    parked(first)
+    others = KEYS.first(4).map { |key| Thread.new { outcome { @client.get(key) } } }
+    parked(*others)
+    @gate << :go
+    assert_equal value_of("key-0"), first.value
+    others.each { |thread| assert_kind_of Failure, thread.value }
+  end
+
   def test_the_collector_at_each_allocation
     @gate.close
     JOBS.each do |jobs|

@@ -4,6 +4,7 @@
 # with a loop and without one.
 require "test_helper"
 require "gyre/memcached"
+require "gyre/testing"
 require "support/memcached_server"
 
 class MemcachedPipelineTest < Minitest::Test
@@ -81,6 +82,21 @@ class MemcachedPipelineTest < Minitest::Test
       end
     end
 
+    define_method(:"test_a_quiet_block_of_#{home}_may_last_longer_than_a_reply") do
+      client = Gyre::Memcached::Client.new(@server.address, socket_timeout: 0.3)
+      within.call do
+        client.get("connect")
+        client.quiet do
+          client.set("first", 1)
+          sleep 0.4
+          client.set("last", 2)
+        end
+        assert_equal [1, 2], client.pipeline { |batch| batch.get("first").tap { sleep 0.4 }.get("last") }
+      ensure
+        client.close
+      end
+    end
+
     define_method(:"test_many_keys_of_#{home}_go_to_several_servers_at_once") do
       within.call do
         addresses = [@server.address, memcached.address, memcached.address]
@@ -101,6 +117,17 @@ class MemcachedPipelineTest < Minitest::Test
         @client.set_multi(pairs)
         assert_equal pairs, @client.get_multi(pairs.keys)
       end
+    end
+  end
+
+  def test_the_virtual_clock_goes_on_while_commands_are_held_back
+    Gyre::Testing.run do
+      @client.get("connect")
+      @client.quiet do
+        @client.set("key", 1)
+        sleep 3600
+      end
+      assert_equal 1, @client.get("key")
     end
   end
 

@@ -68,6 +68,22 @@ class MemcachedSharingTest < Minitest::Test
     end
   end
 
+  JOBS.each do |jobs|
+    define_method(:"test_a_child_waits_for_what_was_started_before_the_fork_with_#{jobs}") do
+      server = scripted(keys: %w[a b])
+      client = client(server.address)
+      with_jobs(jobs) do
+        client.get("connect")
+        started = client.start(:get, ["a"], :hold)
+        counter = client.start(:incr, ["b"], :hold)
+        assert_equal value_of("a"), in_a_child { client.finish(*started) }
+        assert_includes in_a_child { client.finish(*counter) }, "incr at memcached #{server.address}: it was started before a fork"
+        assert_equal value_of("a"), client.finish(*started)
+        assert_equal value_of("b"), client.get("b")
+      end
+    end
+  end
+
   # Its descriptors are copies of the parent's: closing them must not end the parent's connection.
   def test_a_child_that_closes_the_client_leaves_the_parent_its_connection
     server = scripted(keys: ["a"])

@@ -88,6 +88,7 @@ struct gyre_memcached_connection {
   bool linked;      /* it is in the loop's lists, and marked by the scheduler */
   bool waits;       /* the loop's clock is told that replies are to come */
   bool leading;     /* a thread reads for all */
+  bool held;        /* commands were queued to be sent later */
   char reason[160]; /* why it has failed */
   VALUE woken;      /* waiters of threads whose calls are over, until the one that reads wakes them */
   VALUE crowd;      /* waiters of threads that wait for room */
@@ -127,6 +128,8 @@ int gyre_memcached_connection_queue(struct gyre_memcached_connection *connection
                                     enum gyre_memcached_verb verb, uint32_t index, size_t length);
 /* Sends what is queued: at once when nothing else could be queued in this turn, else at its end. */
 void gyre_memcached_connection_send(struct gyre_memcached_connection *connection, bool alone);
+/* In a child: the connection is the parent's, and so are its calls. */
+void gyre_memcached_connection_forked(struct gyre_memcached_connection *connection);
 /* Receives what has come, and hands out whole replies. False: it has failed. */
 bool gyre_memcached_connection_read(struct gyre_memcached_connection *connection);
 /* Every call fails. */

@@ -32,6 +32,7 @@ static void connection_mark(void *opaque) {
   rb_gc_mark(connection->woken);
   rb_gc_mark(connection->crowd);
   VALUE last = Qnil;
+  if (connection->forks != gyre_forks) return; /* a child has no stacks of other threads */
   for (uint64_t number = connection->head; number != connection->tail; number++) {
     const struct gyre_memcached_call *call = connection->entries[number & (connection->capacity - 1)].call;
     if (call && call->owner != last) rb_gc_mark(last = call->owner);
@@ -123,8 +124,15 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   (void)gyre_memcached_connection_read(connection);
 }
 
+/* The commands whose replies are to come are all held back. */
+static bool holds_all(const struct gyre_memcached_connection *connection) {
+  if (!connection->held || !gyre_memcached_pending(connection)) return false;
+  const struct gyre_memcached_call *call = connection->entries[connection->head & (connection->capacity - 1)].call;
+  return call && call->start >= connection->transport->sent_bytes;
+}
+
 /* One timer for all: a server that has replies to give and gives none for so long has failed; a
- * connection that nothing uses leaves the loop. */
+ * connection that nothing uses leaves the loop; what is held back for so long is sent. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(timer, struct gyre_memcached_connection, timer);
   struct gyre_loop *loop = context;
@@ -134,6 +142,9 @@ static void on_time(struct gyre_timer *timer, void *context) {
       unlink_from_loop(connection);
       return;
     }
+  } else if (holds_all(connection)) {
+    gyre_memcached_connection_send(connection, true);
+    if (connection->failed) return;
   } else if (connection->timeout_ns >= 0) {
     int64_t left_ns = connection->moved_ns + connection->timeout_ns - now_ns;
     if (left_ns <= 0) {
@@ -169,7 +180,12 @@ static void on_fork(struct gyre_client *client) {
   gyre_list_init(&connection->closing.node);
   gyre_list_remove(&connection->client.node);
   connection->linked = connection->waits = false;
+  gyre_memcached_connection_forked(connection);
+}
+
+void gyre_memcached_connection_forked(struct gyre_memcached_connection *connection) {
   connection->failed = true;
+  snprintf(connection->reason, sizeof(connection->reason), "it was started before a fork, in the parent process");
 }
 
 /* For Process.daemon: its fibers go on there, with this connection. */
@@ -261,7 +277,6 @@ static bool begin(struct gyre_memcached_connection *connection) {
       return false;
     }
   }
-  set_waits(connection, true);
   return true;
 }
 
@@ -310,6 +325,9 @@ int gyre_memcached_connection_queue(struct gyre_memcached_connection *connection
 
 void gyre_memcached_connection_send(struct gyre_memcached_connection *connection, bool alone) {
   if (connection->failed) return;
+  if (holds_all(connection)) connection->moved_ns = now_of(connection); /* from now on the server has time */
+  connection->held = false;
+  if (gyre_memcached_pending(connection)) set_waits(connection, true);
   if (alone || !connection->scheduler || gyre_bytes_held(connection->transport->output) >= GYRE_LENT_BYTES) {
     int error = gyre_transport_flush(connection->transport);
     if (error == 0) return;
@@ -553,6 +571,7 @@ static VALUE connection_close(VALUE self) {
     if (error) rb_set_errinfo(Qnil);                             /* it has ended already */
     return Qfalse;
   }
+  if (here && !connection->scheduler) rb_funcall(self, rb_intern("wake_threads"), 0); /* nothing else does */
   rb_funcall(connection->transport_object, rb_intern("abandon"), 0);
   return Qtrue;
 }

@@ -179,6 +179,7 @@ static VALUE request_body(VALUE argument) {
   if (error == -ENOMEM) rb_memerror();
   if (error == -EPIPE) request->call->failed = true;
   if (request->starts) {
+    request->connection->held |= request->holds;
     if (!request->holds) gyre_memcached_connection_send(request->connection, false);
     request->started = true;
     return Qnil;
@@ -293,6 +294,11 @@ static VALUE call_value(VALUE self) {
                                            .command = handle->command,
                                            .result = handle->result,
                                            .count = handle->count};
+  if (handle->call.outstanding && !gyre_memcached_connection_usable(request.connection)) {
+    gyre_memcached_call_leave(&handle->call);
+    handle->call.failed = true;
+    gyre_memcached_connection_forked(request.connection);
+  }
   if (handle->call.outstanding) {
     const struct gyre_scheduler *home = request.connection->scheduler;
     if (home && home != gyre_socket_scheduler())

@@ -116,7 +116,16 @@ void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, s
   }
 }
 
+/* @api private Of one that has failed: its threads learn of that. */
+static VALUE connection_wake_threads(VALUE self) {
+  gyre_memcached_threads_hand_over(gyre_memcached_connection_get(self));
+  return Qnil;
+}
+
 void gyre_init_memcached_threads(void) {
+  VALUE module = rb_define_module_under(gyre_mGyre, "Memcached");
+  VALUE class = rb_define_class_under(module, "Connection", rb_cObject);
+  rb_define_method(class, "wake_threads", connection_wake_threads, 0);
   id_new = rb_intern("new");
   id_park = rb_intern("park");
   id_wake = rb_intern("wake");
