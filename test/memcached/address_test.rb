@@ -29,8 +29,10 @@ class MemcachedAddressTest < Minitest::Test
     assert_equal ["example.com", 33_133, "me@home", "p+w/"], [address.host, address.port, address.user, address.password]
     refute_includes address.inspect, "p+w"
     assert_equal ["example.com", 11_211, 1], fields("memcached://example.com")
-    error = assert_raises(ArgumentError) { Address.parse("memcached://me:secret@:11211") }
-    refute_includes error.message, "secret"
+    ["me:secret@:11211", "me:my/secret@host", "me:@secret @host"].each do |rest|
+      error = assert_raises(ArgumentError) { Address.parse("memcached://#{rest}") }
+      refute_includes error.message, "secret"
+    end
   end
 
   def test_lists

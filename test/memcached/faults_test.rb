@@ -45,6 +45,14 @@ class MemcachedFaultsTest < Minitest::Test
     end
   end
 
+  def test_a_reply_of_endless_lines
+    server = scripted { |command, sound, _| { "stats" => "STAT a b\r\n" * 70_000, "mn" => "NS\r\n" * 70_000 }.fetch(command.name, sound) }
+    client = client(server.address, socket_timeout: 60, down_retry_delay: 0)
+    [-> { client.stats }, -> { client.set_multi({ "a" => "b" }) }].each do |call|
+      assert_includes assert_raises(Gyre::Memcached::ProtocolError, &call).message, "too many lines"
+    end
+  end
+
   private
 
   def check_pieces(kind, jobs)

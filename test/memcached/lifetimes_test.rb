@@ -110,6 +110,27 @@ class MemcachedLifetimesTest < Minitest::Test
     end
   end
 
+  class OddKey < String
+    def eql?(_other) = raise("never called")
+  end
+
+  def test_keys_of_a_subclass_run_no_code_in_the_loop
+    @gate.close
+    with_jobs(:fibers) { assert_equal({ "key-1" => value_of("key-1") }, @client.get_multi(OddKey.new("key-1"), OddKey.new("key-1"))) }
+  end
+
+  # A namespace may leave the fiber for ever: then nothing of its call is under way.
+  def test_a_namespace_that_leaves_its_fiber
+    leaves = true
+    namespace = -> { leaves ? Fiber.yield : "n" }
+    client = client(@server.address, namespace: namespace)
+    Fiber.new { client.get_multi("key-1", "key-2") }.resume
+    assert_equal 0, client.instance_variable_get(:@single).connections.sum(&:pending)
+    leaves = false
+    @gate.close
+    assert_nil client.get("key-3")
+  end
+
   # The first thread reads for all; when it has its value, it goes on before the next one can read.
   def test_a_thread_that_closes_the_client_at_once_leaves_no_other_one_waiting
     @client.get("connect")

@@ -25,6 +25,10 @@ class MemcachedOptionsTest < Minitest::Test
        options.username]
   end
 
+  def test_a_password_is_not_shown
+    refute_includes Options.new({ username: "me", password: "secret" }).inspect, "secret"
+  end
+
   def test_an_unknown_one_is_an_error
     error = assert_raises(ArgumentError) { Options.new({ namspace: "app" }) }
     assert_match(/\Aunknown option :namspace for a memcached client; known: namespace,/, error.message)

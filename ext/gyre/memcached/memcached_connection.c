@@ -17,6 +17,7 @@
 #define FIRST_ENTRIES 64
 #define READ_AHEAD_BYTES (1 << 20)  /* reserved at once for a value that is to come */
 #define LOOK_NS INT64_C(1000000000) /* unused for so long, it may have been closed by the server */
+#define LINES_LIMIT 65536           /* of one reply: statistics, refusals of a group */
 #define RECEPTIONS 16               /* before others have their turn */
 
 static VALUE connection_class;
@@ -399,6 +400,10 @@ static ssize_t take(struct gyre_memcached_connection *connection, const char *by
     struct gyre_memcached_call *call = entry->call;
     bool last = !goes_on(entry, &reply);
     uint32_t index = entry->index;
+    if (!last && ++entry->index > LINES_LIMIT) {
+      reply.text = "too many lines for one command";
+      return refuse(connection, &reply, bytes + used - count, (size_t)count), -1;
+    }
     if (last) connection->head++;
     if (!call) continue;
     gyre_memcached_call_take(call, &reply, index);

@@ -6,26 +6,62 @@
 #include "memcached/memcached_request.h"
 
 #include <errno.h>
+#include <ruby/encoding.h>
 #include <string.h>
 
 #define GROUP_BYTES (64 * 1024) /* of quiet commands, up to their mn */
 
 /* --- values --- */
 
+/* No Ruby code runs between the commands of one call: it could leave for ever, and the call with
+ * it. */
 static int put_keys(struct gyre_memcached_request *request) {
   for (; request->done < RARRAY_LEN(request->list); request->done++) {
     if (!gyre_memcached_connection_has_room(request->connection)) gyre_memcached_wait_for_room(request->connection);
-    gyre_memcached_callers_key(request, RARRAY_AREF(request->list, request->done));
+    VALUE key = RARRAY_AREF(request->list, request->done);
+    if (!gyre_memcached_plain_key(request, key)) gyre_memcached_full_key(request, key);
     int error = gyre_memcached_put(request, "mg", (uint32_t)request->done);
     if (error < 0) return error;
   }
   return 0;
 }
 
+static int put_full_keys(struct gyre_memcached_request *request) {
+  for (; request->done < RARRAY_LEN(request->list); request->done++) {
+    if (!gyre_memcached_connection_has_room(request->connection)) gyre_memcached_wait_for_room(request->connection);
+    gyre_memcached_full_key(request, RARRAY_AREF(request->list, request->done));
+    int error = gyre_memcached_put(request, "mg", (uint32_t)request->done);
+    if (error < 0) return error;
+  }
+  return 0;
+}
+
+/* Of no subclass: such a one may have an `eql?` of its own, which the result's Hash would call. */
 static VALUE strings(VALUE keys) {
   VALUE all = rb_ary_dup(rb_convert_type(keys, T_ARRAY, "Array", "to_ary"));
   for (long i = 0; i < RARRAY_LEN(all); i++) {
-    if (!RB_TYPE_P(RARRAY_AREF(all, i), T_STRING)) rb_ary_store(all, i, rb_obj_as_string(RARRAY_AREF(all, i)));
+    VALUE key = RARRAY_AREF(all, i);
+    if (!RB_TYPE_P(key, T_STRING)) key = rb_obj_as_string(key);
+    if (rb_obj_class(key) != rb_cString) key = rb_enc_str_new(RSTRING_PTR(key), RSTRING_LEN(key), rb_enc_get(key));
+    rb_ary_store(all, i, key);
+  }
+  return all;
+}
+
+/* Finds those that cannot be sent before others are. Unless all are usual, full keys take their
+ * place. */
+static VALUE checked_keys(struct gyre_memcached_request *request, VALUE keys) {
+  bool usual = true;
+  VALUE maker = request->server->keys;
+  for (long i = 0; i < RARRAY_LEN(keys) && usual; i++) usual = gyre_memcached_plain_key(request, RARRAY_AREF(keys, i));
+  request->put = usual ? put_keys : put_full_keys;
+  if (usual) return keys;
+  VALUE all = rb_ary_new_capa(RARRAY_LEN(keys));
+  for (long i = 0; i < RARRAY_LEN(keys); i++) {
+    VALUE key = RARRAY_AREF(keys, i);
+    if (!NIL_P(maker)) key = rb_funcall(maker, rb_intern("full"), 1, key);
+    gyre_memcached_full_key(request, key);
+    rb_ary_push(all, key);
   }
   return all;
 }
@@ -41,17 +77,14 @@ static VALUE server_values(VALUE self, VALUE keys, VALUE names, VALUE starts) {
   struct gyre_memcached_request request;
   gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_VALUES, GYRE_MEMCACHED_RESULT_TABLE, "get_multi");
   request.starts = RTEST(starts);
-  request.list = strings(keys);
-  request.own.keys = NIL_P(names) ? request.list : strings(names);
+  VALUE own = strings(keys);
+  request.own.keys = NIL_P(names) ? own : strings(names);
+  request.list = checked_keys(&request, own);
   if (RARRAY_LEN(request.own.keys) != RARRAY_LEN(request.list)) rb_raise(rb_eArgError, "as many names as keys");
   request.own.value = rb_hash_new();
-  /* So that one that cannot be sent is found before the others are. */
-  for (long i = 0; i < RARRAY_LEN(request.list); i++)
-    gyre_memcached_callers_key(&request, RARRAY_AREF(request.list, i));
   request.flags = " v f";
   request.flags_length = request.server->raw ? 2 : 4;
   request.verb = GYRE_MEMCACHED_VERB_MG;
-  request.put = put_keys;
   return gyre_memcached_request_run(&request);
 }
 

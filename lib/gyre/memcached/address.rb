@@ -93,7 +93,7 @@ module Gyre
       end
 
       # Without a password.
-      def self.shown(text) = text.sub(%r{//[^@/]*@}, "//…@").inspect[0, 120]
+      def self.shown(text) = text.sub(%r{//.*@}m, "//…@").inspect[0, 120]
       private_class_method :parse_uri, :port, :weight, :refuse, :shown
     end
 

@@ -82,6 +82,9 @@ module Gyre
       # @return [Numeric] how many seconds a server counts as down
       def down_retry_s = @others[:down_retry_delay]
 
+      # @return [String] without values, for there is a password among them
+      def inspect = "#<#{self.class}>"
+
       private
 
       # What Ruby's context has as settings; a store of certificates in memory has no name.
