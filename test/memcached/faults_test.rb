@@ -45,6 +45,21 @@ class MemcachedFaultsTest < Minitest::Test
     end
   end
 
+  # Its values change while it connects.
+  def test_a_value_that_changes_while_others_run_is_stored_as_it_was
+    server = scripted
+    client = client(server.address)
+    value = +"small"
+    with_jobs(:fibers) do
+      call = job { client.set_multi({ "a" => value }) }
+      parked(call)
+      value << "x" * 5_000
+      assert_nil value(call)
+      assert_equal "small", client.get("a")
+    end
+    assert_equal 1, server.connections_count
+  end
+
   def test_a_reply_of_endless_lines
     server = scripted { |command, sound, _| { "stats" => "STAT a b\r\n" * 70_000, "mn" => "NS\r\n" * 70_000 }.fetch(command.name, sound) }
     client = client(server.address, socket_timeout: 60, down_retry_delay: 0)

@@ -121,12 +121,25 @@ static int put_group(struct gyre_memcached_request *request, put_one *put, long 
   return -EPIPE;
 }
 
+/* Before others run: what they change is stored as it was. */
+static void keep(const struct gyre_memcached_request *request) {
+  for (long i = request->done; i < RARRAY_LEN(request->list); i++) {
+    VALUE text = RARRAY_AREF(request->list, i);
+    if (!RB_OBJ_FROZEN(text)) rb_ary_store(request->list, i, rb_str_new_frozen(text));
+  }
+}
+
 static int put_groups(struct gyre_memcached_request *request, put_one *put, long step) {
   while (request->done < RARRAY_LEN(request->list)) {
-    if (!gyre_memcached_connection_has_room(request->connection)) gyre_memcached_wait_for_room(request->connection);
-    if (request->connection->failed) return -EPIPE;
-    int error = put_group(request, put, step);
-    if (error < 0) return error;
+    if (!gyre_memcached_connection_has_room(request->connection)) {
+      keep(request);
+      gyre_memcached_wait_for_room(request->connection);
+    }
+    int error = request->connection->failed ? -EPIPE : put_group(request, put, step);
+    if (error < 0) {
+      keep(request);
+      return error;
+    }
   }
   return 0;
 }
@@ -187,6 +200,8 @@ static VALUE server_set_pairs(VALUE self, VALUE pairs, VALUE ttl) {
         !gyre_memcached_direct_value(&request, rb_ary_entry(request.list, i + 1)))
       return Qnil;
   }
+  VALUE here = gyre_memcached_connection_here(request.server);
+  if (NIL_P(here) || !gyre_memcached_connection_has_room(gyre_memcached_connection_get(here))) keep(&request);
   request.flags = " q";
   request.flags_length = 2;
   request.put = put_pairs;

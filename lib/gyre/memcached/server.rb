@@ -122,7 +122,7 @@ module Gyre
           connected = adopt(Connection.new(open, name, @options.timeout_s))
           @down_until_s = nil
           connected
-        rescue SystemCallError, SocketError, IOError, TimeoutError, TLS::Error, NetworkError => error
+        rescue SystemCallError, SocketError, IOError, TimeoutError, TLS::Error, Gyre::ProtocolError, NetworkError => error
           @cause = error.message
           raise Unreachable, "No server available: #{@cause}" if count_failure
 
