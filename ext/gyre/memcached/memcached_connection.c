@@ -379,6 +379,7 @@ static bool refuse(struct gyre_memcached_connection *connection, const struct gy
 static ssize_t take(struct gyre_memcached_connection *connection, const char *bytes, size_t length) {
   size_t used = 0;
   connection->wanted = 0;
+  connection->taking = true; /* until the end: an exception (no memory) leaves it out of step */
   while (used < length) {
     struct gyre_memcached_reply reply;
     size_t wanted;
@@ -404,11 +405,11 @@ static ssize_t take(struct gyre_memcached_connection *connection, const char *by
       reply.text = "too many lines for one command";
       return refuse(connection, &reply, bytes + used - count, (size_t)count), -1;
     }
+    if (call) gyre_memcached_call_take(call, &reply, index);
     if (last) connection->head++;
-    if (!call) continue;
-    gyre_memcached_call_take(call, &reply, index);
-    if (last && --call->outstanding == 0) finish(connection, call);
+    if (call && last && --call->outstanding == 0) finish(connection, call);
   }
+  connection->taking = false;
   return (ssize_t)used;
 }
 
@@ -464,6 +465,10 @@ static void ask_again(struct gyre_memcached_connection *connection) {
 bool gyre_memcached_connection_read(struct gyre_memcached_connection *connection) {
   struct gyre_transport *transport = connection->transport;
   if (connection->failed) return false;
+  if (connection->taking) {
+    fail_with(connection, -ENOMEM);
+    return false;
+  }
   for (int i = 0;; i++) {
     if (i == RECEPTIONS) {
       ask_again(connection);
