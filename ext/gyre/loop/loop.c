@@ -418,6 +418,18 @@ static bool verification_is_due(const struct gyre_loop *loop, int64_t now_ns) {
          !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
 }
 
+/* Asks again and again for a moment, before the sleep that it may spare. How many events, or
+ * -errno. */
+static int poll_busily(struct gyre_loop *loop, struct gyre_busy_poll *expected) {
+  int count;
+  int64_t end_ns = gyre_timers_now() + GYRE_BUSY_POLL_NS;
+  do {
+    count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, 0);
+  } while (count == 0 && !__atomic_load_n(&loop->woken, __ATOMIC_SEQ_CST) && gyre_timers_now() < end_ns);
+  gyre_busy_poll_done(expected, count != 0);
+  return count;
+}
+
 static void *wait_without_gvl(void *opaque) {
   struct gyre_loop *loop = opaque;
   if (!loop->backend_state) return NULL; /* closed by a signal's handler on the way */
@@ -427,7 +439,12 @@ static void *wait_without_gvl(void *opaque) {
     if (timeout_ns < 0) timeout_ns = 0;
   }
   if (!gyre_list_empty(&loop->unverified) && (timeout_ns < 0 || timeout_ns > VERIFY_NS)) timeout_ns = VERIFY_NS;
-  int count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, timeout_ns);
+  struct gyre_busy_poll *expected = loop->expected;
+  loop->expected = NULL;
+  int count = 0;
+  if (expected && (timeout_ns < 0 || timeout_ns > GYRE_BUSY_POLL_NS) && gyre_busy_poll_is_due(expected))
+    count = poll_busily(loop, expected);
+  if (count == 0) count = loop->backend->wait(loop->backend_state, loop->events, GYRE_LOOP_EVENTS, timeout_ns);
   loop->event_count = count < 0 ? 0 : count;
   loop->error = count < 0 ? -count : 0;
   return NULL;

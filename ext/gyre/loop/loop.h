@@ -7,6 +7,7 @@
 #define GYRE_LOOP_H
 
 #include "loop/backend.h"
+#include "loop/busy_poll.h"
 #include "loop/deferred.h"
 #include "loop/lag.h"
 #include "loop/list.h"
@@ -86,6 +87,8 @@ struct gyre_loop {
    * without being raised by it, and one that is under way already keeps it from beginning. */
   bool (*sleeping)(struct gyre_loop *loop);
   int woken; /* atomic: the next wait is not to begin */
+  /* Of what something is to come at once: asked for before the next sleep. NULL: of nothing. */
+  struct gyre_busy_poll *expected;
   struct gyre_loop_statistics statistics;
   struct gyre_lag lag; /* from one question to the backend to the next, without the sleep */
 };

@@ -98,7 +98,8 @@ struct gyre_memcached_connection {
   struct gyre_timer timer;
   struct gyre_post closing; /* another thread has closed it */
   struct gyre_late_send late;
-  struct gyre_list room; /* struct gyre_memcached_room */
+  struct gyre_busy_poll busy; /* of a lone command's reply */
+  struct gyre_list room;      /* struct gyre_memcached_room */
 };
 
 /* One that waits until the pipeline has room. */

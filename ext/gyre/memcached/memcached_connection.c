@@ -89,6 +89,7 @@ static void set_waits(struct gyre_memcached_connection *connection, bool waits) 
 static void unlink_from_loop(struct gyre_memcached_connection *connection) {
   if (!connection->linked) return;
   struct gyre_loop *loop = &connection->scheduler->loop;
+  if (loop->expected == &connection->busy) loop->expected = NULL;
   gyre_late_send_stop(&connection->late);
   gyre_loop_unwatch(loop, &connection->watch);
   if (gyre_timer_armed(&connection->timer)) gyre_timers_cancel(&loop->timers, &connection->timer);
@@ -175,6 +176,7 @@ static void on_closing(struct gyre_client *client) {
 static void on_fork(struct gyre_client *client) {
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(client, struct gyre_memcached_connection, client);
   connection->head = connection->tail;
+  if (connection->scheduler->loop.expected == &connection->busy) connection->scheduler->loop.expected = NULL;
   connection->watch.fd = -1;
   connection->timer.place = 0;
   gyre_list_init(&connection->room);

@@ -185,6 +185,7 @@ static VALUE request_body(VALUE argument) {
     return Qnil;
   }
   gyre_memcached_connection_send(request->connection, alone);
+  if (alone && request->connection->linked) request->connection->scheduler->loop.expected = &request->connection->busy;
   wait_for_reply(request);
   return Qnil;
 }

@@ -1,0 +1,37 @@
+/*
+ * Whether to ask the backend for some microseconds before a sleep. The reply of a server on the
+ * same machine comes sooner than a process falls asleep and wakes up. Where it does not come so
+ * soon, that is left out: twice as often after each time in vain. Used by the loop for what a
+ * connection expects; it asks nothing itself. No ruby.h.
+ */
+#ifndef GYRE_BUSY_POLL_H
+#define GYRE_BUSY_POLL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GYRE_BUSY_POLL_NS INT64_C(50000)
+#define GYRE_BUSY_POLL_IN_VAIN_LIMIT 10 /* then it is left out 1,024 times */
+
+/* All zero: ready for use. */
+struct gyre_busy_poll {
+  unsigned in_vain;  /* one after another */
+  unsigned left_out; /* how often it still is */
+};
+
+static inline bool gyre_busy_poll_is_due(struct gyre_busy_poll *busy) {
+  if (busy->left_out == 0) return true;
+  busy->left_out--;
+  return false;
+}
+
+static inline void gyre_busy_poll_done(struct gyre_busy_poll *busy, bool found) {
+  if (found) {
+    busy->in_vain = 0;
+    return;
+  }
+  if (busy->in_vain < GYRE_BUSY_POLL_IN_VAIN_LIMIT) busy->in_vain++;
+  busy->left_out = 1u << busy->in_vain;
+}
+
+#endif
