@@ -29,6 +29,12 @@ class MemcachedOptionsTest < Minitest::Test
     refute_includes Options.new({ username: "me", password: "secret" }).inspect, "secret"
   end
 
+  def test_a_logger_or_what_returns_one
+    logger = Object.new.tap { |object| def object.warn(*) = nil }
+    assert_equal [nil, logger, logger], [nil, logger, -> { logger }].map { |given| Options.new({ logger: given }).logger }
+    assert_raises(ArgumentError) { Options.new({ logger: "log" }) }
+  end
+
   def test_an_unknown_one_is_an_error
     error = assert_raises(ArgumentError) { Options.new({ namspace: "app" }) }
     assert_match(/\Aunknown option :namspace for a memcached client; known: namespace,/, error.message)

@@ -3,6 +3,8 @@
 # The memcached client with three of Debian's memcached, one of which is killed, stopped, started
 # again: with failover and without, over TCP and TLS, in fibers and in threads.
 
+require "logger"
+require "stringio"
 require "test_helper"
 require "memcached/clients"
 
@@ -110,6 +112,21 @@ class MemcachedSeveralServersTest < Minitest::Test
       victim.kill
       calls.each { |key, job| assert_lost(value(job), victim) if theirs.include?(key) }
     end
+  end
+
+  # Nothing is raised where get_multi leaves out a server's keys.
+  def test_the_logger_is_told_of_a_server_that_is_down_and_of_its_return
+    log = StringIO.new
+    client = started(down_retry_delay: 0, socket_failure_delay: nil, logger: Logger.new(log))
+    store(client)
+    assert_empty log.string
+    @servers[1].kill
+    2.times { client.get_multi(*KEYS) }
+    assert_match(/WARN .* memcached #{@servers[1].address} is down: .+; the next attempt is in 0 s$/, log.string)
+    refute_match(/is back/, log.string)
+    @servers[1].start
+    store(client)
+    assert_match(/INFO .* memcached #{@servers[1].address} is back$/, log.string)
   end
 
   def test_keys_are_spread

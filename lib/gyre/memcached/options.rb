@@ -20,7 +20,7 @@ module Gyre
       # The others, with their defaults.
       DEFAULTS = {
         expires_in: nil, failover: true, cache_nils: false, socket_timeout: 1, connect_timeout: nil, socket_max_failures: 2,
-        socket_failure_delay: 0.1, down_retry_delay: 30, tls: nil, ssl_context: nil, username: nil, password: nil
+        socket_failure_delay: 0.1, down_retry_delay: 30, tls: nil, ssl_context: nil, username: nil, password: nil, logger: nil
       }.freeze
 
       # Dalli's for what this client does in another way or not at all: pipelines need no lock, a
@@ -82,6 +82,9 @@ module Gyre
       # @return [Numeric] how many seconds a server counts as down
       def down_retry_s = @others[:down_retry_delay]
 
+      # @return [#warn, #info, nil] what is told that a server is down, and that it is back
+      def logger = @others[:logger].respond_to?(:call) ? @others[:logger].call : @others[:logger]
+
       # @return [String] without values, for there is a password among them
       def inspect = "#<#{self.class}>"
 
@@ -103,6 +106,10 @@ module Gyre
         %i[socket_timeout connect_timeout].each { |name| number(name, above: 0) if @others[name] }
         number(:socket_failure_delay) if @others[:socket_failure_delay]
         number(:down_retry_delay)
+        logger = @others[:logger]
+        unless logger.nil? || logger.respond_to?(:call) || logger.respond_to?(:warn)
+          raise ArgumentError, "logger must be a Logger, or return one when it is called, got #{logger.inspect}"
+        end
         failures = @others[:socket_max_failures]
         return if failures.is_a?(Integer) && failures >= 0
 

@@ -47,6 +47,7 @@ module Gyre
         @closing = []
         @down_until_s = nil
         @cause = nil
+        @news = nil
       end
 
       # @return [Boolean] whether there is a connection, or could be made
@@ -111,6 +112,8 @@ module Gyre
       def connect
         renew_after_fork if @pid != Process.pid
         @lock.synchronize { connection || connect_alone }
+      ensure
+        report_news if @news
       end
 
       def connect_alone
@@ -120,6 +123,7 @@ module Gyre
         begin
           sweep.each { |connection| finish(connection) }
           connected = adopt(Connection.new(open, name, @options.timeout_s))
+          @news = [:info, "memcached #{name} is back"] if @down_until_s
           @down_until_s = nil
           connected
         rescue SystemCallError, SocketError, IOError, TimeoutError, TLS::Error, Gyre::ProtocolError, NetworkError => error
@@ -137,7 +141,15 @@ module Gyre
 
         self.failures = 0
         @down_until_s = Clock.now + @options.down_retry_s
+        @news = [:warn, "memcached #{name} is down: #{@cause}; the next attempt is in #{@options.down_retry_s} s"]
         true
+      end
+
+      # Outside of the lock: a logger may wait.
+      def report_news
+        level, text = @news
+        @news = nil
+        @options.logger&.public_send(level, text) if text
       end
 
       def open
@@ -182,6 +194,7 @@ module Gyre
         broken.each { |connection| finish(connection) }
         error = reason.start_with?("broken reply") ? ProtocolError : NetworkError
         close_later_ones
+        report_news if @news
         raise Failed.new(error.new("#{command} at memcached #{name}: #{reason}"), sent, down)
       end
 

@@ -11,11 +11,12 @@ module Dalli
   class Client < Gyre::Memcached::Client
     # @param servers [String, Array<String>, nil] see {Gyre::Memcached::Address.list}
     # @param options [Hash{Symbol => Object}, nil] see {Gyre::Memcached::Options}; what is not there
-    #   is ignored, as Dalli does. Unlike Gyre's own client it serializes by Marshal, Strings too
+    #   is ignored, as Dalli does. Unlike Gyre's own client it serializes by Marshal, Strings too,
+    #   and Dalli.logger is told when a server is down
     def initialize(servers = nil, options = nil)
       known = (options || {}).slice(*Gyre::Memcached::Options::NAMES)
       known[:serializer] ||= Marshal
-      super(servers, string_fastpath: false, control_characters: true, **known, too_large_error: ValueOverMaxSize)
+      super(servers, string_fastpath: false, control_characters: true, **known, too_large_error: ValueOverMaxSize, logger: Dalli.method(:logger))
     end
 
     # @yield what is called in it sends its commands without waiting, and returns nil; all have been
