@@ -4,6 +4,7 @@
 # what others have stored makes no other objects.
 
 require "test_helper"
+require "objspace"
 require "gyre/memcached/serializer"
 
 class MemcachedSerializerTest < Minitest::Test
@@ -81,6 +82,18 @@ class MemcachedSerializerTest < Minitest::Test
       assert_raises(Gyre::Memcached::DeserializationError) { Serializer.load([hex].pack("H*")) }
     end
     assert_match(/100 deep/, assert_raises(Gyre::Memcached::DeserializationError) { Serializer.load("\x91".b * 500) }.message)
+  end
+
+  def test_counts_of_all_levels_together_reserve_no_more_than_there_are_bytes
+    count = 50_000
+    bytes = ([0xdd, count].pack("CN") * 99) + ("\xc0".b * (count + 99))
+    GC.start
+    GC.disable
+    before = ObjectSpace.memsize_of_all(Array)
+    assert_raises(Gyre::Memcached::DeserializationError) { Serializer.load(bytes) }
+    assert_operator ObjectSpace.memsize_of_all(Array) - before, :<, 3 * 8 * count
+  ensure
+    GC.enable
   end
 
   def test_a_value_of_marshal_is_recognized

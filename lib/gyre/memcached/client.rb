@@ -53,7 +53,8 @@ module Gyre
         begin
           (@single || @ring.server_for(key)).get(key)
         rescue Server::Failed => error
-          error.retry?(true) ? retry : raise(error.error)
+          failures = again(error, true, failures)
+          retry
         end
       end
 
@@ -70,7 +71,8 @@ module Gyre
         begin
           (@single || @ring.server_for(key)).set(key, value, ttl)
         rescue Server::Failed => error
-          error.retry?(true) ? retry : raise(error.error)
+          failures = again(error, true, failures)
+          retry
         end
       end
 
@@ -84,7 +86,8 @@ module Gyre
         begin
           (@single || @ring.server_for(key)).delete(key)
         rescue Server::Failed => error
-          error.retry?(true) ? retry : raise(error.error)
+          failures = again(error, true, failures)
+          retry
         end
       end
 
@@ -347,7 +350,7 @@ module Gyre
       def finish(command, call)
         command.result.call(call.value)
       rescue Server::Failed => error
-        error.retry?(command.idempotent) ? carry_out(command) : raise(error.error)
+        carry_out(command, again(error, command.idempotent, nil))
       end
 
       private
@@ -363,19 +366,28 @@ module Gyre
         carry_out(command)
       end
 
+      # Whatever other calls meet meanwhile, a call has its own limit of failures.
+      # @return [Integer] how often it has failed; raises where that was the last time
+      def again(error, idempotent, failures)
+        failures = failures.to_i + 1
+        error.retry?(idempotent, failures) ? failures : raise(error.error)
+      end
+
       # Another server may have its place when it is tried again.
-      def carry_out(command)
+      def carry_out(command, failures = nil)
         server = server_of(command)
         command.result.call(server.exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl))
       rescue Server::Failed => error
-        error.retry?(command.idempotent) ? retry : raise(error.error)
+        failures = again(error, command.idempotent, failures)
+        retry
       end
 
       # @return [String, Hash] the reply to a line of the text protocol
       def line(server, name, text)
         server.line(name, text)
       rescue Server::Failed => error
-        error.retry?(true) ? retry : raise(error.error)
+        failures = again(error, true, failures)
+        retry
       end
 
       def quietly(command)

@@ -80,35 +80,39 @@ module Gyre
       def at_single
         yield @single
       rescue Server::Failed => error
-        error.retry?(true) ? retry : raise(error.error)
+        failures = failures.to_i + 1
+        error.retry?(true, failures) ? retry : raise(error.error)
       rescue Server::Unreachable
         nil
       end
 
       # What cannot be had because no server is available is left out, as Dalli does.
       def spread(full, &start)
-        return [] if full.empty?
-
-        again = []
-        started = (@single ? { @single => full } : @ring.groups(full)).map do |server, own|
-          [own, start.call(server, own)]
-        rescue Server::Failed, Server::Unreachable => error
-          retry_elsewhere(error, own, again)
+        results = []
+        failures = Hash.new(0).compare_by_identity # Server => how many groups of keys have failed there
+        until full.empty?
+          again = []
+          started = (@single ? { @single => full } : @ring.groups(full)).map do |server, own|
+            [server, own, start.call(server, own)]
+          rescue Server::Failed, Server::Unreachable => error
+            retry_elsewhere(error, own, again, failures[server] += 1)
+          end
+          started.compact.each do |server, own, call|
+            results << call.value
+          rescue Server::Failed => error
+            retry_elsewhere(error, own, again, failures[server] += 1)
+          end
+          full = again
         end
-        results = started.compact.filter_map do |own, call|
-          call.value
-        rescue Server::Failed => error
-          retry_elsewhere(error, own, again)
-        end
-        again.empty? ? results : results + spread(again, &start)
+        results
       end
 
       # Where the server is not available any more, another one may have its place.
       # @return [nil]
-      def retry_elsewhere(error, keys, again)
+      def retry_elsewhere(error, keys, again, failures)
         if error.is_a?(Server::Unreachable)
-          again.concat(keys) unless @single
-        elsif error.retry?(true) || (!@single && error.down?)
+          again.concat(keys) unless @single || failures > @options.failures_limit
+        elsif error.retry?(true, failures) || (!@single && error.elsewhere?(true, failures))
           again.concat(keys)
         else
           raise error.error
@@ -116,19 +120,41 @@ module Gyre
         nil
       end
 
-      # One command a key.
+      # One command a key. Those that failed, and only those, are tried again.
       # @return [Hash{String => Object}] results by the caller's keys
       def each(keys)
         commands = keys.to_h { |key| [key.to_s, yield(key)] }
-        calls = commands.map do |key, command|
-          server = @single || @ring.server_for(command.key)
-          [key, command, server.exchange(*command.to_a.first(7), :hold)]
-        rescue NoServerError
-          nil
+        results = {}
+        failures = 0
+        left = commands
+        until left.empty?
+          failures += 1
+          left = round(left, results, failures)
         end
-        calls.compact.to_h { |key, command, call| [key, command.result.call(call.value)] }
+        commands.keys.filter_map { |key| [key, results[key]] if results.key?(key) }.to_h
+      end
+
+      # @return [Hash{String => Command}] what is to be tried again
+      def round(commands, results, failures)
+        calls = commands.map { |key, command| [key, command, start(command)] }
+        calls.each_with_object({}) do |(key, command, call), again|
+          next if call.nil?
+          raise call if call.is_a?(Server::Failed)
+
+          results[key] = command.result.call(call.value)
+        rescue Server::Failed => error
+          error.retry?(command.idempotent, failures) ? again[key] = command : raise(error.error)
+        end
+      end
+
+      # @return [Call, Server::Failed, nil] nil: no server is available
+      def start(command)
+        server = @single || @ring.server_for(command.key)
+        server.exchange(*command.to_a.first(7), :hold)
+      rescue NoServerError
+        nil
       rescue Server::Failed => error
-        error.retry?(true) ? retry : raise(error.error)
+        error
       end
     end
   end

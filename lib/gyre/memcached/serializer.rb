@@ -164,6 +164,7 @@ module Gyre
         def initialize(bytes)
           @bytes = bytes
           @at = 0
+          @owed = 0 # values that Arrays and Hashes which are being read have still to get
         end
 
         # @return [Object]
@@ -204,23 +205,31 @@ module Gyre
 
         def array(count, depth)
           check(count, depth)
-          Array.new(count) { read(depth + 1) }
+          Array.new(count) { part(depth) }
         end
 
         def hash(count, depth)
           check(2 * count, depth)
           hash = {}
           count.times do
-            key = read(depth + 1)
-            hash[key] = read(depth + 1)
+            key = part(depth)
+            hash[key] = part(depth)
           end
           hash
         end
 
-        # A count is believed only as far as there are bytes.
+        def part(depth)
+          @owed -= 1
+          read(depth + 1)
+        end
+
+        # A count is believed only as far as there are bytes: one for each of these values and of
+        # those owed outside of them, so that all levels together reserve no more than that.
         def check(count, depth)
           refuse("it is nested more than #{DEPTH_LIMIT} deep") if depth >= DEPTH_LIMIT
-          refuse("it is cut off") if count > @bytes.bytesize - @at
+          refuse("it is cut off") if count > @bytes.bytesize - @at - @owed
+
+          @owed += count
         end
 
         def number(code)

@@ -87,22 +87,31 @@ module Gyre
         # @return [NetworkError, ProtocolError] for the caller
         attr_reader :error
 
-        def initialize(error, sent, down)
+        def initialize(error, sent, down, limit)
           super(error.message)
           @error = error
           @sent = sent
           @down = down
+          @limit = limit
         end
 
+        # A broken reply is a reply: its command is not sent again.
         # @param idempotent [Boolean] whether it may be carried out twice
+        # @param failures [Integer] how often the call has failed at this server, this time included
         # @return [Boolean] whether to try again
-        def retry?(idempotent)
-          !@down && @error.is_a?(NetworkError) && (idempotent || !@sent)
+        def retry?(idempotent, failures)
+          !@down && failures < @limit && repeatable?(idempotent)
         end
 
-        # @return [Boolean] whether its server counts as down now
-        def down?
-          @down && !message.end_with?(CLOSED)
+        # @return [Boolean] whether another server may carry it out, this one counting as down now
+        def elsewhere?(idempotent, failures)
+          @down && failures <= @limit && !message.end_with?(CLOSED) && repeatable?(idempotent)
+        end
+
+        private
+
+        def repeatable?(idempotent)
+          !@sent || (idempotent && !@error.is_a?(ProtocolError))
         end
       end
 
@@ -128,7 +137,8 @@ module Gyre
           connected
         rescue SystemCallError, SocketError, IOError, TimeoutError, TLS::Error, Gyre::ProtocolError, NetworkError => error
           @cause = error.message
-          raise Unreachable, "No server available: #{@cause}" if count_failure
+          attempts = attempts.to_i + 1 # of this call: others may succeed meanwhile
+          raise Unreachable, "No server available: #{@cause}" if count_failure || attempts >= @options.failures_limit
 
           sleep(@options.failure_delay_s) if @options.failure_delay_s
           retry
@@ -195,7 +205,7 @@ module Gyre
         error = reason.start_with?("broken reply") ? ProtocolError : NetworkError
         close_later_ones
         report_news if @news
-        raise Failed.new(error.new("#{command} at memcached #{name}: #{reason}"), sent, down)
+        raise Failed.new(error.new("#{command} at memcached #{name}: #{reason}"), sent, down, @options.failures_limit)
       end
 
       def finish(connection)
