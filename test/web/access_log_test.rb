@@ -93,7 +93,9 @@ class WebAccessLogTest < Minitest::Test
     log.close
     writer.close
     assert_equal 5_001 - log.dropped, reading.value.lines.size
-    assert_equal ["the access log was not taken in time, and #{log.dropped} lines of it are lost"], @errors
+    reported = @errors.map { |error| error[/\Athe access log was not taken in time, and (\d+) lines of it are lost\z/, 1] }
+    assert_equal log.dropped, reported.sum(&:to_i), "all are counted, in one report or several: #{@errors}"
+    assert_operator reported.size, :<, 10
   ensure
     [reader, writer].each(&:close)
   end

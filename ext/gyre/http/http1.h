@@ -318,6 +318,12 @@ void gyre_http_exchange_limit(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange);
 /* The client has ended its side or reset the connection, or the connection was closed. */
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange);
+/* The promise of the client's departure, or nil; it is the caller's to settle. */
+static inline VALUE gyre_http_exchange_take_promise(struct gyre_http_exchange *exchange) {
+  VALUE promise = exchange->gone;
+  exchange->gone = Qnil;
+  return promise;
+}
 /* Tells what waits for the client's departure, if the promise is not nil. It runs Ruby code, which
  * may let other fibers run. */
 void gyre_http_exchange_settle(VALUE promise, VALUE gone);

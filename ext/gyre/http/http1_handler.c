@@ -11,17 +11,14 @@ static VALUE run_handler(VALUE handle) {
   return rb_funcall(exchange->connection->acceptor->handler, id_call, 1, handle);
 }
 
-/* The handler is done, whatever it did: the connection goes on without a fiber, or is gone. */
-static VALUE finish_handler(VALUE argument) {
-  struct gyre_http1_connection *connection = (struct gyre_http1_connection *)argument;
+static void finish(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
-
   gyre_http_exchange_end(connection);
   acceptor->running--;
   if (connection->state == GYRE_HTTP1_SERVING) gyre_http1_connection_close(connection, true);
   if (connection->state == GYRE_HTTP1_CLOSED || connection->state == GYRE_HTTP1_HIJACKED) {
     gyre_http1_connection_free(connection);
-    return Qnil;
+    return;
   }
   struct gyre_loop *loop = &acceptor->scheduler->loop;
   if (!gyre_timer_armed(&connection->timer) && connection->deadline_ns != INT64_MAX) { /* it fired meanwhile */
@@ -32,6 +29,16 @@ static VALUE finish_handler(VALUE argument) {
   } else if (connection->readable) {
     connection->watch.ready(loop, &connection->watch, GYRE_READABLE);
   }
+}
+
+/* The handler is done, whatever it did: the connection goes on without a fiber, or is gone. The
+ * promise comes last, for its code may let others run, and these end the connection. */
+static VALUE finish_handler(VALUE argument) {
+  struct gyre_http1_connection *connection = (struct gyre_http1_connection *)argument;
+  VALUE gone = connection->state == GYRE_HTTP1_CLOSED ? Qtrue : Qfalse;
+  VALUE promise = gyre_http_exchange_take_promise(connection->exchange);
+  finish(connection);
+  gyre_http_exchange_settle(promise, gone);
   return Qnil;
 }
 

@@ -365,6 +365,16 @@ static void ask_again(struct gyre_http1_connection *connection) {
     gyre_http1_connection_close(connection, true);
 }
 
+/* An end is reported once; where a backend registers for each report again (poll), a reset that
+ * follows is reported only to a watch that still stands: one for urgent data, which never comes. */
+static void watch_for_reset(struct gyre_http1_connection *connection) {
+  struct gyre_loop *loop = loop_of(connection);
+  int fd = connection->transport.fd;
+  gyre_loop_unwatch(loop, &connection->watch);
+  if (gyre_loop_watch(loop, &connection->watch, fd, GYRE_PRIORITY | GYRE_STANDING) < 0)
+    gyre_http1_connection_close(connection, true);
+}
+
 /* The client sends no more. It may still read: what it has asked for is served. Where it is gone
  * the GOAWAY meets a reset, which is reported. */
 static int end_input(struct gyre_http1_connection *connection) {
@@ -376,6 +386,7 @@ static int end_input(struct gyre_http1_connection *connection) {
   }
   if (session->input_over) return 0;
   connection->hung_up = true;
+  watch_for_reset(connection);
   gyre_http2_session_end_input(session);
   for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
     struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);

@@ -223,7 +223,6 @@ void gyre_http_exchange_free(struct gyre_http_exchange *exchange) {
   gyre_http_exchange_measure(exchange);
   gyre_http_exchange_leave_place(exchange);
   cancel(exchange, &exchange->departure);
-  settle(exchange, exchange->connection->state == GYRE_HTTP1_CLOSED ? Qtrue : Qfalse);
   RTYPEDDATA_DATA(exchange->handle) = NULL;
   if (exchange->reader) gyre_wake(acceptor->scheduler, &exchange->reader->wait.parked);
   if (exchange->writer) gyre_wake(acceptor->scheduler, &exchange->writer->wait.parked);

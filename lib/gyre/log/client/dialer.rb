@@ -127,6 +127,10 @@ module Gyre
           @ended.call
         end
         @attempt.name = "gyre log connect"
+      rescue ThreadError
+        raise if Thread.main.alive?
+
+        @retry_at = Clock.now + 60 # the process ends, and makes no threads any more
       end
     end
   end
