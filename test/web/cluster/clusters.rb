@@ -35,6 +35,13 @@ module GyreTest
 
       def children = Processes.children_of(program.pid)
 
+      # A worker may serve before the middle process between it and the mold has ended; only then is
+      # it the supervisor's child.
+      def await_children
+        count = program.text(:out)[/ with (\d+) workers?$/, 1] or return
+        test.eventually(what: "#{count} workers and a mold as children") { children.size > Integer(count) }
+      end
+
       def title(pid)
         File.read("/proc/#{pid}/cmdline").delete("\0").strip
       rescue SystemCallError
@@ -62,7 +69,11 @@ module GyreTest
     end
 
     def cluster(*flags, app: Clusters::APP, **options)
-      serve(*flags, app: app, **options) { |program| yield Cluster.new(self, program), program }
+      serve(*flags, app: app, **options) do |program|
+        cluster = Cluster.new(self, program)
+        cluster.await_children
+        yield cluster, program
+      end
     end
 
     def go(program) = File.write(File.join(program.folder, "go"), "")
