@@ -62,6 +62,7 @@ cases = proc do
       streams << client.open("POST /wait").write("whole").finish
       client.synchronize.finish
       4.times { assert_equal "/wait", begun.pop }
+      assert_equal :no_error, client.wait_frame(:goaway).error # it has seen the end before the responses
       gate.close
       assert_equal %w[hello hello hello hellowhole], (streams.map { |stream| stream.response.body })
       assert_equal :no_error, client.failure
