@@ -5,9 +5,10 @@
 
 require "test_helper"
 require "support/plain_c"
-require "tmpdir"
 
 class HTTPAdmissionTest < Minitest::Test
+  include GyreTest::PlainC::Assertions
+
   def test_places_are_given_in_order_and_what_waits_too_long_is_refused
     assert_passes GyreTest::PlainC::PLAIN
   end
@@ -19,10 +20,6 @@ class HTTPAdmissionTest < Minitest::Test
   private
 
   def assert_passes(flags)
-    Dir.mktmpdir("gyre-admission-") do |folder|
-      program = GyreTest::PlainC.build("http_admission_test", folder, flags) or skip "no C compiler that can do it"
-      output = run_program({ "LD_PRELOAD" => nil }, program, within_s: 60)
-      assert output.status.success?, "#{output.out}#{output.err}"
-    end
+    assert_plain_c("http_admission_test", flags)
   end
 end

@@ -6,9 +6,10 @@
 require "test_helper"
 require "support/engines"
 require "support/plain_c"
-require "tmpdir"
 
 class BackendContractTest < Minitest::Test
+  include GyreTest::PlainC::Assertions
+
   def test_each_backend_keeps_the_contract
     assert_kept GyreTest::PlainC::PLAIN
   end
@@ -25,11 +26,7 @@ class BackendContractTest < Minitest::Test
   private
 
   def assert_kept(flags, *backends)
-    Dir.mktmpdir("gyre-backend-") do |folder|
-      program = GyreTest::PlainC.build("backend_test", folder, flags) or skip "no C compiler that can do it, or no extension"
-      output = run_program({ "LD_PRELOAD" => nil }, program, *backends, within_s: 120)
-      assert output.status.success?, "#{output.out}#{output.err}"
-      assert_match(/: keeps the contract$/, output.out)
-    end
+    output = assert_plain_c("backend_test", flags, *backends, within_s: 120)
+    assert_match(/: keeps the contract$/, output.out)
   end
 end

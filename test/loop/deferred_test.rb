@@ -4,9 +4,10 @@
 # tested with net/.
 require "test_helper"
 require "support/plain_c"
-require "tmpdir"
 
 class DeferredTest < Minitest::Test
+  include GyreTest::PlainC::Assertions
+
   def test_it_runs_once_at_the_end_of_the_turn_and_may_be_cancelled
     assert_passes GyreTest::PlainC::PLAIN
   end
@@ -18,10 +19,6 @@ class DeferredTest < Minitest::Test
   private
 
   def assert_passes(flags)
-    Dir.mktmpdir("gyre-deferred-") do |folder|
-      program = GyreTest::PlainC.build("deferred_test", folder, flags) or skip "no C compiler that can do it"
-      output = run_program({ "LD_PRELOAD" => nil }, program, within_s: 60)
-      assert output.status.success?, "#{output.out}#{output.err}"
-    end
+    assert_plain_c("deferred_test", flags)
   end
 end

@@ -11,6 +11,8 @@ require "tempfile"
 require "tmpdir"
 
 class IoUringTest < Minitest::Test
+  include GyreTest::PlainC::Assertions
+
   def setup
     super
     skip "io_uring is not built, or does not open here" unless GyreTest::Engines::ALL.include?("io_uring")
@@ -92,12 +94,8 @@ class IoUringTest < Minitest::Test
   private
 
   def assert_kept(flags)
-    Dir.mktmpdir("gyre-io_uring-") do |folder|
-      program = GyreTest::PlainC.build("backend_io_uring_test", folder, flags) or skip "no C compiler that can do it"
-      output = run_program({ "LD_PRELOAD" => nil }, program, within_s: 120)
-      assert output.status.success?, "#{output.out}#{output.err}"
-      assert_match(/checks, 0 failed/, output.out)
-    end
+    output = assert_plain_c("backend_io_uring_test", flags, within_s: 120)
+    assert_match(/checks, 0 failed/, output.out)
   end
 
   def assert_program(expected, code)

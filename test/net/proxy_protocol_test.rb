@@ -12,6 +12,7 @@ require "http/serving"
 require "web/serving"
 
 class ProxyProtocolTest < Minitest::Test
+  include GyreTest::PlainC::Assertions
   include GyreTest::Serving
 
   V2 = "\r\n\r\n\0\r\nQUIT\n".b
@@ -177,11 +178,7 @@ class ProxyProtocolTest < Minitest::Test
   private
 
   def assert_passes(flags)
-    Dir.mktmpdir("gyre-proxy-") do |folder|
-      program = GyreTest::PlainC.build("proxy_protocol_test", folder, flags) or skip "no C compiler that can do it"
-      output = run_program({ "LD_PRELOAD" => nil }, program, within_s: 60)
-      assert output.status.success?, "#{output.out}#{output.err}"
-    end
+    assert_plain_c("proxy_protocol_test", flags)
   end
 
   def behind(version, scheme: "tcp", query: "", **options)

@@ -1,10 +1,12 @@
 # frozen_string_literal: true
 
 # Compiles the plain C tests of test/c: our C files that need no Ruby, with a program that drives
-# them. Used by the tests, by `rake test:memcheck` and by the differential fuzzer. It runs nothing.
+# them. Used by the tests, which also run them by it (PlainC::Assertions), by `rake test:memcheck`
+# and by the differential fuzzer.
 require "digest"
 require "fileutils"
 require "rbconfig"
+require "tmpdir"
 
 module GyreTest
   # The programs, and how they are built.
@@ -36,6 +38,22 @@ module GyreTest
     # How long a program stays that was built.
     KEPT_S = 24 * 3600
     SANITIZED = %w[-O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer].freeze
+
+    # For test classes.
+    module Assertions
+      # Builds a program and runs it; skips where this machine cannot build it.
+      # @param name [String] test/c/<name>.c
+      # @param flags [Array<String>] PLAIN or SANITIZED, and others
+      # @return [GyreTest::Helpers::Output]
+      def assert_plain_c(name, flags, *arguments, within_s: 60)
+        Dir.mktmpdir("gyre-plain-c-") do |folder|
+          program = PlainC.build(name, folder, flags) or skip "no C compiler that can do it, or no extension"
+          output = run_program({ "LD_PRELOAD" => nil }, program, *arguments, within_s: within_s)
+          assert output.status.success?, "#{output.out}#{output.err}"
+          output
+        end
+      end
+    end
 
     class << self
       # @param name [String] test/c/<name>.c

@@ -183,7 +183,7 @@ class WebSoakTest < Minitest::Test
     socket&.close
   end
 
-  # Clients that go without a word, before, within and after a request.
+  # Clients that close their sockets before, within and after a request.
   def leaver
     socket = connect
     socket.write(["", "GET /slow", "GET /sleep HTTP/1.1\r\nhost: localhost\r\n\r\n"].sample)

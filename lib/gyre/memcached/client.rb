@@ -341,8 +341,7 @@ module Gyre
       # @api private
       def start(name, arguments, how)
         command = @commands.public_send(name, *arguments)
-        server = server_of(command)
-        [command, server.exchange(*command.to_a.first(7), how)]
+        [command, server_of(command).carry_out(command, how)]
       end
 
       # @api private
@@ -376,7 +375,7 @@ module Gyre
       # Another server may have its place when it is tried again.
       def carry_out(command, failures = nil)
         server = server_of(command)
-        command.result.call(server.exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl))
+        command.result.call(server.carry_out(command))
       rescue Server::Failed => error
         failures = again(error, command.idempotent, failures)
         retry
@@ -392,7 +391,7 @@ module Gyre
 
       def quietly(command)
         refuse_in_quiet(command.name) unless QUIET.include?(command.name)
-        @quiet[Fiber.current].keep(command, server_of(command).exchange(*command.to_a.first(7), :hold))
+        @quiet[Fiber.current].keep(command, server_of(command).carry_out(command, :hold))
         nil
       end
 

@@ -56,14 +56,12 @@ module Gyre
 
       # @return [Command]
       def get(key, options = nil)
-        missing = options && options[:cache_nils] ? NOT_FOUND : nil
-        read(:get, key, wanted(options), options) { |reply| value_of(reply, options, missing) }
+        read(:get, key, wanted(options), options) { |reply| value_of(reply, options, missing(options)) }
       end
 
       # @return [Command]
       def gat(key, ttl = nil, options = nil)
-        missing = options && options[:cache_nils] ? NOT_FOUND : nil
-        read(:gat, key, "#{wanted(options)} T#{@expiry.seconds(ttl)}", options) { |reply| value_of(reply, options, missing) }
+        read(:gat, key, "#{wanted(options)} T#{@expiry.seconds(ttl)}", options) { |reply| value_of(reply, options, missing(options)) }
       end
 
       # @return [Command]
@@ -209,6 +207,11 @@ module Gyre
         raw?(options) ? " v" : " v f"
       end
 
+      # What stands for a value that is not there.
+      def missing(options)
+        NOT_FOUND if options && options[:cache_nils]
+      end
+
       def value_of(reply, options, missing = nil)
         return missing if reply.code == :en
         return true if reply.code == :hd
@@ -221,8 +224,7 @@ module Gyre
         fields[:hit_before] = reply.hit if options[:return_hit_status]
         fields[:last_access] = reply.idle_s || 0 if options[:return_last_access]
         fields[:ttl_remaining] = reply.ttl_s || 0 if options[:return_ttl_remaining]
-        missing = options[:cache_nils] ? NOT_FOUND : nil
-        fields[:value] = reply.code == :va ? value_of(reply, options) : missing
+        fields[:value] = reply.code == :va ? value_of(reply, options) : missing(options)
         fields
       end
 

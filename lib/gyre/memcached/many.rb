@@ -150,7 +150,7 @@ module Gyre
       # @return [Call, Server::Failed, nil] nil: no server is available
       def start(command)
         server = @single || @ring.server_for(command.key)
-        server.exchange(*command.to_a.first(7), :hold)
+        server.carry_out(command, :hold)
       rescue NoServerError
         nil
       rescue Server::Failed => error

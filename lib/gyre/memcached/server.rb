@@ -72,6 +72,14 @@ module Gyre
         nil
       end
 
+      # @param command [Command]
+      # @param how [Symbol, nil] :send or :hold only start it
+      # @return [Reply, Call]
+      # @api private
+      def carry_out(command, how = nil)
+        exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl, how)
+      end
+
       # @return [String]
       def inspect
         "#<#{self.class} #{name}#{" down" if down?}>"
