@@ -26,6 +26,27 @@ class MemcachedLimitsTest < Minitest::Test
     end
   end
 
+  # What a turn reads is bounded, and the kernel knows nothing of what TLS holds when it ends. All
+  # of a value has come before the first byte is read, a little more of it than a turn takes.
+  JOBS.each do |jobs|
+    define_method(:"test_tls_#{jobs}_read_to_its_end_a_value_that_has_come_at_once") do
+      server = scripted(:tls)
+      written = Thread::Queue.new
+      server.define_singleton_method(:write) { |*arguments| super(*arguments).tap { written << true } }
+      client = client(server.address, kind: :tls, socket_timeout: 10)
+      with_jobs(jobs) do
+        (1_050_000..1_110_000).step(10_000) do |bytes|
+          server.store("value", "x" * bytes)
+          written.clear
+          got = client.async.get("value")
+          sleep 0.001 # the turn ends, and it is sent
+          Fiber.new(blocking: true) { written.pop(timeout: 5) }.resume
+          assert_equal bytes, got.wait.bytesize
+        end
+      end
+    end
+  end
+
   def test_keys_at_their_limits
     client = client(memcached.address)
     ["a", "a" * 249, "a" * 250, "a" * 251, "a" * 1000, "\u00fc" * 93, "\u00fc" * 200, "a b", "~!", :symbol, 17].each do |key|

@@ -88,6 +88,7 @@ struct gyre_memcached_connection {
   bool linked;      /* it is in the loop's lists, and marked by the scheduler */
   bool waits;       /* the loop's clock is told that replies are to come */
   bool leading;     /* a thread reads for all */
+  bool more;        /* the last reading left what the kernel does not report: libssl holds it */
   bool taking;      /* replies are being handed out */
   bool held;        /* commands were queued to be sent later */
   char reason[160]; /* why it has failed */

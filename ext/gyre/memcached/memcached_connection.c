@@ -96,7 +96,7 @@ static void unlink_from_loop(struct gyre_memcached_connection *connection) {
   gyre_list_remove(&connection->client.node);
   gyre_list_remove(&connection->closing.node);
   set_waits(connection, false);
-  connection->linked = false;
+  connection->linked = connection->more = false;
 }
 
 static int arm(struct gyre_memcached_connection *connection, int64_t now_ns) {
@@ -134,10 +134,12 @@ static bool holds_all(const struct gyre_memcached_connection *connection) {
 }
 
 /* One timer for all: a server that has replies to give and gives none for so long has failed; a
- * connection that nothing uses leaves the loop; what is held back for so long is sent. */
+ * connection that nothing uses leaves the loop; what is held back for so long is sent; what a turn
+ * has left in libssl is read in the next one. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(timer, struct gyre_memcached_connection, timer);
   struct gyre_loop *loop = context;
+  if (connection->more && (!gyre_memcached_connection_read(connection) || connection->more)) return;
   int64_t now_ns = gyre_loop_now(loop);
   if (!gyre_memcached_pending(connection)) {
     if (now_ns - connection->used_ns >= LOOK_NS) {
@@ -460,8 +462,17 @@ static void watch_for(struct gyre_memcached_connection *connection, unsigned wan
   if (error < 0) fail_with(connection, error);
 }
 
-static void ask_again(struct gyre_memcached_connection *connection) {
-  if (connection->linked) gyre_loop_ask_again(&connection->scheduler->loop, &connection->watch);
+/* Others have their turn first. A thread asks again by itself. */
+static void read_later(struct gyre_memcached_connection *connection) {
+  connection->more = gyre_transport_pending(connection->transport);
+  if (!connection->linked) return;
+  struct gyre_loop *loop = &connection->scheduler->loop;
+  if (connection->more) {
+    /* The timers of this turn may still be run. */
+    if (gyre_timers_arm(&loop->timers, &connection->timer, loop->now_ns + 1) < 0) fail_with(connection, -ENOMEM);
+  } else {
+    gyre_loop_ask_again(loop, &connection->watch);
+  }
 }
 
 bool gyre_memcached_connection_read(struct gyre_memcached_connection *connection) {
@@ -471,9 +482,10 @@ bool gyre_memcached_connection_read(struct gyre_memcached_connection *connection
     fail_with(connection, -ENOMEM);
     return false;
   }
+  connection->more = false;
   for (int i = 0;; i++) {
     if (i == RECEPTIONS) {
-      ask_again(connection);
+      read_later(connection);
       break;
     }
     ssize_t count = receive(connection);

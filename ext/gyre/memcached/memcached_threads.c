@@ -43,7 +43,7 @@ static int64_t left_ns(const struct gyre_memcached_connection *connection) {
   return left > 0 ? left : 0;
 }
 
-/* Sends what is left and waits until something has come. */
+/* Sends what is left and waits until something has come, unless libssl holds some already. */
 static void wait_for_socket(struct gyre_memcached_connection *connection) {
   unsigned events = connection->transport->read.wants ? connection->transport->read.wants : GYRE_READABLE;
   if (gyre_transport_unsent(connection->transport)) {
@@ -51,11 +51,12 @@ static void wait_for_socket(struct gyre_memcached_connection *connection) {
     if (gyre_transport_unsent(connection->transport)) events |= connection->transport->write.wants;
   }
   if (connection->failed) return;
-  int64_t timeout_ns = left_ns(connection);
+  int64_t timeout_ns = connection->more ? 0 : left_ns(connection);
   VALUE io = connection->late.io;
   if (!gyre_socket_is_open(io, connection->transport->fd)) {
     gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
-  } else if (!gyre_socket_wait(io, connection->transport->fd, events, timeout_ns) && left_ns(connection) == 0) {
+  } else if (!gyre_socket_wait(io, connection->transport->fd, events, timeout_ns) && !connection->more &&
+             left_ns(connection) == 0) {
     gyre_memcached_connection_fail(connection, "no reply in time");
   }
 }
