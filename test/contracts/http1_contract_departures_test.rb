@@ -149,6 +149,57 @@ cases = proc do
     end
   end
 
+  # Not even the code of a promise may stand between the loop and other connections.
+  define_method(:test_each_departure_is_told_in_a_fiber_of_its_own_which_may_wait) do
+    gate = Thread::Queue.new
+    fibers = Thread::Queue.new
+    results = []
+    app = lambda do |env|
+      next [200, {}, ["hello"]] unless env["PATH_INFO"] == "/left"
+
+      gone = env["gyre.client_gone"]
+      gone.client_gone.define_singleton_method(:resolve) do |value|
+        fibers << Fiber.current
+        gate.pop
+        super(value)
+      end
+      fibers << nil
+      results << gone.wait
+      [200, {}, []]
+    end
+    serve(app) do |served|
+      clients = Array.new(3) { connect(served).request("GET /left HTTP/1.1") }
+      3.times { assert_nil fibers.pop }
+      hold(served) { clients.each(&:reset) } # so that one turn has all of them
+      assert_equal 3, Array.new(3) { fibers.pop }.uniq.size
+      assert_equal "hello", get(served).body
+      assert_empty results
+      3.times { gate << true }
+      eventually(what: "the ends of the waits") { results == [true, true, true] }
+      eventually { served.stats[:running].zero? }
+    end
+  end
+
+  define_method(:test_a_departure_is_told_once_and_not_denied_by_the_end_of_its_request) do
+    told = Thread::Queue.new
+    app = lambda do |env|
+      env["gyre.client_gone"].client_gone.define_singleton_method(:resolve) { |value| told << value && super(value) }
+      told << :waiting
+      env["rack.input"].read
+      [200, {}, []]
+    rescue IOError, SystemCallError
+      [200, {}, []]
+    end
+    serve(app) do |served|
+      client = connect(served).request("POST / HTTP/1.1", "a", content_length: 2)
+      assert_equal :waiting, told.pop
+      client.reset
+      assert told.pop
+      eventually { served.stats[:running].zero? }
+      assert_empty told
+    end
+  end
+
   define_method(:test_a_wait_for_the_departure_ends_with_the_request) do
     results = []
     app = lambda do |env|

@@ -179,6 +179,8 @@ struct gyre_http_exchange {
   bool measured : 1;    /* it is in the statistics */
   bool placed : 1;      /* it has a place of the admission, to be given back */
   bool cut : 1;         /* of HTTP/2: the app has closed it */
+  bool departed : 1;    /* its client has left */
+  bool told : 1;        /* what waits for that is told already */
 
   struct gyre_http1_chunked chunks;
   int64_t body_remaining, body_received; /* remaining: -1 for chunked */
@@ -222,8 +224,10 @@ struct gyre_http1_acceptor {
   struct gyre_list keeper;
   struct gyre_scheduler *scheduler; /* NULL before start */
   VALUE self, sockets, contexts, handler, template;
-  VALUE handovers;           /* Gyre::HTTP::Handovers: calls from other threads */
-  struct gyre_post handover; /* linked while some are to be started */
+  VALUE handovers;             /* Gyre::HTTP::Handovers: calls from other threads */
+  struct gyre_post handover;   /* linked while some are to be started */
+  VALUE departed;              /* an Array of promises to be settled: the clients have left */
+  struct gyre_post departures; /* linked while there may be such promises */
   struct gyre_http1_limits_table limits;
   struct gyre_admission admission;
   bool draining, https;
@@ -316,17 +320,27 @@ void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);
 /* Begins the request's limit of time, if it has one. */
 void gyre_http_exchange_limit(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange);
-/* The client has ended its side or reset the connection, or the connection was closed. */
+/* The client has ended its side or reset the connection, or the connection was closed. Called by
+ * the loop's callbacks: what waits for the departure is told later, in fibers. */
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange);
-/* The promise of the client's departure, or nil; it is the caller's to settle. */
-static inline VALUE gyre_http_exchange_take_promise(struct gyre_http_exchange *exchange) {
-  VALUE promise = exchange->gone;
+/* A gyre_post: settles the promises of clients that have left, each in a fiber of its own. */
+void gyre_http_exchange_tell_departures(struct gyre_scheduler *scheduler, struct gyre_post *post);
+/* The same at the scheduler's end, when it starts no fiber any more. */
+void gyre_http_exchange_tell_last_departures(struct gyre_http1_acceptor *acceptor);
+/* The promise of the client's departure, and what to settle it with. */
+struct gyre_http_promise {
+  VALUE promise, gone; /* or nil; true or false */
+};
+/* Of a request that ends, unless it is told already: it is the caller's to settle. */
+static inline struct gyre_http_promise gyre_http_exchange_take_promise(struct gyre_http_exchange *exchange) {
+  bool gone = exchange->departed || exchange->connection->state == GYRE_HTTP1_CLOSED;
+  struct gyre_http_promise taken = {exchange->told ? Qnil : exchange->gone, gone ? Qtrue : Qfalse};
   exchange->gone = Qnil;
-  return promise;
+  return taken;
 }
 /* Tells what waits for the client's departure, if the promise is not nil. It runs Ruby code, which
- * may let other fibers run. */
-void gyre_http_exchange_settle(VALUE promise, VALUE gone);
+ * may let other fibers run: only to be called in a fiber, with nothing of the loop on the stack. */
+void gyre_http_exchange_settle(struct gyre_http_promise promise);
 void gyre_http_exchange_mark(const struct gyre_http_exchange *exchange);
 /* NULL when the exchange has ended. Not checked, as in gyre_scheduler_get. */
 static inline struct gyre_http_exchange *gyre_http_exchange_get(VALUE self) { return RTYPEDDATA_DATA(self); }

@@ -30,6 +30,7 @@ static void acceptor_mark(void *opaque) {
   rb_gc_mark(acceptor->usual.server_port);
   rb_gc_mark(acceptor->usual.remote);
   rb_gc_mark(acceptor->handovers);
+  rb_gc_mark(acceptor->departed);
   rb_gc_mark(acceptor->exempt);
   rb_gc_mark(acceptor->files);
   /* Idle connections hold no object, so ten thousand of them cost the GC nothing. */
@@ -124,6 +125,8 @@ static void closing(struct gyre_client *client) {
   gyre_list_remove(&acceptor->keeper);
   close_connections(acceptor, false);
   gyre_admission_stop(&acceptor->admission);
+  gyre_list_remove(&acceptor->departures.node);
+  gyre_http_exchange_tell_last_departures(acceptor);
   int state = 0;
   rb_protect(close_handovers, acceptor->handovers, &state);
   if (state) rb_set_errinfo(Qnil);
@@ -135,6 +138,7 @@ static void forked(struct gyre_client *client) {
   struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http1_acceptor, client);
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->handover.node);
+  gyre_list_init(&acceptor->departures.node);
   gyre_acceptor_forget(&acceptor->net);
   gyre_admission_forget(&acceptor->admission);
   while (!gyre_list_empty(&acceptor->connections)) {
@@ -159,9 +163,11 @@ static VALUE acceptor_allocate(VALUE class) {
   VALUE self = TypedData_Make_Struct(class, struct gyre_http1_acceptor, &acceptor_type, acceptor);
   acceptor->self = self;
   acceptor->sockets = acceptor->contexts = acceptor->handler = acceptor->template = acceptor->handovers = Qnil;
+  acceptor->departed = Qnil;
   acceptor->exempt = acceptor->files = Qnil;
   acceptor->usual.server_name = acceptor->usual.server_port = acceptor->usual.remote = Qnil;
   gyre_list_init(&acceptor->handover.node);
+  gyre_list_init(&acceptor->departures.node);
   gyre_list_init(&acceptor->client.node);
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->connections);
@@ -169,6 +175,7 @@ static VALUE acceptor_allocate(VALUE class) {
   gyre_list_init(&acceptor->spare);
   gyre_admission_init(&acceptor->admission);
   acceptor->exempt = rb_ary_new(); /* may collect: what is marked is whole */
+  acceptor->departed = rb_ary_new();
   return self;
 }
 
@@ -358,6 +365,7 @@ static VALUE acceptor_start(VALUE self) {
   VALUE handovers = rb_const_get(rb_const_get(gyre_mGyre, rb_intern("HTTP")), rb_intern("Handovers"));
   acceptor->handovers = rb_class_new_instance(1, &self, handovers);
   acceptor->handover.run = run_handovers;
+  acceptor->departures.run = gyre_http_exchange_tell_departures;
   struct gyre_scheduler *scheduler = acceptor->scheduler = gyre_scheduler_current();
   gyre_thread_check(scheduler);
   gyre_list_append(&scheduler->clients, &acceptor->client.node);
@@ -440,6 +448,7 @@ static void leave_scheduler(struct gyre_http1_acceptor *acceptor) {
   int state = 0;
   rb_protect(close_handovers, acceptor->handovers, &state);
   gyre_list_remove(&acceptor->handover.node);
+  gyre_list_remove(&acceptor->departures.node);
   gyre_list_remove(&acceptor->client.node);
   if (state) rb_jump_tag(state);
 }

@@ -35,10 +35,9 @@ static void finish(struct gyre_http1_connection *connection) {
  * promise comes last, for its code may let others run, and these end the connection. */
 static VALUE finish_handler(VALUE argument) {
   struct gyre_http1_connection *connection = (struct gyre_http1_connection *)argument;
-  VALUE gone = connection->state == GYRE_HTTP1_CLOSED ? Qtrue : Qfalse;
-  VALUE promise = gyre_http_exchange_take_promise(connection->exchange);
+  struct gyre_http_promise promise = gyre_http_exchange_take_promise(connection->exchange);
   finish(connection);
-  gyre_http_exchange_settle(promise, gone);
+  gyre_http_exchange_settle(promise);
   return Qnil;
 }
 

@@ -305,12 +305,12 @@ static VALUE begin_next(struct gyre_http1_connection *connection) {
       connection->exchange->placed = request.placed;
       /* Told when there is the next env: until then what was parsed is in memory that all
        * connections share. */
-      VALUE promise = gyre_http_exchange_take_promise(connection->exchange);
+      struct gyre_http_promise promise = gyre_http_exchange_take_promise(connection->exchange);
       struct gyre_http_exchange *exchange = gyre_http_exchange_begin(connection);
       exchange->placed = request.placed;
       if (request.placed) gyre_admission_take(&connection->acceptor->admission);
       gyre_http1_request_begin(exchange, &request);
-      gyre_http_exchange_settle(promise, Qfalse);
+      gyre_http_exchange_settle(promise);
       return take_env(exchange);
     }
     if (!connection->readable) break;

@@ -19,8 +19,7 @@ static VALUE finish_handler(VALUE handle) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(handle);
   struct gyre_http1_connection *connection = exchange->connection;
   struct gyre_http2_stream *stream = exchange->stream;
-  VALUE gone = connection->state == GYRE_HTTP1_CLOSED ? Qtrue : Qfalse;
-  VALUE promise = gyre_http_exchange_take_promise(exchange);
+  struct gyre_http_promise promise = gyre_http_exchange_take_promise(exchange);
   gyre_http_exchange_free(exchange);
   stream->progress_ns = gyre_loop_coarse_now(&connection->acceptor->scheduler->loop);
   gyre_http2_stream_release(stream);
@@ -28,7 +27,7 @@ static VALUE finish_handler(VALUE handle) {
   connection->http2->running--;
   gyre_http2_connection_send(connection);
   gyre_http2_connection_settle(connection);
-  gyre_http_exchange_settle(promise, gone);
+  gyre_http_exchange_settle(promise);
   return Qnil;
 }
 

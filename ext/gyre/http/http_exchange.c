@@ -116,53 +116,112 @@ void gyre_http_exchange_limit(struct gyre_http_exchange *exchange) {
   (void)gyre_timers_arm(&loop->timers, &exchange->limit, gyre_loop_coarse_now(loop) + acceptor->limits.request_ns);
 }
 
-struct settling {
-  VALUE promise, gone;
-};
-
 static VALUE settle_body(VALUE argument) {
-  const struct settling *settling = (const struct settling *)argument;
-  return rb_funcall(settling->promise, id_resolve, 1, settling->gone);
+  const struct gyre_http_promise *promise = (const struct gyre_http_promise *)argument;
+  return rb_funcall(promise->promise, id_resolve, 1, promise->gone);
 }
 
-void gyre_http_exchange_settle(VALUE promise, VALUE gone) {
-  struct settling settling = {promise, gone};
+void gyre_http_exchange_settle(struct gyre_http_promise promise) {
   int state = 0;
-  if (NIL_P(promise)) return;
-  rb_protect(settle_body, (VALUE)&settling, &state);
+  if (NIL_P(promise.promise)) return;
+  rb_protect(settle_body, (VALUE)&promise, &state);
   if (state) rb_set_errinfo(Qnil);
 }
 
-static void settle(struct gyre_http_exchange *exchange, VALUE gone) { gyre_http_exchange_settle(exchange->gone, gone); }
-
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange) {
   const struct gyre_http1_connection *connection = exchange->connection;
-  enum gyre_http_departure departure = connection->acceptor->departure;
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  enum gyre_http_departure departure = acceptor->departure;
   if (NIL_P(exchange->gone) && departure == GYRE_HTTP_RESET_TELLS) return;
   bool closed = connection->state == GYRE_HTTP1_CLOSED;
   bool reset =
       closed || (exchange->stream ? exchange->stream->closed : gyre_transport_is_reset(&connection->transport));
   if (!reset && departure != GYRE_HTTP_END_CANCELS) return;
-  settle(exchange, Qtrue);
+  exchange->departed = true;
+  if (!NIL_P(exchange->gone) && !exchange->told) gyre_post(acceptor->scheduler, &acceptor->departures);
   if (!closed && departure != GYRE_HTTP_RESET_TELLS && !exchange->measured)
     interrupt(exchange, &exchange->departure, make_stop, Qnil);
 }
 
+/* Of those whose requests have ended meanwhile, the handlers have told. */
+static VALUE collect_departures(VALUE argument) {
+  struct gyre_http1_acceptor *acceptor = (struct gyre_http1_acceptor *)argument;
+  for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
+    if (!exchange->departed || exchange->told || NIL_P(exchange->gone)) continue;
+    rb_ary_push(acceptor->departed, exchange->gone);
+    exchange->told = true;
+  }
+  return Qnil;
+}
+
+static VALUE settle_departed(VALUE promise) {
+  gyre_http_exchange_settle((struct gyre_http_promise){promise, Qtrue});
+  return Qnil;
+}
+
+struct telling {
+  struct gyre_scheduler *scheduler;
+  VALUE promise;
+};
+
+static VALUE spawn_telling(VALUE argument) {
+  const struct telling *telling = (const struct telling *)argument;
+  return gyre_spawn(telling->scheduler, settle_departed, telling->promise, Qnil);
+}
+
+static VALUE start_telling(VALUE argument) {
+  struct gyre_http1_acceptor *acceptor = (struct gyre_http1_acceptor *)argument;
+  collect_departures(argument);
+  /* There may be no memory for a fiber: then its promise goes back. */
+  while (RARRAY_LEN(acceptor->departed) > 0) {
+    VALUE promise = rb_ary_pop(acceptor->departed);
+    int state = 0;
+    struct telling telling = {acceptor->scheduler, promise};
+    rb_protect(spawn_telling, (VALUE)&telling, &state);
+    if (!state) continue;
+    rb_ary_push(acceptor->departed, promise); /* it has room for what was in it */
+    rb_jump_tag(state);
+  }
+  return Qnil;
+}
+
+/* What is left when something is raised here is told in the next turn. */
+void gyre_http_exchange_tell_departures(struct gyre_scheduler *scheduler, struct gyre_post *post) {
+  struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(post, struct gyre_http1_acceptor, departures);
+  int state = 0;
+  rb_protect(start_telling, (VALUE)acceptor, &state);
+  if (!state) return;
+  gyre_post(scheduler, post);
+  rb_jump_tag(state);
+}
+
+void gyre_http_exchange_tell_last_departures(struct gyre_http1_acceptor *acceptor) {
+  int state = 0;
+  rb_protect(collect_departures, (VALUE)acceptor, &state);
+  if (state) rb_set_errinfo(Qnil);
+  while (RARRAY_LEN(acceptor->departed) > 0) settle_departed(rb_ary_pop(acceptor->departed));
+}
+
 /* A Gyre::Promise of true when the client has left, or of false when the request has ended; nil
- * when it has already. */
+ * when it has already. The app's fiber asks: it need not wait until it is told. */
 VALUE gyre_http_exchange_client_gone(VALUE self) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
   if (!exchange) return Qnil;
-  if (NIL_P(exchange->gone)) {
-    VALUE promise = rb_class_new_instance(0, NULL, rb_path2class("Gyre::Promise"));
+  VALUE promise = exchange->gone;
+  if (NIL_P(promise)) {
+    promise = rb_class_new_instance(0, NULL, rb_path2class("Gyre::Promise"));
     if (!(exchange = gyre_http_exchange_get(self))) return Qnil;
     exchange->gone = promise;
     if (exchange->connection->hung_up || exchange->connection->state == GYRE_HTTP1_CLOSED ||
         (exchange->stream && exchange->stream->closed))
       gyre_http_exchange_peer_ended(exchange);
-    return promise;
   }
-  return exchange->gone;
+  if (exchange->departed && !exchange->told) {
+    exchange->told = true;
+    settle_departed(promise);
+  }
+  return promise;
 }
 
 /* --- life --- */
