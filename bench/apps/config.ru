@@ -16,6 +16,10 @@ run(lambda do |env|
   when "/sleep/1"
     sleep 1
     [200, { "content-type" => "text/plain", "content-length" => "26" }, [hello]]
+  when "/work" # a few milliseconds of a processor
+    count = 0
+    count += 1 while count < 200_000
+    [200, { "content-type" => "text/plain", "content-length" => "26" }, [hello]]
   when "/12k" then [200, { "content-type" => "text/plain", "content-length" => "12000" }, [small]]
   when "/12m" then [200, { "content-type" => "text/plain", "content-length" => "12000000" }, [large]]
   else [404, { "content-type" => "text/plain", "content-length" => "10" }, ["Not found\n"]]

@@ -12,7 +12,7 @@ module Bench
   # Checks answers; has no server.
   module Answers
     HELLO = "Hello from the benchmark.\n"
-    BODIES = { "/" => HELLO, "/sleep/0.1" => HELLO, "/sleep/1" => HELLO,
+    BODIES = { "/" => HELLO, "/sleep/0.1" => HELLO, "/sleep/1" => HELLO, "/work" => HELLO,
                "/12k" => "x" * 12_000, "/12m" => "x" * 12_000_000,
                "/static/10k" => "x" * 10_000, "/static/10m" => "x" * 10_000_000 }.freeze
 

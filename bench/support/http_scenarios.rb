@@ -266,18 +266,22 @@ module Bench
     end
   end
 
-  # What an idle connection over TLS costs in memory, after one request.
-  class IdleTLSScenario < HttpScenario
+  # What an idle connection costs in memory that Ruby's own sockets hold open: growth of the server
+  # from none to COUNT.
+  class IdleSocketsScenario < HttpScenario
     COUNT = 2_000
 
-    def initialize
+    # @param key [String]
+    # @param kind [String] of connections
+    # @param done [String] what has happened on each of them
+    # @param servers [Array<String>]
+    def initialize(key, kind, done, servers)
       columns = [Column.new("RSS, KB a connection", :rss_kb_each, 2), Column.new("PSS, KB a connection", :pss_kb_each, 2),
                  Column.new("RSS with all, MB", :rss_mb, 1)]
-      super("tls-idle", "Memory of an idle connection over TLS (#{COUNT} open, each has made one request)",
-            subjects: Servers::TLS_COMMANDS.keys, columns: columns)
+      super(key, "Memory of an idle connection #{kind} (#{COUNT} open, #{done})", subjects: servers, columns: columns)
     end
 
-    # What the first handshakes need once is not the connections' memory.
+    # What the first connections need once is not the others' memory.
     def warm_up(server, _seconds)
       hold(server, 64) { nil }
       sleep 0.5
@@ -294,20 +298,104 @@ module Bench
 
     private
 
-    def build(name) = Servers.build(name, tls: true)
-
     def hold(server, count)
-      context = OpenSSL::SSL::SSLContext.new
-      sockets = Array.new(count) do
-        socket = OpenSSL::SSL::SSLSocket.new(TCPSocket.new("127.0.0.1", server.port), context)
-        socket.sync_close = true
-        Answers.ask(socket.connect, "/", {})
-        socket
-      end
+      sockets = Array.new(count) { open(TCPSocket.new("127.0.0.1", server.port)) }
       yield
     ensure
       sockets&.each(&:close)
     end
+  end
+
+  # Connections over TLS, after one request.
+  class IdleTLSScenario < IdleSocketsScenario
+    def initialize
+      super("tls-idle", "over TLS", "each has made one request", Servers::TLS_COMMANDS.keys)
+      @context = OpenSSL::SSL::SSLContext.new
+    end
+
+    private
+
+    def build(name) = Servers.build(name, tls: true)
+
+    def open(socket)
+      secure = OpenSSL::SSL::SSLSocket.new(socket, @context)
+      secure.sync_close = true
+      Answers.ask(secure.connect, "/", {})
+      secure
+    end
+  end
+
+  # Connections of HTTP/2 by prior knowledge, before their first request or after it.
+  class IdleHTTP2Scenario < IdleSocketsScenario
+    # RFC 9113, section 4.1: length, type, flags, stream.
+    FRAME = ->(type, flags, stream, payload = "") { [payload.bytesize >> 8, payload.bytesize & 255, type, flags, stream].pack("nCCCN") + payload }
+    SETTINGS = 4
+    HEADERS = 1
+    END_STREAM = 1
+    PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n#{FRAME.call(SETTINGS, 0, 0)}"
+    # RFC 7541, appendix A: :method GET, :scheme http, :path /, and an :authority.
+    GET = FRAME.call(HEADERS, 5, 1, "\x82\x86\x84\x41\x09127.0.0.1".b)
+
+    # @param used [Boolean] whether each has made a request
+    def initialize(used)
+      @used = used
+      super(*(used ? ["http2-used", "of HTTP/2", "each has made one request"] : ["http2-fresh", "of HTTP/2", "none has made a request"]),
+            %w[nginx gyre falcon])
+    end
+
+    private
+
+    def build(name) = Servers.build(name, http2: true)
+
+    def open(socket)
+      socket.write(PREFACE)
+      until_frame(socket) { |type, flags, _stream| type == SETTINGS && flags.zero? }
+      socket.write(FRAME.call(SETTINGS, 1, 0), *(GET if @used))
+      until_frame(socket) { |_type, flags, stream| stream == 1 && flags & END_STREAM == 1 } if @used
+      socket
+    end
+
+    def until_frame(socket)
+      loop do
+        high, low, type, flags, stream = socket.read(9)&.unpack("nCCCN") || raise(Problem, "an HTTP/2 connection has ended")
+        socket.read((high << 8) | low)
+        break if yield type, flags, stream
+      end
+    end
+  end
+
+  # How much more two workers do than one. A request computes so long that the load, which is on one
+  # of the same two cores, takes next to nothing of it: a column says how much.
+  class WorkersScenario < HttpScenario
+    CONNECTIONS = 16
+
+    def initialize
+      columns = [Column.new("one worker, requests/s", :one_per_s, 0), Column.new("two workers, requests/s", :two_per_s, 0),
+                 Column.new("two ÷ one", :ratio, 2), Column.new("the load, % of a core", :load_percent, 1)]
+      super("workers", "Two workers and one, #{CONNECTIONS} connections, each request computes", subjects: %w[gyre], columns: columns)
+    end
+
+    def measure(_name, settings)
+      (one, first_load), (two, second_load) = [1, 2].map { |workers| rate(workers, settings[:seconds]) }
+      { one_per_s: one, two_per_s: two, ratio: two / one, load_percent: [first_load, second_load].max }
+    end
+
+    private
+
+    # @return [Array(Float, Float)] requests a second; what wrk took meanwhile, % of a core
+    def rate(workers, seconds)
+      server = Servers.build("gyre", workers: workers).start
+      Answers.check(server.port, "/work")
+      load(server, 1)
+      before_s = ended_children_s
+      result = load(server, seconds)
+      [result.requests_per_s, (ended_children_s - before_s) / result.seconds * 100]
+    ensure
+      server&.stop
+    end
+
+    def load(server, seconds) = Wrk.run(server.url("/work"), connections: CONNECTIONS, seconds: seconds)
+    def ended_children_s = Process.times.then { |times| times.cutime + times.cstime }
   end
 
   # All scenarios, in the order in which they are run and reported.
@@ -340,7 +428,10 @@ module Bench
                                                                                                            tls: true),
       HandshakeScenario.new("tls-handshake", "Full handshakes of TLS 1.3, a request on each", "-new"),
       HandshakeScenario.new("tls-resume", "Resumed handshakes of TLS 1.3, a request on each", "-reuse"),
-      IdleTLSScenario.new
+      IdleTLSScenario.new,
+      IdleHTTP2Scenario.new(false),
+      IdleHTTP2Scenario.new(true),
+      WorkersScenario.new
     ].freeze
   end
 end

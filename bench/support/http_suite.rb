@@ -23,12 +23,12 @@ module Bench
 
     def targets
       [
-        ratio("hello, 64 connections: CPU a request against nginx's", :at_most, 1.25, "hello-64", :cpu_us, "gyre", "nginx"),
+        ratio("hello, 64 connections: CPU a request against nginx's", :at_most, 1.2, "hello-64", :cpu_us, "gyre", "nginx"),
         ratio("… Iodine's CPU against Gyre's", :at_least, 1.7, "hello-64", :cpu_us, "iodine", "gyre"),
         ratio("… Falcon's CPU against Gyre's", :at_least, 3, "hello-64", :cpu_us, "falcon", "gyre"),
         ratio("hello, 1,024 connections: CPU against nginx's", :at_most, 1.2, "hello-1024", :cpu_us, "gyre", "nginx"),
         ratio("ten more headers, 64 connections: CPU against nginx's", :at_most, 1.5, "headers-64", :cpu_us, "gyre", "nginx"),
-        figure("idle keep-alive connection, resident", :at_most, 0.5, " KB", 2, "idle", :rss_kb_each),
+        figure("idle keep-alive connection, resident", :at_most, 0.36, " KB", 2, "idle", :rss_kb_each),
         ratio("… against nginx's", :at_most, 1.0, "idle", :rss_kb_each, "gyre", "nginx"),
         figure("open connections served, first request", :at_least, 15_000, "", 0, "open", :answered_first, pick: :min),
         figure("… and once more", :at_least, 15_000, "", 0, "open", :answered_again, pick: :min),
@@ -37,6 +37,7 @@ module Bench
         figure("… how many of the 5,000", :at_least, 5_000, "", 0, "sleepers", :answered, pick: :min),
         ratio("bodies of 12 KB: requests/s against Falcon's", :at_least, 1, "body-12k", :requests_per_s, "gyre", "falcon"),
         ratio("bodies of 12 MB: requests/s against Falcon's", :at_least, 1, "body-12m", :requests_per_s, "gyre", "falcon"),
+        ratio("… against Puma's", :at_least, 1, "body-12m", :requests_per_s, "gyre", "puma"),
         ratio("files of 10 KB: CPU a request against nginx's", :at_most, 1.3, "static-10k", :cpu_us, "gyre", "nginx"),
         ratio("files of 10 MB: CPU a request against nginx's", :at_most, 1.3, "static-10m", :cpu_us, "gyre", "nginx"),
         ratio("hello over TLS, 64 connections: CPU a request against nginx's", :at_most, 1.15, "tls-hello-64", :cpu_us, "gyre", "nginx"),
@@ -47,7 +48,10 @@ module Bench
         ratio("… against Falcon's", :at_most, 0.1, "http2-tls-hello", :cpu_us, "gyre", "falcon"),
         ratio("full handshakes a second against nginx's", :at_least, 0.9, "tls-handshake", :handshakes_per_s, "gyre", "nginx"),
         ratio("resumed handshakes a second against nginx's", :at_least, 0.9, "tls-resume", :handshakes_per_s, "gyre", "nginx"),
-        figure("idle connection over TLS, resident", :at_most, 15, " KB", 1, "tls-idle", :rss_kb_each)
+        figure("idle connection over TLS, resident", :at_most, 15, " KB", 1, "tls-idle", :rss_kb_each),
+        figure("idle connection of HTTP/2 before its first request", :at_most, 17, " KB", 1, "http2-fresh", :rss_kb_each),
+        figure("… after it", :at_most, 34, " KB", 1, "http2-used", :rss_kb_each),
+        figure("two workers' requests/s against one's", :at_least, 1.8, " ×", 2, "workers", :ratio)
       ]
     end
 

@@ -36,7 +36,7 @@ module Bench
     # @param name [String] for messages and logs
     # @param environment [Hash] for the process
     # @param scheme [String] http or https
-    # @param core [Integer] that it runs on
+    # @param core [Integer, String] that it runs on, or a list of them for taskset
     # @yieldparam port [Integer]
     # @yieldreturn [Array<String>] the command line
     def initialize(name, environment = {}, scheme: "http", core: SERVER_CORE, &command)

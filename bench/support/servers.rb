@@ -65,13 +65,16 @@ module Bench
     # @param tls [Boolean]
     # @param files [Boolean] whether Gyre sends nginx's files as well, instead of asking the app
     # @param http2 [Boolean] whether HTTP/2 is spoken, too
+    # @param workers [Integer, nil] of Gyre's cluster, on all cores; nil: one process, on its core
     # @return [Server] not started yet
-    def build(name, tls: false, files: false, http2: false)
+    def build(name, tls: false, files: false, http2: false, workers: nil)
       environment = name == "nginx" ? {} : ruby_environment
       command = (tls ? TLS_COMMANDS : COMMANDS).fetch(name)
       command = ->(port) { COMMANDS.fetch(name).call(port) + ["--static", Nginx.files] } if files && name == "gyre"
       command = ->(port) { Nginx.command(port, (Certificate.path if tls), http2: true) } if http2 && name == "nginx"
-      Server.new(name, environment, scheme: tls ? "https" : "http", &command)
+      command = ->(port) { COMMANDS.fetch(name).call(port) + ["-w", workers.to_s] } if workers
+      cores = workers ? "#{SERVER_CORE},#{LOAD_CORE}" : SERVER_CORE
+      Server.new(name, environment, scheme: tls ? "https" : "http", core: cores, &command)
     end
 
     # @param name [String]
