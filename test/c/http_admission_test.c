@@ -180,6 +180,29 @@ static void test_what_is_withdrawn_is_neither_started_nor_refused(void) {
   finish();
 }
 
+static uint64_t counted_waits(void) {
+  uint64_t count = 0;
+  for (int i = 0; i <= GYRE_HTTP_DURATIONS; i++) count += admission.waits.counts[i];
+  return count;
+}
+
+static void test_each_wait_is_measured_however_it_ends(void) {
+  begin(1, 4, 50 * MS);
+  CHECK(come('a') == 'r' && come('b') == 'w' && come('c') == 'w' && come('d') == 'w');
+  CHECK(counted_waits() == 0);
+  turn(2 * MS);
+  gyre_admission_withdraw(&admission, &requests['c' - 'a'].waiter);
+  CHECK(counted_waits() == 1 && admission.waits.sum_ns == 2 * MS && admission.waits.counts[3] == 1);
+  turn(18 * MS);
+  gyre_admission_leave(&admission);
+  turn(0); /* b has the place */
+  CHECK(happened("+b") && counted_waits() == 2 && admission.waits.sum_ns == 22 * MS && admission.waits.counts[6] == 1);
+  turn(30 * MS); /* d is refused */
+  CHECK(counted_waits() == 3 && admission.waits.sum_ns == 72 * MS);
+  finish();
+  CHECK(counted_waits() == 3);
+}
+
 static void test_what_ends_at_once_leaves_its_place_to_the_next_and_the_kernel_is_asked_between(void) {
   begin(1, 1000, -1);
   ends_at_once = true;
@@ -219,6 +242,7 @@ int main(void) {
   test_one_whose_client_has_ended_its_side_comes_last_and_makes_room_first();
   test_deadlines_count_for_those_put_last_as_well();
   test_what_is_withdrawn_is_neither_started_nor_refused();
+  test_each_wait_is_measured_however_it_ends();
   test_what_ends_at_once_leaves_its_place_to_the_next_and_the_kernel_is_asked_between();
   test_a_handler_may_stop_it();
   return check_summary();

@@ -65,6 +65,23 @@ cases = proc do
     end
   end
 
+  # Of measurements that /metrics has.
+  define_method(:test_the_time_in_the_queue_is_measured_and_part_of_the_requests_own) do
+    app = GatedApp.new
+    serve(app, limits: { requests_limit: 1 }) do |served|
+      clients = [occupy(served, app), *in_queue(served, "/a")]
+      assert_equal 0, served.server.measurements["waits"]["counts"].sum
+      sleep 0.03 # at least so long is what is asserted
+      app.let_go("/first", "/a")
+      clients.each(&:response)
+      eventually { served.server.measurements["durations"]["counts"].sum == 2 }
+      measured = served.server.measurements
+      assert_equal 1, measured["waits"]["counts"].sum
+      assert_operator measured["waits"]["sum_s"], :>=, 0.03
+      assert_operator measured["durations"]["sum_s"], :>=, 0.06
+    end
+  end
+
   define_method(:test_beyond_the_queue_it_is_503_at_once_with_retry_after) do
     app = GatedApp.new
     serve(app, limits: { requests_limit: 1, queue_limit: 1 }) do |served|

@@ -19,9 +19,9 @@ module GyreTest
       "log_ingest_test" => %w[test/c/log_exercise.c] +
                            %w[crc32 decoder frame hub line record session sink syslog
                               time].map { |name| "ext/gyre/log/log_#{name}.c" },
-      "http2_session_test" => %w[http2_session http2_head http_admission http1_parser http1_fields http1_target http1_head]
+      "http2_session_test" => %w[http2_session http2_head http_admission http_histogram http1_parser http1_fields http1_target http1_head]
                               .map { |name| "ext/gyre/http/#{name}.c" } + %w[ext/gyre/loop/timers.c ext/gyre/net/transport.c],
-      "http_admission_test" => %w[ext/gyre/http/http_admission.c ext/gyre/loop/timers.c],
+      "http_admission_test" => %w[ext/gyre/http/http_admission.c ext/gyre/http/http_histogram.c ext/gyre/loop/timers.c],
       "backend_test" => %w[ext/gyre/loop/backends.c ext/gyre/loop/backend_epoll.c ext/gyre/loop/backend_kqueue.c ext/gyre/loop/backend_io_uring.c
                            ext/gyre/loop/backend_poll.c ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c],
       "proxy_protocol_test" => %w[ext/gyre/net/proxy_protocol.c],

@@ -41,6 +41,19 @@ class WebMetricsTest < Minitest::Test
     assert_equal 6.0, families["gyre_http_request_duration_seconds"].samples.find { |sample| sample.labels["le"] == "+Inf" }.value
   end
 
+  def test_the_age_of_the_sums_is_that_of_the_oldest_report
+    families = parse("1" => snapshot.merge("report_age_s" => 0.5), "2" => snapshot.merge("report_age_s" => 7.25))
+    assert_equal [7.25], values(families, "gyre_report_age_seconds")
+    assert_equal [0.5, 7.25], values(families, "gyre_worker_report_age_seconds")
+  end
+
+  def test_waits_in_the_queue_are_a_histogram
+    waits = { "counts" => [2, *Array.new(BOUNDS - 1, 0)], "sum_s" => 0.25 }
+    samples = parse("1" => snapshot.merge("waits" => waits))["gyre_http_request_queue_seconds"].samples
+    assert_equal 2.0, samples.find { |sample| sample.labels["le"] == "+Inf" }.value
+    assert_equal 0.25, samples.find { |sample| sample.name.end_with?("_sum") }.value
+  end
+
   def test_values_that_a_snapshot_lacks_are_left_out
     families = parse("1" => snapshot.merge("memory_bytes" => nil))
     refute families.key?("gyre_memory_bytes")

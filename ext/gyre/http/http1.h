@@ -88,7 +88,6 @@ struct gyre_http1_waiting {
   struct gyre_admission_waiter waiter;
   struct gyre_http1_connection *connection;
   uint32_t counted; /* bytes, in acceptor->head_bytes */
-  int64_t since_ns;
   enum { GYRE_HTTP1_UNDECIDED, GYRE_HTTP1_START, GYRE_HTTP1_REFUSE } verdict;
 };
 

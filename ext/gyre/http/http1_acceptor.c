@@ -514,11 +514,11 @@ static void set_number(VALUE hash, const char *name, uint64_t number) {
   rb_hash_aset(hash, rb_str_new_cstr(name), ULL2NUM((unsigned long long)number));
 }
 
-static VALUE histogram(const uint64_t counts[GYRE_HTTP_DURATIONS + 1], int64_t sum_ns) {
+static VALUE histogram_hash(const struct gyre_http_histogram *histogram) {
   VALUE hash = rb_hash_new(), list = rb_ary_new_capa(GYRE_HTTP_DURATIONS + 1);
-  for (int i = 0; i <= GYRE_HTTP_DURATIONS; i++) rb_ary_push(list, ULL2NUM((unsigned long long)counts[i]));
+  for (int i = 0; i <= GYRE_HTTP_DURATIONS; i++) rb_ary_push(list, ULL2NUM((unsigned long long)histogram->counts[i]));
   rb_hash_aset(hash, rb_str_new_cstr("counts"), list);
-  rb_hash_aset(hash, rb_str_new_cstr("sum_s"), DBL2NUM((double)sum_ns / 1e9));
+  rb_hash_aset(hash, rb_str_new_cstr("sum_s"), DBL2NUM((double)histogram->sum_ns / 1e9));
   return hash;
 }
 
@@ -533,14 +533,15 @@ static VALUE acceptor_measurements(VALUE self) {
   VALUE hash = rb_hash_new(), responses = rb_hash_new();
   for (int i = 0; i < GYRE_HTTP_STATUS_CLASSES; i++) set_number(responses, classes[i], statistics->responses[i]);
   rb_hash_aset(hash, rb_str_new_cstr("responses"), responses);
-  rb_hash_aset(hash, rb_str_new_cstr("durations"), histogram(statistics->durations, statistics->durations_ns));
+  rb_hash_aset(hash, rb_str_new_cstr("durations"), histogram_hash(&statistics->durations));
+  rb_hash_aset(hash, rb_str_new_cstr("waits"), histogram_hash(&acceptor->admission.waits));
   set_number(hash, "received_bytes", statistics->received_bytes);
   set_number(hash, "sent_bytes", statistics->sent_bytes);
   if (acceptor->scheduler && !acceptor->scheduler->closed) {
     const struct gyre_lag *lag = &acceptor->scheduler->loop.lag;
-    uint64_t counts[GYRE_HTTP_DURATIONS + 1];
-    gyre_http_statistics_lag(lag, counts);
-    rb_hash_aset(hash, rb_str_new_cstr("lag"), histogram(counts, lag->sum_ns));
+    struct gyre_http_histogram lags = {.sum_ns = lag->sum_ns};
+    gyre_http_statistics_lag(lag, lags.counts);
+    rb_hash_aset(hash, rb_str_new_cstr("lag"), histogram_hash(&lags));
   }
   return hash;
 }

@@ -148,7 +148,7 @@ void gyre_http1_connection_decided(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   if (waiting->verdict == GYRE_HTTP1_UNDECIDED || connection->exchange) return;
   bool starts = waiting->verdict == GYRE_HTTP1_START;
-  int64_t since_ns = waiting->since_ns;
+  int64_t since_ns = waiting->waiter.since_ns;
   release_waiting(connection);
   struct gyre_http1_request request;
   bool whole = gyre_http1_connection_parse(connection, &request);
@@ -191,7 +191,6 @@ bool gyre_http1_connection_wait(struct gyre_http1_connection *connection, struct
   waiting->connection = connection;
   waiting->waiter.start = on_place;
   waiting->waiter.refuse = on_late;
-  waiting->since_ns = acceptor->scheduler->loop.now_ns;
   waiting->counted =
       (uint32_t)(sizeof(*waiting) + (connection->transport.input ? connection->transport.input->capacity : 0));
   if (acceptor->head_bytes + waiting->counted > acceptor->limits.head_bytes) {

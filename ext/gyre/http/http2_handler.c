@@ -48,6 +48,7 @@ static VALUE start_body(VALUE argument) {
   struct gyre_http_exchange *exchange = gyre_http_exchange_new(connection, gyre_cHttp2Exchange);
   exchange->stream = starting->stream;
   exchange->placed = starting->stream->placed;
+  if (starting->stream->waiter.since_ns) exchange->began_ns = starting->stream->waiter.since_ns;
   starting->stream->owner = exchange;
   starting->handle = exchange->handle;
   connection->acceptor->running++;

@@ -47,6 +47,12 @@ static void take_off(struct gyre_admission *admission, struct gyre_admission_wai
   admission->waiting_count--;
 }
 
+/* Its wait is over, whatever has ended it. */
+static void end_wait(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
+  take_off(admission, waiter);
+  gyre_http_histogram_add(&admission->waits, gyre_loop_now(admission->loop) - waiter->since_ns);
+}
+
 /* A handler that begins here may end here as well, and the place is free for the next. One may
  * raise what ends the program: the timer for the others stands by then. */
 static void start_waiting(struct gyre_timer *timer, void *context) {
@@ -54,7 +60,7 @@ static void start_waiting(struct gyre_timer *timer, void *context) {
   struct gyre_loop *loop = context;
   for (int i = 0; i < STARTS_A_TURN && is_due(admission); i++) {
     struct gyre_admission_waiter *waiter = next(admission);
-    take_off(admission, waiter);
+    end_wait(admission, waiter);
     admission->running++;
     arm_places(admission);
     waiter->start(waiter);
@@ -79,7 +85,7 @@ static void refuse_late(struct gyre_timer *timer, void *context) {
   int64_t now_ns = loop->now_ns;
   struct gyre_admission_waiter *waiter;
   while (admission->loop && (waiter = find_late(admission, now_ns))) {
-    take_off(admission, waiter);
+    end_wait(admission, waiter);
     admission->refused++;
     arm_late(admission); /* before it may raise */
     waiter->refuse(waiter);
@@ -131,7 +137,8 @@ enum gyre_admission_answer gyre_admission_enter(struct gyre_admission *admission
   }
   admission->waited++;
   admission->waiting_count++;
-  waiter->deadline_ns = admission->queue_ns < 0 ? INT64_MAX : gyre_loop_now(admission->loop) + admission->queue_ns;
+  waiter->since_ns = gyre_loop_now(admission->loop);
+  waiter->deadline_ns = admission->queue_ns < 0 ? INT64_MAX : waiter->since_ns + admission->queue_ns;
   gyre_list_append(&admission->waiting, &waiter->node);
   if (!gyre_timer_armed(&admission->late) || !gyre_list_empty(&admission->ended)) arm_late(admission);
   return GYRE_ADMISSION_WAITS;
@@ -144,7 +151,7 @@ void gyre_admission_put_last(struct gyre_admission *admission, struct gyre_admis
 
 void gyre_admission_withdraw(struct gyre_admission *admission, struct gyre_admission_waiter *waiter) {
   if (gyre_list_empty(&waiter->node)) return;
-  take_off(admission, waiter);
+  end_wait(admission, waiter);
 }
 
 void gyre_admission_leave(struct gyre_admission *admission) {

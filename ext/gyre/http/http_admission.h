@@ -19,12 +19,14 @@
 #ifndef GYRE_HTTP_ADMISSION_H
 #define GYRE_HTTP_ADMISSION_H
 
+#include "http/http_histogram.h"
 #include "loop/loop.h"
 
 enum gyre_admission_answer { GYRE_ADMISSION_ADMITTED, GYRE_ADMISSION_WAITS, GYRE_ADMISSION_REFUSED };
 
 struct gyre_admission_waiter {
   struct gyre_list node; /* in admission->waiting or admission->ended; unlinked: it does not wait */
+  int64_t since_ns;      /* when it entered */
   int64_t deadline_ns;   /* INT64_MAX: none */
   void (*start)(struct gyre_admission_waiter *waiter);
   void (*refuse)(struct gyre_admission_waiter *waiter);
@@ -39,6 +41,7 @@ struct gyre_admission {
   struct gyre_list waiting, ended;     /* struct gyre_admission_waiter, oldest first */
   struct gyre_timer places, late;      /* there are places for some that wait; the next deadline */
   uint64_t waited, refused;            /* requests that had to wait; that were refused, at once or later */
+  struct gyre_http_histogram waits;    /* how long those waited that have a place now, were refused or withdrawn */
 };
 
 void gyre_admission_init(struct gyre_admission *admission);

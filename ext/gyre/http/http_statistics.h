@@ -6,20 +6,17 @@
 #ifndef GYRE_HTTP_STATISTICS_H
 #define GYRE_HTTP_STATISTICS_H
 
+#include "http/http_histogram.h"
 #include "loop/lag.h"
 #include "net/transport.h"
 
-#define GYRE_HTTP_DURATIONS 16
 #define GYRE_HTTP_STATUS_CLASSES 6
-
-extern const int64_t gyre_http_duration_bounds_ns[GYRE_HTTP_DURATIONS];
 
 struct gyre_http_statistics {
   uint64_t
       responses[GYRE_HTTP_STATUS_CLASSES]; /* by the status's first digit; 0: the client left before there was one */
-  uint64_t durations[GYRE_HTTP_DURATIONS + 1]; /* up to each bound, not cumulative; the last: longer than all */
-  int64_t durations_ns;                        /* their sum */
-  uint64_t received_bytes, sent_bytes;         /* of transports, without TLS's own */
+  struct gyre_http_histogram durations;
+  uint64_t received_bytes, sent_bytes;                        /* of transports, without TLS's own */
   uint64_t handshakes, handshakes_resumed, handshakes_failed; /* of TLS: made, those of them that resumed, failed */
 };
 

@@ -39,7 +39,7 @@
 #                    waiting: (for their turn), waited:, shed: (requests that waited, and those that got 503),
 #                    refused: (503, too many connections), handshakes: (of TLS, made), handshakes_resumed: (those of them that
 #                    resumed a session), handshakes_failed: (those that failed, or did not end in time)
-#   measurements → Hash of what JSON has, for /metrics: responses (by status class; "none": the client left before), durations
+#   measurements → Hash of what JSON has, for /metrics: responses (by status class; "none": the client left before), durations and waits
 #                    and lag (counts in NativeAcceptor.duration_bounds and beyond, sum_s), received_bytes, sent_bytes
 #   oldest(limit) → Array of [env, seconds] for the requests that have been running for the longest time
 #   Beyond limits.connections_limit a new connection gets the 503 and is closed, without a handler.

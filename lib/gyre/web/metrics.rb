@@ -34,6 +34,8 @@ module Gyre
         Family.new("http_requests_malformed", :counter, nil, ["malformed"], "Requests whose head was refused."),
         Family.new("http_requests_waiting", :gauge, nil, ["waiting"], "Requests that wait for others to end (requests_limit)."),
         Family.new("http_requests_waited", :counter, nil, ["waited"], "Requests that had to wait for others to end."),
+        Family.new("http_request_queue_seconds", :histogram, "seconds", ["waits"],
+          "How long requests waited for others to end, also those that left or were refused then."),
         Family.new("http_requests_shed", :counter, nil, ["shed"], "Requests that were refused because too many ran or waited."),
         Family.new("http_received_bytes", :counter, "bytes", ["received_bytes"], "Received from clients, without TLS's own."),
         Family.new("http_sent_bytes", :counter, "bytes", ["sent_bytes"], "Sent to clients, without TLS's own."),
@@ -56,10 +58,12 @@ module Gyre
         Family.new("gc_live_slots", :gauge, nil, %w[gc live_slots], "Objects on the heap."),
         Family.new("gc_heap_bytes", :gauge, "bytes", %w[gc heap_bytes], "Pages of the object heap."),
         Family.new("memory_bytes", :gauge, "bytes", ["memory_bytes"], "Resident memory; shared pages count in each process."),
-        Family.new("uptime_seconds", :gauge, "seconds", ["uptime_s"], "Since the server was made; of the sums, of the oldest worker.")
+        Family.new("uptime_seconds", :gauge, "seconds", ["uptime_s"], "Since the server was made; of the sums, of the oldest worker."),
+        Family.new("report_age_seconds", :gauge, "seconds", ["report_age_s"],
+          "How old the worker's figures are; of the sums, the oldest ones.")
       ].each(&:freeze).freeze
       # Families whose sum over workers is their largest value.
-      LARGEST = %w[uptime_seconds tls_certificate_expiry_timestamp_seconds].freeze
+      LARGEST = %w[uptime_seconds report_age_seconds tls_certificate_expiry_timestamp_seconds].freeze
       private_constant :LARGEST
 
       class << self

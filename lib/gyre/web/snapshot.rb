@@ -19,10 +19,13 @@ module Gyre
     #                        handshakes_failed
     #   certificate_expires  Unix seconds: the first of those in use; nil without TLS
     #   responses            by status class: "2xx", …; "none": the client left before there was one
-    #   durations            counts (not cumulative, one for each of {BOUNDS_S} and one beyond), sum_s: from a
+    #   bounds_s             {BOUNDS_S}
+    #   durations            counts (not cumulative, one for each of bounds_s and one beyond), sum_s: from a
     #                        complete head to the response's end
+    #   waits                the same for how long requests waited for a place (requests_limit)
     #   lag                  the same for how long the loop held up what was ready
     #   dropped_log_lines    of the access log
+    #   report_age_s         how old it is; a supervisor sets it, for its workers report once a second
     #   received_bytes, sent_bytes: without those of TLS itself
     #   tasks, fibers, threads
     #   gc                   count, time_s, live_slots, heap_bytes
@@ -48,9 +51,9 @@ module Gyre
         def take(server, http, scheduler, uptime_s)
           stats = server.stats
           { "version" => VERSION, "ruby" => RUBY_VERSION, "pid" => Process.pid, "uptime_s" => uptime_s.round(3),
-            "time" => Time.now.to_f.round(3), "urls" => server.urls,
+            "time" => Time.now.to_f.round(3), "urls" => server.urls, "bounds_s" => BOUNDS_S,
             "certificate_expires" => server.certificate_expires&.to_i, "connections" => connections(stats),
-            "dropped_log_lines" => server.dropped_log_lines }
+            "dropped_log_lines" => server.dropped_log_lines, "report_age_s" => 0.0 }
             .merge!(counts(stats), empty, http ? http.measurements : {}, process(scheduler))
             .merge!("slowest" => http ? http.oldest(SLOWEST).map { |env, seconds| request(env, seconds) } : [])
         end
@@ -69,7 +72,7 @@ module Gyre
         # Of a server that does not run yet.
         def empty
           none = { "counts" => Array.new(BOUNDS_S.size + 1, 0), "sum_s" => 0.0 }
-          { "responses" => {}, "durations" => none, "lag" => none, "received_bytes" => 0, "sent_bytes" => 0 }
+          { "responses" => {}, "durations" => none, "waits" => none, "lag" => none, "received_bytes" => 0, "sent_bytes" => 0 }
         end
 
         def process(scheduler)

@@ -55,9 +55,15 @@ class CLITopViewTest < Minitest::Test
   end
 
   def test_its_bounds_are_the_servers
-    assert_equal Gyre::Web::Snapshot::BOUNDS_S, View.const_get(:BOUNDS_S, false)
-  rescue NameError
-    assert_equal Gyre::Web::Snapshot::BOUNDS_S, View.class_eval("BOUNDS_S", __FILE__, __LINE__)
+    other = worker(requests: 100, bounds: (1..16).to_a)
+    assert_match(/^1 +70 +10.0 +2 +5 +1 +9 +<5 s +<1 s/, picture(status(other)))
+    old = worker(requests: 100).tap { |each| each["snapshot"].delete("bounds_s") }
+    assert_includes picture(status(old)), "p50 -  p99 -  lag p99 -"
+  end
+
+  def test_a_worker_of_another_version_is_left_out_of_the_sums
+    text = picture(status(worker(requests: 100), worker(pid: 71, requests: 300, bounds: [1, 2])))
+    assert_includes text, "p99 <5 ms"
   end
 
   private
@@ -68,10 +74,10 @@ class CLITopViewTest < Minitest::Test
 
   def request(path, seconds) = { "method" => "GET", "path" => path, "seconds" => seconds, "remote" => "203.0.113.9" }
 
-  def worker(pid: 70, requests: 0, time: 10.0, slowest: [])
+  def worker(pid: 70, requests: 0, time: 10.0, slowest: [], bounds: Gyre::Web::Snapshot::BOUNDS_S)
     durations = [0, 0, 0, requests * 9 / 10, requests / 10, *Array.new(12, 0)]
     { "name" => "1", "pid" => pid, "snapshot" => {
-      "pid" => pid, "urls" => ["http://localhost:9292"], "uptime_s" => 10.0, "time" => time, "requests" => requests,
+      "pid" => pid, "urls" => ["http://localhost:9292"], "bounds_s" => bounds, "uptime_s" => 10.0, "time" => time, "requests" => requests,
       "connections" => { "open" => 8, "running" => 2, "idle" => 5, "waiting" => 1 }, "responses" => { "2xx" => requests, "5xx" => 0 },
       "durations" => { "counts" => durations, "sum_s" => 1.0 }, "lag" => { "counts" => [requests + 1, *Array.new(16, 0)], "sum_s" => 0.1 },
       "received_bytes" => 1000, "sent_bytes" => 5000, "tasks" => 9, "gc" => { "time_s" => 0.5 }, "memory_bytes" => 80_000_000,

@@ -3,6 +3,7 @@
 # The parts of a cluster that need no process: links, back-off, health, hooks.
 
 require "test_helper"
+require "gyre/testing"
 require "gyre/web/cluster/backoff"
 require "gyre/web/cluster/health"
 require "gyre/web/cluster/hooks"
@@ -54,9 +55,21 @@ class WebClusterPartsTest < Minitest::Test
     supervisor = Supervisor.new(count: 2, listeners: [], spawn: nil, log: nil)
     phases = %i[leaving leaving serving booting]
     phases.each.with_index(1) do |phase, nth|
-      supervisor.workers << Member.new(:worker, nil, generation: 1, index: 2, phase: phase).tap { |member| member.snapshot = nth }
+      supervisor.workers << Member.new(:worker, nil, generation: 1, index: 2, phase: phase).tap { |member| member.report({ "nth" => nth }) }
     end
-    assert_equal({ "2 (leaving)" => 1, "2 (leaving, 2)" => 2, "2" => 3, "2 (2)" => 4 }, supervisor.snapshots)
+    assert_equal({ "2 (leaving)" => 1, "2 (leaving, 2)" => 2, "2" => 3, "2 (2)" => 4 }, supervisor.snapshots.transform_values { |each| each["nth"] })
+  end
+
+  def test_a_workers_figures_grow_older_until_it_reports_again
+    worker = Member.new(:worker, nil, generation: 1)
+    assert_nil worker.snapshot
+    Gyre::Testing.run do
+      worker.report({ "requests" => 1, "report_age_s" => 0.0 })
+      sleep 2.5
+      assert_equal({ "requests" => 1, "report_age_s" => 2.5 }, worker.snapshot)
+      worker.report({ "requests" => 2 })
+      assert_equal 0.0, worker.snapshot["report_age_s"]
+    end
   end
 
   def test_a_hook_that_raises_has_only_its_own_part_of_the_trace

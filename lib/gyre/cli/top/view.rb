@@ -13,9 +13,7 @@ module Gyre
         PLAIN = Log::Paint.new(false)
         WORKERS = %w[WORKER PID REQ/S RUN IDLE WAIT TASKS P99 LAG MEMORY GC UP].freeze
         WIDTHS = [10, 8, 9, 5, 6, 5, 6, 9, 9, 8, 6, 8].freeze
-        # Bounds of the histograms are the server's; a server of another version may have others.
-        BOUNDS_S = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60].freeze
-        private_constant :PLAIN, :WORKERS, :WIDTHS, :BOUNDS_S
+        private_constant :PLAIN, :WORKERS, :WIDTHS
 
         # @param status [Hash, nil] as Gyre::Web::Control has it; nil before there is one
         # @param before [Hash, nil] an earlier one; without it, figures are of the server's whole
@@ -104,15 +102,17 @@ module Gyre
 
         def total(name) = snapshots.sum { |each| rate(each, name) }
 
-        # The bound below which this share is; "-" when there was nothing.
+        # The bound below which this share is; "-" when there was nothing. Workers of another version,
+        # during a restart, may have other bounds; they are left out.
         def percentile(name, share, of = snapshots)
-          counts = of.map { |each| since_before(each, name) }.transpose.map(&:sum)
+          bounds = of.first&.fetch("bounds_s", nil) || []
+          counts = of.filter_map { |each| since_before(each, name) if each["bounds_s"] == bounds }.transpose.map(&:sum)
           all = counts.sum
           return "-" if all.zero?
 
           seen = 0
           index = counts.index { |count| (seen += count) >= share * all }
-          BOUNDS_S[index] ? "<#{duration(BOUNDS_S[index])}" : ">#{duration(BOUNDS_S.last)}"
+          bounds[index] ? "<#{duration(bounds[index])}" : ">#{duration(bounds.last)}"
         end
 
         def since_before(snapshot, name)

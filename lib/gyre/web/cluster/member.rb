@@ -38,8 +38,6 @@ module Gyre
         attr_accessor :heard_s
         # @return [Float, nil] when it is ended by KILL
         attr_accessor :leave_until_s
-        # @return [Hash{String => Object}, nil] what a worker sent last (Gyre::Web::Server#snapshot)
-        attr_accessor :snapshot
         # @return [String, nil] why it is to be replaced
         attr_accessor :replace
         # @return [Gyre::Task, nil] reads the link
@@ -68,6 +66,17 @@ module Gyre
           @heard_s = heard_s
           @leave_until_s = leave_until_s
         end
+
+        # What a worker has sent (Gyre::Web::Server#snapshot).
+        #
+        # @param snapshot [Hash{String => Object}]
+        def report(snapshot)
+          @snapshot = snapshot
+          @reported_s = Clock.now
+        end
+
+        # @return [Hash{String => Object}, nil] what a worker sent last, with its age
+        def snapshot = @snapshot&.merge("report_age_s" => (Clock.now - @reported_s).round(3))
 
         # @return [Boolean]
         def leaving? = @phase == :leaving

@@ -403,7 +403,7 @@ module Gyre
           case name
           when "pid" then forked(worker, value)
           when "ready" then serves(worker)
-          when "snapshot" then worker.snapshot = value
+          when "snapshot" then worker.report(value)
           when "failed" then worker.failure = value
           end
         end
