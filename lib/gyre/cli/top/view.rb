@@ -102,8 +102,8 @@ module Gyre
 
         def total(name) = snapshots.sum { |each| rate(each, name) }
 
-        # The bound below which this share is; "-" when there was nothing. Workers of another version,
-        # during a restart, may have other bounds; they are left out.
+        # The bound below which this share is; "-" when there was nothing. Workers of another
+        # version, during a restart, may have other bounds; they are left out.
         def percentile(name, share, of = snapshots)
           bounds = of.first&.fetch("bounds_s", nil) || []
           counts = of.filter_map { |each| since_before(each, name) if each["bounds_s"] == bounds }.transpose.map(&:sum)
