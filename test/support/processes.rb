@@ -21,6 +21,13 @@ module GyreTest
       true
     end
 
+    # @param signal [Symbol] its name without SIG
+    # @return [Boolean] whether the process has a handler for it
+    def catches?(pid, signal)
+      caught = File.read("/proc/#{pid}/status")[/^SigCgt:\s*(\h+)/, 1].hex
+      caught[Signal.list.fetch(signal.to_s) - 1] == 1
+    end
+
     def listed(path)
       File.read(path).split.map(&:to_i)
     rescue SystemCallError
