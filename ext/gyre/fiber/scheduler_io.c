@@ -297,25 +297,31 @@ static void transfer_learn(struct transfer *transfer, unsigned interest, size_t 
   if (waited && count == -EAGAIN) held->kind = UNKNOWN;
 }
 
-static bool is_override(VALUE frame) {
+static bool is_named(VALUE frame, const char *wanted) {
   VALUE name = rb_profile_frame_method_name(frame);
-  return !NIL_P(rb_profile_frame_path(frame)) && RB_TYPE_P(name, T_STRING) && RSTRING_LEN(name) == 7 &&
-         memcmp(RSTRING_PTR(name), "io_read", 7) == 0;
+  return RB_TYPE_P(name, T_STRING) && (size_t)RSTRING_LEN(name) == strlen(wanted) &&
+         memcmp(RSTRING_PTR(name), wanted, strlen(wanted)) == 0;
+}
+
+static bool is_override(VALUE frame, bool writes) {
+  return !NIL_P(rb_profile_frame_path(frame)) && is_named(frame, writes ? "io_write" : "io_read");
 }
 
 /* Whether the hook may wait: for `least`, or because Ruby's own blocking methods called it (gets,
  * readpartial, read). They wait when the answer is "would block", so the wait may as well be here,
  * without a second pair of hooks. IO#read_nonblock must not wait; it is written in Ruby, as are
- * direct calls of the hook. */
+ * direct calls of the hook. Ruby's writing methods wait by themselves but for IO#syswrite, which
+ * raises EAGAIN then: right for a descriptor in non-blocking mode, and for no other. */
 static bool may_wait(const struct transfer *transfer) {
   if (transfer->least > 0) return true;
-  if (transfer->writes || transfer->positioned) return false;
+  if (transfer->positioned || (transfer->writes && fcntl(transfer->fd, F_GETFL) & O_NONBLOCK)) return false;
   VALUE frames
       [8]; /* the hook, a subclass's overrides of it, their caller; Ruby 3.1 does not count C frames when it leaves out some */
   int lines[8];
   int count = rb_profile_frames(0, 8, frames, lines), caller = 1;
-  while (caller < count && is_override(frames[caller])) caller++;
-  return caller < count && NIL_P(rb_profile_frame_path(frames[caller]));
+  while (caller < count && is_override(frames[caller], transfer->writes)) caller++;
+  if (caller == count || !NIL_P(rb_profile_frame_path(frames[caller]))) return false;
+  return !transfer->writes || is_named(frames[caller], "syswrite");
 }
 
 /* Repeats the step until `least` bytes are moved; -errno counts only when nothing was. */

@@ -13,6 +13,7 @@ require "gyre/web/cluster/mold"
 require "gyre/web/config"
 require "gyre/web/log"
 require "gyre/web/rackup_file"
+require "gyre/web/warnings"
 
 module Gyre
   module CLI
@@ -180,6 +181,7 @@ module Gyre
       def serve(settings)
         environment = choose_environment(settings)
         @out.sync = true # what the app prints is to be seen at once, also through a pipe
+        Web::Warnings.install
         count = count(settings)
         check_folders(settings)
         return check(settings, environment) if @check
@@ -247,6 +249,7 @@ module Gyre
       def load_mold(link, inherited, settings)
         environment = choose_environment(settings)
         @out.sync = true
+        Web::Warnings.install
         app = Web::RackupFile.load(settings[:rackup] || Web::RackupFile::PATH)
         require "gyre/web"
         require "gyre/web/cluster/worker"

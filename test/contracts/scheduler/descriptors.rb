@@ -56,6 +56,25 @@ module SchedulerContract
       end
     end
 
+    # IO#syswrite has no wait of its own, and raised EAGAIN.
+    def test_syswrite_waits_for_a_full_pipe_in_blocking_mode_only
+      require "io/nonblock"
+      with_pipe do |reader, writer|
+        filled = writer.write_nonblock("x" * 1_000_000)
+        assert_raises(Errno::EAGAIN) { in_fiber { writer.syswrite("y") } }
+        writer.nonblock = false
+        events = []
+        with_scheduler do |scheduler|
+          skip "Ruby writes to a blocking pipe by itself" unless scheduler.respond_to?(:io_write)
+
+          Fiber.schedule { events << :writes << writer.syswrite("y") }
+          Fiber.schedule { events << reader.read(filled).bytesize }
+        end
+        assert_equal [:writes, filled, 1], events
+        assert_equal "y", reader.readpartial(10)
+      end
+    end
+
     # Also where the kernel holds open what is waited for.
     def test_the_peer_sees_a_close_at_once_though_a_fiber_waits
       near, far = UNIXSocket.pair
