@@ -11,18 +11,18 @@ require_relative "../test/support/plain_c"
 # The copy of the checkout, and how its programs are started.
 module GyreCheck
   # Not worth the sanitizers' time: tests of files, command lines, whole programs, the browser and
-  # JRuby; of Ruby code alone; of C programs that have sanitizers of their own; of logs what happens
-  # on the disk and in other processes.
-  LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|
+  # JRuby; of what needs a bundle that the copy has not; of Ruby code alone; of C programs that have
+  # sanitizers of their own; of logs what happens on the disk and in other processes.
+  LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|frameworks/|rack2/|support/|
                          http/(?!h2/(?:conformance|faults|lifetimes|messages)_test)|oracle/|
                          conformance/|scheduler/portable/|async/(?!selector_test)|cli/|
                          log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
-                         (?:tidy|gem|support/build|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|
+                         (?:tidy|gem|examples|showcase|rackup_handler|jruby|async|portable_engine)_test|
                          net/(?!(?:transport|tls|tls_server|faults|datagram|late_send)_test))}x
   # What a sample of those leaves out beside it: Ruby above the native engine, C programs that have
   # sanitizers of their own, and tests that ask little but take long.
-  NO_SAMPLE = %r{\Atest/(?:sync|task|inspection|support|frameworks|rack2|offload|scheduler)/|\Atest/memcached/(?!client_test)|
+  NO_SAMPLE = %r{\Atest/(?:sync|task|inspection|offload|scheduler)/|\Atest/memcached/(?!client_test)|
                  \Atest/(?:task|testing|deadline|clock|errors|log|web|http|rails)_test|
                  \Atest/(?:stress/(?:ractors|interrupt_storm|wake_ups)|loop/(?:backends|io_uring|subclass|wakeup_pipe)|
                             contracts/(?:log_ingest_cases|http1_contract_limits))_test}x
@@ -106,7 +106,6 @@ module GyreCheck
   # Runs tests under valgrind; ends the task when one fails or valgrind finds something in our code.
   # @param arguments [Array<String>] files and Minitest's options
   def memcheck(*arguments)
-    need_valgrind
     log = File.join(GyreBuild.root, "tmp", "memcheck.log")
     command = [*VALGRIND, "--log-file=#{log}", RbConfig.ruby]
     passed = GyreSuite.run(*arguments, environment: { "GYRE_TEST_LIMIT_S" => "600" }, command: command)
@@ -117,16 +116,17 @@ module GyreCheck
 
   # Runs a plain C test (test/c) under valgrind.
   def memcheck_c(name, *arguments)
-    need_valgrind
     folder = File.join(GyreBuild.root, "tmp", "memcheck").tap { |path| FileUtils.mkdir_p(path) }
     program = GyreTest::PlainC.build(name, folder, %w[-O1]) or abort "#{name} cannot be built on this machine"
     log = File.join(folder, "#{name}.log") # system calls unknown to valgrind are named there too
     system(*VALGRIND_C, "--log-file=#{log}", program, *arguments) || abort("#{File.read(log)}#{name} failed under valgrind")
   end
 
-  def need_valgrind
+  # Without it the task is skipped.
+  # @return [Boolean] whether it is there
+  def valgrind_or_skip
     system("bin/setup", "--with", "valgrind")
-    system("valgrind", "--version", out: File::NULL, err: File::NULL) || abort("valgrind is not installed")
+    system("valgrind", "--version", out: File::NULL, err: File::NULL) || GyreSuite.skip("valgrind is not installed")
   end
 
   # What valgrind found in blocks of memory, in our files. All else that it reports is about fibers,
@@ -174,18 +174,22 @@ namespace :test do
   end
 
   desc "Run a few tests of C code under valgrind (TEST=files for others)"
-  task(memcheck: %w[memcheck:c memcheck:scheduler]) { GyreCheck.memcheck(*GyreCheck.files(*GyreCheck::MOSTLY_C), *GyreCheck::EPOLL) }
+  task memcheck: %w[memcheck:c memcheck:scheduler] do
+    GyreCheck.memcheck(*GyreCheck.files(*GyreCheck::MOSTLY_C), *GyreCheck::EPOLL) if GyreCheck.valgrind_or_skip
+  end
 
   namespace :memcheck do
     desc "Run the plain C tests under valgrind"
     task(c: :compile) do
+      next unless GyreCheck.valgrind_or_skip
+
       GyreCheck.memcheck_c("http1_parser_test")
       GyreCheck.memcheck_c("log_ingest_test")
       GyreCheck.memcheck_c("backend_test", "alone")
     end
 
     desc "Run a part of the scheduler's contract under valgrind"
-    task(scheduler: :compile) { GyreCheck.memcheck(*GyreCheck::TIMELESS) }
+    task(scheduler: :compile) { GyreCheck.memcheck(*GyreCheck::TIMELESS) if GyreCheck.valgrind_or_skip }
   end
 
   desc "Run the stress tests on each engine, as long as GYRE_STRESS has it (20; 1 is a sample); TESTOPTS=--seed=N repeats a run's draws"

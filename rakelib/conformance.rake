@@ -61,11 +61,6 @@ module GyreConformance
     puts format("CRuby's test/fiber of %<ruby>s on %<backend>s: %<passed>d passed, %<failed>d failed, %<skipped>d skipped in %<took>.1f s",
       ruby: RUBY_VERSION, backend: backend, passed: verdict.passed, failed: verdict.failed, skipped: verdict.skipped, took: took_s)
   end
-
-  def write_counts(counts)
-    path = ENV["GYRE_TEST_COUNTS"]
-    File.write(path, "#{counts.join(" ")}\n") if path
-  end
 end
 
 namespace :conformance do
@@ -82,7 +77,7 @@ namespace :conformance do
       puts "CRuby's test/fiber of #{RUBY_VERSION}: SKIPPED, its source cannot be had: #{source.problem}"
       counts = [0, 0, 1]
     end
-    GyreConformance.write_counts(counts)
+    GyreSuite.write_counts(counts)
     abort unless counts[1].zero?
   end
 end

@@ -70,7 +70,7 @@ namespace :conformance do
       puts format("Dalli's tests of %<tag>s: %<passed>d passed, %<failed>d failed, %<skipped>d skipped",
         tag: GyreConformance::DalliSource::TAG, passed: counts[0], failed: counts[1], skipped: counts[2])
     end
-    GyreConformance.write_counts(counts)
+    GyreSuite.write_counts(counts)
     abort unless counts[1].zero?
   end
 end
