@@ -87,10 +87,12 @@ struct gyre_memcached_connection {
   bool ended;       /* the server will send no more */
   bool linked;      /* it is in the loop's lists, and marked by the scheduler */
   bool waits;       /* the loop's clock is told that replies are to come */
-  bool leading;     /* a thread reads for all */
   bool more;        /* the last reading left what the kernel does not report: libssl holds it */
   bool taking;      /* replies are being handed out */
   bool held;        /* commands were queued to be sent later */
+  uint64_t leader;  /* the number of the thread or fiber that reads for all; 0: none does */
+  uint64_t leaders; /* how many have done so */
+  int64_t led_ns;   /* when the one that reads was last seen to run */
   char reason[160]; /* why it has failed */
   VALUE woken;      /* waiters of threads whose calls are over, until the one that reads wakes them */
   VALUE crowd;      /* waiters of threads that wait for room */
@@ -137,6 +139,13 @@ void gyre_memcached_connection_forked(struct gyre_memcached_connection *connecti
 bool gyre_memcached_connection_read(struct gyre_memcached_connection *connection);
 /* Every call fails. */
 void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection, const char *reason);
+/* Likewise, for no reply has come in time. */
+void gyre_memcached_connection_expire(struct gyre_memcached_connection *connection);
+/* Whether a thread reads for all, under which the socket cannot be closed. One that is lost does
+ * not: it has not run for twice the time (leads_ns) after which it does; trusted_ns are left. */
+bool gyre_memcached_connection_is_led(struct gyre_memcached_connection *connection);
+int64_t gyre_memcached_connection_leads_ns(const struct gyre_memcached_connection *connection);
+int64_t gyre_memcached_connection_trusted_ns(const struct gyre_memcached_connection *connection);
 /* The call's replies are dropped when they come. */
 void gyre_memcached_call_leave(struct gyre_memcached_call *call);
 void gyre_init_memcached_connection(void);

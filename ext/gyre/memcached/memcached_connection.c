@@ -17,6 +17,7 @@
 #define FIRST_ENTRIES 64
 #define READ_AHEAD_BYTES (1 << 20)  /* reserved at once for a value that is to come */
 #define LOOK_NS INT64_C(1000000000) /* unused for so long, it may have been closed by the server */
+#define LEADS_NS LOOK_NS            /* for so long at most the thread that reads for all waits */
 #define LINES_LIMIT 65536           /* of one reply: statistics, refusals of a group */
 #define RECEPTIONS 16               /* before others have their turn */
 
@@ -152,9 +153,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
   } else if (connection->timeout_ns >= 0) {
     int64_t left_ns = connection->moved_ns + connection->timeout_ns - now_ns;
     if (left_ns <= 0) {
-      char reason[64];
-      snprintf(reason, sizeof(reason), "no reply within %g s", (double)connection->timeout_ns / 1e9);
-      gyre_memcached_connection_fail(connection, reason);
+      gyre_memcached_connection_expire(connection);
       return;
     }
     if (left_ns < LOOK_NS) {
@@ -241,6 +240,12 @@ void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection
     finish(connection, call);
   }
   wake_for_room(connection);
+}
+
+void gyre_memcached_connection_expire(struct gyre_memcached_connection *connection) {
+  char reason[64];
+  snprintf(reason, sizeof(reason), "no reply within %g s", (double)connection->timeout_ns / 1e9);
+  gyre_memcached_connection_fail(connection, reason);
 }
 
 static void fail_with(struct gyre_memcached_connection *connection, int error) {
@@ -519,6 +524,21 @@ bool gyre_memcached_connection_read(struct gyre_memcached_connection *connection
   return !connection->failed;
 }
 
+/* --- the thread that reads for all (memcached_threads.c) --- */
+
+int64_t gyre_memcached_connection_leads_ns(const struct gyre_memcached_connection *connection) {
+  return connection->timeout_ns < 0 || connection->timeout_ns > LEADS_NS ? LEADS_NS : connection->timeout_ns;
+}
+
+int64_t gyre_memcached_connection_trusted_ns(const struct gyre_memcached_connection *connection) {
+  return connection->led_ns + 2 * gyre_memcached_connection_leads_ns(connection) - gyre_timers_now();
+}
+
+bool gyre_memcached_connection_is_led(struct gyre_memcached_connection *connection) {
+  if (connection->leader && gyre_memcached_connection_trusted_ns(connection) <= 0) connection->leader = 0;
+  return connection->leader != 0;
+}
+
 /* --- calls that are left --- */
 
 void gyre_memcached_call_leave(struct gyre_memcached_call *call) {
@@ -589,7 +609,7 @@ static VALUE connection_close(VALUE self) {
   }
   if (here) gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
   connection->failed = true;
-  if (here && connection->leading) {
+  if (here && gyre_memcached_connection_is_led(connection)) {
     int error;
     rb_protect(shut_down, connection->transport_object, &error); /* which wakes that thread */
     if (error) rb_set_errinfo(Qnil);                             /* it has ended already */

@@ -2,6 +2,10 @@
  * The connection of the threads that have no loop: they share its pipeline, and one of those that
  * wait reads for all, so there is no thread of its own. When that one has its reply, it wakes the
  * next. A thread that sends while another one reads is written at once.
+ *
+ * The one that reads, or the next, may be a fiber of another library's scheduler, which can let it
+ * go for ever without an exception. So the one that reads runs at least every second, the others
+ * look at that after twice as long, and one of them takes its place where it has not.
  */
 #include "memcached/memcached.h"
 #include "net/socket_wait.h"
@@ -20,7 +24,10 @@ static VALUE new_waiter(void) {
 struct leading {
   struct gyre_memcached_connection *connection;
   struct gyre_memcached_call *call; /* NULL: until there is room */
+  uint64_t number;                  /* of the connection's leaders */
 };
+
+static bool leads(const struct leading *leading) { return leading->connection->leader == leading->number; }
 
 static bool is_over(const struct leading *leading) {
   const struct gyre_memcached_connection *connection = leading->connection;
@@ -43,8 +50,10 @@ static int64_t left_ns(const struct gyre_memcached_connection *connection) {
   return left > 0 ? left : 0;
 }
 
-/* Sends what is left and waits until something has come, unless libssl holds some already. */
-static void wait_for_socket(struct gyre_memcached_connection *connection) {
+/* Sends what is left and waits until something has come, unless libssl holds some already, or until
+ * it is time to run. */
+static void wait_for_socket(struct leading *leading) {
+  struct gyre_memcached_connection *connection = leading->connection;
   unsigned events = connection->transport->read.wants ? connection->transport->read.wants : GYRE_READABLE;
   if (gyre_transport_unsent(connection->transport)) {
     gyre_memcached_connection_send(connection, true);
@@ -52,20 +61,24 @@ static void wait_for_socket(struct gyre_memcached_connection *connection) {
   }
   if (connection->failed) return;
   int64_t timeout_ns = connection->more ? 0 : left_ns(connection);
+  int64_t most_ns = gyre_memcached_connection_leads_ns(connection);
+  if (timeout_ns < 0 || timeout_ns > most_ns) timeout_ns = most_ns;
+  connection->led_ns = gyre_timers_now();
   VALUE io = connection->late.io;
   if (!gyre_socket_is_open(io, connection->transport->fd)) {
     gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
   } else if (!gyre_socket_wait(io, connection->transport->fd, events, timeout_ns) && !connection->more &&
-             left_ns(connection) == 0) {
-    gyre_memcached_connection_fail(connection, "no reply in time");
+             leads(leading) && left_ns(connection) == 0) {
+    gyre_memcached_connection_expire(connection);
   }
 }
 
 static VALUE lead(VALUE argument) {
   struct leading *leading = (struct leading *)argument;
   struct gyre_memcached_connection *connection = leading->connection;
-  while (!is_over(leading)) {
-    wait_for_socket(connection);
+  while (!is_over(leading) && leads(leading)) {
+    wait_for_socket(leading);
+    if (!leads(leading)) break; /* another one has its place: it was lost for a time */
     if (!connection->failed) (void)gyre_memcached_connection_read(connection);
     wake_those_that_are_over(connection);
   }
@@ -74,7 +87,7 @@ static VALUE lead(VALUE argument) {
 
 /* The next one reads: the first whose thread waits. */
 void gyre_memcached_threads_hand_over(struct gyre_memcached_connection *connection) {
-  if (connection->leading) return;
+  if (connection->leader) return;
   wake_those_that_are_over(connection);
   for (uint64_t number = connection->head; number != connection->tail; number++) {
     struct gyre_memcached_call *call = connection->entries[number & (connection->capacity - 1)].call;
@@ -86,32 +99,41 @@ void gyre_memcached_threads_hand_over(struct gyre_memcached_connection *connecti
 }
 
 static VALUE stop_leading(VALUE argument) {
-  struct gyre_memcached_connection *connection = ((struct leading *)argument)->connection;
-  connection->leading = false;
-  gyre_memcached_threads_hand_over(connection);
+  struct leading *leading = (struct leading *)argument;
+  if (!leads(leading)) return Qnil;
+  leading->connection->leader = 0;
+  leading->connection->led_ns = gyre_timers_now(); /* the next one has as long to begin */
+  gyre_memcached_threads_hand_over(leading->connection);
   return Qnil;
 }
 
-/* Until it is over, or this thread is to read. */
+/* Until it is over, this thread is to read, or it is time to look at the one that reads. */
 static void follow(struct leading *leading) {
+  struct gyre_memcached_connection *connection = leading->connection;
   VALUE waiter = new_waiter();
-  if (is_over(leading) || !leading->connection->leading) return;
+  if (is_over(leading) || !gyre_memcached_connection_is_led(connection)) return;
   if (leading->call) {
     leading->call->waiter = waiter;
   } else {
-    rb_ary_push(leading->connection->crowd, waiter);
+    rb_ary_push(connection->crowd, waiter);
   }
-  rb_funcall(waiter, id_park, 0); /* an exception: gyre_memcached_call_leave, and the next one reads */
-  if (leading->call) leading->call->waiter = Qnil;
+  /* An exception: gyre_memcached_call_leave, and the next one reads. */
+  rb_funcall(waiter, id_park, 1, DBL2NUM((double)gyre_memcached_connection_trusted_ns(connection) / 1e9));
+  if (leading->call) {
+    leading->call->waiter = Qnil;
+  } else {
+    rb_ary_delete(connection->crowd, waiter);
+  }
 }
 
 void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call) {
   struct leading leading = {.connection = connection, .call = call};
   while (!is_over(&leading)) {
-    if (connection->leading) {
+    if (gyre_memcached_connection_is_led(connection)) {
       follow(&leading);
     } else {
-      connection->leading = true;
+      leading.number = connection->leader = ++connection->leaders;
+      connection->led_ns = gyre_timers_now();
       rb_ensure(lead, (VALUE)&leading, stop_leading, (VALUE)&leading);
     }
   }
