@@ -1,8 +1,10 @@
 # frozen_string_literal: true
 
 # Dalli's own tests of its client against Gyre's under Dalli's name, with a memcached that they
-# start themselves (on their fixed ports). The gem has no tests: test/conformance/dalli/source.rb
-# gets them. Each file runs in a process of its own; TEST=file chooses some.
+# start themselves on fixed ports. Some of these are among those that the kernel gives to other
+# programs' connections, so where that may be, the tests have a network namespace of their own. The
+# gem has no tests: test/conformance/dalli/source.rb gets them. Each file runs in a process of its
+# own; TEST=file chooses some.
 require "rbconfig"
 require_relative "../test/conformance/dalli/exceptions"
 require_relative "../test/conformance/dalli/source"
@@ -11,6 +13,9 @@ require_relative "../test/conformance/verdict"
 # How the files are run, and what is printed about it.
 module GyreDalliConformance
   FILE_LIMIT_S = 180
+  # Its connections get other ports than those that the tests listen on.
+  NAMESPACE = ["unshare", *("--map-root-user" unless Process.uid.zero?), "--net", "sh", "-c",
+               'ip link set lo up && echo "50000 59000" >/proc/sys/net/ipv4/ip_local_port_range && exec "$@"', "sh"].freeze
 
   module_function
 
@@ -32,11 +37,16 @@ module GyreDalliConformance
     base = File.join(folder, "dalli-#{RUBY_VERSION}-#{File.basename(file, ".rb")}")
     results, log = "#{base}.results", "#{base}.log"
     File.write(results, "")
-    system(environment, "timeout", "--kill-after=5", FILE_LIMIT_S.to_s, RbConfig.ruby, "-I#{GyreBuild.root}/lib", "-rbundler/setup",
+    system(environment, *namespace, "timeout", "--kill-after=5", FILE_LIMIT_S.to_s, RbConfig.ruby, "-I#{GyreBuild.root}/lib", "-rbundler/setup",
       File.join(GyreBuild.root, "test/conformance/dalli/runner.rb"), source, results, file, in: File::NULL, out: log, err: %i[child out])
     failed_before = verdict.failed
     verdict.add(File.basename(file), File.readlines(results, chomp: true), "exit status #{$?.exitstatus.inspect}")
     puts "#{File.basename(file)}: see #{log.delete_prefix("#{GyreBuild.root}/")}" if verdict.failed > failed_before
+  end
+
+  # @return [Array<String>] what a command is put behind
+  def namespace
+    @namespace ||= system(*NAMESPACE, "true", out: File::NULL, err: File::NULL) ? NAMESPACE : []
   end
 
   def environment
