@@ -500,6 +500,7 @@ module GyreTest
        -> { down.delete("a") }, -> { down.get_cas("a") }, -> { down.alive! }, -> { down.fetch("a") { 1 } }].each do |call|
         assert_match(/No server available/, assert_raises(error(:RingError)) { call.call }.message)
       end
+      assert_raises(error(:RingError)) { down.quiet { down.set("a", 1) } }
       assert_equal({}, down.get_multi("a", "b"))
       assert_equal [{ "127.0.0.1:1" => nil }], [down.stats, down.version].uniq
       return unless since?("5.0")
@@ -509,15 +510,6 @@ module GyreTest
       assert_raises(error(:NetworkError), error(:RingError)) { down.flush }
     ensure
       down&.close
-    end
-
-    def test_a_client_of_no_servers
-      none = new_client(server: [])
-      assert_raises(error(:RingError)) { none.get("a") }
-      assert_equal [{}, {}], [none.get_multi("a"), none.stats]
-      assert_equal [], none.flush
-    ensure
-      none&.close
     end
 
     # --- keys and values --------------------------------------------------------------------------

@@ -32,6 +32,17 @@ class DalliContractTest < Minitest::Test
     refute Thread.current[Dalli::QUIET]
   end
 
+  def test_a_client_of_no_servers
+    [[], ""].each do |empty|
+      none = new_client(server: empty)
+      assert_raises(error(:RingError)) { none.get("a") }
+      assert_equal [{}, {}], [none.get_multi("a"), none.stats]
+      assert_equal [], none.flush
+    ensure
+      none&.close
+    end
+  end
+
   def test_every_error_is_a_dalli_error
     %i[NetworkError RingError MarshalError UnmarshalError ValueOverMaxSize NotPermittedMultiOpError].each do |name|
       assert_operator Dalli.const_get(name), :<, Dalli::DalliError

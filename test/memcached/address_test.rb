@@ -44,6 +44,8 @@ class MemcachedAddressTest < Minitest::Test
   def test_without_servers_the_environment_has_them_or_there_is_a_default
     before = ENV.delete("MEMCACHE_SERVERS")
     assert_equal %w[127.0.0.1:11211], Address.list(nil).map(&:name)
+    ENV["MEMCACHE_SERVERS"] = " "
+    assert_equal %w[127.0.0.1:11211], Address.list(nil).map(&:name)
     ENV["MEMCACHE_SERVERS"] = "x:1,y:2"
     assert_equal %w[x:1 y:2], Address.list(nil).map(&:name)
   ensure

@@ -53,6 +53,43 @@ class MemcachedClientTest < Minitest::Test
     threads.each_with_index { |thread, number| assert_equal Array.new(10) { |round| "#{number} #{round}" }, thread.value }
   end
 
+  def test_delete_multi_takes_one_key_too_and_no_second_list
+    @client.set_multi({ "a" => 1, "b" => 2, "c" => 3 })
+    assert_equal [1, 1, 1], [@client.delete_multi("a"), @client.delete_multi(:b), @client.delete_multi(Set["c", "none"])]
+    assert_match(/in an Array/, assert_raises(ArgumentError) { @client.delete_multi("a", "b") }.message)
+  end
+
+  def test_options_may_be_a_hash
+    client = Gyre::Memcached::Client.new(@server.address, { namespace: "app", raw: true }, raw: false)
+    client.set("key", 1)
+    assert_equal [1, nil], [client.get("key"), @client.get("key")]
+    assert_equal 1, @client.get("app:key")
+    assert_raises(ArgumentError) { Gyre::Memcached::Client.new(@server.address, { namspace: "app" }) }
+    assert_raises(ArgumentError) { Gyre::Memcached::Client.new("127.0.0.1", "127.0.0.2") }
+  ensure
+    client&.close
+  end
+
+  def test_a_client_of_no_servers_is_an_error
+    ["", " , ", []].each do |servers|
+      assert_match(/names none; give addresses like/, assert_raises(ArgumentError) { Gyre::Memcached::Client.new(servers) }.message)
+    end
+  end
+
+  def test_a_ractor_makes_its_own_client
+    output = ruby("-W:no-experimental", "-e", <<~RUBY, @server.address)
+      require "gyre/memcached"
+      begin
+        Ractor.new(Gyre::Memcached::Client.new(ARGV[0])) { |client| client }
+      rescue TypeError => error
+        puts error.message
+      end
+      made = Ractor.new(ARGV[0]) { |address| Gyre::Memcached::Client.new(address).then { |client| client.set("key", 5) && client.get("key") } }
+      puts made.respond_to?(:value) ? made.value : made.take
+    RUBY
+    assert_equal "a memcached client cannot be given to another Ractor: make one there\n5\n", output.out, output.err
+  end
+
   private
 
   def check_values

@@ -33,6 +33,16 @@ class MemcachedExpiryTest < Minitest::Test
     assert_equal theirs, ttls.map { |ttl| expiry.seconds(ttl) }
   end
 
+  # 0 would be for ever.
+  def test_a_part_of_a_second_is_one
+    expiry = Gyre::Memcached::Expiry.new(0.2)
+    assert_equal [1, 1, 1, 0, 0], [expiry.seconds(nil), expiry.seconds(0.5), expiry.seconds(1.9), expiry.seconds(0.0), expiry.seconds(-0.5)]
+  end
+
+  def test_digits_are_seconds
+    assert_equal [60, -1], [Gyre::Memcached::Expiry.new.seconds("60"), Gyre::Memcached::Expiry.new.seconds("-1")]
+  end
+
   def test_without_one_the_default_counts
     assert_equal 0, Gyre::Memcached::Expiry.new.seconds(nil)
     assert_equal 300, Gyre::Memcached::Expiry.new(300).seconds(nil)
@@ -42,7 +52,7 @@ class MemcachedExpiryTest < Minitest::Test
 
   def test_what_is_no_time_is_refused
     expiry = Gyre::Memcached::Expiry.new(clock: -> { NOW })
-    ["abc", "0x10", "", Object.new, Float::NAN, -(2**31) - 1, 2**31, NOW, 2**40].each do |ttl|
+    ["abc", "0x10", "", "60s", { ttl: 60 }, Object.new, Float::NAN, -(2**31) - 1, 2**31, NOW, 2**40].each do |ttl|
       assert_raises(ArgumentError, ttl.inspect) { expiry.seconds(ttl) }
     end
     assert_raises(ArgumentError) { Gyre::Memcached::Expiry.new("soon") }

@@ -115,6 +115,14 @@ class MemcachedLimitsTest < Minitest::Test
     end
   end
 
+  def test_a_server_without_users_stores_no_password
+    server = memcached
+    client = client(server.address, username: "me", password: "secret")
+    assert client.set("a", "b")
+    assert_nil client.get("auth")
+    assert_equal "1", server.stats["curr_items"]
+  end
+
   def test_a_stopped_server_does_not_let_the_queue_grow_without_end
     server = memcached
     client = client(server.address, compress: false)

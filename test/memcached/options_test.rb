@@ -3,6 +3,7 @@
 # Gyre::Memcached::Options: defaults, what goes where, and what is refused.
 
 require "test_helper"
+require "openssl"
 require "gyre/memcached/options"
 
 class MemcachedOptionsTest < Minitest::Test
@@ -39,6 +40,18 @@ class MemcachedOptionsTest < Minitest::Test
     error = assert_raises(ArgumentError) { Options.new({ namspace: "app" }) }
     assert_match(/\Aunknown option :namspace for a memcached client; known: namespace,/, error.message)
     Options.new(Options::WITHOUT_EFFECT.to_h { |name| [name, true] })
+  end
+
+  # Those that set_params gives to a context without authorities of its own.
+  def test_a_context_of_openssls_with_the_systems_authorities
+    context = OpenSSL::SSL::SSLContext.new.tap(&:set_params)
+    assert_predicate Options.new({ ssl_context: context }).tls, :verifies?
+  end
+
+  def test_a_context_of_openssls_with_a_store_in_memory_names_the_ways_out
+    context = OpenSSL::SSL::SSLContext.new.tap { |made| made.cert_store = OpenSSL::X509::Store.new }
+    error = assert_raises(ArgumentError) { Options.new({ ssl_context: context }) }
+    assert_match(/PEM file.* ca_file instead, or use tls: Gyre::TLS.client\(ca: path\)/, error.message)
   end
 
   def test_what_is_no_time_or_count_is_an_error

@@ -47,6 +47,43 @@ class MemcachedRetriesTest < Minitest::Test
     assert_equal 2, times(server, "a")
   end
 
+  # As behind a proxy that accepts for a memcached that is down.
+  def test_a_server_that_never_replies_on_its_connections_counts_as_one_that_cannot_be_reached
+    servers = Array.new(2) { |number| scripted { |_, sound, _| number.zero? ? :close : sound } }
+    keys = Array.new(20) { |number| "key-#{number}" }
+    two = client(servers.map(&:address))
+    keys.each { |key| assert two.set(key, value_of(key)) }
+    assert_equal keys.to_h { |key| [key, value_of(key)] }, two.get_multi(keys)
+    one = client(servers[0].address)
+    error = assert_raises(Gyre::Memcached::NoServerError) { one.get("a") }
+    assert_match(/No server available: #{servers[0].address} is down: /, error.message)
+    assert_equal({}, one.get_multi("a"))
+  end
+
+  def test_what_it_may_have_carried_out_is_not_sent_to_another
+    servers = Array.new(2) { scripted { :close } }
+    client = client(servers.map(&:address), socket_max_failures: 1)
+    assert_raises(Gyre::Memcached::NetworkError) { client.incr("a") }
+    assert_equal 1, servers.sum { |server| times(server, "a") }
+  end
+
+  # Logs show class and cause.
+  def test_an_error_is_of_a_public_class_and_so_is_its_cause
+    server = scripted { |_, sound, number| number == 1 ? sound : :close }
+    client = client(server.address, socket_failure_delay: nil)
+    client.set("a", "1")
+    server.disconnect
+    server.script = ->(*) { :close }
+    errors = Array.new(2) { assert_raises(Failure) { client.get("a") } }
+    assert_equal [Gyre::Memcached::NoServerError], errors.map(&:class).uniq
+    broken = scripted { "HTTP/1.1 400 Bad Request\r\n\r\n" }
+    errors << assert_raises(Gyre::Memcached::ProtocolError) { client(broken.address).get("a") }
+    errors << assert_raises(Gyre::Memcached::ProtocolError) { client(broken.address).get_multi("a") }
+    down = client("127.0.0.1:1", socket_failure_delay: nil)
+    errors << assert_raises(Gyre::Memcached::NoServerError) { down.get("a") }
+    assert_equal [nil, nil, nil, nil, Errno::ECONNREFUSED], errors.map { |error| error.cause&.class }
+  end
+
   private
 
   # The call is a fiber's; before each of its failures a thread, with a connection of its own,

@@ -232,10 +232,11 @@ void gyre_memcached_request_begin(struct gyre_memcached_request *request, VALUE 
 static void check(const struct gyre_memcached_request *request) {
   const struct gyre_memcached_call *call = request->call;
   if (__builtin_expect(call->failed, 0))
-    rb_funcall(request->self, id_fail, 3, ID2SYM(rb_intern(request->command)),
+    rb_funcall(request->self, id_fail, 4, ID2SYM(rb_intern(request->command)),
                rb_str_new_cstr(call->connection && call->connection->failed ? call->connection->reason
                                                                             : "the wait for its reply was interrupted"),
-               call->unsent ? Qfalse : Qtrue);
+               call->unsent ? Qfalse : Qtrue,
+               !call->connection || call->connection->transport->received_bytes ? Qtrue : Qfalse);
   if (__builtin_expect(!NIL_P(call->error) && call->kind != GYRE_MEMCACHED_QUIET, 0))
     rb_funcall(request->self, id_refuse, 2, ID2SYM(rb_intern(request->command)), call->error);
   request->server->failures = 0;

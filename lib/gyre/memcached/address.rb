@@ -24,17 +24,29 @@ module Gyre
     Address = Struct.new(:host, :port, :path, :weight, :user, :password, keyword_init: true) do
       # @param servers [String, Array<String>, nil] "host", "host:port", "host:port:weight",
       #   "[::1]:11211", "/path", "/path:weight", "unix:///path" or "memcached://user:password@host:port";
-      #   several in a String are separated by commas; nil: $MEMCACHE_SERVERS or 127.0.0.1:11211
-      # @return [Array<Address>]
+      #   several in a String are separated by commas; nil: $MEMCACHE_SERVERS, or
+      #   127.0.0.1:11211 where that is not set or empty
+      # @return [Array<Address>] none for an empty String or Array
       # @raise [ArgumentError]
       def self.list(servers)
-        servers = ENV.fetch("MEMCACHE_SERVERS", self::DEFAULT) if servers.nil?
+        servers = from_environment if servers.nil?
         texts = Array(servers)
         unless (servers.is_a?(String) || servers.is_a?(Array)) && texts.all?(String)
           raise ArgumentError, "servers must be a String or an Array of Strings like 127.0.0.1:11211, got #{servers.inspect[0, 80]}"
         end
 
         texts.flat_map { |text| text.split(",") }.map(&:strip).reject(&:empty?).map { |text| parse(text) }
+      end
+
+      # @param servers as {list}
+      # @return [Array<Address>] at least one
+      # @raise [ArgumentError]
+      def self.some(servers)
+        list = list(servers)
+        return list unless list.empty?
+
+        raise ArgumentError, "servers: #{servers.inspect} names none; give addresses like 127.0.0.1:11211, or nil for $MEMCACHE_SERVERS or " \
+                             "#{self::DEFAULT}"
       end
 
       # @param text [String]
@@ -60,6 +72,11 @@ module Gyre
       # @return [String]
       def inspect = "#<Gyre::Memcached::Address #{name}#{" weight=#{weight}" unless weight == 1}>"
       alias_method :to_s, :name
+
+      def self.from_environment
+        given = ENV.fetch("MEMCACHE_SERVERS", "")
+        given.strip.empty? ? self::DEFAULT : given
+      end
 
       def self.parse_uri(text)
         uri = URI.parse(text)
@@ -94,7 +111,7 @@ module Gyre
 
       # Without a password.
       def self.shown(text) = text.sub(%r{//.*@}m, "//…@").inspect[0, 120]
-      private_class_method :parse_uri, :port, :weight, :refuse, :shown
+      private_class_method :from_environment, :parse_uri, :port, :weight, :refuse, :shown
     end
 
     Address::PORT = 11_211

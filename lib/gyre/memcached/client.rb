@@ -24,16 +24,17 @@ module Gyre
     # read, ServerError for an error that the server replies, ArgumentError for what cannot be sent.
     # `options` of a method are Dalli's: `raw: true`, `compress: false`, and so on.
     class Client
-      # @param servers [String, Array<String>, nil] see {Address.list}
+      # @param servers [String, Array<String>, nil] see {Address.list}; an empty one is an error
+      # @param table [Hash{Symbol => Object}, nil] the same as the options: Dalli takes a Hash
       # @param options see {Options}
       # @raise [ArgumentError] names what is wrong
-      def initialize(servers = nil, **options)
-        @options = Options.new(options)
+      def initialize(servers = nil, table = nil, **options)
+        @options = Options.of(table, options)
         @keys = @options.keys
         values = @options.values
         @expiry = @options.expiry
         @commands = Commands.new(@keys, values, @expiry)
-        @servers = Address.list(servers).map { |address| Server.new(address, @options) }
+        @servers = addresses(servers).map { |address| Server.new(address, @options) }
         @ring = Ring.new(@servers, failover: @options.failover?)
         @single = @servers.first if @servers.size == 1
         @servers.each { |server| server.prepare(@single ? @keys : nil, @keys.fixed_prefix, values, values.direct_bytes) }
@@ -60,7 +61,7 @@ module Gyre
 
       # @param key [#to_s]
       # @param value [Object]
-      # @param ttl [Integer, nil] seconds; nil: the client's expires_in
+      # @param ttl [Numeric, String, nil] see {Expiry#seconds}; nil: the client's expires_in
       # @param options [Hash, nil]
       # @return [Integer, false] the CAS number
       def set(key, value, ttl = nil, options = nil)
@@ -232,11 +233,12 @@ module Gyre
         @many.set(pairs, @expiry.seconds(ttl), options)
       end
 
-      # @param keys [Array<#to_s>]
+      # @param keys [Array<#to_s>, #to_s] several, or one
+      # @param options [Hash, nil] as {#delete}
       # @return [Integer] how many there were
       def delete_multi(keys, options = nil)
         refuse_in_quiet(:delete_multi)
-        @many.delete(keys, options)
+        @many.delete(Array(keys), options)
       end
 
       # --- several commands ---
@@ -261,7 +263,8 @@ module Gyre
       def async = Async.new(self)
 
       # In the block, set, add, replace, delete, append, prepend, incr and decr are not waited for:
-      # they return nil, and what fails is not reported. Other methods raise NotPermittedInQuiet.
+      # they return nil, and what fails then is not reported. Other methods raise
+      # NotPermittedInQuiet; all raise NoServerError where no server is available for their key.
       # @return [Object] what the block returns
       def quiet
         fiber = Fiber.current
@@ -357,6 +360,8 @@ module Gyre
       QUIET = %i[set add replace delete append prepend incr decr].freeze
       private_constant :QUIET
 
+      def addresses(servers) = Address.some(servers)
+
       def server_of(command) = @single || @ring.server_for(command.key)
 
       def run(command)
@@ -369,7 +374,7 @@ module Gyre
       # @return [Integer] how often it has failed; raises where that was the last time
       def again(error, idempotent, failures)
         failures = failures.to_i + 1
-        error.retry?(idempotent, failures) ? failures : raise(error.error)
+        error.retry?(idempotent, failures) ? failures : error.raise_to_caller
       end
 
       # Another server may have its place when it is tried again.
@@ -435,7 +440,7 @@ module Gyre
       def on_servers
         @servers.map do |server|
           [server.name, (yield(server) if server.alive?)]
-        rescue Server::Unreachable
+        rescue NoServerError
           [server.name, nil]
         end
       end

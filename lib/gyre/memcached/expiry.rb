@@ -21,8 +21,9 @@ module Gyre
         @default_s = default_s ? whole(default_s) : 0
       end
 
-      # @param ttl [Numeric, #to_i, String, nil] seconds, or a Unix time in the future; 0: for ever,
-      #   negative: it has expired already, nil: the client's default
+      # @param ttl [Numeric, #to_i, String, nil] seconds, or a Unix time in the future, also as
+      #   decimal digits ("60"); a part of a second is left out, but less than one second is one.
+      #   0: for ever, negative: it has expired already, nil: the client's default
       # @return [Integer] what is sent
       # @raise [ArgumentError] when it is no number or memcached would not accept it
       def seconds(ttl)
@@ -40,8 +41,10 @@ module Gyre
 
       def whole(ttl)
         return ttl if ttl.is_a?(Integer)
+        return Integer(ttl, 10) if ttl.is_a?(String)
 
-        ttl.is_a?(String) ? Integer(ttl, 10) : ttl.to_i
+        seconds = ttl.to_i
+        seconds.zero? && ttl.respond_to?(:positive?) && ttl.positive? ? 1 : seconds # 0 would be for ever
       rescue ArgumentError, NoMethodError, FloatDomainError
         raise ArgumentError, "a time to live must be a number of seconds, got #{ttl.inspect[0, 80]}"
       end

@@ -67,6 +67,9 @@ module Gyre
 
       # @return [Integer]
       def delete(keys, options)
+        unless options.nil? || options.is_a?(Hash)
+          raise ArgumentError, "delete_multi takes its keys in an Array, and then options, got #{options.inspect[0, 80]}"
+        end
         return 0 if keys.empty?
         return each(keys) { |key| @commands.delete(key, options) }.values.count(true) if options
 
@@ -81,8 +84,8 @@ module Gyre
         yield @single
       rescue Server::Failed => error
         failures = failures.to_i + 1
-        error.retry?(true, failures) ? retry : raise(error.error)
-      rescue Server::Unreachable
+        error.retry?(true, failures) ? retry : error.raise_to_caller
+      rescue NoServerError
         nil
       end
 
@@ -94,7 +97,7 @@ module Gyre
           again = []
           started = (@single ? { @single => full } : @ring.groups(full)).map do |server, own|
             [server, own, start.call(server, own)]
-          rescue Server::Failed, Server::Unreachable => error
+          rescue Server::Failed, NoServerError => error
             retry_elsewhere(error, own, again, failures[server] += 1)
           end
           started.compact.each do |server, own, call|
@@ -110,12 +113,12 @@ module Gyre
       # Where the server is not available any more, another one may have its place.
       # @return [nil]
       def retry_elsewhere(error, keys, again, failures)
-        if error.is_a?(Server::Unreachable)
+        if error.is_a?(NoServerError)
           again.concat(keys) unless @single || failures > @options.failures_limit
         elsif error.retry?(true, failures) || (!@single && error.elsewhere?(true, failures))
           again.concat(keys)
         else
-          raise error.error
+          error.raise_to_caller
         end
         nil
       end
@@ -143,7 +146,7 @@ module Gyre
 
           results[key] = command.result.call(call.value)
         rescue Server::Failed => error
-          error.retry?(command.idempotent, failures) ? again[key] = command : raise(error.error)
+          error.retry?(command.idempotent, failures) ? again[key] = command : error.raise_to_caller
         end
       end
 

@@ -42,6 +42,16 @@ module Gyre
       # @return [String, nil] for all servers whose address has none
       attr_reader :username, :password
 
+      # @param table [Hash{Symbol => Object}, nil] as Dalli takes options
+      # @param keywords [Hash{Symbol => Object}] count more than the table's
+      # @return [Options]
+      # @raise [ArgumentError]
+      def self.of(table, keywords)
+        raise ArgumentError, "options must be a Hash, got #{table.inspect[0, 80]}" unless table.nil? || table.is_a?(Hash)
+
+        new({ **table.to_h, **keywords })
+      end
+
       # @param given [Hash{Symbol => Object}] see docs/memcached.md
       # @raise [ArgumentError] for an unknown name or a value that is none
       def initialize(given = {})
@@ -67,6 +77,7 @@ module Gyre
       # @return [Boolean] whether a stored nil is a value for fetch
       def cache_nils? = @others[:cache_nils] ? true : false
 
+      # A call that is repeated has them again, failures_limit times at most.
       # @return [Numeric, nil] seconds for the next reply; nil: no limit
       def timeout_s = @others[:socket_timeout]
 
@@ -85,17 +96,25 @@ module Gyre
       # @return [#warn, #info, nil] what is told that a server is down, and that it is back
       def logger = @others[:logger].respond_to?(:call) ? @others[:logger].call : @others[:logger]
 
+      # Ractor.new copies what it is given, and copies these first.
+      # @raise [TypeError]
+      def initialize_clone(...)
+        raise TypeError, "a memcached client cannot be given to another Ractor: make one there"
+      end
+
       # @return [String] without values, for there is a password among them
       def inspect = "#<#{self.class}>"
 
       private
 
-      # What Ruby's context has as settings; a store of certificates in memory has no name.
+      # What Ruby's context has as settings. Ruby does not show what is in a store of certificates;
+      # set_params gives the system's to a context without authorities of its own.
       def context_of(context)
         return unless context
         return TLS.context(context, server: false) if context.is_a?(TLS::Context)
-        if context.cert_store
-          raise ArgumentError, "ssl_context: a cert_store cannot be taken over: set ca_file or ca_path, or use tls: Gyre::TLS.client(ca: path)"
+        if context.cert_store && !context.cert_store.equal?(OpenSSL::SSL::SSLContext::DEFAULT_CERT_STORE)
+          raise ArgumentError, "ssl_context: the certificates of a cert_store cannot be read from it: write the authorities to a PEM file, and " \
+                               "name it by the context's ca_file instead, or use tls: Gyre::TLS.client(ca: path) instead of ssl_context"
         end
 
         verify = context.verify_mode.to_i.anybits?(OpenSSL::SSL::VERIFY_PEER)

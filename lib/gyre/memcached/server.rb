@@ -54,7 +54,7 @@ module Gyre
       def alive?
         connection || connect
         true
-      rescue Unreachable
+      rescue NoServerError
         false
       end
 
@@ -85,31 +85,33 @@ module Gyre
         "#<#{self.class} #{name}#{" down" if down?}>"
       end
 
-      # What {#alive?} and calls meet when it cannot be connected to.
-      # @api private
-      class Unreachable < NoServerError; end
-
       # A connection has failed under a call; the client decides what becomes of that.
       # @api private
       class Failed < StandardError
-        # @return [NetworkError, ProtocolError] for the caller
-        attr_reader :error
-
-        def initialize(error, sent, down, limit)
+        def initialize(error, sent, down, answered, limit)
           super(error.message)
           @error = error
           @sent = sent
           @down = down
+          @answered = answered
           @limit = limit
         end
 
-        # A broken reply is a reply: its command is not sent again.
+        # A broken reply is a reply: its command is not sent again. A server that counts as down
+        # now, and never replied on this connection, could not be reached: then another one has its
+        # place, or none.
         # @param idempotent [Boolean] whether it may be carried out twice
         # @param failures [Integer] how often the call has failed at this server, this time included
         # @return [Boolean] whether to try again
         def retry?(idempotent, failures)
+          return elsewhere?(idempotent, failures) if @down && !@answered
+
           !@down && failures < @limit && repeatable?(idempotent)
         end
+
+        # It has no inner object as its cause.
+        # @raise [NetworkError, ProtocolError]
+        def raise_to_caller = raise(@error, cause: cause)
 
         # @return [Boolean] whether another server may carry it out, this one counting as down now
         def elsewhere?(idempotent, failures)
@@ -135,7 +137,7 @@ module Gyre
 
       def connect_alone
         close_later_ones
-        raise Unreachable, "No server available: #{name} is down: #{@cause}" if down?
+        raise NoServerError, "No server available: #{name} is down: #{@cause}" if down?
 
         begin
           sweep.each { |connection| finish(connection) }
@@ -146,7 +148,7 @@ module Gyre
         rescue SystemCallError, SocketError, IOError, TimeoutError, TLS::Error, Gyre::ProtocolError, NetworkError => error
           @cause = error.message
           attempts = attempts.to_i + 1 # of this call: others may succeed meanwhile
-          raise Unreachable, "No server available: #{@cause}" if count_failure || attempts >= @options.failures_limit
+          raise NoServerError, "No server available: #{@cause}" if count_failure || attempts >= @options.failures_limit
 
           sleep(@options.failure_delay_s) if @options.failure_delay_s
           retry
@@ -185,10 +187,13 @@ module Gyre
       end
 
       # memcached -Y takes name and password as the value of a first `set` (doc/protocol.txt,
-      # "Authentication").
+      # "Authentication"). One without -Y would store them, for everyone to read: it is asked first.
       def log_in(transport)
-        words = "#{@user} #{@password}"
         transport.read_timeout_s = transport.write_timeout_s = @options.timeout_s
+        transport.write("version\r\n")
+        return if transport.gets("\r\n")&.start_with?("VERSION ")
+
+        words = "#{@user} #{@password}"
         transport.write("set auth 0 0 #{words.bytesize}\r\n#{words}\r\n")
         reply = transport.gets("\r\n", chomp: true)
         raise NetworkError, "log in to memcached at #{name} as #{@user}: #{reply || "it closed the connection"}" if reply != "STORED"
@@ -205,7 +210,8 @@ module Gyre
 
       # Called by the extension for a call whose connection has failed. The failure counts once,
       # however many calls it ended.
-      def fail_call(command, reason, sent)
+      # @param answered [Boolean] whether the server has ever replied on it
+      def fail_call(command, reason, sent, answered)
         broken = sweep
         @cause = reason
         down = reason == CLOSED || (broken.any? && count_failure) # before others run, which a close may let
@@ -213,7 +219,7 @@ module Gyre
         error = reason.start_with?("broken reply") ? ProtocolError : NetworkError
         close_later_ones
         report_news if @news
-        raise Failed.new(error.new("#{command} at memcached #{name}: #{reason}"), sent, down, @options.failures_limit)
+        raise Failed.new(error.new("#{command} at memcached #{name}: #{reason}"), sent, down, answered, @options.failures_limit)
       end
 
       def finish(connection)

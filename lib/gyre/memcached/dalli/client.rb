@@ -9,12 +9,17 @@ require "gyre/memcached"
 module Dalli
   # @see Gyre::Memcached::Client
   class Client < Gyre::Memcached::Client
+    BINARY = "Dalli 5.0 only supports the meta protocol. The :protocol option has been removed."
+    private_constant :BINARY
+
     # @param servers [String, Array<String>, nil] see {Gyre::Memcached::Address.list}
     # @param options [Hash{Symbol => Object}, nil] see {Gyre::Memcached::Options}; what is not there
     #   is ignored, as Dalli does. Unlike Gyre's own client it serializes by Marshal, Strings too,
     #   and Dalli.logger is told when a server is down
     def initialize(servers = nil, options = nil)
-      known = (options || {}).slice(*Gyre::Memcached::Options::NAMES)
+      options ||= {}
+      Dalli.logger.warn(BINARY) if options[:protocol].to_s == "binary"
+      known = options.slice(*Gyre::Memcached::Options::NAMES)
       known[:serializer] ||= Marshal
       super(servers, string_fastpath: false, control_characters: true, **known, too_large_error: ValueOverMaxSize, logger: Dalli.method(:logger))
     end
@@ -34,5 +39,10 @@ module Dalli
     # Replies are never left unread.
     # @return [nil]
     def drain_deferred_responses = nil
+
+    private
+
+    # Without any, each call raises RingError, as Dalli's does.
+    def addresses(servers) = Gyre::Memcached::Address.list(servers)
   end
 end
