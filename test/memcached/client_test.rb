@@ -2,6 +2,7 @@
 
 # The client's calls against memcached, from fibers and from plain threads.
 require "test_helper"
+require "set"
 require "gyre/memcached"
 require "support/memcached_server"
 
