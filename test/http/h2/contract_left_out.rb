@@ -51,6 +51,18 @@ module GyreTest
         "the client would have to write and to read in two threads" =>
           %i[a_large_stream_goes_both_ways_in_little_memory draining_right_behind_a_response_serves_the_next_request]
       },
+      limits: {
+        "the requests are HTTP/1's bytes" =>
+          %i[a_line_without_end_is_refused_at_its_limit a_chunk_that_stops_gets_408 a_connection_that_says_nothing_gets_408
+             a_head_that_comes_too_slowly_gets_408_however_steadily_it_comes the_time_for_a_head_begins_again_with_each_request
+             heads_that_come_in_part_have_so_much_memory_in_all a_client_that_does_not_close_after_a_refusal_is_closed
+             pipelined_requests_beyond_the_limit_do_not_destroy_the_last_response],
+        "an HTTP/2 request's host is no field that is counted" => %i[headers_beyond_their_number_or_size_get_431],
+        "in HTTP/2 the stream ends, and the connection goes on" =>
+          %i[a_client_that_takes_nothing_is_dropped what_an_app_left_unread_is_waited_for_for_a_while_only],
+        "in HTTP/2 GOAWAY has the last request" => %i[a_connection_serves_so_many_requests_and_says_which_is_the_last],
+        "the 503 to a connection too many comes before its client has begun, in HTTP/1" => %i[a_connection_too_many_gets_503]
+      },
       messages: {
         "versions are HTTP/1's" =>
           %i[http_1_0_closes_after_the_response http_1_0_with_keep_alive_goes_on_and_says_so

@@ -61,6 +61,26 @@ GyreTest::Engines.test_case("H2LimitsTest", backends: GyreTest::H2Serving::BACKE
     end
   end
 
+  # Head and trailers in one reception: nothing is left to be waited for when the app begins.
+  define_method(:test_trailers_of_a_body_without_bytes_count_alike_and_reach_the_app) do
+    app = lambda do |env|
+      env["rack.input"].read
+      [200, {}, [env["gyre.trailers"].call.to_a.join("=")]]
+    end
+    serve(app, limits: { trailer_bytes_limit: 100 }) do |served|
+      client = connect(served)
+      streams = [50, 150].map.with_index do |length, index|
+        id = 1 + (2 * index)
+        client.greet if index.zero?
+        client.write(h2.headers(id, hpack.encode(h2.request + [["te", "trailers"]]), end_stream: false) +
+                     h2.headers(id, hpack.encode([["a", "y" * length]])))
+        client.stream(id)
+      end
+      assert_equal [[200, "a=#{"y" * 50}"], [431, "trailer fields that are too long in all\n"]],
+        (streams.map { |stream| stream.response.then { |response| [response.status, response.body] } })
+    end
+  end
+
   { goes_on_for_too_long: { body_timeout_s: 0.1 },
     is_too_slow_on_average: { body_grace_timeout_s: 0.05, body_rate_bytes_limit: 10_000_000 } }.each do |what, limits|
     define_method(:"test_a_body_that_#{what}_gets_408") do
