@@ -5,6 +5,8 @@
 # runs this; bin/test leaves it out.
 
 require "test_helper"
+require "json"
+require "support/memcached_server"
 require "support/postgres_server"
 require "support/redis_server"
 require_relative "../web/serving"
@@ -74,6 +76,55 @@ class FrameworksTest < Minitest::Test
     end
   ensure
     database&.close
+  end
+
+  # Dalli is not in the bundle: Rails' `require "dalli"` finds Gyre's client.
+  def test_the_cache_of_rails_is_memcached_by_gyres_client
+    memcached = GyreTest::MemcachedServer.new(need_program("memcached"))
+    serve_text(<<~RUBY) do |program|
+      require "gyre/memcached/dalli"
+      require "rails"
+      require "action_controller/railtie"
+      class CachingApp < Rails::Application
+        config.eager_load = true
+        config.secret_key_base = "0" * 64
+        config.hosts.clear
+        config.logger = Logger.new($stderr, level: :warn)
+        config.cache_store = :mem_cache_store, "#{memcached.address}", { pool: false, namespace: "app" }
+        config.session_store :cache_store, key: "session"
+      end
+      class EntriesController < ActionController::Base
+        def show
+          render json: [Rails.cache.fetch("entry \#{params[:id]}") { { id: params[:id], made: Time.now } }, Dalli::Client.superclass.name]
+        end
+        def several
+          names = Array.new(20) { |number| "entry \#{number}" }
+          render json: Rails.cache.read_multi(*names).transform_values { |entry| entry[:id] }
+        end
+        def count = render(plain: (session[:count] = session[:count].to_i + 1).to_s)
+      end
+      CachingApp.routes.append do
+        get "/count", to: "entries#count"
+        resources(:entries, only: [:show]) { get :several, on: :collection }
+      end
+      CachingApp.initialize!
+      run CachingApp
+    RUBY
+      first, second = Array.new(2) do
+        Array.new(20) { |id| Thread.new { get(program, "/entries/#{id}") } }.map { |thread| JSON.parse(thread.value.body) }
+      end
+      assert_equal first, second
+      assert_equal ["Gyre::Memcached::Client"], first.map(&:last).uniq
+      assert_equal Array.new(20) { |id| ["entry #{id}", id.to_s] }.to_h, JSON.parse(get(program, "/entries/several").body)
+      counted = get(program, "/count")
+      again = Net::HTTP.get_response(URI("http://127.0.0.1:#{program.port}/count"), { "cookie" => counted["set-cookie"][/\A[^;]+/] })
+      assert_equal %w[1 2], [counted.body, again.body]
+      assert_equal 1, memcached.connections_count
+      memcached.kill
+      assert_equal "200", get(program, "/entries/1").code
+    end
+  ensure
+    memcached&.close
   end
 
   def test_a_rails_that_asks_for_threads_is_refused
