@@ -22,8 +22,7 @@ void gyre_http2_request_begin(struct gyre_http_exchange *exchange, struct gyre_h
   exchange->method = head->method_number;
   exchange->head_only = head->method_number == GYRE_HTTP1_METHOD_HEAD;
   /* Trailers that came along are taken over at the body's end, which is read then. */
-  exchange->body_over =
-      stream->input_ended && !stream->input && !stream->trailers.count && !stream->trailers_wrong;
+  exchange->body_over = stream->input_ended && !stream->input && !stream->trailers.count && !stream->trailers_wrong;
   exchange->body_remaining = exchange->body_over ? 0 : -1;
   exchange->expects_continue = (head->flags & GYRE_HTTP1_EXPECT_CONTINUE) && !stream->input;
   if (!head->status && head->content_length > acceptor->limits.body_bytes) {
