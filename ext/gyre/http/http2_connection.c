@@ -432,8 +432,12 @@ void gyre_http2_connection_settle(struct gyre_http1_connection *connection) {
   struct gyre_http2_connection *http2 = connection->http2;
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   if (http2->entered) return;
-  if (is_open(connection) && !gyre_deferred_waits(&http2->sending) &&
-      gyre_transport_unsent(&connection->transport) == 0 && gyre_http2_session_is_over(&http2->session)) {
+  bool over = is_open(connection) && !gyre_deferred_waits(&http2->sending) &&
+              gyre_transport_unsent(&connection->transport) == 0 && gyre_http2_session_is_over(&http2->session);
+  if (over && !http2->session.going) { /* after the client's GOAWAY: it is told which of its requests were the last */
+    gyre_http2_session_go(&http2->session);
+    gyre_http2_connection_send(connection);
+  } else if (over) {
     close_or_linger(connection);
     if (connection->state == GYRE_HTTP1_LINGERING && connection->readable) {
       connection->watch.ready(loop_of(connection), &connection->watch, GYRE_READABLE); /* it may be freed there */

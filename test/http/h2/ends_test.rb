@@ -53,6 +53,33 @@ cases = proc do
     end
   end
 
+  # A client's GOAWAY is about streams of the server's, of which there are none.
+  define_method(:test_a_client_that_says_goodbye_gets_its_responses_and_the_end) do
+    with_gate(limits: { linger_timeout_s: 0.05 }) do |served, gate, begun|
+      client = connect(served)
+      waiting = client.open("GET /wait", end_stream: true)
+      upload = client.open("POST /last").write("before ")
+      2.times { begun.pop }
+      client.write(h2.goaway).synchronize
+      assert_equal "hellobefore after", upload.write("after", end_stream: true).response.body
+      gate.close
+      assert_equal "hello", waiting.response.body
+      assert_equal :no_error, client.failure
+      eventually { served.stats[:connections].zero? }
+    end
+  end
+
+  define_method(:test_a_client_that_says_goodbye_without_streams_is_let_go) do
+    with_gate(limits: { linger_timeout_s: 0.05 }) do |served, _gate, _begun|
+      client = connect(served)
+      assert_equal "hello", client.get.body
+      client.write(h2.goaway(0, :internal_error, "debug data"))
+      assert_equal :no_error, client.failure
+      eventually { served.stats[:connections].zero? }
+      assert_equal "hello", connect(served).get.body
+    end
+  end
+
   # --- clients that have ended their side ---
 
   define_method(:test_a_client_that_has_ended_its_side_gets_its_responses) do
