@@ -166,7 +166,7 @@ class MemcachedLifetimesTest < Minitest::Test
     output = ruby("-e", <<~RUBY, @server.address)
       require "gyre/memcached"
       descriptors = -> { Dir.children("/proc/self/fd").size }
-      use = -> { Gyre::Memcached::Client.new(ARGV[0]).get("key-1") }
+      use = -> { Gyre::Memcached::Client.new(ARGV[0], socket_timeout: 60).get("key-1") }
       use.call
       before = descriptors.call
       results = Array.new(30) { use.call }

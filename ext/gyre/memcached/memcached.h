@@ -90,6 +90,7 @@ struct gyre_memcached_connection {
   bool more;        /* the last reading left what the kernel does not report: libssl holds it */
   bool taking;      /* replies are being handed out */
   bool held;        /* commands were queued to be sent later */
+  bool guests;      /* fibers of another library's scheduler use it: they may be let go without an exception */
   uint64_t leader;  /* the number of the thread or fiber that reads for all; 0: none does */
   uint64_t leaders; /* how many have done so */
   int64_t led_ns;   /* when the one that reads was last seen to run */

@@ -5,10 +5,13 @@
  *
  * The one that reads, or the next, may be a fiber of another library's scheduler, which can let it
  * go for ever without an exception. So the one that reads runs at least every second, the others
- * look at that after twice as long, and one of them takes its place where it has not.
+ * look at that after twice as long, and one of them takes its place where it has not. Where there
+ * are threads only they need not: a wait with a limit costs half as much again.
  */
 #include "memcached/memcached.h"
 #include "net/socket_wait.h"
+
+#include <ruby/fiber/scheduler.h>
 
 static ID id_new, id_park, id_wake;
 
@@ -118,7 +121,8 @@ static void follow(struct leading *leading) {
     rb_ary_push(connection->crowd, waiter);
   }
   /* An exception: gyre_memcached_call_leave, and the next one reads. */
-  rb_funcall(waiter, id_park, 1, DBL2NUM((double)gyre_memcached_connection_trusted_ns(connection) / 1e9));
+  double limit_s = (double)gyre_memcached_connection_trusted_ns(connection) / 1e9;
+  rb_funcall(waiter, id_park, 1, connection->guests ? DBL2NUM(limit_s) : Qnil);
   if (leading->call) {
     leading->call->waiter = Qnil;
   } else {
@@ -126,8 +130,21 @@ static void follow(struct leading *leading) {
   }
 }
 
+/* From now on those that wait have a limit, and so have to begin their waits again. */
+static void expect_guests(struct gyre_memcached_connection *connection) {
+  connection->guests = true;
+  VALUE waiters = rb_ary_new();
+  for (uint64_t number = connection->head; number != connection->tail; number++) {
+    const struct gyre_memcached_call *call = connection->entries[number & (connection->capacity - 1)].call;
+    if (call && !NIL_P(call->waiter)) rb_ary_push(waiters, call->waiter);
+  }
+  wake_all(waiters); /* lets others run */
+  wake_all(connection->crowd);
+}
+
 void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call) {
   struct leading leading = {.connection = connection, .call = call};
+  if (!connection->guests && !NIL_P(rb_fiber_scheduler_current())) expect_guests(connection);
   while (!is_over(&leading)) {
     if (gyre_memcached_connection_is_led(connection)) {
       follow(&leading);
