@@ -27,23 +27,31 @@ class MemcachedLimitsTest < Minitest::Test
   end
 
   # What a turn reads is bounded, and the kernel knows nothing of what TLS holds when it ends. All
-  # of a value has come before the first byte is read, a little more of it than a turn takes.
+  # of a value has come before the first byte is read, a little more of it than a turn takes: the
+  # server holds it back until the loop stands still.
   JOBS.each do |jobs|
     define_method(:"test_tls_#{jobs}_read_to_its_end_a_value_that_has_come_at_once") do
       server = scripted(:tls)
-      written = Thread::Queue.new
-      server.define_singleton_method(:write) { |*arguments| super(*arguments).tap { written << true } }
+      asked, release, written = Array.new(3) { Thread::Queue.new }
+      server.define_singleton_method(:write) do |stream, replies|
+        whole = replies.bytesize > 1_000_000
+        release.pop if whole && asked << true
+        super(stream, replies).tap { written << true if whole }
+      end
       client = client(server.address, kind: :tls, socket_timeout: 10)
       with_jobs(jobs) do
         (1_050_000..1_110_000).step(10_000) do |bytes|
           server.store("value", "x" * bytes)
-          written.clear
           got = client.async.get("value")
-          sleep 0.001 # the turn ends, and it is sent
-          Fiber.new(blocking: true) { 500.times { written.empty? && sleep(0.01) } }.resume
+          asked.pop
+          release << true
+          Fiber.new(blocking: true) { eventually(what: "the whole value in the sockets' buffers") { !written.empty? } }.resume
+          written.pop
           assert_equal bytes, got.wait.bytesize
         end
       end
+    ensure
+      release&.close # after a failure, too, the server's thread ends
     end
   end
 
