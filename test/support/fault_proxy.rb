@@ -37,8 +37,8 @@ module GyreTest
         return false if bytes == :wait_readable
         return pass_end unless bytes
 
+        @moved += bytes.bytesize # first, for a proxy in a thread: what has come is counted
         @to.write(bytes)
-        @moved += bytes.bytesize
         true
       rescue Errno::EPIPE, Errno::ECONNRESET, IOError
         pass_end # a side is gone already
