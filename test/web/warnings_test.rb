@@ -74,4 +74,24 @@ class WebWarningsTest < Minitest::Test
     assert_equal ["1 2 plain\n", 0], [output.err, output.status.exitstatus]
     assert_match(/unknown category: unheard_of\n3 own\n/, output.out)
   end
+
+  # Ruby ignores it for its own stream, and for no other.
+  def test_a_warning_that_cannot_be_written_is_no_error
+    output = ruby("-e", <<~'RUBY', "-rgyre/web/warnings")
+      Gyre::Web::Warnings.install
+      reader, writer = IO.pipe
+      STDERR.reopen(writer)
+      [reader, writer].each(&:close)
+      p warn("nothing reads it")
+      STDERR.close
+      p warn("it is closed")
+      $stderr = Class.new { def write(*) = raise(IOError, "of its own") }.new
+      begin
+        warn("another stream")
+      rescue IOError => error
+        puts error.message
+      end
+    RUBY
+    assert_equal ["nil\nnil\nof its own\n", 0], [output.out, output.status.exitstatus]
+  end
 end

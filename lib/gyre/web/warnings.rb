@@ -19,11 +19,14 @@ module Gyre
       #
       # @param message [String] with its line end
       # @param category [Symbol, nil] one that is off is not written
-      # @return [nil]
+      # @return [nil] also where the error stream is closed, or nothing reads it any more: Ruby's own
+      #   method ignores that, too
       # @raise [ArgumentError] for an unknown category
       def warn(message, category: nil)
         $stderr.write(message) if category.nil? || ::Warning[category]
         nil
+      rescue SystemCallError, IOError
+        raise unless $stderr.equal?(STDERR)
       end
     end
   end
