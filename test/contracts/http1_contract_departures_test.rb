@@ -200,6 +200,43 @@ cases = proc do
     end
   end
 
+  # As at the kernel's limit of memory maps: there is no fiber to tell it in.
+  define_method(:test_a_departure_is_told_later_where_no_fiber_can_begin) do
+    pool = Gyre::Scheduler.const_get(:PooledFiber)
+    gate = Thread::Queue.new
+    told = Thread::Queue.new
+    failures = Thread::Queue.new
+    waiting = Thread::Queue.new
+    app = lambda do |env|
+      next [200, {}, ["hello"]] if env["PATH_INFO"] == "/other"
+
+      pool.define_singleton_method(:new) { |*| failures << true && raise(FiberError, "can't alloc machine stack") }
+      begin
+        loop { Fiber.scheduler.spawn { gate.pop } } # in those that are idle
+      rescue FiberError
+        failures.clear
+      end
+      waiting << env["gyre.client_gone"].client_gone
+      told << env["gyre.client_gone"].wait
+      [200, {}, []]
+    end
+    serve(app) do |served|
+      client = connect(served).request
+      waiting.pop
+      client.reset
+      2.times { failures.pop }
+      assert_empty told
+      pool.singleton_class.remove_method(:new)
+      assert told.pop
+      gate.close
+      eventually { served.stats[:running].zero? }
+      assert_equal "hello", get(served, "GET /other HTTP/1.1").body
+    ensure
+      gate.close
+      pool.singleton_class.remove_method(:new) if pool.singleton_methods(false).include?(:new)
+    end
+  end
+
   define_method(:test_a_wait_for_the_departure_ends_with_the_request) do
     results = []
     app = lambda do |env|

@@ -227,6 +227,7 @@ struct gyre_http1_acceptor {
   struct gyre_post handover;   /* linked while some are to be started */
   VALUE departed;              /* an Array of promises to be settled: the clients have left */
   struct gyre_post departures; /* linked while there may be such promises */
+  struct gyre_timer telling;   /* tries again where there was no fiber for them */
   struct gyre_http1_limits_table limits;
   struct gyre_admission admission;
   bool draining, https;
@@ -322,9 +323,11 @@ void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange);
 /* The client has ended its side or reset the connection, or the connection was closed. Called by
  * the loop's callbacks: what waits for the departure is told later, in fibers. */
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange);
-/* A gyre_post: settles the promises of clients that have left, each in a fiber of its own. */
-void gyre_http_exchange_tell_departures(struct gyre_scheduler *scheduler, struct gyre_post *post);
-/* The same at the scheduler's end, when it starts no fiber any more. */
+/* Settles from now on the promises of clients that have left, each in a fiber of its own. */
+void gyre_http_exchange_start_telling(struct gyre_http1_acceptor *acceptor);
+/* In a child of a fork: the loop's lists are not touched. */
+void gyre_http_exchange_forget_telling(struct gyre_http1_acceptor *acceptor);
+/* Settles them here, and nothing later: it starts no fiber. */
 void gyre_http_exchange_tell_last_departures(struct gyre_http1_acceptor *acceptor);
 /* The promise of the client's departure, and what to settle it with. */
 struct gyre_http_promise {

@@ -125,7 +125,6 @@ static void closing(struct gyre_client *client) {
   gyre_list_remove(&acceptor->keeper);
   close_connections(acceptor, false);
   gyre_admission_stop(&acceptor->admission);
-  gyre_list_remove(&acceptor->departures.node);
   gyre_http_exchange_tell_last_departures(acceptor);
   int state = 0;
   rb_protect(close_handovers, acceptor->handovers, &state);
@@ -138,7 +137,7 @@ static void forked(struct gyre_client *client) {
   struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http1_acceptor, client);
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->handover.node);
-  gyre_list_init(&acceptor->departures.node);
+  gyre_http_exchange_forget_telling(acceptor);
   gyre_acceptor_forget(&acceptor->net);
   gyre_admission_forget(&acceptor->admission);
   while (!gyre_list_empty(&acceptor->connections)) {
@@ -365,7 +364,7 @@ static VALUE acceptor_start(VALUE self) {
   VALUE handovers = rb_const_get(rb_const_get(gyre_mGyre, rb_intern("HTTP")), rb_intern("Handovers"));
   acceptor->handovers = rb_class_new_instance(1, &self, handovers);
   acceptor->handover.run = run_handovers;
-  acceptor->departures.run = gyre_http_exchange_tell_departures;
+  gyre_http_exchange_start_telling(acceptor);
   struct gyre_scheduler *scheduler = acceptor->scheduler = gyre_scheduler_current();
   gyre_thread_check(scheduler);
   gyre_list_append(&scheduler->clients, &acceptor->client.node);
@@ -445,10 +444,10 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
 static void leave_scheduler(struct gyre_http1_acceptor *acceptor) {
   if (!gyre_list_empty(&acceptor->active) || !gyre_list_empty(&acceptor->connections)) return;
   if (gyre_thread_is_foreign(acceptor->scheduler)) return;
+  gyre_http_exchange_tell_last_departures(acceptor);
   int state = 0;
   rb_protect(close_handovers, acceptor->handovers, &state);
   gyre_list_remove(&acceptor->handover.node);
-  gyre_list_remove(&acceptor->departures.node);
   gyre_list_remove(&acceptor->client.node);
   if (state) rb_jump_tag(state);
 }
