@@ -54,6 +54,28 @@ class WebWarningsTest < Minitest::Test
     end
   end
 
+  def test_a_signals_handler_may_warn_while_a_request_waits_for_the_pipe
+    app = <<~'RUBY'
+      trap("URG") { File.write("trapped", "").then { warn("of the handler") } }
+    RUBY
+    serve("-e", "production", app: app + NOISY) do |program|
+      noisy = program.request("/warn", socket: TCPSocket.new("127.0.0.1", program.port))
+      eventually { File.exist?(File.join(program.folder, "begun")) }
+      # Answered when the other request waits.
+      program.get("/quick", socket: TCPSocket.new("127.0.0.1", program.port)) if Gyre::Scheduler.method_defined?(:io_write)
+      program.signal(:URG)
+      eventually { File.exist?(File.join(program.folder, "trapped")) }
+      eventually(what: "the end of the noisy request") do
+        program.text(:err).clear
+        noisy.wait_readable(0)
+      end
+      assert_match(/\r\n\r\nnoisy\z/, noisy.read)
+      assert_match(/\r\n\r\nquick\z/, program.get("/quick", socket: TCPSocket.new("127.0.0.1", program.port)))
+    ensure
+      noisy&.close
+    end
+  end
+
   # What stands below the modules that Warning is extended by.
   def test_a_warning_goes_to_the_error_stream_and_a_gems_own_way_comes_first
     output = ruby("-e", <<~'RUBY', "-rgyre/web/warnings")

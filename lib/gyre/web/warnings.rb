@@ -27,6 +27,10 @@ module Gyre
         nil
       rescue SystemCallError, IOError
         raise unless $stderr.equal?(STDERR)
+      rescue ThreadError
+        # Another fiber waits for the pipe and has the stream's lock, for which a signal's handler, or a
+        # blocking fiber of the same thread, cannot wait. Ruby's own way needs no lock.
+        $stderr.equal?(STDERR) ? super : raise
       end
     end
   end
