@@ -323,12 +323,6 @@ void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange);
 /* The client has ended its side or reset the connection, or the connection was closed. Called by
  * the loop's callbacks: what waits for the departure is told later, in fibers. */
 void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange);
-/* Settles from now on the promises of clients that have left, each in a fiber of its own. */
-void gyre_http_exchange_start_telling(struct gyre_http1_acceptor *acceptor);
-/* In a child of a fork: the loop's lists are not touched. */
-void gyre_http_exchange_forget_telling(struct gyre_http1_acceptor *acceptor);
-/* Settles them here, and nothing later: it starts no fiber. */
-void gyre_http_exchange_tell_last_departures(struct gyre_http1_acceptor *acceptor);
 /* The promise of the client's departure, and what to settle it with. */
 struct gyre_http_promise {
   VALUE promise, gone; /* or nil; true or false */
@@ -404,6 +398,14 @@ NORETURN(void gyre_http_refuse_second_reader(void));
  * state to go on with by rb_jump_tag. */
 int gyre_http_handler_failed(struct gyre_http1_acceptor *acceptor, int state, bool begun);
 void gyre_http1_handler_start(struct gyre_http1_connection *connection, const struct gyre_http1_request *request);
+
+/* http_departures.c */
+/* Settles from now on the promises of clients that have left, each in a fiber of its own. */
+void gyre_http_departures_start(struct gyre_http1_acceptor *acceptor);
+/* In a child of a fork: the loop's lists are not touched. */
+void gyre_http_departures_forget(struct gyre_http1_acceptor *acceptor);
+/* Settles them here, and nothing later: it starts no fiber. */
+void gyre_http_departures_tell_last(struct gyre_http1_acceptor *acceptor);
 
 void gyre_init_http_exchange(void);
 void gyre_init_http_file(void);

@@ -125,7 +125,7 @@ static void closing(struct gyre_client *client) {
   gyre_list_remove(&acceptor->keeper);
   close_connections(acceptor, false);
   gyre_admission_stop(&acceptor->admission);
-  gyre_http_exchange_tell_last_departures(acceptor);
+  gyre_http_departures_tell_last(acceptor);
   int state = 0;
   rb_protect(close_handovers, acceptor->handovers, &state);
   if (state) rb_set_errinfo(Qnil);
@@ -137,7 +137,7 @@ static void forked(struct gyre_client *client) {
   struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http1_acceptor, client);
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->handover.node);
-  gyre_http_exchange_forget_telling(acceptor);
+  gyre_http_departures_forget(acceptor);
   gyre_acceptor_forget(&acceptor->net);
   gyre_admission_forget(&acceptor->admission);
   while (!gyre_list_empty(&acceptor->connections)) {
@@ -364,7 +364,7 @@ static VALUE acceptor_start(VALUE self) {
   VALUE handovers = rb_const_get(rb_const_get(gyre_mGyre, rb_intern("HTTP")), rb_intern("Handovers"));
   acceptor->handovers = rb_class_new_instance(1, &self, handovers);
   acceptor->handover.run = run_handovers;
-  gyre_http_exchange_start_telling(acceptor);
+  gyre_http_departures_start(acceptor);
   struct gyre_scheduler *scheduler = acceptor->scheduler = gyre_scheduler_current();
   gyre_thread_check(scheduler);
   gyre_list_append(&scheduler->clients, &acceptor->client.node);
@@ -444,7 +444,7 @@ static VALUE acceptor_interrupt(VALUE self, VALUE exception) {
 static void leave_scheduler(struct gyre_http1_acceptor *acceptor) {
   if (!gyre_list_empty(&acceptor->active) || !gyre_list_empty(&acceptor->connections)) return;
   if (gyre_thread_is_foreign(acceptor->scheduler)) return;
-  gyre_http_exchange_tell_last_departures(acceptor);
+  gyre_http_departures_tell_last(acceptor);
   int state = 0;
   rb_protect(close_handovers, acceptor->handovers, &state);
   gyre_list_remove(&acceptor->handover.node);

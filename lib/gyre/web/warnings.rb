@@ -19,8 +19,8 @@ module Gyre
       #
       # @param message [String] with its line end
       # @param category [Symbol, nil] one that is off is not written
-      # @return [nil] also where the error stream is closed, or nothing reads it any more: Ruby's own
-      #   method ignores that, too
+      # @return [nil] also where the error stream is closed, or nothing reads it any more: Ruby's
+      #   own method ignores that, too
       # @raise [ArgumentError] for an unknown category
       def warn(message, category: nil)
         $stderr.write(message) if category.nil? || ::Warning[category]
@@ -28,8 +28,8 @@ module Gyre
       rescue SystemCallError, IOError
         raise unless $stderr.equal?(STDERR)
       rescue ThreadError
-        # Another fiber waits for the pipe and has the stream's lock, for which a signal's handler, or a
-        # blocking fiber of the same thread, cannot wait. Ruby's own way needs no lock.
+        # Another fiber waits for the pipe and has the stream's lock, for which a signal's handler,
+        # or a blocking fiber of the same thread, cannot wait. Ruby's own way needs no lock.
         $stderr.equal?(STDERR) ? super : raise
       end
     end
