@@ -38,8 +38,17 @@ static bool is_over(const struct leading *leading) {
   return connection->failed || gyre_memcached_connection_has_room(connection);
 }
 
+/* One at which an exception of this thread comes is woken again: it stays in the list. */
 static void wake_all(VALUE waiters) {
-  while (RARRAY_LEN(waiters) > 0) rb_funcall(rb_ary_shift(waiters), id_wake, 0);
+  while (RARRAY_LEN(waiters) > 0) {
+    VALUE waiter = RARRAY_AREF(waiters, 0);
+    rb_funcall(waiter, id_wake, 0);
+    if (RARRAY_LEN(waiters) > 0 && RARRAY_AREF(waiters, 0) == waiter) {
+      rb_ary_shift(waiters);
+    } else {
+      rb_ary_delete(waiters, waiter); /* others have run */
+    }
+  }
 }
 
 static void wake_those_that_are_over(struct gyre_memcached_connection *connection) {
@@ -101,12 +110,31 @@ void gyre_memcached_threads_hand_over(struct gyre_memcached_connection *connecti
   wake_all(connection->crowd);
 }
 
+struct handing_over {
+  struct gyre_memcached_connection *connection;
+  bool done;
+};
+
+static VALUE hand_over(VALUE argument) {
+  struct handing_over *handing_over = (struct handing_over *)argument;
+  gyre_memcached_threads_hand_over(handing_over->connection);
+  handing_over->done = true;
+  return Qnil;
+}
+
+/* An exception of another thread, or a signal's, may come meanwhile, though this one has its reply:
+ * the others wait for it without a limit. */
+static VALUE hand_over_again(VALUE argument) {
+  return ((struct handing_over *)argument)->done ? Qnil : hand_over(argument);
+}
+
 static VALUE stop_leading(VALUE argument) {
   struct leading *leading = (struct leading *)argument;
   if (!leads(leading)) return Qnil;
   leading->connection->leader = 0;
   leading->connection->led_ns = gyre_timers_now(); /* the next one has as long to begin */
-  gyre_memcached_threads_hand_over(leading->connection);
+  struct handing_over handing_over = {.connection = leading->connection};
+  rb_ensure(hand_over, (VALUE)&handing_over, hand_over_again, (VALUE)&handing_over);
   return Qnil;
 }
 
