@@ -151,7 +151,8 @@ struct gyre_http2_operations {
 /* One request and its response: from a head that is complete, or refused, to the next one, or to
  * the handler's end. */
 struct gyre_http_exchange {
-  struct gyre_list node; /* in acceptor->active, or spare */
+  struct gyre_list node;    /* in acceptor->active, or spare */
+  struct gyre_list leaving; /* in acceptor->leaving: its client has left, and what waits for that is not told */
   struct gyre_http1_connection *connection;
   VALUE handle, fiber, env, trailers;
   VALUE response_trailers;          /* a Hash, or nil */
@@ -238,7 +239,7 @@ struct gyre_http1_acceptor {
   enum gyre_http_departure departure; /* what ends a request whose client has left */
 
   struct gyre_list connections;
-  struct gyre_list active, spare; /* of exchanges; spare ones are kept for the next requests */
+  struct gyre_list active, leaving, spare; /* of exchanges; spare ones are kept for the next requests */
   int spare_count;
   uint32_t idle, lingering_refused;
   int64_t head_bytes;      /* held by heads that have come in part */

@@ -171,6 +171,7 @@ static VALUE acceptor_allocate(VALUE class) {
   gyre_list_init(&acceptor->keeper);
   gyre_list_init(&acceptor->connections);
   gyre_list_init(&acceptor->active);
+  gyre_list_init(&acceptor->leaving);
   gyre_list_init(&acceptor->spare);
   gyre_admission_init(&acceptor->admission);
   acceptor->exempt = rb_ary_new(); /* may collect: what is marked is whole */

@@ -9,11 +9,11 @@
 /* Of those whose requests have ended meanwhile, the handlers have told. */
 static VALUE collect_departures(VALUE argument) {
   struct gyre_http1_acceptor *acceptor = (struct gyre_http1_acceptor *)argument;
-  for (struct gyre_list *node = acceptor->active.next; node != &acceptor->active; node = node->next) {
-    struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http_exchange, node);
-    if (!exchange->departed || exchange->told || NIL_P(exchange->gone)) continue;
+  while (!gyre_list_empty(&acceptor->leaving)) {
+    struct gyre_http_exchange *exchange = GYRE_CONTAINER(acceptor->leaving.next, struct gyre_http_exchange, leaving);
     rb_ary_push(acceptor->departed, exchange->gone);
     exchange->told = true;
+    gyre_list_remove(&exchange->leaving);
   }
   return Qnil;
 }
@@ -69,6 +69,7 @@ void gyre_http_departures_start(struct gyre_http1_acceptor *acceptor) {
 }
 
 void gyre_http_departures_forget(struct gyre_http1_acceptor *acceptor) {
+  while (!gyre_list_empty(&acceptor->leaving)) gyre_list_remove(acceptor->leaving.next);
   gyre_list_init(&acceptor->departures.node);
   acceptor->telling.place = 0;
 }

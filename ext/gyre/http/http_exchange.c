@@ -138,7 +138,10 @@ void gyre_http_exchange_peer_ended(struct gyre_http_exchange *exchange) {
       closed || (exchange->stream ? exchange->stream->closed : gyre_transport_is_reset(&connection->transport));
   if (!reset && departure != GYRE_HTTP_END_CANCELS) return;
   exchange->departed = true;
-  if (!NIL_P(exchange->gone) && !exchange->told) gyre_post(acceptor->scheduler, &acceptor->departures);
+  if (!NIL_P(exchange->gone) && !exchange->told && gyre_list_empty(&exchange->leaving)) {
+    gyre_list_append(&acceptor->leaving, &exchange->leaving);
+    gyre_post(acceptor->scheduler, &acceptor->departures);
+  }
   if (!closed && departure != GYRE_HTTP_RESET_TELLS && !exchange->measured)
     interrupt(exchange, &exchange->departure, make_stop, Qnil);
 }
@@ -158,6 +161,7 @@ VALUE gyre_http_exchange_client_gone(VALUE self) {
       gyre_http_exchange_peer_ended(exchange);
   }
   if (exchange->departed && !exchange->told) {
+    gyre_list_remove(&exchange->leaving);
     exchange->told = true;
     gyre_http_exchange_settle((struct gyre_http_promise){promise, Qtrue});
   }
@@ -189,6 +193,7 @@ struct gyre_http_exchange *gyre_http_exchange_new(struct gyre_http1_connection *
   exchange->fiber = exchange->env = exchange->trailers = exchange->response_trailers = exchange->gone = Qnil;
   exchange->began_ns = connection->acceptor->scheduler->loop.now_ns;
   RTYPEDDATA_DATA(handle) = exchange;
+  gyre_list_init(&exchange->leaving);
   gyre_list_append(&connection->acceptor->active, &exchange->node);
   return exchange;
 }
@@ -225,6 +230,7 @@ void gyre_http_exchange_free(struct gyre_http_exchange *exchange) {
   RTYPEDDATA_DATA(exchange->handle) = NULL;
   if (exchange->reader) gyre_wake(acceptor->scheduler, &exchange->reader->wait.parked);
   if (exchange->writer) gyre_wake(acceptor->scheduler, &exchange->writer->wait.parked);
+  gyre_list_remove(&exchange->leaving);
   gyre_list_remove(&exchange->node);
   if (acceptor->spare_count < SPARE_LIMIT) {
     acceptor->spare_count++;
