@@ -101,6 +101,24 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
     end
   end
 
+  # The kernel reports nothing more then: its socket stays open.
+  define_method(:test_a_request_that_comes_together_with_the_end_of_tls_is_the_last_one) do
+    requests_count = 0
+    app = ->(_env) { [200, {}, ["request #{requests_count += 1}"]] }
+    serve(app, limits: { keep_alive_timeout_s: 300, linger_timeout_s: 0.05 }) do |served|
+      socket = served.plain_socket
+      client = OpenSSL::SSL::SSLSocket.new(socket, GyreTest::OpenSSLPeer.client(verify: false)).connect
+      hold(served) do
+        client.write("GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        client.send(:stop) # close_notify, and no FIN
+      end
+      eventually { served.stats[:connections].zero? }
+      assert_equal 1, requests_count
+    ensure
+      socket&.close
+    end
+  end
+
   define_method(:test_handshakes_are_counted) do
     serve(hello, limits: { handshake_timeout_s: 0.05 }) do |served|
       silent = raw(served)

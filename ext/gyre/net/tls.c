@@ -39,6 +39,7 @@ struct tls {
   int error;              /* -errno of the socket */
   int failure;            /* behind bytes that were given, for the next receive: libssl repeats it as an end */
   bool drained, ended;    /* the socket has nothing more at the moment; it has ended */
+  bool emptied;           /* by the last reception of this call: it brought less than was asked for */
   bool begun, wordy;      /* bytes have come; the first of them was a letter */
   const char *failed;     /* what libssl was doing, and why that failed: constant texts */
   const char *reason;
@@ -77,6 +78,7 @@ static bool receive_ciphertext(struct tls *tls) {
   if (count > 0) {
     tls->lent = bytes;
     tls->lent_length = (size_t)count;
+    tls->emptied = count < GYRE_LENT_BYTES;
     if (!tls->begun) look_at_first(tls, bytes);
     return true;
   }
@@ -241,7 +243,7 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
   if (failure) return failure;
   size_t moved = 0, held = gyre_bytes_held(tls->queued);
   ERR_clear_error();
-  tls->drained = false;
+  tls->drained = tls->emptied = false;
   int result = 1;
   while (moved < length) {
     size_t count = 0;
@@ -265,6 +267,12 @@ static bool tls_pending(const struct gyre_transport *transport, bool whole) {
   const struct tls *tls = transport->state;
   if (tls->received || tls->failure) return true;
   return SSL_has_pending(tls->ssl) && (!tls->drained || !whole);
+}
+
+/* The peer's end in order, too, is still to be received. */
+static bool tls_emptied(const struct gyre_transport *transport) {
+  const struct tls *tls = transport->state;
+  return tls->emptied && !tls_pending(transport, false) && !(SSL_get_shutdown(tls->ssl) & SSL_RECEIVED_SHUTDOWN);
 }
 
 static size_t tls_held(const struct gyre_transport *transport) {
@@ -403,6 +411,7 @@ const struct gyre_transport_operations gyre_transport_tls = {
     .end = tls_end,
     .held = tls_held,
     .pending = tls_pending,
+    .emptied = tls_emptied,
     .release = tls_release,
 };
 

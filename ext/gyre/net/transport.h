@@ -57,6 +57,9 @@ struct gyre_transport_operations {
   /* Bytes that the kernel does not report lie here; `whole`: not the beginning of a record only.
    * NULL: none. */
   bool (*pending)(const struct gyre_transport *transport, bool whole);
+  /* Whether what was received last has emptied the socket, and none of it lies here; NULL: it has
+   * where it was less than asked for. */
+  bool (*emptied)(const struct gyre_transport *transport);
   void (*release)(struct gyre_transport *transport); /* frees transport->state; NULL: there is none */
 };
 
@@ -91,9 +94,9 @@ int gyre_transport_handshake(struct gyre_transport *transport);
  * end, -EAGAIN or -errno. */
 ssize_t gyre_transport_receive(struct gyre_transport *transport, void *bytes, size_t length);
 /* Whether so many bytes instead of `length` have emptied the socket: what comes next is
- * reported. With TLS only -EAGAIN shows that. */
+ * reported. */
 static inline bool gyre_transport_emptied(const struct gyre_transport *transport, size_t received, size_t length) {
-  return received < length && !transport->operations->pending;
+  return transport->operations->emptied ? transport->operations->emptied(transport) : received < length;
 }
 /* Receives once into lent memory and appends that to the input. As gyre_transport_receive. */
 ssize_t gyre_transport_fill(struct gyre_transport *transport);
