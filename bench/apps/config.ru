@@ -16,9 +16,9 @@ run(lambda do |env|
   when "/sleep/1"
     sleep 1
     [200, { "content-type" => "text/plain", "content-length" => "26" }, [hello]]
-  when "/work" # a few milliseconds of a processor
+  when "/work" # more than a millisecond of a processor
     count = 0
-    count += 1 while count < 200_000
+    count += 1 while count < 2_000_000
     [200, { "content-type" => "text/plain", "content-length" => "26" }, [hello]]
   when "/12k" then [200, { "content-type" => "text/plain", "content-length" => "12000" }, [small]]
   when "/12m" then [200, { "content-type" => "text/plain", "content-length" => "12000000" }, [large]]
