@@ -39,7 +39,7 @@ class HTTPCompressorsTest < Minitest::Test
   def test_what_is_written_after_the_end_is_refused
     out = Struct.new(:text) { def write(string) = text << string }.new(+"")
     out.define_singleton_method(:close) { nil }
-    stream = Compressors::Stream.new(out, Compressors::Gzip.new)
+    stream = Compressors::CompressingIO.new(out, Compressors::Gzip.new)
     stream << "text"
     2.times { stream.close }
     assert_equal "text", Zlib.gunzip(out.text)

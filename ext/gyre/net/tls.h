@@ -15,7 +15,7 @@ enum gyre_tls_verify { GYRE_TLS_VERIFY_NONE, GYRE_TLS_VERIFY_OPTIONAL, GYRE_TLS_
 
 /* What a context is made of. Texts are PEM unless noted; NULL: not given. Each is used during
  * the call only. */
-struct gyre_tls_settings {
+struct gyre_tls_options {
   bool server;
   const char *certificate; /* and behind it those between it and the root */
   const char *key;
@@ -38,7 +38,7 @@ struct gyre_tls_settings {
 struct gyre_tls_context; /* counted: each transport over it holds it */
 
 /* NULL: `error` has the reason, as text. */
-struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_settings *settings, char *error);
+struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_options *options, char *error);
 void gyre_tls_context_release(struct gyre_tls_context *context);
 /* Another identity, for clients that ask for this name (SNI, RFC 6066), or one below it where it
  * begins with "*.". 0 or -ENOMEM. */

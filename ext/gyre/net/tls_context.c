@@ -199,16 +199,16 @@ static bool extend_policy_by_certificate(struct gyre_tls_context *context, const
   return extend_policy(context, digest, length);
 }
 
-static bool set_policy(struct gyre_tls_context *context, const struct gyre_tls_settings *settings) {
-  uint32_t verification[2] = {(uint32_t)settings->verify, (uint32_t)settings->verify_flags};
-  const char *authorities = settings->authorities ? settings->authorities : "";
+static bool set_policy(struct gyre_tls_context *context, const struct gyre_tls_options *options) {
+  uint32_t verification[2] = {(uint32_t)options->verify, (uint32_t)options->verify_flags};
+  const char *authorities = options->authorities ? options->authorities : "";
   return extend_policy(context, verification, sizeof(verification)) &&
          extend_policy(context, authorities, strlen(authorities)) && extend_policy_by_certificate(context, context);
 }
 
-static bool set_ciphers(SSL_CTX *ssl, const struct gyre_tls_settings *settings, char *error) {
-  const char *ciphers = settings->ciphers ? settings->ciphers : CIPHERS;
-  const char *suites = settings->suites ? settings->suites : SUITES;
+static bool set_ciphers(SSL_CTX *ssl, const struct gyre_tls_options *options, char *error) {
+  const char *ciphers = options->ciphers ? options->ciphers : CIPHERS;
+  const char *suites = options->suites ? options->suites : SUITES;
   if (SSL_CTX_set_cipher_list(ssl, ciphers) != 1) return refuse(error, "the ciphers of TLS 1.2", ciphers);
   if (SSL_CTX_set_ciphersuites(ssl, suites) != 1) return refuse(error, "the ciphers of TLS 1.3", suites);
   if (SSL_CTX_set1_groups_list(ssl, HYBRID_GROUPS) != 1 && SSL_CTX_set1_groups_list(ssl, GROUPS) != 1)
@@ -217,7 +217,7 @@ static bool set_ciphers(SSL_CTX *ssl, const struct gyre_tls_settings *settings, 
   return true;
 }
 
-static bool set_server(struct gyre_tls_context *context, const struct gyre_tls_settings *settings, char *error) {
+static bool set_server(struct gyre_tls_context *context, const struct gyre_tls_options *options, char *error) {
   SSL_CTX *ssl = context->ssl;
   SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets resume */
   SSL_CTX_set_num_tickets(ssl, 1);
@@ -225,49 +225,49 @@ static bool set_server(struct gyre_tls_context *context, const struct gyre_tls_s
   SSL_CTX_set_tlsext_servername_arg(ssl, context);
   SSL_CTX_set_tlsext_status_cb(ssl, give_staple);
   SSL_CTX_set_tlsext_status_arg(ssl, context);
-  if (settings->alpn_length) SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, context);
-  if (settings->tickets) {
-    context->tickets = gyre_tls_tickets_retain(settings->tickets);
+  if (options->alpn_length) SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, context);
+  if (options->tickets) {
+    context->tickets = gyre_tls_tickets_retain(options->tickets);
     SSL_CTX_set_tlsext_ticket_key_evp_cb(ssl, choose_ticket_key);
   }
-  return set_ciphers(ssl, settings, error);
+  return set_ciphers(ssl, options, error);
 }
 
-static bool set_client(struct gyre_tls_context *context, const struct gyre_tls_settings *settings, char *error) {
+static bool set_client(struct gyre_tls_context *context, const struct gyre_tls_options *options, char *error) {
   SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
   SSL_CTX_sess_set_new_cb(context->ssl, new_session);
-  if (!settings->alpn_length || SSL_CTX_set_alpn_protos(context->ssl, context->alpn, context->alpn_length) == 0)
+  if (!options->alpn_length || SSL_CTX_set_alpn_protos(context->ssl, context->alpn, context->alpn_length) == 0)
     return true;
   snprintf(error, GYRE_TLS_ERROR_BYTES, "the protocols (ALPN) are malformed");
   ERR_clear_error();
   return false;
 }
 
-struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_settings *settings, char *error) {
-  struct gyre_tls_context *context = calloc(1, sizeof(*context) + settings->alpn_length);
+struct gyre_tls_context *gyre_tls_context_new(const struct gyre_tls_options *options, char *error) {
+  struct gyre_tls_context *context = calloc(1, sizeof(*context) + options->alpn_length);
   SSL_CTX *ssl = NULL;
   snprintf(error, GYRE_TLS_ERROR_BYTES, "no memory");
-  if (!context || !(ssl = SSL_CTX_new(settings->server ? TLS_server_method() : TLS_client_method()))) goto fail;
+  if (!context || !(ssl = SSL_CTX_new(options->server ? TLS_server_method() : TLS_client_method()))) goto fail;
   ERR_clear_error();
   context->ssl = ssl;
-  context->server = settings->server;
-  context->verify = settings->verify;
+  context->server = options->server;
+  context->verify = options->verify;
   atomic_init(&context->references, 1);
-  context->alpn_length = settings->alpn_length;
-  if (settings->alpn_length) memcpy(context->alpn, settings->alpn, settings->alpn_length);
+  context->alpn_length = options->alpn_length;
+  if (options->alpn_length) memcpy(context->alpn, options->alpn, options->alpn_length);
 
   SSL_CTX_set_app_data(ssl, context);
-  SSL_CTX_set_min_proto_version(ssl, settings->only_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION);
+  SSL_CTX_set_min_proto_version(ssl, options->only_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION);
   SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(ssl, 0);
-  if (!(settings->server ? set_server : set_client)(context, settings, error)) goto fail_context;
-  if (!gyre_tls_identity_use(context, settings, error)) goto fail_context;
-  int mode = settings->verify == GYRE_TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
-  if (settings->server && settings->verify == GYRE_TLS_VERIFY_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+  if (!(options->server ? set_server : set_client)(context, options, error)) goto fail_context;
+  if (!gyre_tls_identity_use(context, options, error)) goto fail_context;
+  int mode = options->verify == GYRE_TLS_VERIFY_NONE ? SSL_VERIFY_NONE : SSL_VERIFY_PEER;
+  if (options->server && options->verify == GYRE_TLS_VERIFY_REQUIRED) mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
   SSL_CTX_set_verify(ssl, mode, NULL);
-  if (settings->verify_flags) X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), settings->verify_flags);
-  if (set_policy(context, settings)) return context;
+  if (options->verify_flags) X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), options->verify_flags);
+  if (set_policy(context, options)) return context;
   snprintf(error, GYRE_TLS_ERROR_BYTES, "no memory");
 
 fail_context:

@@ -37,7 +37,7 @@ struct gyre_tls_context {
 
 /* tls_identity.c: certificate, key, staple and authorities into context->ssl. False: `error` has
  * the reason, GYRE_TLS_ERROR_BYTES long. */
-bool gyre_tls_identity_use(struct gyre_tls_context *context, const struct gyre_tls_settings *settings, char *error);
+bool gyre_tls_identity_use(struct gyre_tls_context *context, const struct gyre_tls_options *options, char *error);
 
 /* tls_context.c. Of a client: `server` is what its sessions are kept by, and SSL's app data. */
 void gyre_tls_session_offer(struct gyre_tls_context *context, SSL *ssl, const char *server);

@@ -31,26 +31,26 @@ struct gyre_tls_context *gyre_tls_context_get(VALUE self) {
   return context;
 }
 
-static VALUE setting(VALUE settings, const char *name) { return rb_hash_lookup(settings, ID2SYM(rb_intern(name))); }
+static VALUE option(VALUE options, const char *name) { return rb_hash_lookup(options, ID2SYM(rb_intern(name))); }
 
 /* Of a String or nil. */
-static const char *text(VALUE settings, const char *name) {
-  VALUE string = setting(settings, name);
+static const char *text(VALUE options, const char *name) {
+  VALUE string = option(options, name);
   return NIL_P(string) ? NULL : StringValueCStr(string);
 }
 
 static struct gyre_tls_tickets *tickets_of(VALUE tickets);
 
-/* @api private The names are those of struct gyre_tls_settings; nil where nothing is given. */
+/* @api private The names are those of struct gyre_tls_options; nil where nothing is given. */
 static VALUE context_build(VALUE self, VALUE given) {
   char error[GYRE_TLS_ERROR_BYTES];
   struct gyre_tls_context *former = rb_check_typeddata(self, &context_type);
   Check_Type(given, T_HASH);
-  VALUE alpn = setting(given, "alpn"), staple = setting(given, "staple"), tickets = setting(given, "tickets");
+  VALUE alpn = option(given, "alpn"), staple = option(given, "staple"), tickets = option(given, "tickets");
   StringValue(alpn);
   if (!NIL_P(staple)) StringValue(staple);
-  struct gyre_tls_settings settings = {
-      .server = RTEST(setting(given, "server")),
+  struct gyre_tls_options options = {
+      .server = RTEST(option(given, "server")),
       .certificate = text(given, "certificate"),
       .key = text(given, "key"),
       .key_passphrase = text(given, "key_passphrase"),
@@ -59,11 +59,11 @@ static VALUE context_build(VALUE self, VALUE given) {
       .ca_file = text(given, "ca_file"),
       .ca_folder = text(given, "ca_folder"),
       .authorities = text(given, "authorities"),
-      .verify = (enum gyre_tls_verify)NUM2INT(setting(given, "verify")),
-      .verify_flags = NUM2ULONG(setting(given, "verify_flags")),
+      .verify = (enum gyre_tls_verify)NUM2INT(option(given, "verify")),
+      .verify_flags = NUM2ULONG(option(given, "verify_flags")),
       .ciphers = text(given, "ciphers"),
       .suites = text(given, "suites"),
-      .only_1_3 = RTEST(setting(given, "only_1_3")),
+      .only_1_3 = RTEST(option(given, "only_1_3")),
       .staple = NIL_P(staple) ? NULL : (const unsigned char *)RSTRING_PTR(staple),
       .staple_length = NIL_P(staple) ? 0 : (size_t)RSTRING_LEN(staple),
       .staple_name = text(given, "staple_name"),
@@ -71,7 +71,7 @@ static VALUE context_build(VALUE self, VALUE given) {
       .alpn = (const unsigned char *)RSTRING_PTR(alpn),
       .alpn_length = (unsigned)RSTRING_LEN(alpn),
   };
-  struct gyre_tls_context *context = gyre_tls_context_new(&settings, error);
+  struct gyre_tls_context *context = gyre_tls_context_new(&options, error);
   RB_GC_GUARD(given); /* it keeps all of the texts */
   if (!context) rb_raise(rb_eArgError, "tls: %s", error);
   RTYPEDDATA_DATA(self) = context;

@@ -38,7 +38,7 @@ module Gyre
       def write
         check
         fresh = "#{@path}.#{Process.pid}"
-        File.delete(fresh) if File.symlink?(fresh) || File.exist?(fresh) # of a process that had this number, or a link
+        File.delete(fresh) if File.symlink?(fresh) || File.exist?(fresh) # of a process that had this number, or a symlink
         File.write(fresh, "#{Process.pid}\n", mode: File::WRONLY | File::CREAT | File::EXCL)
         File.rename(fresh, @path)
         self

@@ -79,7 +79,7 @@ module Gyre
       private
 
       # Where a new program is to be found in this folder after a deploy: as the shell has named it,
-      # links and all (/srv/app/current).
+      # symlinks and all (/srv/app/current).
       def folder
         named = ENV["PWD"]
         named && File.identical?(named, Dir.pwd) ? named : Dir.pwd

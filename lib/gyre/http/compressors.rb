@@ -174,10 +174,10 @@ module Gyre
           @kind = kind
         end
 
-        # @param stream [HTTP::Stream]
+        # @param stream [BodyIO]
         # @return [void]
         def call(stream)
-          compressed = Stream.new(stream, @kind.new)
+          compressed = CompressingIO.new(stream, @kind.new)
           @body.call(compressed)
           compressed.close
         ensure
@@ -191,8 +191,8 @@ module Gyre
       end
 
       # What the app writes to; reading is the stream's below.
-      class Stream
-        # @param stream [HTTP::Stream]
+      class CompressingIO
+        # @param stream [BodyIO]
         # @param compressor [Gzip, Zstandard, Brotli]
         def initialize(stream, compressor)
           @stream = stream

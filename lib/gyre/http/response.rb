@@ -9,8 +9,8 @@ require "gyre/http/errors"
 require "gyre/http/files/body"
 require "gyre/http/input"
 require "gyre/http/h1/own_chunks"
-require "gyre/http/stream"
-require "gyre/http/streams"
+require "gyre/http/body_io"
+require "gyre/http/open_responses"
 require "gyre/net/units"
 
 module Gyre
@@ -22,13 +22,13 @@ module Gyre
       # @param status [Integer, #to_i]
       # @param headers [Hash, #each]
       # @param body [#each, #call]
-      # @param streams [Streams]
-      def initialize(exchange, env, status, headers, body, streams = Streams.new)
+      # @param open_responses [OpenResponses]
+      def initialize(exchange, env, status, headers, body, open_responses = OpenResponses.new)
         @exchange = exchange
         @env = env
         @status = status.to_i
         @body = body
-        @streams = streams
+        @open_responses = open_responses
         @special = {}
         @headers = collect(headers)
         @finished = @writing = false
@@ -50,7 +50,7 @@ module Gyre
         end
       end
 
-      # For Stream: framed, and never more than was announced.
+      # For BodyIO: framed, and never more than was announced.
       #
       # @param string [String]
       # @return [Integer] bytes
@@ -70,14 +70,14 @@ module Gyre
         written
       end
 
-      # For Streams: how far it is.
+      # For OpenResponses: how far it is.
       #
       # @return [Integer, nil] bytes of body sent; nil while a write waits for the client
       def progress
         @writing ? nil : @exchange.body_bytes_sent
       end
 
-      # For Stream: ends the body. May be called again.
+      # For BodyIO: ends the body. May be called again.
       #
       # @return [void]
       def finish
@@ -163,7 +163,7 @@ module Gyre
       # server stops within a write.
       def endless(&block)
         @exchange.leave_place
-        @streams.endless(&block)
+        @open_responses.endless(&block)
       rescue Gyre::Stop
         finish unless @writing || @left
         raise
@@ -243,9 +243,9 @@ module Gyre
         start(announced || :chunked)
         return finish unless @framing
 
-        stream = Stream.new(input, self)
+        stream = BodyIO.new(input, self)
         call = -> { @body.call(stream) }
-        event_stream? ? endless(&call) : @streams.streaming(self, &call)
+        event_stream? ? endless(&call) : @open_responses.streaming(self, &call)
         stream.close
       end
 
@@ -283,7 +283,7 @@ module Gyre
         @exchange.write_head(@status, @headers, own_framing || @status == 101 ? :raw : :close)
         io = @exchange.hijack
         begin
-          @streams.endless { callable.call(io) }
+          @open_responses.endless { callable.call(io) }
           called = true
         ensure
           io.close unless called || io.closed?
@@ -325,7 +325,7 @@ module Gyre
         @exchange.write_head(status, @headers, :raw)
         io = @exchange.hijack
         begin
-          @streams.endless { @body.respond_to?(:each) ? @body.each { |part| io.write(part) } : @body.call(io) }
+          @open_responses.endless { @body.respond_to?(:each) ? @body.each { |part| io.write(part) } : @body.call(io) }
         ensure
           io.close unless io.closed?
         end
@@ -348,9 +348,9 @@ module Gyre
       # The stream has no socket of its own: the app is given what a streaming body is called with.
       def both_ways(callable)
         @framing = @exchange.write_head(@status, @headers, :close)
-        stream = Stream.new(input, self)
+        stream = BodyIO.new(input, self)
         begin
-          @streams.endless { callable.call(stream) }
+          @open_responses.endless { callable.call(stream) }
         ensure
           stream.close if $!.nil? || $!.is_a?(Gyre::Stop)
         end

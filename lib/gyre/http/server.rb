@@ -116,9 +116,9 @@ module Gyre
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
                      tls: nil, proxy_protocol: {}, proxies: [], cancel_when_client_gone: "none", exempt: [], files: nil)
         Loop.require_native("the HTTP server")
-        @streams = Streams.new
+        @open_responses = OpenResponses.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
-        @service = Service.new(Rack2.around(app), log: log, access_log: access_log, streams: @streams)
+        @service = Service.new(Rack2.around(app), log: log, access_log: access_log, open_responses: @open_responses)
         @listeners = Array(listeners)
         @sockets = @listeners.map(&:to_io)
         @shared = @listeners.any? { |listener| listener.respond_to?(:adopted?) && listener.adopted? }
@@ -201,7 +201,7 @@ module Gyre
       # @return [Integer] running requests that {#shutdown} ends at once: event streams, upgraded
       #   and hijacked connections
       def endless
-        @streams.count
+        @open_responses.count
       end
 
       # All of that in order: drain, end what has no end, wait for the running requests, cancel
@@ -212,11 +212,11 @@ module Gyre
       # @return [Boolean] true: none had to be cancelled, but for those without an end
       def shutdown(timeout_s)
         drain
-        @streams.finish
+        @open_responses.finish
         finished = quiet_within?(timeout_s) || interrupt.zero? # what is left may be connections without a request
         quiet_within?(UNWIND_S) unless finished
         close
-        @streams.close
+        @open_responses.close
         finished
       end
 
@@ -272,7 +272,7 @@ module Gyre
           return false if now >= deadline
 
           if now >= look
-            @streams.finish_quiet
+            @open_responses.finish_quiet
             look += QUIET_S
           end
           sleep(LOOK_S)

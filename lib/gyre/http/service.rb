@@ -8,7 +8,7 @@
 require "gyre/errors"
 require "gyre/http/errors"
 require "gyre/http/response"
-require "gyre/http/streams"
+require "gyre/http/open_responses"
 
 module Gyre
   module HTTP
@@ -38,10 +38,11 @@ module Gyre
       # @param log [#error] takes a String
       # @param access_log [#call, nil] called with (env, status, body bytes sent, seconds) after
       #   each request
-      # @param streams [Streams] where responses without an end of their own are entered
-      def initialize(app, log:, access_log: nil, streams: Streams.new)
+      # @param open_responses [OpenResponses] where responses without an end of their own are
+      #   entered
+      def initialize(app, log:, access_log: nil, open_responses: OpenResponses.new)
         @app = app
-        @streams = streams
+        @open_responses = open_responses
         @watched = false
         @log = log
         @access_log = access_log
@@ -69,7 +70,7 @@ module Gyre
       # @param socket [BasicSocket] that has left a connection, from the acceptor
       # @return [void]
       def hijacked(socket)
-        @streams.hijacked(socket)
+        @open_responses.hijacked(socket)
       end
 
       # A request whose head was refused, from the acceptor; the app sees nothing of it.
@@ -97,7 +98,7 @@ module Gyre
         Thread.current[:gyre_work] = Work.new(env) if @watched
         started = now if @access_log
         status, headers, body = @app.call(env)
-        exchange.write_response(status, headers, body) || Response.new(exchange, env, status, headers, body, @streams).deliver
+        exchange.write_response(status, headers, body) || Response.new(exchange, env, status, headers, body, @open_responses).deliver
         done = true
       rescue *PASSED_ON => error
         raise

@@ -128,7 +128,7 @@ module Gyre
           folder = ::File.dirname(path)
           raise ArgumentError, "the folder #{folder} does not exist: make it first" unless ::File.directory?(folder)
 
-          # A link stays one: what rotates is the file that it leads to.
+          # A symlink stays one: what rotates is the file that it leads to.
           path = ::File.realdirpath(path) if settings[:rotate] && ::File.symlink?(path)
           access = Access.new(mode: settings[:mode], owner: settings[:owner])
           file_or_late(path, common) do

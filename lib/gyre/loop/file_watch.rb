@@ -27,7 +27,7 @@ module Gyre
         @path = File.expand_path(path)
         @folder, @name = File.split(@path)
         File.stat(@folder)
-        # Into a folder, and behind a link, only a watch of its own sees.
+        # Into a folder, and behind a symlink, only a watch of its own sees.
         paths = File.directory?(@path) || File.symlink?(@path) ? [@folder, @path] : [@folder]
         fd, _, @own = engine&.inotify(paths)
         if fd

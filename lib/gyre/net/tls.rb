@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# TLS as settings: certificates and keys (files or PEM), authorities, protocols, host names in; a
+# TLS as options: certificates and keys (files or PEM), authorities, protocols, host names in; a
 # context for transports out. Servers and clients of every protocol take theirs here. What is wrong
 # with a file is an ArgumentError that names it, before anything starts. libssl does the work
 # (ext/gyre/net/tls*.c); nothing asks for a passphrase.
@@ -55,10 +55,10 @@ module Gyre
       # @return [Context]
       # @raise [ArgumentError] names the file that is missing, unreadable or wrong
       # @raise [ExtensionRequired] where Gyre was built without libssl
-      def server(certificate:, key:, names: {}, ca: nil, verify: !ca.nil?, **settings)
+      def server(certificate:, key:, names: {}, ca: nil, verify: !ca.nil?, **options)
         raise ArgumentError, "tls: to verify clients, ca must name the authorities whose certificates are good" if verify && ca.nil?
 
-        Context.new(server: true, certificate: certificate, key: key, ca: ca, verify: verify, **settings, names: names)
+        Context.new(server: true, certificate: certificate, key: key, ca: ca, verify: verify, **options, names: names)
       end
 
       # The context of a client. It keeps the newest session of each of its last 64 servers, and
@@ -88,7 +88,7 @@ module Gyre
         return unless given
         return given if given.is_a?(Context) && given.server? == server
 
-        got = given.is_a?(Context) ? given.inspect : given.class # settings may hold a private key
+        got = given.is_a?(Context) ? given.inspect : given.class # options may hold a private key
         raise ArgumentError, "tls: here it must be a context of Gyre::TLS.#{server ? "server" : "client"}, got #{got}"
       end
     end

@@ -29,8 +29,8 @@ module Gyre
             ids.any? ? ids : raise(ArgumentError, "owner is user, user:group or :group, not #{owner.inspect}")
           end
 
-          # A file that only its owner reads, such as a journal or an unfinished part. Links are not
-          # followed: in a folder that another user may write to, one could lead to any file.
+          # A file that only its owner reads, such as a journal or an unfinished part. Symlinks are
+          # not followed: in a folder that another user may write to, one could lead to any file.
           # @param path [String]
           # @param flags [Integer]
           # @return [::File]
@@ -42,7 +42,7 @@ module Gyre
             end
           end
 
-          # A new one. What has the name, of a server that was killed or a link, loses it.
+          # A new one. What has the name, of a server that was killed or a symlink, loses it.
           # @param path [String]
           # @param flags [Integer]
           # @return [::File]
@@ -110,7 +110,7 @@ module Gyre
           flags = ::File::WRONLY | ::File::APPEND | ::File::BINARY
           [::File.open(path, flags | NEW, PRIVATE), true]
         rescue Errno::EEXIST
-          fresh = !::File.exist?(path) # a link to nothing
+          fresh = !::File.exist?(path) # a symlink to nothing
           [::File.open(path, flags | ::File::CREAT, PRIVATE), fresh]
         end
 

@@ -5,7 +5,7 @@
 # the next start. It uses no output.
 #
 # What is drained goes out as this server's own, so the folder and its files must be this user's,
-# and links are not followed (Spool::Trust).
+# and symlinks are not followed (Spool::Trust).
 
 require "gyre/log/output/access"
 require "gyre/log/output/lock"

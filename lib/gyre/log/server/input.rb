@@ -12,7 +12,7 @@ module Gyre
     class Input
       KINDS = %i[syslog json].freeze
       PORTS = { nil => 6766, syslog: 514, json: 6767 }.freeze
-      STREAMS = %i[tcp unix].freeze
+      CONNECTED = %i[tcp unix].freeze
       FRAMINGS = %i[auto octet_counting lines].freeze
 
       # @return [Symbol, nil] :syslog, :json; nil on the main port, where the first frame decides
@@ -56,7 +56,7 @@ module Gyre
 
         @kind = kind
         @framing = framing
-        transports = kind ? Endpoint::FORMS.keys : STREAMS
+        transports = kind ? Endpoint::FORMS.keys : CONNECTED
         @endpoint = Endpoint.parse(address, host: "127.0.0.1", port: PORTS.fetch(kind), transports: transports)
         raise ArgumentError, "#{@endpoint}: there is no TLS for datagrams here" if tls && @endpoint.datagram?
 

@@ -5,7 +5,7 @@
 # nothing else is asked.
 #
 # What is sent from a spool counts as said by this program. So a folder must belong to this user and
-# be writable by no other one, and so must everything in it; links are not followed. Spool::Trust
+# be writable by no other one, and so must everything in it; symlinks are not followed. Spool::Trust
 # asks.
 
 require "fileutils"

@@ -2,7 +2,7 @@
 
 # Whether a spool on disk is this user's own: asked before anything in it is opened, written or
 # sent. Another user could otherwise plant records, which this program would send as its own (as
-# root, with root's name), or a link to a file that it would write to. Called by
+# root, with root's name), or a symlink to a file that it would write to. Called by
 # Gyre::Log::Spool::Folders and Segment. It changes nothing.
 
 module Gyre
@@ -23,7 +23,7 @@ module Gyre
 
         module_function
 
-        # @param path [String] where spools are; a link only if it is this user's own, or root's
+        # @param path [String] where spools are; a symlink only if it is this user's own, or root's
         # @raise [Refused]
         # @raise [SystemCallError]
         def folder(path)

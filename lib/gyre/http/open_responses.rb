@@ -10,7 +10,7 @@ require "gyre/errors"
 module Gyre
   module HTTP
     # All methods are for the thread of the server's loop, except {#hijacked}.
-    class Streams
+    class OpenResponses
       # One response under way: its Response, and how many bytes it had sent when it was looked at
       # last.
       Entry = Struct.new(:response, :bytes)

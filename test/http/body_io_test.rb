@@ -2,9 +2,9 @@
 
 require "test_helper"
 require "stringio"
-require "gyre/http/stream"
+require "gyre/http/body_io"
 
-class HTTP1StreamTest < Minitest::Test
+class HTTPBodyIOTest < Minitest::Test
   # Stands for a Response.
   class Output
     attr_reader :written, :finished
@@ -26,7 +26,7 @@ class HTTP1StreamTest < Minitest::Test
 
   def setup
     @output = Output.new
-    @stream = Gyre::HTTP::Stream.new(StringIO.new("one\ntwo"), @output)
+    @stream = Gyre::HTTP::BodyIO.new(StringIO.new("one\ntwo"), @output)
   end
 
   def test_it_reads_the_requests_body

@@ -6,22 +6,22 @@
 require "test_helper"
 require "socket"
 require "gyre"
-require "gyre/http/streams"
+require "gyre/http/open_responses"
 
-class HTTP1StreamsTest < Minitest::Test
-  # A Response as Streams sees it.
+class HTTPOpenResponsesTest < Minitest::Test
+  # A Response as OpenResponses sees it.
   Response = Struct.new(:progress)
 
   def setup
-    @streams = Gyre::HTTP::Streams.new
+    @open = Gyre::HTTP::OpenResponses.new
     @events = []
   end
 
   def test_endless_responses_get_a_stop_and_are_forgotten
     Gyre.run do |task|
-      open = task.async { note { @streams.endless { sleep } } }
-      assert_equal 1, @streams.count
-      @streams.finish
+      open = task.async { note { @open.endless { sleep } } }
+      assert_equal 1, @open.count
+      @open.finish
       open.wait
       assert_equal [[:stop, 0]], @events
     end
@@ -29,29 +29,29 @@ class HTTP1StreamsTest < Minitest::Test
 
   def test_a_late_one_does_not_begin
     Gyre.run do
-      @streams.finish
-      assert_raises(Gyre::Stop) { @streams.endless { flunk } }
-      assert_equal :value, @streams.streaming(Response.new(0)) { :value }
+      @open.finish
+      assert_raises(Gyre::Stop) { @open.endless { flunk } }
+      assert_equal :value, @open.streaming(Response.new(0)) { :value }
     end
   end
 
   def test_a_streaming_body_is_ended_when_it_has_sent_nothing_between_two_looks
     response = Response.new(0)
     Gyre.run do |task|
-      open = task.async { note { @streams.streaming(response) { sleep } } }
-      @streams.finish
-      @streams.finish_quiet
+      open = task.async { note { @open.streaming(response) { sleep } } }
+      @open.finish
+      @open.finish_quiet
       response.progress = 5
-      @streams.finish_quiet
+      @open.finish_quiet
       response.progress = nil # a write waits for the client
-      @streams.finish_quiet
+      @open.finish_quiet
       response.progress = nil
-      @streams.finish_quiet
+      @open.finish_quiet
       response.progress = 10
-      @streams.finish_quiet
+      @open.finish_quiet
       task.yield
       assert_empty @events
-      @streams.finish_quiet
+      @open.finish_quiet
       open.wait
       assert_equal [[:stop, 0]], @events
     end
@@ -59,23 +59,23 @@ class HTTP1StreamsTest < Minitest::Test
 
   def test_hijacked_sockets_read_their_end_and_can_write_until_the_last
     ours, theirs = UNIXSocket.pair
-    @streams.hijacked(ours)
-    Gyre.run { @streams.finish }
+    @open.hijacked(ours)
+    Gyre.run { @open.finish }
     assert_equal "", ours.read
     ours.write("bye")
     assert_equal "bye", theirs.readpartial(3)
-    @streams.close
+    @open.close
     assert_raises(Errno::EPIPE) { ours.write("more") }
     ours.close
-    @streams.close # closed ones do no harm
+    @open.close # closed ones do no harm
   ensure
     [ours, theirs].each(&:close)
   end
 
   def test_a_socket_hijacked_late_reads_its_end
     ours, theirs = UNIXSocket.pair
-    Gyre.run { @streams.finish }
-    @streams.hijacked(ours)
+    Gyre.run { @open.finish }
+    @open.hijacked(ours)
     assert_equal "", ours.read
   ensure
     [ours, theirs].each(&:close)
@@ -86,7 +86,7 @@ class HTTP1StreamsTest < Minitest::Test
   def note
     yield
   rescue Gyre::Stop
-    @events << [:stop, @streams.count]
+    @events << [:stop, @open.count]
     raise
   end
 end

@@ -8,7 +8,7 @@
 module Gyre
   module HTTP
     # Both directions of one request.
-    class Stream
+    class BodyIO
       # @param input [Input, Input::Empty]
       # @param output [Response] where write and finish go
       def initialize(input, output)
@@ -113,5 +113,10 @@ module Gyre
         @input
       end
     end
+
+    # The former name.
+    # @deprecated Use {BodyIO}.
+    Stream = BodyIO
+    deprecate_constant :Stream
   end
 end
