@@ -77,6 +77,13 @@ class MemcachedClientTest < Minitest::Test
     end
   end
 
+  def test_a_client_cannot_be_made_shareable_and_works_on
+    error = assert_raises(TypeError) { Ractor.make_shareable(@client) }
+    assert_equal "a memcached client cannot be frozen, nor given to another Ractor: make one there", error.message
+    refute @client.frozen?
+    assert_kind_of Integer, @client.set("key", 1)
+  end
+
   def test_a_ractor_makes_its_own_client
     output = ruby("-W:no-experimental", "-e", <<~RUBY, @server.address)
       require "gyre/memcached"

@@ -51,12 +51,7 @@ module Gyre
         return run(@commands.get(key, options)) if options || !@quiet.empty?
 
         key = @keys.full(key) unless @single
-        begin
-          (@single || @ring.server_for(key)).get(key)
-        rescue Server::Failed => error
-          failures = again(error, true, failures)
-          retry
-        end
+        Server::Failed.retrying { (@single || @ring.server_for(key)).get(key) }
       end
 
       # @param key [#to_s]
@@ -69,12 +64,7 @@ module Gyre
 
         ttl = @expiry.seconds(ttl)
         key = @keys.full(key) unless @single
-        begin
-          (@single || @ring.server_for(key)).set(key, value, ttl)
-        rescue Server::Failed => error
-          failures = again(error, true, failures)
-          retry
-        end
+        Server::Failed.retrying { (@single || @ring.server_for(key)).set(key, value, ttl) }
       end
 
       # @param key [#to_s]
@@ -84,12 +74,7 @@ module Gyre
         return run(@commands.delete(key, options)) if options || !@quiet.empty?
 
         key = @keys.full(key) unless @single
-        begin
-          (@single || @ring.server_for(key)).delete(key)
-        rescue Server::Failed => error
-          failures = again(error, true, failures)
-          retry
-        end
+        Server::Failed.retrying { (@single || @ring.server_for(key)).delete(key) }
       end
 
       # Gets a value and sets its time to live.
@@ -339,6 +324,12 @@ module Gyre
         "#<#{self.class} #{@servers.map(&:name).join(", ")}>"
       end
 
+      # Ractor.make_shareable freezes what it is given, and would freeze a logger's file as well.
+      # @raise [TypeError]
+      def freeze
+        raise TypeError, "a memcached client cannot be frozen, nor given to another Ractor: make one there"
+      end
+
       # Starts a command, and returns what has its result.
       # @param how [Symbol] :send, or :hold: it leaves with the others
       # @api private
@@ -348,11 +339,13 @@ module Gyre
       end
 
       # @api private
-      # @return [Object] the result of a command that was started
+      # @param call [Call, nil] a command that was started
+      # @return [Object] its result
       def finish(command, call)
-        command.result.call(call.value)
-      rescue Server::Failed => error
-        carry_out(command, again(error, command.idempotent, nil))
+        Server::Failed.retrying(command.idempotent) do
+          started, call = call, nil # another server may have the key's place when it is tried again
+          command.result.call(started ? started.value : server_of(command).carry_out(command))
+        end
       end
 
       private
@@ -367,32 +360,11 @@ module Gyre
       def run(command)
         return quietly(command) unless @quiet.empty? || !@quiet.key?(Fiber.current)
 
-        carry_out(command)
-      end
-
-      # Whatever other calls meet meanwhile, a call has its own limit of failures.
-      # @return [Integer] how often it has failed; raises where that was the last time
-      def again(error, idempotent, failures)
-        failures = failures.to_i + 1
-        error.retry?(idempotent, failures) ? failures : error.raise_to_caller
-      end
-
-      # Another server may have its place when it is tried again.
-      def carry_out(command, failures = nil)
-        server = server_of(command)
-        command.result.call(server.carry_out(command))
-      rescue Server::Failed => error
-        failures = again(error, command.idempotent, failures)
-        retry
+        finish(command, nil)
       end
 
       # @return [String, Hash] the reply to a line of the text protocol
-      def line(server, name, text)
-        server.line(name, text)
-      rescue Server::Failed => error
-        failures = again(error, true, failures)
-        retry
-      end
+      def line(server, name, text) = Server::Failed.retrying { server.line(name, text) }
 
       def quietly(command)
         refuse_in_quiet(command.name) unless QUIET.include?(command.name)

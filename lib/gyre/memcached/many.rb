@@ -81,10 +81,7 @@ module Gyre
 
       # @return [Object, nil] nil: it is not available
       def at_single
-        yield @single
-      rescue Server::Failed => error
-        failures = failures.to_i + 1
-        error.retry?(true, failures) ? retry : error.raise_to_caller
+        Server::Failed.retrying { yield @single }
       rescue NoServerError
         nil
       end

@@ -88,6 +88,21 @@ module Gyre
       # A connection has failed under a call; the client decides what becomes of that.
       # @api private
       class Failed < StandardError
+        # Whatever other calls meet meanwhile, a call has its own limit of failures. Another server
+        # may have the key's place when it is tried again.
+        # @param idempotent [Boolean] whether the block may be carried out twice
+        # @return [Object] what the block returns
+        # @raise [NetworkError, ProtocolError] from the failure that was the last one
+        def self.retrying(idempotent = true)
+          failures = 0
+          begin
+            yield
+          rescue Failed => error
+            failures += 1
+            error.retry?(idempotent, failures) ? retry : error.raise_to_caller
+          end
+        end
+
         def initialize(error, sent, down, answered, limit)
           super(error.message)
           @error = error
