@@ -80,7 +80,7 @@ GyreTest::Engines.test_case("LogClientOutageTest", backends: GyreTest::Engines::
 
   def test_a_fault_of_the_adoption_ends_nothing_else
     server(acknowledge: :never) do |server|
-      Gyre::Log::Spool.stub(:each_orphan, ->(*, **) { raise NotImplementedError, "no such thing here" }) do
+      Gyre::Log::Spool::Folders.stub(:each_orphan, ->(*, **) { raise NotImplementedError, "no such thing here" }) do
         client = client(server)
         log(client, 0...3)
         eventually { server.raw.size == 3 && @reports.any? }

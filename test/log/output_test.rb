@@ -76,15 +76,15 @@ class LogOutputTest < Minitest::Test
   def test_what_cannot_be_opened_is_reported_with_the_key
     File.write(path("plain"), "")
     { { logfile: @folder } => /logs\[2\]\.logfile: .* is a folder/,
-      { logfile: path("missing/a.log") } => /logs\[2\]\.logfile: the folder .*missing does not exist/,
+      { logfile: path("missing/a.log") } => /logs\[2\]\.logfile: the folder .*missing is not there: make it first/,
       { logfile: path("plain/a.log") } => /logs\[2\]\.logfile: .*plain/,
       { logfile: "/proc/gyre.log" } => %r{logs\[2\]\.logfile: cannot write to /proc/gyre\.log},
-      { type: "mail", logfile: "a" } => /type "mail" is unknown/,
+      { type: "mail", logfile: "a" } => /type: must be file or .*, not "mail"/,
       { type: "socket", logfile: "host" } => /a socket needs/,
       { logfile: "redis://host/x" } => /database .* is a number/,
-      { logfile: "redis://h", options: { "maxlen" => 1 } } => /maxlen is unknown/,
-      { logfile: path("a"), format: "xml" } => /format "xml" is unknown/,
-      { logfile: path("a"), rotate: { "size" => "many" } } => /rotate\.size: "many"/ }.each do |settings, message|
+      { logfile: "redis://h", options: { "maxlen" => 1 } } => /options\.maxlen: there is no such key/,
+      { logfile: path("a"), format: "xml" } => /format: must be text or json, not "xml"/,
+      { logfile: path("a"), rotate: { "size" => "many" } } => /rotate\.size: .*"many"/ }.each do |settings, message|
       error = assert_raises(ArgumentError, settings.inspect) { Output.open(settings, key: "logs[2].logfile") }
       assert_match message, error.message
     end

@@ -205,8 +205,8 @@ GyreTest::Engines.test_case("LogSpillServerTest", backends: GyreTest::Engines::N
   def test_what_cannot_be_is_refused
     { { logfile: "#{@folder}/a.log", when_full: "spill", spill: @spill } => /when_full: spill is for sockets, pipes and Redis/,
       { logfile: "unix://#{@address}", when_full: "spill" } => /needs spill: a folder/,
-      { logfile: "unix://#{@address}", spill: @spill } => /needs spill: a folder/,
-      { logfile: "unix://#{@address}", when_full: "spills" } => /when_full: block, drop, spill, not spills/,
+      { logfile: "unix://#{@address}", spill: @spill } => /spill: counts with when_full: spill only/,
+      { logfile: "unix://#{@address}", when_full: "spills" } => /when_full: must be block or drop or spill, not "spills"/,
       { logfile: "unix://#{@address}", when_full: "spill", spill: "#{@folder}/a/b" } => /spill: .*No such file/ }.each do |settings, message|
       assert_match message, assert_raises(ArgumentError) { serve(logs: [{ services: ["far"], **settings }]) { flunk } }.message
     end

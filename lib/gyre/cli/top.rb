@@ -7,7 +7,7 @@
 require "gyre/cli"
 require "gyre/cli/flags"
 require "gyre/cli/state_file"
-require "gyre/cli/values"
+require "gyre/net/values"
 require "gyre/clock"
 
 module Gyre

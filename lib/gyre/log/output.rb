@@ -14,6 +14,7 @@ require "gyre/log/output/socket"
 require "gyre/log/output/spilling"
 require "gyre/log/output/descriptor"
 require "gyre/log/output/rotation"
+require "gyre/net/values"
 
 module Gyre
   module Log
@@ -34,17 +35,19 @@ module Gyre
     #   to_s                  its name
     module Output
       STANDARD = /\A(?:-|stdout|stderr)\z/i.freeze
-      TYPES = %w[file stdout stderr socket redis].freeze
+      TYPES = %w[file socket redis stdout stderr].freeze
       FORMATS = %w[text json].freeze
-      FILES_DO_NOT_SPILL = "when_full: spill is for sockets, pipes and Redis; a log file is on a disk already: block or drop"
+      # What becomes of messages for one whose queue is full.
+      WHEN_FULL = %w[block drop spill].freeze
+      private_constant :STANDARD
 
       class << self
         # @param settings [Hash] keys are Symbols or Strings: type (file, stdout, stderr, socket,
         #   redis; by default what `logfile` looks like), logfile (a path, STDOUT, STDERR,
         #   tcp://host:port, unix:///path, redis://…), format (text, json), rotate (see
         #   Rotation.from), mode, owner (of a file, see Access), options (for socket: [port], as
-        #   Analogger has it; for redis: stream, max_length, shared), spill (a folder for what the
-        #   output does not take in time, see Spilling), spill_bytes_limit
+        #   Analogger has it; for redis: stream, max_length, shared), when_full, spill (a folder for
+        #   what the output does not take in time, see Spilling), spill_bytes_limit
         # @param key [String] the configuration's word for it, for messages
         # @param report [#call, nil] is given messages about the output's troubles
         # @return [File, Late, Descriptor, Socket, Redis, Spilling]
@@ -52,12 +55,28 @@ module Gyre
         #   key
         def open(settings, key: "logfile", report: nil)
           settings = settings.to_h { |name, value| [name.to_sym, value] }
-          target = settings[:logfile].to_s
-          target = "STDOUT" if ["", "-"].include?(target)
-          output = plain(settings, target, { format: format(settings), report: report })
+          spill_mistake(settings) { |name, text| raise ArgumentError, "#{name}: #{text}" }
+          format = Values.check(FORMATS, settings[:format] || "text", name: "format")
+          output = plain(settings, target(settings), { format: format.to_sym, report: report })
           settings[:spill] ? spilling(output, settings, report) : output
         rescue ArgumentError => error
           raise ArgumentError, "#{key}: #{error.message}"
+        end
+
+        # What has a file has a disk: nothing would be gained by a spill, and its promise lost that
+        # no line comes twice.
+        #
+        # @param settings [Hash{Symbol => Object}] as {open} takes them
+        # @yieldparam name [Symbol] the one of when_full and spill that is wrong
+        # @yieldparam text [String] what is wrong with it
+        def spill_mistake(settings)
+          if settings[:when_full].to_s != "spill"
+            yield :spill, "counts with when_full: spill only" if settings[:spill]
+          elsif file_at?(settings)
+            yield :when_full, "spill is for sockets, pipes and Redis; a log file is on a disk already: choose block or drop"
+          elsif !settings[:spill]
+            yield :when_full, "spill needs spill: a folder of its own"
+          end
         end
 
         # @param output [Output]
@@ -76,32 +95,32 @@ module Gyre
           end
         end
 
-        # What has a file has a disk: nothing would be gained, and its promise lost that no line
-        # comes twice.
         def spilling(output, settings, report)
-          raise ArgumentError, FILES_DO_NOT_SPILL if file?(output)
-
           limit = settings[:spill_bytes_limit] || Limits::TABLE.find { |row| row.name == :spill_bytes_limit }.default
           spilling = Spilling.new(output, Spill.new(settings[:spill], format: output.format, limit: limit, report: report))
         ensure
           output.close unless spilling
         end
 
+        def target(settings)
+          target = settings[:logfile].to_s
+          ["", "-"].include?(target) ? "STDOUT" : target
+        end
+
+        # Also one that is not there yet.
+        def file_at?(settings)
+          target = target(settings)
+          type(settings, target) == "file" && (!::File.exist?(target) || ::File.file?(target))
+        end
+
         def type(settings, target)
-          given = settings[:type].to_s.downcase
-          raise ArgumentError, "type #{given.inspect} is unknown: #{TYPES.join(", ")}" unless given.empty? || TYPES.include?(given)
+          given = settings[:type].to_s
+          given = Values.check(TYPES, given, name: "type") unless given.empty?
           return given if given.start_with?("std")
           return target.downcase if target.match?(STANDARD)
           return given unless given.empty?
 
           Remote.type(target) || "file"
-        end
-
-        def format(settings)
-          name = (settings[:format] || "text").to_s
-          return name.to_sym if FORMATS.include?(name)
-
-          raise ArgumentError, "format #{name.inspect} is unknown: #{FORMATS.join(", ")}"
         end
 
         # A descriptor of our own number, so that closing it closes nothing of the program's.
@@ -110,23 +129,17 @@ module Gyre
         end
 
         def redis(settings, target, report)
-          options = settings[:options].is_a?(Hash) ? settings[:options].to_h { |name, value| [name.to_sym, value] } : {}
-          unknown = options.keys - %i[stream max_length shared]
-          raise ArgumentError, "options: #{unknown.join(", ")} is unknown; redis has stream, max_length and shared" if unknown.any?
+          options = settings[:options].is_a?(Hash) ? settings[:options].to_h { |name, value| [name.to_s, value] } : {}
+          unknown = (options.keys - Remote::REDIS_OPTIONS).first
+          raise ArgumentError, "options.#{unknown}: there is no such key; there are: #{Remote::REDIS_OPTIONS.join(", ")}" if unknown
 
-          url = Remote.redis_address(target)
-          Redis.new(url, stream: options.fetch(:stream, Redis::STREAM).to_s, max_length: options[:max_length], shared: options[:shared] == true,
-                         report: report)
+          Redis.new(Remote.redis_address(target), stream: options.fetch("stream", Redis::STREAM).to_s, max_length: options["max_length"],
+                                                  shared: options["shared"] == true, report: report)
         end
 
         def file(settings, path, common)
-          case ::File.exist?(path) && ::File.stat(path).ftype
-          when "directory" then raise ArgumentError, "#{path} is a folder: name a file in it"
-          when "socket" then raise ArgumentError, "#{path} is a socket: write unix://#{path}"
-          when "fifo", "characterSpecial", "blockSpecial" then return Descriptor.open(path, **common)
-          end
-          folder = ::File.dirname(path)
-          raise ArgumentError, "the folder #{folder} does not exist: make it first" unless ::File.directory?(folder)
+          Access.place(path)
+          return Descriptor.open(path, **common) if ::File.exist?(path) && !::File.file?(path)
 
           # A symlink stays one: what rotates is the file that it leads to.
           path = ::File.realdirpath(path) if settings[:rotate] && ::File.symlink?(path)

@@ -4,7 +4,7 @@
 # `public?at=/files&immutable`. Settings and Config read it, Gyre::Web::Server makes a
 # Gyre::HTTP::Files::Root of it. It looks at no disk.
 
-require "gyre/cli/values"
+require "gyre/net/values"
 
 module Gyre
   module Web
@@ -26,7 +26,7 @@ module Gyre
       def self.parse(value, **options)
         return value if value.is_a?(Folder)
 
-        path, query = CLI::Values.text(value).split("?", 2)
+        path, query = Values.text(value).split("?", 2)
         new(path, query.to_s.split("&").to_h { |pair| option(*pair.split("=", 2)) }.merge(options))
       end
 
@@ -43,13 +43,9 @@ module Gyre
         @path = path
         @options = options.to_h do |name, value|
           type = OPTIONS.fetch(name) { raise ArgumentError, "#{name} is no option of a folder; there are: #{OPTIONS.keys.join(", ")}" }
-          value = CLI::Values.public_send(type, value)
-          CLI::Values.expect("a URL path, which begins with /", value) if name == :at && !value.match?(%r{\A/[^?#]*\z})
+          value = Values.check(type, value, name: name)
+          Values.expect("a URL path, which begins with /", value, name: name) if name == :at && !value.match?(%r{\A/[^?#]*\z})
           [name, value]
-        rescue ArgumentError => error
-          raise error unless type
-
-          raise ArgumentError, "#{name}: #{error.message}"
         end
         freeze
       end

@@ -4,7 +4,7 @@
 # configuration file and Gyre::Web::Server. The limits of HTTP are in it too, straight from
 # Gyre::HTTP::Limits::TABLE. It reads no file and starts nothing.
 
-require "gyre/cli/values"
+require "gyre/net/values"
 require "gyre/http/limits"
 require "gyre/web/folder"
 require "gyre/web/control_server"
@@ -88,7 +88,6 @@ module Gyre
       def check(name, value)
         type = TABLE.find { |row| row.name == name }.type
         case type
-        when Array then CLI::Values.choice(value, type)
         when :folder then Folder.parse(value)
         when :log_format then LogFormat.check(value)
         when :proxy then TrustedProxies.ranges(value) && value
@@ -97,7 +96,7 @@ module Gyre
         when :host then Endpoint.parse(tcp(value, 0), transports: [:tcp]) && value
         when :address then TLSSettings.endpoint(value) && value
         when :tls then value == true ? value : Array(value).map { |each| TLSSettings.certificate(each) }
-        else CLI::Values.public_send(type, value)
+        else Values.check(type, value)
         end
       end
 

@@ -5,7 +5,7 @@
 # Gyre::Web::Settings checks with it; Gyre::Web::TLSContexts reads the files. It opens nothing.
 
 require "did_you_mean"
-require "gyre/cli/values"
+require "gyre/net/values"
 require "gyre/net/endpoint"
 require "gyre/net/tls"
 
@@ -102,26 +102,18 @@ module Gyre
       def host(name)
         return name.downcase if name.is_a?(String) && name.match?(/\A(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\z/i)
 
-        CLI::Values.expect("a host name, or one that begins with *.", name)
+        Values.expect("a host name, or one that begins with *.", name)
       end
 
       def check(name, value)
         row = TABLE.find { |each| each.name == name } or raise ArgumentError, "#{name} is no setting of TLS; #{hint(name)}"
-        case row.type
-        when Array then CLI::Values.choice(value, row.type)
-        when :flags then flags(value)
-        else CLI::Values.text(value)
-        end
-      rescue ArgumentError => error
-        raise error unless row
-
-        raise ArgumentError, "#{name}: #{error.message}"
+        row.type == :flags ? flags(name, value) : Values.check(row.type, value, name: name)
       end
 
-      def flags(value)
+      def flags(name, value)
         names = Array(value).join(",").upcase.split(/\s*,\s*/)
         unknown = names.find { |name| !TLS::VERIFICATION_FLAGS.key?(name) }
-        unknown ? CLI::Values.expect("some of #{TLS::VERIFICATION_FLAGS.keys.join(", ")}", unknown) : names
+        unknown ? Values.expect("some of #{TLS::VERIFICATION_FLAGS.keys.join(", ")}", unknown, name: name) : names
       end
 
       def hint(name)

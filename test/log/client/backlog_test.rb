@@ -28,7 +28,7 @@ class LogBacklogTest < Minitest::Test
   # The spool of a process that has ended, with these records.
   def orphan(numbers)
     options = { limit: 1 << 20, record_limit: 1 << 20 }
-    spool = Gyre::Log::Spool.create(@folder, "app", ID, **options)
+    spool = Gyre::Log::Spool::Folders.create(@folder, "app", ID, **options)
     numbers.each do |number|
       spool.append(Gyre::Log::Records.encode(seq: number, time_us: 1, service: "app", severity: "info", message: "m"))
     end

@@ -26,11 +26,11 @@ class LogSpoolTest < Minitest::Test
   end
 
   def spool(id = ID, **settings)
-    Gyre::Log::Spool.create(@folder, "app", id, **options(**settings))
+    Gyre::Log::Spool::Folders.create(@folder, "app", id, **options(**settings))
   end
 
   def orphans
-    Gyre::Log::Spool.each_orphan(@folder, "app", **options).to_a
+    Gyre::Log::Spool::Folders.each_orphan(@folder, "app", **options).to_a
   end
 
   def record(number, message = "message #{number}")
@@ -93,7 +93,7 @@ class LogSpoolTest < Minitest::Test
     assert_empty Dir.children(@folder)
     File.chmod(0o700, @folder)
     File.symlink(@folder, "#{@folder}/link")
-    spool = Gyre::Log::Spool.create("#{@folder}/link", "app", ID, **options) # this user's own link
+    spool = Gyre::Log::Spool::Folders.create("#{@folder}/link", "app", ID, **options) # this user's own link
     assert_path_exists File.join(@folder, "app.#{ID}")
     spool.delete
   end
@@ -244,12 +244,12 @@ class LogSpoolTest < Minitest::Test
 
   def test_only_spools_of_the_same_name_are_adopted
     crash(spool.tap { |spool| spool.append(record(1)) })
-    other = Gyre::Log::Spool.create(@folder, "app.more", OTHER, **options)
+    other = Gyre::Log::Spool::Folders.create(@folder, "app.more", OTHER, **options)
     other.append(record(1))
     other.close
     assert_equal [ID], orphans.each(&:close).map(&:client_id)
-    assert_equal [OTHER], Gyre::Log::Spool.each_orphan(@folder, "app.more", **options).to_a.each(&:close).map(&:client_id)
-    assert_empty Gyre::Log::Spool.each_orphan(File.join(@folder, "missing"), "app", **options).to_a
+    assert_equal [OTHER], Gyre::Log::Spool::Folders.each_orphan(@folder, "app.more", **options).to_a.each(&:close).map(&:client_id)
+    assert_empty Gyre::Log::Spool::Folders.each_orphan(File.join(@folder, "missing"), "app", **options).to_a
   end
 
   def test_a_crash_at_any_byte_of_the_last_write_loses_only_that_record
@@ -367,7 +367,7 @@ class LogSpoolTest < Minitest::Test
     pid = fork do
       Killing.left = step
       identities = Array.new(2) { Gyre::Log::Identity.fresh }
-      spool = Gyre::Log::Spool.create(@folder, "app", identities[0].client_id, secret: identities[0].secret, **options)
+      spool = Gyre::Log::Spool::Folders.create(@folder, "app", identities[0].client_id, secret: identities[0].secret, **options)
       [1..3, 4..4].zip(identities.reverse) do |range, identity|
         spool.append(records(range))
         tell.syswrite(range.to_a.pack("C*"))
@@ -418,7 +418,7 @@ class LogSpoolTest < Minitest::Test
       Gyre::Loop.require_native("the log client")
       trap(:XFSZ, "IGNORE")
       Process.setrlimit(:FSIZE, 1000)
-      spool = Gyre::Log::Spool.create(ARGV[0], "app", "#{ID}", limit: 100_000, record_limit: 5000)
+      spool = Gyre::Log::Spool::Folders.create(ARGV[0], "app", "#{ID}", limit: 100_000, record_limit: 5000)
       make = ->(number) { Gyre::Log::Records.encode(seq: number, time_us: 1, service: "app", severity: "info", message: "x" * 67) }
       number = 0
       begin
@@ -445,7 +445,7 @@ class LogSpoolTest < Minitest::Test
 
   def test_the_folder_is_for_its_owner_alone
     folder = File.join(@folder, "a", "b")
-    spool = Gyre::Log::Spool.create(folder, "app", ID, **options)
+    spool = Gyre::Log::Spool::Folders.create(folder, "app", ID, **options)
     spool.append(record(1))
     assert_equal [0o700, 0o700, 0o600, 0o600],
       [folder, spool.path, segment_path(spool), File.join(spool.path, "lock")].map { |path| File.stat(path).mode & 0o777 }
@@ -453,7 +453,7 @@ class LogSpoolTest < Minitest::Test
   end
 
   def test_names_tell_services_apart
-    name = Gyre::Log::Spool.method(:name)
+    name = Gyre::Log::Spool::Folders.method(:name_for)
     assert_equal "app@h%3A%3A1@6766@2", name.call("app", "h::1", 6766, 2)
     texts = [["a/b", "h", 1, 2], ["a%2Fb", "h", 1, 2], ["a@h", 1, 2], ["ü" * 100, "h", 1], ["ü" * 101, "h", 1], ["ü" * 102, "h", 1]]
     names = texts.map { |parts| name.call(*parts) }
@@ -463,7 +463,7 @@ class LogSpoolTest < Minitest::Test
 
   def test_where_a_folder_cannot_be_made
     File.write(File.join(@folder, "file"), "")
-    assert_raises(SystemCallError) { Gyre::Log::Spool.create(File.join(@folder, "file"), "app", ID, **options) }
+    assert_raises(SystemCallError) { Gyre::Log::Spool::Folders.create(File.join(@folder, "file"), "app", ID, **options) }
   end
 
   def test_what_killed_processes_left_of_their_folders_is_removed

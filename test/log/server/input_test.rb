@@ -32,14 +32,14 @@ class LogInputTest < Minitest::Test
       inputs = Input.all(0, [{ type: :json, bind: 1 }, { type: :json, bind: 2, tls: true }, { type: :json, bind: 3, tls: tls }], tls)
       assert_equal [true, false, true, true], inputs.map(&:tls?)
       assert_equal "json tls tcp://127.0.0.1:2", inputs[2].to_s
-      assert_includes refusal([{ type: :syslog, bind: "udp://localhost", tls: tls }]), "udp://localhost:514: there is no TLS for datagrams"
+      assert_includes refusal([{ type: :syslog, bind: "udp://localhost", tls: tls }]), "there is no TLS for datagrams (udp://localhost:514)"
     end
   end
 
   def test_wrong_settings_are_named
-    assert_includes refusal([{ type: "ftp", bind: 1 }]), "syslog or json, not ftp"
-    assert_includes refusal([{ type: "syslog", bind: 1, framing: "none" }]), "not none"
-    assert_includes refusal([{ type: "json", bind: 1, tls: true }]), "no settings"
+    assert_includes refusal([{ type: "ftp", bind: 1 }]), "type: must be syslog or json, not \"ftp\""
+    assert_includes refusal([{ type: "syslog", bind: 1, framing: "none" }]), "framing: must be auto or octet_counting or lines, not \"none\""
+    assert_includes refusal([{ type: "json", bind: 1, tls: true }]), "needs tls: with certificate and key"
     assert_includes refusal([{ type: "json", bind: "ftp://host" }]), "is no address"
     assert_includes assert_raises(ArgumentError) { Input.all("udp://localhost:1", [], nil) }.message, "tcp://host:port"
     assert_includes assert_raises(ArgumentError) { Input.all(1, [], { certificate: "/nowhere.pem", key: "/nowhere.key" }) }.message, "/nowhere.pem"

@@ -89,24 +89,24 @@ module Gyre
       # @return [Spool]
       # @raise [SystemCallError]
       def new_spool(identity)
-        Spool.create(@spool, spool_name, identity.client_id, secret: identity.secret, **spool_options)
+        Spool::Folders.create(@spool, spool_name, identity.client_id, secret: identity.secret, **spool_options)
       end
 
       # @param identity [Identity] of the spool that was left to the next process
       # @return [Spool, nil] nil where another one has it, or there is none
       def retake_spool(identity)
-        Spool.retake(@spool, spool_name, identity.client_id, **spool_options) if @spool
+        Spool::Folders.retake(@spool, spool_name, identity.client_id, **spool_options) if @spool
       rescue SystemCallError
         nil
       end
 
       # Takes over what others left behind.
       # @yieldparam spool [Spool]
-      def each_orphan(&block) = Spool.each_orphan(@spool, spool_name, **spool_options, &block)
+      def each_orphan(&block) = Spool::Folders.each_orphan(@spool, spool_name, **spool_options, &block)
 
       private
 
-      def spool_name = Spool.name(address.service, *address.parts, acknowledged ? 2 : 1)
+      def spool_name = Spool::Folders.name_for(address.service, *address.parts, acknowledged ? 2 : 1)
 
       def spool_options
         # One that was left behind may hold longer records than this client takes.

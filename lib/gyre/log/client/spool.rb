@@ -35,8 +35,6 @@ module Gyre
       # @return [Integer] bytes that it may hold
       attr_reader :limit
 
-      extend Folders
-
       # @param segments [Array<Segment>] what is there
       # @param limit [Integer] bytes of records
       # @param record_limit [Integer] bytes of one record

@@ -29,6 +29,22 @@ module Gyre
             ids.any? ? ids : raise(ArgumentError, "owner is user, user:group or :group, not #{owner.inspect}")
           end
 
+          # @param path [String] where a log file is to be
+          # @raise [ArgumentError] none can be there
+          def place(path)
+            raise ArgumentError, "#{path} is a folder: name a file in it" if ::File.directory?(path)
+            raise ArgumentError, "#{path} is a socket: write unix://#{::File.expand_path(path)}" if ::File.socket?(path)
+
+            folder(path)
+          end
+
+          # @param path [String] of what is to be made
+          # @raise [ArgumentError] its folder does not exist
+          def folder(path)
+            folder = ::File.dirname(path)
+            raise ArgumentError, "the folder #{folder} is not there: make it first" unless ::File.directory?(folder)
+          end
+
           # A file that only its owner reads, such as a journal or an unfinished part. Symlinks are
           # not followed: in a folder that another user may write to, one could lead to any file.
           # @param path [String]

@@ -11,9 +11,13 @@ module Gyre
     module Output
       # Functions without state.
       module Remote
+        # What is no path: an address, or the name of a standard stream.
+        ELSEWHERE = %r{\A(?:-|STD(?:OUT|ERR)|[a-z][a-z0-9+]*://.*)?\z}i.freeze
         # The types of outputs, by the schemes of their addresses.
         TYPES = { "tcp" => "socket", "unix" => "socket", "redis" => "redis", "redis+unix" => "redis" }.freeze
         REDIS_PORT = 6379
+        # What `options` may have.
+        REDIS_OPTIONS = %w[stream max_length shared].freeze
         REDIS = %r{\A(?<scheme>redis|redis\+unix|unix)://
                    (?:(?:(?<user>[^:@/]*):)?(?<password>[^@/]*)@)?
                    (?:\[(?<v6>[^\]]+)\]|(?<host>[^:/?]*))(?::(?<port>\d+))?(?<path>/[^?]*)?(?:\?db=(?<db>\d+))?\z}x.freeze
@@ -38,7 +42,7 @@ module Gyre
         # @param target [String] a path, an address, or the name of a standard stream
         # @return [String] the same for all names of one file; what is no path is left as it is
         def same_file(target)
-          return target if target.match?(%r{\A(?:-|std(?:out|err)|[a-z][a-z0-9+]*://.*)?\z}i)
+          return target if target.match?(ELSEWHERE)
 
           ::File.realdirpath(target)
         rescue SystemCallError # no such folder

@@ -5,15 +5,16 @@
 # accepts nothing.
 
 require "gyre/net"
+require "gyre/net/values"
 
 module Gyre
   module Log
     # An address, what is spoken there, and with TLS or without.
     class Input
-      KINDS = %i[syslog json].freeze
+      KINDS = %w[syslog json].freeze
       PORTS = { nil => 6766, syslog: 514, json: 6767 }.freeze
       CONNECTED = %i[tcp unix].freeze
-      FRAMINGS = %i[auto octet_counting lines].freeze
+      FRAMINGS = %w[auto octet_counting lines].freeze
 
       # @return [Symbol, nil] :syslog, :json; nil on the main port, where the first frame decides
       attr_reader :kind
@@ -34,10 +35,30 @@ module Gyre
         def all(bind, inputs, tls)
           main = addresses(bind).map { |address| new(nil, address, tls: tls) }
           main + inputs.flat_map do |input|
-            kind = input.fetch(:type).to_sym
-            own_tls = input[:tls] == true ? tls || raise(ArgumentError, "an input has tls: true, and there are no settings for it") : input[:tls]
-            addresses(input.fetch(:bind)).map { |address| new(kind, address, tls: own_tls || nil, framing: (input[:framing] || :auto).to_sym) }
+            kind = Values.check(KINDS, input.fetch(:type), name: "inputs: type").to_sym
+            framing = Values.check(FRAMINGS, input[:framing] || "auto", name: "inputs: framing").to_sym
+            addresses(input.fetch(:bind)).map { |address| new(kind, address, tls: own_tls(input, tls), framing: framing) }
           end
+        end
+
+        # @param input [Hash]
+        # @param tls [Hash, nil] what `tls: true` stands for
+        # @return [Hash, nil]
+        # @raise [ArgumentError]
+        def own_tls(input, tls)
+          return input[:tls] || nil unless input[:tls] == true
+
+          tls || raise(ArgumentError, "tls: true needs tls: with certificate and key, at the top")
+        end
+
+        # @return [Endpoint]
+        # @raise [ArgumentError]
+        def endpoint(kind, address, tls: nil)
+          transports = kind ? Endpoint::FORMS.keys : CONNECTED
+          endpoint = Endpoint.parse(address, host: "127.0.0.1", port: PORTS.fetch(kind), transports: transports)
+          raise ArgumentError, "there is no TLS for datagrams (#{endpoint})" if tls && endpoint.datagram?
+
+          endpoint
         end
 
         private
@@ -51,15 +72,9 @@ module Gyre
       # @param framing [Symbol]
       # @raise [ArgumentError]
       def initialize(kind, address, tls: nil, framing: :auto)
-        raise ArgumentError, "an input is of type syslog or json, not #{kind}" unless kind.nil? || KINDS.include?(kind)
-        raise ArgumentError, "framing is auto, octet_counting or lines, not #{framing}" unless FRAMINGS.include?(framing)
-
         @kind = kind
         @framing = framing
-        transports = kind ? Endpoint::FORMS.keys : CONNECTED
-        @endpoint = Endpoint.parse(address, host: "127.0.0.1", port: PORTS.fetch(kind), transports: transports)
-        raise ArgumentError, "#{@endpoint}: there is no TLS for datagrams here" if tls && @endpoint.datagram?
-
+        @endpoint = Input.endpoint(kind, address, tls: tls)
         @context = TLS.server(**tls) if tls
       end
 

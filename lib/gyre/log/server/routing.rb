@@ -4,14 +4,13 @@
 # ingest, and sets the ingest's routes. Called once by the server. It writes nothing.
 
 require "gyre/log/output"
+require "gyre/net/values"
 
 module Gyre
   module Log
     # Outputs with their sinks, from `logs` and `default_log`.
     class Routing
       ABANDON_S = 1.0
-      # What becomes of messages for an output whose queue is full.
-      WHEN_FULL = %w[block drop spill].freeze
       # What decides which output it is, beside the file.
       OUTPUT_KEYS = %i[logfile type options format rotate mode owner].freeze
 
@@ -101,8 +100,9 @@ module Gyre
 
       def complete(log)
         services = log[:services] && Array(log[:services]).map(&:to_s)
+        when_full = Values.check(Output::WHEN_FULL, log[:when_full] || "block", name: "when_full")
         { type: nil, options: nil, format: :text, cull: false, rotate: nil }
-          .merge(levels: @levels, raw: @raw, origin: @origin).merge(log.compact).merge(services: services)
+          .merge(levels: @levels, raw: @raw, origin: @origin).merge(log.compact).merge(services: services, when_full: when_full)
       end
 
       # One for each output: what several logs write into one file is in order, and a client's
@@ -121,21 +121,16 @@ module Gyre
       end
 
       def queue(group)
-        { bound: group.filter_map { |log| log[:queue] }.max || @queue_bytes_limit, drops: group.all? { |log| log[:when_full].to_s == "drop" } }
+        { bound: group.filter_map { |log| log[:queue] }.max || @queue_bytes_limit, drops: group.all? { |log| log[:when_full] == "drop" } }
       end
 
       # It spills if one of them does.
       def spill(group)
-        policies = group.map { |log| log[:when_full].to_s }
-        wrong = policies.find { |word| !["", *WHEN_FULL].include?(word) }
-        raise ArgumentError, "when_full: #{WHEN_FULL.join(", ")}, not #{wrong}" if wrong
-
+        spills = group.any? { |log| log[:when_full] == "spill" }
         folders = group.filter_map { |log| log[:spill] }.uniq
-        unless folders.size == (policies.include?("spill") ? 1 : 0)
-          raise ArgumentError, "logfile: #{group.first[:logfile]}: when_full: spill needs spill: a folder of its own, and only that does"
-        end
+        raise ArgumentError, "spill: #{group.first[:logfile]} has several: #{folders.join(", ")}" if folders.size > 1
 
-        { spill: folders.first, spill_bytes_limit: @spill_bytes_limit }
+        { when_full: ("spill" if spills), spill: folders.first, spill_bytes_limit: @spill_bytes_limit }
       end
 
       def destination(log)

@@ -1,13 +1,14 @@
 # frozen_string_literal: true
 
-# The types of values that only the log's configuration has; Gyre::CLI::Values has the others. Each
+# The types of values that only the log's configuration has; Gyre::Values has the others. Each
 # function takes a Node (or a flag's value in one), returns the value as the server takes it, and
 # raises ArgumentError with what is expected instead. Analogger's forms mean the same as there. No
 # message holds a secret, and nothing is opened.
 
-require "gyre/cli/values"
 require "gyre/log/output/access"
 require "gyre/log/output/remote"
+require "gyre/log/output/rotation/policy"
+require "gyre/net/values"
 
 module Gyre
   module CLI
@@ -15,9 +16,6 @@ module Gyre
       class Configuration
         # The checks, by the types in Keys.
         module Checks
-          # What is no path.
-          ELSEWHERE = %r{\A(?:-|STD(?:OUT|ERR)|[a-z][a-z0-9+]*://.*)?\z}i.freeze
-
           module_function
 
           # @param type [Symbol, Array<String>] as in Keys
@@ -25,9 +23,7 @@ module Gyre
           # @return [Object] the value
           # @raise [ArgumentError] what is expected
           def check(type, node)
-            return Values.choice(node.plain, type) if type.is_a?(Array)
-
-            respond_to?(type) ? public_send(type, node) : Values.public_send(type, node.plain)
+            type.is_a?(Symbol) && respond_to?(type) ? public_send(type, node) : Values.check(type, node.plain)
           end
 
           # Numbers and the like are what Analogger makes of them: their text, as YAML reads them.
@@ -109,11 +105,7 @@ module Gyre
           end
 
           # @return [Symbol, nil]
-          def compression(node)
-            return node.value ? :gzip : nil if [true, false].include?(node.value)
-
-            Values.choice(node.plain, %w[gzip none]) == "gzip" ? :gzip : nil
-          end
+          def compression(node) = Gyre::Log::Rotation::Policy.compression(node.plain)
 
           # Checks what has to exist before the server starts.
           #
@@ -122,21 +114,19 @@ module Gyre
           # @return [void]
           # @raise [ArgumentError]
           def place(what, path)
-            return if path.match?(ELSEWHERE)
-            raise ArgumentError, "there is no file #{path}" if what == :file && !File.exist?(path)
-            return if what == :file
+            return if path.match?(Gyre::Log::Output::Remote::ELSEWHERE)
+            return Gyre::Log::Output::Access.folder(path) unless what == :file
 
-            folder = File.dirname(path)
-            raise ArgumentError, "the folder #{folder} is not there: make it first" unless File.directory?(folder)
+            raise ArgumentError, "there is no file #{path}" unless File.exist?(path)
           end
 
           # @param path [String] of a file that is written to
           # @return [void]
           # @raise [ArgumentError]
           def writable(path)
-            return if path.match?(ELSEWHERE)
-            raise ArgumentError, "#{path} is a folder: name a file in it" if File.directory?(path)
-            raise ArgumentError, "#{path} is a socket: write unix://#{File.expand_path(path)}" if File.socket?(path)
+            return if path.match?(Gyre::Log::Output::Remote::ELSEWHERE)
+
+            Gyre::Log::Output::Access.place(path)
             return if File.writable?(File.exist?(path) ? path : File.dirname(path))
 
             raise ArgumentError, "#{path} cannot be written by this user"

@@ -5,6 +5,9 @@
 # is named like its flag and like the setting of Gyre::Log::Server; Analogger's names for some of
 # them are accepted as Analogger's.
 
+require "gyre/log/output"
+require "gyre/log/server/input"
+
 module Gyre
   module CLI
     module Log
@@ -40,18 +43,12 @@ module Gyre
           end
           private_class_method :row, :section
 
-          FORMATS = %w[text json].freeze
-          WHEN_FULL = %w[block drop spill].freeze
-          TYPES = %w[file socket redis stdout stderr].freeze
-          INPUTS = %w[syslog json].freeze
-          FRAMINGS = %w[auto octet_counting lines].freeze
-
           ROTATE = section(
             row("size", :bytes, "a file of this length is replaced by a new one, like 100M"),
             row("every", :span, "minute, hour, day, week: a new file when one begins; or seconds"),
             row("keep", :count, "old files that are kept"),
             row("compress", :compression, "old files: gzip, none"),
-            row("naming", %w[number time], "old files: log.1, log.2 …; or log.20261121T193000"),
+            row("naming", Gyre::Log::Rotation::Policy::NAMINGS, "old files: log.1, log.2 …; or log.20261121T193000"),
             needs_one: %w[size every]
           )
 
@@ -66,7 +63,7 @@ module Gyre
           # The same for all logs at the top, and for one of them.
           FOR_FILES = [
             row("rotate", :section, "new files by size or time", section: ROTATE),
-            row("format", FORMATS, "text or json"),
+            row("format", Gyre::Log::Output::FORMATS, "text or json"),
             row("mode", :mode, "of the file, like 0640; a new one has otherwise the mode of the one before"),
             row("owner", :owner, "of the file: user, user:group or :group"),
             row("raw", :flag, "true: line ends and separators inside messages are written as they are"),
@@ -78,19 +75,20 @@ module Gyre
           LOG = section(
             row("services", :services, "the services whose messages go here"),
             row("logfile", :destination, "a path, STDOUT or STDERR; tcp://host:port, unix:///path, redis://host:port/0", place: :written),
-            row("type", TYPES, "file, socket, redis, stdout, stderr"),
+            row("type", Gyre::Log::Output::TYPES, "file, socket, redis, stdout, stderr"),
             row("options", :options, "for a socket the port; for redis stream, max_length and shared"),
             row("queue", :bytes, "messages for it in memory, like 16M; 32M, see limits"),
-            row("when_full", WHEN_FULL, "its queue: block: its senders wait; drop: messages are dropped and counted; spill: they go to a disk"),
+            row("when_full", Gyre::Log::Output::WHEN_FULL,
+                "its queue: block: its senders wait; drop: messages are dropped and counted; spill: they go to a disk"),
             row("spill", :text, "for when_full: spill: a folder of its own, made when it is missing", place: :folder),
             *FOR_FILES,
             rules: %i[log_without_service logfile socket redis spill], analogger: { "service" => "services", "default" => nil }
           )
 
           INPUT = section(
-            row("type", INPUTS, "what is spoken: syslog; json: an object a line"),
+            row("type", Gyre::Log::Input::KINDS, "what is spoken: syslog; json: an object a line"),
             row("bind", :sources, "where: tcp://host:port, udp://host:port, unix:///path, unixgram:///path"),
-            row("framing", FRAMINGS, "of syslog: how messages end; auto detects both"),
+            row("framing", Gyre::Log::Input::FRAMINGS, "of syslog: how messages end; auto detects both"),
             row("tls", :flag, "true: with the certificate of tls"),
             needs: %w[type bind], rules: %i[datagrams]
           )

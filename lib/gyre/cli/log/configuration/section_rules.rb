@@ -13,13 +13,12 @@ module Gyre
       class Configuration
         # The rules for one section of a file.
         class SectionRules
-          REDIS_OPTIONS = %w[stream max_length shared].freeze
           # Names that no client of Analogger's protocol or ours can have, nor any program on
           # syslog: only a line of JSON.
           UNREACHABLE = /:|[^\x20-\x7e\u00a0-\u{10ffff}]|\A.{256,}\z/m.freeze
           # What decides about a file as a whole, and the default.
           FILE_KEYS = { format: "text", rotate: nil, mode: nil, owner: nil }.freeze
-          private_constant :REDIS_OPTIONS, :UNREACHABLE, :FILE_KEYS
+          private_constant :UNREACHABLE, :FILE_KEYS
 
           # @param reader [Reader] takes the mistakes and notices
           # @param section [Section]
@@ -91,9 +90,7 @@ module Gyre
           def inputs = @values.fetch(:inputs, [])
 
           def input_tls
-            return if given?("tls") || inputs.none? { |input| input[:tls] }
-
-            wrong("inputs", "tls: true needs tls: with certificate and key, at the top")
+            reporting("inputs") { inputs.each { |input| Gyre::Log::Input.own_tls(input, given?("tls")) } }
           end
 
           def services
@@ -156,35 +153,22 @@ module Gyre
             return unless given?("options")
             return wrong("options", "redis has stream, max_length and shared, as keys with values") unless @nodes["options"].map?
 
-            (@nodes["options"].value.keys - REDIS_OPTIONS).each do |name|
+            (@nodes["options"].value.keys - remote::REDIS_OPTIONS).each do |name|
               line = @nodes["options"].value[name].key_line
-              @reader.wrong(line, path("options.#{name}"), "there is no such key; there are: #{REDIS_OPTIONS.join(", ")}")
+              @reader.wrong(line, path("options.#{name}"), "there is no such key; there are: #{remote::REDIS_OPTIONS.join(", ")}")
             end
           end
 
           def spill
-            if @values[:when_full] != "spill"
-              wrong("spill", "counts with when_full: spill only") if given?("spill")
-            elsif file?
-              wrong("when_full", "spill is for sockets, pipes and Redis; a log file is on a disk already: choose block or drop")
-            elsif !given?("spill")
-              wrong("when_full", "spill needs spill: a folder of its own")
-            elsif @reader.places? && @values[:spill]
-              reporting("spill") { Gyre::Log::Spool::Trust.entry(@values[:spill]) }
-            end
-          end
-
-          # Also one that is not there yet.
-          def file?
-            name = @values[:logfile].to_s
-            [nil, "file"].include?(@values[:type]) && !name.match?(Checks::ELSEWHERE) && (!File.exist?(name) || File.file?(name))
+            Gyre::Log::Output.spill_mistake(@values.merge(spill: given?("spill"))) { |name, text| return wrong(name.to_s, text) }
+            reporting("spill") { Gyre::Log::Spool::Trust.entry(@values[:spill]) } if @reader.places? && @values[:spill]
           end
 
           # --- an input, and TLS ---
 
           def datagrams
-            first = Array(@values[:bind]).grep(/\A(?:udp|unixgram):/i).first
-            wrong("tls", "there is no TLS for datagrams (#{first})") if @values[:tls] && first
+            kind, tls = @values.values_at(:type, :tls)
+            reporting("tls") { Array(@values[:bind]).each { |address| Gyre::Log::Input.endpoint(kind&.to_sym, address, tls: tls) } } if kind
           end
 
           def certificates

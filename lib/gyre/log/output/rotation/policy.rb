@@ -2,7 +2,7 @@
 
 # The configuration of rotation, checked. Made by Rotation.from. It opens no file.
 
-require "gyre/net/units"
+require "gyre/net/values"
 
 module Gyre
   module Log
@@ -19,31 +19,35 @@ module Gyre
           raise ArgumentError, "#{key} must be a table, such as {size: 100 MB, keep: 10}" unless settings.is_a?(Hash)
 
           settings = { keep: 30, naming: :number }.merge(settings.transform_keys(&:to_sym)).compact
-          unknown = settings.keys - self::READERS.keys
-          raise ArgumentError, "#{key}: #{unknown.join(", ")} is unknown; it has #{self::READERS.keys.join(", ")}" if unknown.any?
-
           made = new(**settings.to_h { |name, value| [name, read(name, value, key)] })
           made.size || made.every ? made : raise(ArgumentError, "#{key}: set size, every, or both")
         end
 
         def self.read(name, value, key)
-          expected, reader = self::READERS.fetch(name)
-          read = reader.call(value)
-          read.nil? ? raise(ArgumentError, "#{key}.#{name}: #{value.inspect} is #{expected}") : read || nil
+          case name
+          when :size then Values.check(:bytes, value, name: "#{key}.size")
+          when :every then Values.check(:span, value, name: "#{key}.every")
+          when :keep then Values.check(:count, value, name: "#{key}.keep")
+          when :compress then compression(value, name: "#{key}.compress")
+          when :naming then Values.check(self::NAMINGS, value, name: "#{key}.naming").to_sym
+          else raise ArgumentError, "#{key}.#{name}: there is no such key; there are: #{members.join(", ")}"
+          end
         end
         private_class_method :read
+
+        # @param value [Object]
+        # @param name [String, nil] what a message calls it
+        # @return [Symbol, nil]
+        # @raise [ArgumentError]
+        def self.compression(value, name: nil)
+          return value ? :gzip : nil if [true, false].include?(value)
+
+          :gzip if Values.check(self::COMPRESSIONS, value, name: name) == "gzip"
+        end
       end
 
-      # Each word's expectation, for messages, and what reads it: nil is wrong, false means nil.
-      Policy::READERS = {
-        size: ["no size; write 100 MB or a number of bytes", ->(value) { Units.bytes(value)&.then { |size| size if size.positive? } }],
-        every: ["no period; write minute, hour, day, week, some of them (2 days) or seconds", ->(value) { Units.seconds(value)&.nonzero? }],
-        keep: ["no number of files", ->(value) { value if value.is_a?(Integer) && value.positive? }],
-        compress: ["unknown; it is gzip or none",
-                   { "gzip" => :gzip, "gz" => :gzip, "true" => :gzip, "none" => false, "false" => false, "" => false }
-                     .then { |names| ->(value) { names[value.to_s.downcase] } }],
-        naming: ["unknown; it is number or time", ->(value) { %i[number time].find { |name| name.to_s == value.to_s } }]
-      }.freeze
+      Policy::NAMINGS = %w[number time].freeze
+      Policy::COMPRESSIONS = %w[gzip none].freeze
     end
   end
 end
