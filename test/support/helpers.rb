@@ -29,6 +29,14 @@ module GyreTest
       result
     end
 
+    # How often an io was registered with the epoll of this process that watches it: the upper half
+    # of what the kernel keeps for it.
+    # @return [Integer] 0 before the first time
+    def registrations(io)
+      texts = Dir["/proc/self/fdinfo/*"].map { |path| File.read(path) rescue "" } # closed meanwhile
+      texts.join[/^tfd:\s+#{io.fileno} .*\bdata:\s*(\h+)/, 1].to_s.hex >> 32
+    end
+
     # Seconds that the block took.
     # @return [Float]
     def duration_s

@@ -239,10 +239,21 @@ static void ask(struct gyre_keyed *keyed, bool wait) {
   }
 }
 
+/* Other threads that can run do so first: what they hand back may be watched again while its
+ * registration stands, and costs neither a system call nor a sleep. Not where fibers share the
+ * thread: they would wait, too. */
+static void let_threads_run(struct gyre_keyed *keyed) {
+  if (!keyed->handed_back || keyed->scheduler || gyre_list_empty(&keyed->resting)) return;
+  keyed->handed_back = false;
+  rb_thread_schedule();
+}
+
 /* Waits until there may be something in the queue. */
 static void wait_for_events(struct gyre_keyed *keyed) {
+  let_threads_run(keyed);
+  if (keyed->count > 0 || keyed->stopped || keyed->signalled) return;
   gyre_keyed_settle(keyed);
-  gyre_keyed_prepare(keyed);
+  gyre_keyed_prepare(keyed, true);
   if (keyed->count > 0 || keyed->stopped || keyed->signalled) return;
   bool always = !gyre_list_empty(&keyed->always);
   ask(keyed, !always);
@@ -253,7 +264,7 @@ static void wait_for_events(struct gyre_keyed *keyed) {
 static void look_now_and_then(struct gyre_keyed *keyed) {
   if (gyre_timers_coarse_now() == keyed->polled_ns) return;
   gyre_keyed_settle(keyed);
-  gyre_keyed_prepare(keyed);
+  gyre_keyed_prepare(keyed, false);
   if (!keyed->closed) ask(keyed, false); /* a helper may have closed it */
 }
 
@@ -350,6 +361,7 @@ static VALUE keyed_emit(VALUE self, VALUE key) {
     check_fork(keyed);
     gyre_keyed_reserve(keyed, 1);
     gyre_keyed_push(keyed, key, Qnil, NULL);
+    if (keyed->thread != rb_thread_current()) keyed->handed_back = true;
   }
   return key;
 }

@@ -13,8 +13,8 @@
  *               paused ──(its event was taken)──► active
  *
  * A resting watch is over for the program: its key is free. Its registration with the kernel stands
- * until the next wait, so a server that watches a connection again after each request makes no
- * system call for that.
+ * until the next wait, or the second look at the kernel while events are queued, so a server that
+ * watches a connection again after each request makes no system call for that.
  */
 #ifndef GYRE_KEYED_LOOP_H
 #define GYRE_KEYED_LOOP_H
@@ -43,6 +43,7 @@ struct gyre_keyed_watch {
   bool queued;   /* its event is in the queue */
   bool trusted;  /* the registration was used again without asking the kernel */
   bool identity; /* which table has the key */
+  bool overdue;  /* rests since before the last look at the kernel */
 };
 
 struct gyre_keyed_event {
@@ -79,6 +80,7 @@ struct gyre_keyed {
   struct gyre_list waiters;        /* struct gyre_keyed_waiter */
   int64_t polled_ns;               /* coarse: when the kernel was last asked */
   bool stopped, signalled, closed;
+  bool handed_back; /* another thread has emitted since the last wait: threads work on what was reported */
 };
 
 /* keyed_queue.c */
@@ -117,9 +119,10 @@ void gyre_keyed_detach(struct gyre_keyed *keyed);
 void gyre_keyed_attach(struct gyre_keyed *keyed);
 /* Ends all watches. */
 void gyre_keyed_clear(struct gyre_keyed *keyed);
-/* What has to be done before a wait. Raises the IOError of a watch whose io is closed; may call
- * helpers and keys' methods. */
-void gyre_keyed_prepare(struct gyre_keyed *keyed);
+/* What has to be done before the kernel is asked; `waits`: nothing is queued that could watch again
+ * what rests. Raises the IOError of a watch whose io is closed; may call helpers and keys'
+ * methods. */
+void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits);
 /* Queues what is always ready, such as a regular file. */
 void gyre_keyed_queue_always(struct gyre_keyed *keyed);
 

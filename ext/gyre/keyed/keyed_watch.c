@@ -181,6 +181,7 @@ void gyre_keyed_attach(struct gyre_keyed *keyed) {
 /* It has fired once and is over for the program. */
 static void fire_last(struct gyre_keyed *keyed, struct gyre_keyed_watch *watch) {
   move(watch, GYRE_KEYED_RESTING, &keyed->resting);
+  watch->overdue = false;
   gyre_keyed_push(keyed, watch->key, watch->helper, NULL);
 }
 
@@ -282,8 +283,15 @@ static void raise_failure(struct gyre_keyed *keyed) {
   rb_raise(rb_eIOError, "watch %+" PRIsVALUE ": its %s was closed; unwatch it before", key, closed);
 }
 
-void gyre_keyed_prepare(struct gyre_keyed *keyed) {
-  while (!gyre_list_empty(&keyed->resting)) gyre_keyed_release(keyed, of_node(keyed->resting.next));
+/* The oldest come first. */
+static void release_resting(struct gyre_keyed *keyed, bool all) {
+  while (!gyre_list_empty(&keyed->resting) && (all || of_node(keyed->resting.next)->overdue))
+    gyre_keyed_release(keyed, of_node(keyed->resting.next));
+  EACH(watch, &keyed->resting) watch->overdue = true;
+}
+
+void gyre_keyed_prepare(struct gyre_keyed *keyed, bool waits) {
+  release_resting(keyed, waits);
   EACH(watch, &keyed->paused) {
     if (!watch->queued && begin_watching(keyed, watch) < 0) fail(keyed, watch);
   }

@@ -300,12 +300,6 @@ module SchedulerContract
       echo&.join rescue nil # EOFError
     end
 
-    # How often it was registered: the upper half of what the kernel keeps for it.
-    def registrations(io)
-      texts = Dir["/proc/self/fdinfo/*"].map { |path| File.read(path) rescue "" } # closed meanwhile
-      texts.join[/^tfd:\s+#{io.fileno} .*\bdata:\s*(\h+)/, 1].to_s.hex >> 32 # 0 before the first wait
-    end
-
     def test_waiting_on_a_regular_file_returns_at_once
       File.open(__FILE__) do |file|
         in_fiber { |scheduler| assert_equal IO::READABLE, scheduler.io_wait(file, IO::READABLE, HANG_S) }
