@@ -27,6 +27,7 @@ module GyreTest
       "proxy_protocol_test" => %w[ext/gyre/net/proxy_protocol.c],
       "memcached_wire_test" => %w[test/c/memcached_exercise.c ext/gyre/memcached/memcached_wire.c],
       "deferred_test" => %w[ext/gyre/loop/deferred.c],
+      "reports_test" => %w[ext/gyre/loop/reports.c],
       "busy_poll_test" => [], # a header
       "backend_io_uring_test" => %w[ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c] # and backend_io_uring.c, which it includes
     }.freeze

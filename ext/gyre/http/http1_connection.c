@@ -389,7 +389,7 @@ static void shake_hands(struct gyre_http1_connection *connection) {
   acceptor->handshake_turn = loop->statistics.turns;
   if (++acceptor->handshakes > HANDSHAKES_A_TURN) {
     if (connection->deadline_ns == LOOKED) gyre_http1_connection_deadline(connection, acceptor->limits.handshake_ns);
-    if (!watch(connection, connection->watch.interest & (GYRE_READABLE | GYRE_WRITABLE))) end(connection, true);
+    gyre_loop_report_again(loop, &connection->watch, GYRE_READABLE);
     return;
   }
   int error = gyre_transport_handshake(&connection->transport);

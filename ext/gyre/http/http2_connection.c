@@ -116,7 +116,7 @@ static void enter(struct gyre_http1_connection *connection) { connection->http2-
 
 static void leave(struct gyre_http1_connection *connection, int raised) {
   VALUE error = raised ? rb_errinfo() : Qnil;
-  if (raised) connection->http2->unfinished = true;
+  if (raised) gyre_loop_report_again(loop_of(connection), &connection->watch, GYRE_READABLE); /* what it has left */
   connection->http2->entered--;
   gyre_http2_connection_settle(connection);
   if (!raised) return;
@@ -161,11 +161,9 @@ static void schedule(struct gyre_http1_connection *connection) {
   const struct gyre_http2_session *session = &http2->session;
   const struct gyre_http1_limits_table *limits = &connection->acceptor->limits;
   int64_t now_ns = gyre_loop_coarse_now(loop_of(connection)), due_ns = INT64_MAX;
-  int64_t next_turn_ns = loop_of(connection)->now_ns + 1; /* the timers of this one may still be run */
   if (!session->settled) sooner(&due_ns, http2->began_ns, limits->first_byte_ns);
   if (session->head_since_ns) sooner(&due_ns, session->head_since_ns, limits->head_ns);
   if (http2->blocked_ns) sooner(&due_ns, http2->blocked_ns, limits->write_ns);
-  if (http2->unfinished) due_ns = next_turn_ns;
   if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP1_NEW_NS);
   if (session->stream_count == 0) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
   /* Responses whose handlers are done. Other frames of the client do not put this off. */
@@ -203,7 +201,7 @@ static void timed(struct gyre_http1_connection *connection) {
   int raised = 0;
   enter(connection);
   /* What is there has come in time, reported or not. */
-  if (http2->unfinished || (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport))) {
+  if (!http2->blocked_ns && gyre_transport_input_waits(&connection->transport)) {
     connection->readable = true;
     raised = receive(connection);
   }
@@ -309,7 +307,6 @@ static int deliver(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   struct gyre_http2_stream *stream;
   int raised = 0;
-  connection->http2->unfinished = false;
   while (!raised && is_open(connection) && (stream = gyre_http2_session_changed(session, true))) {
     if (stream->started) {
       if (stream->owner) wake(connection, stream->owner);
@@ -348,21 +345,6 @@ static int take(struct gyre_http1_connection *connection, const char *bytes, siz
   count_partial(connection);
   gyre_http2_connection_send(connection);
   return raised;
-}
-
-/* Has the loop report again what is there already, in its next turn. Of what TLS holds the kernel
- * knows nothing: that is looked at by time. */
-static void ask_again(struct gyre_http1_connection *connection) {
-  if (gyre_transport_pending(&connection->transport)) {
-    connection->http2->unfinished = true;
-    return;
-  }
-  struct gyre_loop *loop = loop_of(connection);
-  int fd = connection->transport.fd;
-  gyre_loop_unwatch(loop, &connection->watch);
-  gyre_loop_forget_unwatched(loop, fd);
-  if (gyre_loop_watch(loop, &connection->watch, fd, GYRE_READABLE | GYRE_STANDING) < 0)
-    gyre_http1_connection_close(connection, true);
 }
 
 /* An end is reported once; where a backend registers for each report again (poll), a reset that
@@ -405,7 +387,7 @@ static int receive(struct gyre_http1_connection *connection) {
   int raised = deliver(connection);
   while (!raised && is_open(connection) && connection->readable && !http2->session.failed) {
     if (budget-- == 0) {
-      ask_again(connection);
+      gyre_loop_report_again(loop_of(connection), &connection->watch, GYRE_READABLE);
       break;
     }
     const char *bytes;

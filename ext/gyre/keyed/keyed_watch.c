@@ -162,14 +162,11 @@ void gyre_keyed_detach(struct gyre_keyed *keyed) {
 }
 
 void gyre_keyed_attach(struct gyre_keyed *keyed) {
-  struct gyre_list waiting = keyed->active;
-  if (!gyre_list_empty(&keyed->active)) {
-    waiting.next->previous = waiting.previous->next = &waiting;
-    gyre_list_init(&keyed->active);
-    while (!gyre_list_empty(&waiting)) {
-      struct gyre_keyed_watch *watch = of_node(waiting.next);
-      if (begin_watching(keyed, watch) < 0) fail(keyed, watch);
-    }
+  struct gyre_list waiting = {&waiting, &waiting};
+  gyre_list_splice(&waiting, &keyed->active);
+  while (!gyre_list_empty(&waiting)) {
+    struct gyre_keyed_watch *watch = of_node(waiting.next);
+    if (begin_watching(keyed, watch) < 0) fail(keyed, watch);
   }
   EACH(watch, &keyed->timed) {
     if (watch->timed && gyre_timers_arm(&keyed->loop->timers, &watch->timer, watch->timer.when_ns) < 0) rb_memerror();

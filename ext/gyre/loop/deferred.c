@@ -11,10 +11,8 @@ void gyre_loop_defer(struct gyre_loop *loop, struct gyre_deferred *deferred) {
 /* Moved to a list of its own first: what is deferred from now on is for the next turn, and what is
  * cancelled leaves either list. */
 void gyre_loop_run_deferred(struct gyre_loop *loop) {
-  if (gyre_list_empty(&loop->deferred)) return;
-  struct gyre_list due = loop->deferred;
-  due.next->previous = due.previous->next = &due;
-  gyre_list_init(&loop->deferred);
+  struct gyre_list due = {&due, &due};
+  gyre_list_splice(&due, &loop->deferred);
   while (!gyre_list_empty(&due)) {
     struct gyre_deferred *deferred = GYRE_CONTAINER(due.next, struct gyre_deferred, node);
     gyre_list_remove(&deferred->node);

@@ -30,6 +30,16 @@ static inline void gyre_list_prepend(struct gyre_list *list, struct gyre_list *n
   gyre_list_append(list->next, node);
 }
 
+/* Appends all of `from`, which is empty then. */
+static inline void gyre_list_splice(struct gyre_list *list, struct gyre_list *from) {
+  if (gyre_list_empty(from)) return;
+  from->next->previous = list->previous;
+  list->previous->next = from->next;
+  from->previous->next = list;
+  list->previous = from->previous;
+  gyre_list_init(from);
+}
+
 static inline void gyre_list_remove(struct gyre_list *node) {
   node->next->previous = node->previous;
   node->previous->next = node->next;

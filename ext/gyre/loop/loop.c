@@ -29,6 +29,8 @@ int gyre_loop_open(struct gyre_loop *loop, const struct gyre_backend_operations 
   gyre_list_init(&loop->unverified);
   gyre_list_init(&loop->operations);
   gyre_list_init(&loop->deferred);
+  gyre_list_init(&loop->to_call);
+  gyre_list_init(&loop->again);
   gyre_list_init(&loop->open_node);
   return backend->open(&loop->backend_state);
 }
@@ -100,7 +102,6 @@ void gyre_loop_close(struct gyre_loop *loop) {
   gyre_timers_free(&loop->timers);
   free(loop->descriptors);
   loop->descriptors = NULL;
-  loop->to_call = NULL;
   loop->descriptor_capacity = 0;
 }
 
@@ -200,6 +201,7 @@ static unsigned standing(const struct gyre_descriptor *descriptor) {
 
 int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, unsigned interest) {
   gyre_list_init(&watch->unverified);
+  gyre_list_init(&watch->to_call);
   watch->fd = -1;
   watch->call_with = 0;
   if (fd < 0 || !loop->backend_state) return -EBADF;
@@ -229,16 +231,14 @@ int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, un
   return 0;
 }
 
-static void cancel_call(struct gyre_loop *loop, struct gyre_watch *watch) {
-  struct gyre_watch **place = &loop->to_call;
-  while (*place && *place != watch) place = &(*place)->next_to_call;
-  if (*place) *place = watch->next_to_call;
+static void cancel_call(struct gyre_watch *watch) {
+  gyre_list_remove(&watch->to_call);
   watch->call_with = 0;
 }
 
 void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch) {
   if (watch->fd < 0) return;
-  if (watch->call_with) cancel_call(loop, watch);
+  cancel_call(watch);
   if (watch->next) watch->next->previous = watch->previous;
   if (watch->previous) {
     watch->previous->next = watch->next;
@@ -283,41 +283,11 @@ void gyre_loop_forget(struct gyre_loop *loop, int fd) {
   if (++state->generation == 0) state->generation = 1;
 }
 
-/* A called function may end watches, ask for more events, or raise: then the next call goes on with
- * the list. */
-static void call_rest(struct gyre_loop *loop) {
-  while (loop->to_call) {
-    struct gyre_watch *watch = loop->to_call;
-    unsigned ready = watch->call_with;
-    loop->to_call = watch->next_to_call;
-    watch->call_with = 0;
-    watch->ready(loop, watch, ready);
-  }
-}
-
-/* Calls those that wait for something of it. Whether there were any. */
-static bool call_watches(struct gyre_loop *loop, int fd, unsigned ready) {
-  struct gyre_watch *first = loop->descriptors[fd].first, **last = &loop->to_call;
-  if (!first->next && !loop->to_call) {
-    if (!(first->interest & ready)) return false;
-    first->ready(loop, first, ready);
-    return true;
-  }
-  while (*last) last = &(*last)->next_to_call;
-  bool any = false;
-  for (struct gyre_watch *watch = first; watch; watch = watch->next) {
-    if (!(watch->interest & ready)) continue;
-    any = true;
-    if (!watch->call_with) *last = watch, last = &watch->next_to_call, *last = NULL;
-    watch->call_with |= (uint16_t)ready;
-  }
-  call_rest(loop);
-  return any;
-}
-
 void gyre_loop_abandon(struct gyre_loop *loop, int fd) {
   if (fd < 0 || fd >= loop->descriptor_capacity) return;
-  if (loop->descriptors[fd].first) (void)call_watches(loop, fd, ANYTHING);
+  if (loop->descriptors[fd].first) (void)gyre_loop_report(loop, fd, ANYTHING);
+  if (fd >= loop->descriptor_capacity) return; /* closed or forked by a function that was called */
+  for (struct gyre_watch *watch = loop->descriptors[fd].first; watch; watch = watch->next) cancel_call(watch);
   gyre_loop_forget(loop, fd);
 }
 
@@ -373,7 +343,7 @@ static void report_is_stale(struct gyre_loop *loop, const struct gyre_event *eve
 }
 
 static void deliver(struct gyre_loop *loop) {
-  call_rest(loop);
+  gyre_loop_report_left(loop);
   while (loop->event_next < loop->event_count) {
     struct gyre_event *event = &loop->events[loop->event_next++];
     if (event->fd == GYRE_OPERATION_ENDED) {
@@ -406,7 +376,7 @@ static void deliver(struct gyre_loop *loop) {
     if (!state->registered || (again && !(loop->backend->capabilities & GYRE_BACKEND_EDGE)))
       register_later(loop, state);
     /* A watch for urgent data alone, too, is to see that all is over. */
-    if (!call_watches(loop, fd, ready) && ready & GYRE_WRITE_ENDED) (void)call_watches(loop, fd, ANYTHING);
+    if (!gyre_loop_report(loop, fd, ready) && ready & GYRE_WRITE_ENDED) (void)gyre_loop_report(loop, fd, ANYTHING);
     ask_for_less(loop, fd, ready);
   }
 }
@@ -543,7 +513,7 @@ void gyre_loop_poll(struct gyre_loop *loop, bool wait) {
   if (!loop->backend_state) closed();
   loop->statistics.turns++;
   bool slept = false;
-  if (!gyre_list_empty(&loop->deferred)) wait = false;
+  if (!gyre_list_empty(&loop->deferred) || !gyre_list_empty(&loop->again)) wait = false;
   /* Events that are left from a poll that was interrupted by an exception come first. */
   if (loop->event_next >= loop->event_count) {
     slept = take_events(loop, wait);

@@ -26,10 +26,10 @@ struct gyre_loop;
 struct gyre_watch {
   struct gyre_watch *next, *previous; /* of the same descriptor */
   struct gyre_list unverified;
-  struct gyre_watch *next_to_call; /* in loop->to_call */
-  int fd;                          /* -1 when not watching */
+  struct gyre_list to_call; /* in loop->to_call or loop->again */
+  int fd;                   /* -1 when not watching */
   uint16_t interest;
-  uint16_t call_with; /* what it is going to be called with; 0 when it is not in loop->to_call */
+  uint16_t call_with; /* what it is going to be called with; 0 when it is in neither */
   void (*ready)(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
 };
 
@@ -77,7 +77,8 @@ struct gyre_loop {
   int event_next, event_count, error;
   struct gyre_event stale; /* a report for a watch that was over, and the turn in which it came */
   uint64_t stale_turn;
-  struct gyre_watch *to_call; /* where several watch one descriptor: those that are still to be called */
+  struct gyre_list to_call; /* watches that this turn is still to call */
+  struct gyre_list again;   /* those that the next one is to call */
 
   struct gyre_list open_node; /* in loop_close.c's list */
   unsigned forks;             /* the same */
@@ -116,6 +117,11 @@ int gyre_loop_watch(struct gyre_loop *loop, struct gyre_watch *watch, int fd, un
 
 /* The kernel is asked about it before the next wait: what has its number may have changed. */
 void gyre_loop_ask_again(struct gyre_loop *loop, struct gyre_watch *watch);
+
+/* reports.c. Has it called in the next turn, whatever the kernel reports: there is more than one
+ * turn is for, or what the kernel does not know of. Once, however often it is asked for; the loop
+ * does not sleep before. Harmless when it is not watching. */
+void gyre_loop_report_again(struct gyre_loop *loop, struct gyre_watch *watch, unsigned ready);
 
 /* Ends it; harmless when it is not watching. */
 void gyre_loop_unwatch(struct gyre_loop *loop, struct gyre_watch *watch);
@@ -182,6 +188,13 @@ int gyre_loop_submit(struct gyre_loop *loop, struct gyre_operation *operation);
 
 /* Nothing waits for it any more: it ends by itself, and the loop frees it. */
 void gyre_loop_cancel(struct gyre_loop *loop, struct gyre_operation *operation);
+
+/* For loop.c: calls those that watch `fd` for something of `ready`. Whether there were any. */
+bool gyre_loop_report(struct gyre_loop *loop, int fd, unsigned ready);
+
+/* For loop.c, first in a turn: calls those that an exception has left, or that are to be called
+ * again. */
+void gyre_loop_report_left(struct gyre_loop *loop);
 
 /* For loop.c: its end was reported. */
 void gyre_operation_complete(struct gyre_operation *operation);

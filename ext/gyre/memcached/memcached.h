@@ -87,7 +87,6 @@ struct gyre_memcached_connection {
   bool ended;       /* the server will send no more */
   bool linked;      /* it is in the loop's lists, and marked by the scheduler */
   bool waits;       /* the loop's clock is told that replies are to come */
-  bool more;        /* the last reading left what the kernel does not report: libssl holds it */
   bool taking;      /* replies are being handed out */
   bool held;        /* commands were queued to be sent later */
   bool guests;      /* fibers of another library's scheduler use it: they may be let go without an exception */
@@ -136,8 +135,8 @@ int gyre_memcached_connection_queue(struct gyre_memcached_connection *connection
 void gyre_memcached_connection_send(struct gyre_memcached_connection *connection, bool alone);
 /* In a child: the connection is the parent's, and so are its calls. */
 void gyre_memcached_connection_forked(struct gyre_memcached_connection *connection);
-/* Receives what has come, and hands out whole replies. False: it has failed. */
-bool gyre_memcached_connection_read(struct gyre_memcached_connection *connection);
+/* Receives what has come, and hands out whole replies. */
+void gyre_memcached_connection_read(struct gyre_memcached_connection *connection);
 /* Every call fails. */
 void gyre_memcached_connection_fail(struct gyre_memcached_connection *connection, const char *reason);
 /* Likewise, for no reply has come in time. */

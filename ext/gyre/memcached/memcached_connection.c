@@ -97,7 +97,7 @@ static void unlink_from_loop(struct gyre_memcached_connection *connection) {
   gyre_list_remove(&connection->client.node);
   gyre_list_remove(&connection->closing.node);
   set_waits(connection, false);
-  connection->linked = connection->more = false;
+  connection->linked = false;
 }
 
 static int arm(struct gyre_memcached_connection *connection, int64_t now_ns) {
@@ -124,7 +124,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(watch, struct gyre_memcached_connection, watch);
   (void)loop;
   if (ready & GYRE_READ_ENDED) connection->ended = true;
-  (void)gyre_memcached_connection_read(connection);
+  gyre_memcached_connection_read(connection);
 }
 
 /* The commands whose replies are to come are all held back. */
@@ -135,12 +135,10 @@ static bool holds_all(const struct gyre_memcached_connection *connection) {
 }
 
 /* One timer for all: a server that has replies to give and gives none for so long has failed; a
- * connection that nothing uses leaves the loop; what is held back for so long is sent; what a turn
- * has left in libssl is read in the next one. */
+ * connection that nothing uses leaves the loop; what is held back for so long is sent. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(timer, struct gyre_memcached_connection, timer);
   struct gyre_loop *loop = context;
-  if (connection->more && (!gyre_memcached_connection_read(connection) || connection->more)) return;
   int64_t now_ns = gyre_loop_now(loop);
   if (!gyre_memcached_pending(connection)) {
     if (now_ns - connection->used_ns >= LOOK_NS) {
@@ -467,45 +465,31 @@ static void watch_for(struct gyre_memcached_connection *connection, unsigned wan
   if (error < 0) fail_with(connection, error);
 }
 
-/* Others have their turn first. A thread asks again by itself. */
-static void read_later(struct gyre_memcached_connection *connection) {
-  connection->more = gyre_transport_pending(connection->transport);
-  if (!connection->linked) return;
-  struct gyre_loop *loop = &connection->scheduler->loop;
-  if (connection->more) {
-    /* The timers of this turn may still be run. */
-    if (gyre_timers_arm(&loop->timers, &connection->timer, loop->now_ns + 1) < 0) fail_with(connection, -ENOMEM);
-  } else {
-    gyre_loop_ask_again(loop, &connection->watch);
-  }
-}
-
-bool gyre_memcached_connection_read(struct gyre_memcached_connection *connection) {
+void gyre_memcached_connection_read(struct gyre_memcached_connection *connection) {
   struct gyre_transport *transport = connection->transport;
-  if (connection->failed) return false;
+  if (connection->failed) return;
   if (connection->taking) {
     fail_with(connection, -ENOMEM);
-    return false;
+    return;
   }
-  connection->more = false;
   for (int i = 0;; i++) {
-    if (i == RECEPTIONS) {
-      read_later(connection);
+    if (i == RECEPTIONS) { /* a thread asks again by itself */
+      if (connection->linked) gyre_loop_report_again(&connection->scheduler->loop, &connection->watch, GYRE_READABLE);
       break;
     }
     ssize_t count = receive(connection);
-    if (connection->failed) return false;
+    if (connection->failed) return;
     if (count == -EAGAIN) {
       watch_for(connection, transport->read.wants);
       break;
     }
     if (count == 0) {
       gyre_memcached_connection_fail(connection, "the server has closed the connection");
-      return false;
+      return;
     }
     if (count < 0) {
       fail_with(connection, (int)count);
-      return false;
+      return;
     }
     /* What comes next is a new edge; but an end that was reported already is none. */
     if (!connection->ended && gyre_transport_emptied(transport, (size_t)count, GYRE_LENT_BYTES)) {
@@ -521,7 +505,6 @@ bool gyre_memcached_connection_read(struct gyre_memcached_connection *connection
   if (!gyre_list_empty(&connection->room) && gyre_memcached_pending(connection) <= GYRE_MEMCACHED_PENDING_LIMIT / 2 &&
       gyre_bytes_held(transport->output) <= GYRE_MEMCACHED_OUTPUT_BYTES / 2)
     wake_for_room(connection);
-  return !connection->failed;
 }
 
 /* --- the thread that reads for all (memcached_threads.c) --- */

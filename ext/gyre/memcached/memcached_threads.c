@@ -72,15 +72,16 @@ static void wait_for_socket(struct leading *leading) {
     if (gyre_transport_unsent(connection->transport)) events |= connection->transport->write.wants;
   }
   if (connection->failed) return;
-  int64_t timeout_ns = connection->more ? 0 : left_ns(connection);
+  bool held = gyre_transport_pending(connection->transport);
+  int64_t timeout_ns = held ? 0 : left_ns(connection);
   int64_t most_ns = gyre_memcached_connection_leads_ns(connection);
   if (timeout_ns < 0 || timeout_ns > most_ns) timeout_ns = most_ns;
   connection->led_ns = gyre_timers_now();
   VALUE io = connection->late.io;
   if (!gyre_socket_is_open(io, connection->transport->fd)) {
     gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
-  } else if (!gyre_socket_wait(io, connection->transport->fd, events, timeout_ns) && !connection->more &&
-             leads(leading) && left_ns(connection) == 0) {
+  } else if (!gyre_socket_wait(io, connection->transport->fd, events, timeout_ns) && !held && leads(leading) &&
+             left_ns(connection) == 0) {
     gyre_memcached_connection_expire(connection);
   }
 }
@@ -91,7 +92,7 @@ static VALUE lead(VALUE argument) {
   while (!is_over(leading) && leads(leading)) {
     wait_for_socket(leading);
     if (!leads(leading)) break; /* another one has its place: it was lost for a time */
-    if (!connection->failed) (void)gyre_memcached_connection_read(connection);
+    if (!connection->failed) gyre_memcached_connection_read(connection);
     wake_those_that_are_over(connection);
   }
   return Qnil;

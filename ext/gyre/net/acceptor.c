@@ -156,9 +156,7 @@ static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *reported, u
   for (int budget = ACCEPT_BUDGET; budget > 0 && acceptor->listening; budget--) {
     if (!accept_next(listener)) return;
   }
-  /* More may wait: have it reported again in the next turn. */
-  gyre_loop_unwatch(loop, reported);
-  if (acceptor->listening && watch(listener) < 0) pause_accepting(acceptor, ENOMEM);
+  gyre_loop_report_again(loop, reported, GYRE_READABLE); /* more may wait */
 }
 
 int gyre_acceptor_init(struct gyre_acceptor *acceptor, const struct gyre_acceptor_operations *operations,

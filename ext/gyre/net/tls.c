@@ -265,6 +265,7 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
 
 static bool tls_pending(const struct gyre_transport *transport, bool whole) {
   const struct tls *tls = transport->state;
+  if (whole && tls->replied_bytes > QUEUED_BYTES_LIMIT) return false; /* nor can it be received */
   if (tls->received || tls->failure) return true;
   return SSL_has_pending(tls->ssl) && (!tls->drained || !whole);
 }

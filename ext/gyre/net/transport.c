@@ -170,15 +170,15 @@ void gyre_transport_consume(struct gyre_transport *transport, size_t length) {
   gyre_bytes_consume(&transport->input, length);
 }
 
-static bool holds_input(const struct gyre_transport *transport, bool whole) {
-  return transport->input || (transport->operations->pending && transport->operations->pending(transport, whole));
+static bool holds(const struct gyre_transport *transport, bool whole) {
+  return transport->operations->pending && transport->operations->pending(transport, whole);
 }
 
-bool gyre_transport_pending(const struct gyre_transport *transport) { return holds_input(transport, true); }
+bool gyre_transport_pending(const struct gyre_transport *transport) { return holds(transport, true); }
 
 bool gyre_transport_input_waits(const struct gyre_transport *transport) {
   char byte;
-  return holds_input(transport, false) || recv(transport->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  return transport->input || holds(transport, false) || recv(transport->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
 bool gyre_transport_is_reset(const struct gyre_transport *transport) {

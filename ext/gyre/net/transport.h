@@ -104,7 +104,7 @@ ssize_t gyre_transport_fill(struct gyre_transport *transport);
 int gyre_transport_keep(struct gyre_transport *transport, const void *bytes, size_t length);
 /* Takes bytes off the input's beginning. */
 void gyre_transport_consume(struct gyre_transport *transport, size_t length);
-/* Whether bytes lie here that the kernel does not report. */
+/* Whether bytes lie below the input that the kernel does not report, and that can be received. */
 bool gyre_transport_pending(const struct gyre_transport *transport);
 /* Whether bytes have come that were not received: with TLS, of any record. An error or the
  * peer's end is no input. */

@@ -69,7 +69,8 @@ static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
 /* @return [Boolean] whether bytes can be read of which the kernel does not report (decrypted, or
  *   read ahead) */
 static VALUE object_pending_p(VALUE self) {
-  return gyre_transport_pending(&gyre_transport_object_get(self)->transport) ? Qtrue : Qfalse;
+  const struct gyre_transport *transport = &gyre_transport_object_get(self)->transport;
+  return transport->input || gyre_transport_pending(transport) ? Qtrue : Qfalse;
 }
 
 /* @return [String] what was received and not read yet, binary; it stays to be read */

@@ -1,45 +1,70 @@
 # frozen_string_literal: true
 
 # Over TLS a connection may hold bytes that the kernel does not report, for what a turn receives is
-# bounded. The app itself sends the client's next record, so that all of them come in one turn.
+# bounded. The server's loop stands still until all of an upload has come, a little more than that.
 
 require "test_helper"
 require "support/engines"
 require "http/h2/serving"
-require "tmpdir"
 
 GyreTest::Engines.test_case("H2RecordsTest", backends: GyreTest::H2Serving::BACKENDS) do
   include GyreTest::H2Serving
 
-  h2 = GyreTest::H2
-  receptions = 12 # more than a turn has
-  frames = 6      # of the upload: more than one reception takes
+  turn_bytes = 8 * 65_536
+  limits = { stream_window_bytes_limit: 2 * turn_bytes, connection_window_bytes_limit: 2 * turn_bytes }
 
   define_method(:tls?) { true }
 
-  # Where the upload is what the turn receives last, its end lies in the memory of TLS alone.
-  define_method(:test_an_upload_ends_whichever_reception_of_a_turn_brings_its_last_bytes) do
-    client = nil
-    records = []
-    app = lambda do |env|
-      next [200, {}, [env["rack.input"].read.bytesize.to_s]] if env["PATH_INFO"] == "/upload"
+  # @return [Stream] of an upload that is received from the beginning of one turn on
+  define_method(:upload) do |served, client, bytes|
+    stream = client.open("POST /")
+    hold(served) { stream.write("x" * bytes, end_stream: true) }
+    stream
+  end
 
-      client.write(records.shift)
-      [200, {}, []]
-    end
-    Dir.mktmpdir do |folder|
-      serve(app, unix: File.join(folder, "socket")) do |served|
-        receptions.times do |before|
-          client = connect(served).greet.synchronize
-          ids = Array.new(before + 1) { |number| (2 * number) + 1 }
-          body = Array.new(frames) { |number| h2.data(ids.last, "x" * 16_384, end_stream: number == frames - 1) }
-          upload = h2.headers(ids.last, h2.request("POST", "/upload", scheme: "https"), end_stream: false) + body.join
-          records = ids[...-1].map { |id| h2.headers(id, h2.request("GET", "/next", scheme: "https")) } << upload
-          streams = ids.map { |id| client.stream(id) }
-          client.write(records.shift)
-          assert_equal (frames * 16_384).to_s, streams.map { |stream| stream.response.body }.last, "after #{before} receptions"
-        end
+  # Its end lies in the memory of TLS alone.
+  define_method(:test_an_upload_ends_that_is_a_little_longer_than_what_a_turn_receives) do
+    app = ->(env) { [200, {}, [env["rack.input"].read.bytesize.to_s]] }
+    serve(app, limits: limits) do |served|
+      client = connect(served).greet.synchronize
+      [1, 5_000, 20_000, 50_000, 100_000].each do |more|
+        assert_equal (turn_bytes + more).to_s, upload(served, client, turn_bytes + more).response.body
       end
+    end
+  end
+
+  # The app has its first bytes when the turn that received them is over, and what is left is to be
+  # received in the next one.
+  define_method(:test_a_child_that_is_forked_between_two_turns_leaves_the_rest_to_its_parent) do
+    app = lambda do |env|
+      begun = env["rack.input"].read(1)
+      child = fork { exit!(sleep(0.01) && 0) }
+      rest = env["rack.input"].read
+      [200, {}, ["#{(begun + rest).bytesize}, #{Process.wait2(child).last.exitstatus.inspect}"]]
+    end
+    serve(app, limits: limits) do |served|
+      stream = upload(served, connect(served).greet.synchronize, turn_bytes + 5_000)
+      assert_equal "#{turn_bytes + 5_000}, 0", stream.response.body
+    end
+  end
+
+  define_method(:test_a_connection_that_is_closed_between_two_turns_is_received_from_no_more) do
+    served = client = nil
+    received = Thread::Queue.new
+    app = lambda do |env|
+      bytes = env["rack.input"].read(1).bytesize
+      served.server.close
+      bytes += env["rack.input"].read.bytesize
+    ensure
+      received << bytes
+    end
+    serve(app, limits: limits) do |serving|
+      served = serving
+      client = connect(served).greet.synchronize
+      upload(served, client, turn_bytes + 5_000)
+      assert_operator received.pop, :<, turn_bytes
+      assert_nil client.failure
+      served.errors.clear
     end
   end
 end
