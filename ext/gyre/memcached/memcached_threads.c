@@ -150,8 +150,9 @@ static void follow(struct leading *leading) {
     rb_ary_push(connection->crowd, waiter);
   }
   /* An exception: gyre_memcached_call_leave, and the next one reads. */
-  double limit_s = (double)gyre_memcached_connection_trusted_ns(connection) / 1e9;
-  rb_funcall(waiter, id_park, 1, connection->guests ? DBL2NUM(limit_s) : Qnil);
+  VALUE limit_s = Qnil;
+  if (connection->guests) limit_s = DBL2NUM((double)gyre_memcached_connection_trusted_ns(connection) / 1e9);
+  rb_funcall(waiter, id_park, 1, limit_s);
   if (leading->call) {
     leading->call->waiter = Qnil;
   } else {
