@@ -370,23 +370,28 @@ cases = proc do
     end
   end
 
-  define_method(:test_values_in_the_environment_are_the_requests_own) do
+  define_method(:test_values_in_the_environment_are_the_requests_own_or_frozen) do
     envs = []
     app = lambda do |env|
       envs << env.select { |name, value| value.is_a?(String) && name.match?(/\A[A-Z]/) }
-      envs.last.each_value { |value| value << "changed" }
+      envs.last.each_value { |value| value << "changed" unless value.frozen? }
       [200, {}, []]
     end
     serve(app) do |served|
       client = connect(served)
       20.times { client.get("GET /a HTTP/1.1", cookie: "a=b") } # until what is usual has been learnt
       20.times { client.get("POST /a?b HTTP/1.1", "body", content_length: 4) }
+      client.get("PURGE /a?b HTTP/1.1", host: "other.test:8080")
     end
-    assert_equal 40, envs.size
+    assert_equal 41, envs.size
+    shared = %w[REQUEST_METHOD SCRIPT_NAME SERVER_NAME SERVER_PORT SERVER_PROTOCOL REMOTE_ADDR]
     envs.each do |env|
-      assert_empty env.values.select(&:frozen?)
-      assert_empty env.values.grep_v(/\A(?:(?!changed).)*changed\z/), "seen by a later request"
+      frozen, own = env.except("HTTPS").partition { |_name, value| value.frozen? }.map(&:to_h)
+      assert_equal env["QUERY_STRING"].empty? ? [*shared, "QUERY_STRING"].sort : shared.sort, frozen.keys.sort
+      assert_empty own.values.grep_v(/\A(?:(?!changed).)*changed\z/), "seen by a later request"
     end
+    assert_equal ["PURGE", "", "other.test", "8080", http2? ? "HTTP/2.0" : "HTTP/1.1", "127.0.0.1"], envs.last.values_at(*shared)
+    assert_equal %w[GET gyre.test], envs.first.values_at("REQUEST_METHOD", "SERVER_NAME")
   end
 
   define_method(:test_a_body_without_a_path_goes_by_each) do

@@ -91,8 +91,10 @@ module Gyre
       # gives nil; so does a content-length beyond limits.body_bytes_limit (413).
       #
       # The env is the acceptor's template (Env.template) and
-      # - REQUEST_METHOD PATH_INFO QUERY_STRING REQUEST_URI SERVER_NAME SERVER_PORT SERVER_PROTOCOL
-      #   REMOTE_ADDR HTTP_* CONTENT_TYPE CONTENT_LENGTH: new, unfrozen, BINARY, as is SCRIPT_NAME
+      # - PATH_INFO REQUEST_URI HTTP_* CONTENT_TYPE CONTENT_LENGTH, and QUERY_STRING unless it is
+      #   empty: new, unfrozen, BINARY
+      # - REQUEST_METHOD SERVER_NAME SERVER_PORT SERVER_PROTOCOL REMOTE_ADDR, and the empty
+      #   SCRIPT_NAME and QUERY_STRING: BINARY and frozen, since requests share them
       # - rack.hijack, rack.early_hints, gyre.client_gone: the exchange itself, so a request
       #   allocates none of them
       # - rack.response_finished: a new Array
