@@ -57,8 +57,8 @@ module Gyre
         env = exchange.next_request
         while env
           respond(exchange, env)
-          env = exchange.next_request or break
-          exchange = env["rack.hijack"] # each request is an exchange of its own
+          env = exchange.next_request
+          exchange = env["rack.hijack"] if env # each request is an exchange of its own
         end
         returned = true
       rescue Gyre::Stop
