@@ -3,6 +3,7 @@
 # Content codings: Gyre::HTTP::Compressors. br and zstd are tested where their gems are.
 
 require "test_helper"
+require "stringio"
 require "gyre/http/compressors"
 
 %w[brotli zstd-ruby].each do |name|
@@ -38,14 +39,23 @@ class HTTPCompressorsTest < Minitest::Test
 
   def test_what_is_written_after_the_end_is_refused
     out = Struct.new(:text) { def write(string) = text << string }.new(+"")
-    out.define_singleton_method(:close) { nil }
-    stream = Compressors::CompressingIO.new(out, Compressors::Gzip.new)
-    stream << "text"
-    2.times { stream.close }
+    %i[close close_write].each { |name| out.define_singleton_method(name) { nil } }
+    kept = nil
+    body = lambda do |stream|
+      kept = stream << "text"
+      2.times { stream.close }
+      assert_raises(IOError) { stream.write("more") }
+    end
+    Compressors::Call.new(body, Compressors::Gzip).call(out)
     assert_equal "text", Zlib.gunzip(out.text)
-    assert_raises(IOError) { stream.write("more") }
-  ensure
-    stream&.release
+    assert_raises(IOError) { kept.write("more") }
+  end
+
+  def test_what_is_written_after_the_body_has_raised_is_refused
+    kept = nil
+    body = ->(stream) { (kept = stream) && raise("mine") }
+    assert_raises(RuntimeError) { Compressors::Call.new(body, Compressors::Gzip).call(StringIO.new) }
+    assert_raises(IOError) { kept.write("more") }
   end
 
   private

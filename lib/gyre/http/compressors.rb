@@ -4,6 +4,7 @@
 # kilobytes is compressed in a thread of Gyre::Offload, so that the loop goes on meanwhile.
 
 require "zlib"
+require "gyre/http/body_io"
 require "gyre/offload"
 
 module Gyre
@@ -177,11 +178,13 @@ module Gyre
         # @param stream [BodyIO]
         # @return [void]
         def call(stream)
-          compressed = CompressingIO.new(stream, @kind.new)
+          output = Output.new(stream, @kind.new)
+          compressed = BodyIO.new(stream, output)
           @body.call(compressed)
           compressed.close
+          stream.close
         ensure
-          compressed&.release
+          output&.close
         end
 
         # @return [void]
@@ -190,78 +193,38 @@ module Gyre
         end
       end
 
-      # What the app writes to; reading is the stream's below.
-      class CompressingIO
+      # Where such a body's BodyIO writes.
+      class Output
         # @param stream [BodyIO]
         # @param compressor [Gzip, Zstandard, Brotli]
         def initialize(stream, compressor)
           @stream = stream
           @compressor = compressor
-          @ended = false
         end
 
-        %i[read readpartial gets each close_read].each do |name|
-          define_method(name) { |*arguments, &block| @stream.public_send(name, *arguments, &block) }
-        end
-
-        # @param strings [Array<String>]
-        # @return [Integer] bytes of them
+        # @param string [String]
+        # @return [Integer] bytes of it
         # @raise [IOError] it was closed
-        def write(*strings)
-          raise IOError, "not opened for writing" if @ended
+        def write(string)
+          raise IOError, "not opened for writing" unless @compressor
 
-          strings.sum do |string|
-            string = string.to_s
-            bytes = Compressors.run(@compressor, string)
-            @stream.write(bytes) unless bytes.empty?
-            string.bytesize
-          end
-        end
-
-        # @return [self]
-        def <<(string)
-          write(string)
-          self
-        end
-
-        # @return [self] nothing waits here
-        def flush
-          @stream.flush
-          self
+          bytes = Compressors.run(@compressor, string)
+          @stream.write(bytes) unless bytes.empty?
+          string.bytesize
         end
 
         # @return [void]
-        def close_write
-          finish
+        def finish
+          @stream.write(@compressor.finish) if @compressor
           @stream.close_write
-        end
-
-        # @return [void]
-        def close
-          finish
-          @stream.close
-        end
-
-        # @return [Boolean]
-        def closed?
-          @stream.closed?
         end
 
         # Gives its memory back, whatever happened.
         #
         # @return [void]
-        def release
-          @ended = true
-          @compressor.close
-        end
-
-        private
-
-        def finish
-          return if @ended
-
-          @ended = true
-          @stream.write(@compressor.finish)
+        def close
+          @compressor&.close
+          @compressor = nil
         end
       end
     end
