@@ -169,47 +169,22 @@ static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VA
   if (gyre_http_exchange_is_outside(self))
     return gyre_http_exchange_hand_over(self, "write_response", 3, (VALUE[]){status, headers, body});
   struct gyre_http_exchange *exchange = writable(self);
-  if (exchange->head_sent || !FIXNUM_P(status) || !RB_TYPE_P(headers, T_HASH) || !RB_TYPE_P(body, T_ARRAY))
-    return Qfalse;
-  int code = FIX2INT(status);
-  if (code < 200 || code > 599) return Qfalse;
-  if (code < 300 && exchange->method == GYRE_HTTP1_METHOD_CONNECT) return Qfalse; /* a tunnel, and no body */
-
+  struct gyre_http1_response_head fields;
+  if (!gyre_http1_response_head_whole(&fields, exchange, status, headers, body)) return Qfalse;
+  struct gyre_http1_buffer *output = fields.output;
+  uint64_t length = fields.length;
   long count = RARRAY_LEN(body);
-  uint64_t length = 0;
-  for (long i = 0; i < count; i++) {
-    VALUE part = RARRAY_AREF(body, i);
-    if (!RB_TYPE_P(part, T_STRING)) return Qfalse;
-    length += (uint64_t)RSTRING_LEN(part);
-  }
-
-  struct gyre_http1_buffer *output = gyre_http1_response_head_begin(exchange);
-  struct gyre_http1_response_head fields = {
-      .exchange = exchange, .output = output, .announced = Qnil, .wrong = Qnil, .strict = true};
-  gyre_http1_head_status(output, code);
-  gyre_http1_response_head_fields(&fields, headers);
-  if (fields.declined || fields.unknown_kind) return Qfalse;
-
-  bool no_body = exchange->head_only || code == 204 || code == 304;
-  int64_t announced = NIL_P(fields.announced) ? -1 : gyre_http1_response_head_parse_length(fields.announced);
-  if (!NIL_P(fields.announced) && announced < 0) return Qfalse;
-  if (announced >= 0 && !no_body && (uint64_t)announced != length) return Qfalse;
 
   if (exchange->expects_continue) exchange->connection->keep_alive = false;
   if (!exchange->body_over && exchange->body_remaining > exchange->connection->acceptor->limits.unread_body_bytes)
     exchange->connection->keep_alive = false;
-  if (code == 304) {
-    if (announced >= 0) gyre_http1_response_head_length(output, (uint64_t)announced);
-  } else if (code != 204 && (announced >= 0 || !exchange->head_only || length > 0)) {
-    gyre_http1_response_head_length(output, announced >= 0 ? (uint64_t)announced : length);
-  }
   gyre_http1_response_head_end(&fields);
 
   gyre_http_exchange_end_limit(exchange); /* the app has done its part */
   exchange->head_sent = true;
-  exchange->sent_status = (uint16_t)code;
+  exchange->sent_status = (uint16_t)fields.status;
   exchange->framing = GYRE_HTTP1_NO_BODY;
-  if (no_body) {
+  if (fields.no_body) {
     send_output(self, NULL, 0);
     return Qtrue;
   }

@@ -138,18 +138,6 @@ void gyre_http1_response_head_trailers(struct gyre_http_exchange *exchange, stru
   if (fields.unknown_kind) rb_raise(rb_eArgError, "a trailer's name and value must be Strings");
 }
 
-/* A number of only digits, or -1. */
-int64_t gyre_http1_response_head_parse_length(VALUE value) {
-  if (!RB_TYPE_P(value, T_STRING) || RSTRING_LEN(value) == 0 || RSTRING_LEN(value) > 18) return -1;
-  int64_t length = 0;
-  for (long i = 0; i < RSTRING_LEN(value); i++) {
-    char c = RSTRING_PTR(value)[i];
-    if (c < '0' || c > '9') return -1;
-    length = length * 10 + (c - '0');
-  }
-  return length;
-}
-
 void gyre_http1_response_head_text(struct gyre_http1_buffer *output, const char *text) {
   gyre_http1_buffer_append(output, text, strlen(text));
 }
@@ -183,4 +171,55 @@ struct gyre_http1_buffer *gyre_http1_response_head_begin(struct gyre_http_exchan
   output->length = 0;
   output->failed = false;
   return output;
+}
+
+/* A number of only digits, or -1. */
+static int64_t parse_length(VALUE value) {
+  if (!RB_TYPE_P(value, T_STRING) || RSTRING_LEN(value) == 0 || RSTRING_LEN(value) > 18) return -1;
+  int64_t length = 0;
+  for (long i = 0; i < RSTRING_LEN(value); i++) {
+    char c = RSTRING_PTR(value)[i];
+    if (c < '0' || c > '9') return -1;
+    length = length * 10 + (c - '0');
+  }
+  return length;
+}
+
+bool gyre_http1_response_head_whole(struct gyre_http1_response_head *head, struct gyre_http_exchange *exchange,
+                                    VALUE status, VALUE headers, VALUE body) {
+  if (exchange->head_sent || !FIXNUM_P(status) || !RB_TYPE_P(headers, T_HASH) || !RB_TYPE_P(body, T_ARRAY))
+    return false;
+  int code = FIX2INT(status);
+  if (code < 200 || code > 599) return false;
+  if (code < 300 && exchange->method == GYRE_HTTP1_METHOD_CONNECT) return false; /* a tunnel, and no body */
+
+  uint64_t length = 0;
+  for (long i = 0; i < RARRAY_LEN(body); i++) {
+    VALUE part = RARRAY_AREF(body, i);
+    if (!RB_TYPE_P(part, T_STRING)) return false;
+    length += (uint64_t)RSTRING_LEN(part);
+  }
+
+  struct gyre_http1_buffer *output = gyre_http1_response_head_begin(exchange);
+  *head = (struct gyre_http1_response_head){.exchange = exchange,
+                                            .output = output,
+                                            .announced = Qnil,
+                                            .wrong = Qnil,
+                                            .strict = true,
+                                            .status = code,
+                                            .no_body = exchange->head_only || code == 204 || code == 304,
+                                            .length = length};
+  if (!exchange->stream) gyre_http1_head_status(output, code);
+  gyre_http1_response_head_fields(head, headers);
+  if (head->declined || head->unknown_kind) return false;
+
+  int64_t announced = NIL_P(head->announced) ? -1 : parse_length(head->announced);
+  if (!NIL_P(head->announced) && announced < 0) return false;
+  if (announced >= 0 && !head->no_body && (uint64_t)announced != length) return false;
+  if (code == 304) {
+    if (announced >= 0) gyre_http1_response_head_length(output, (uint64_t)announced);
+  } else if (code != 204 && (announced >= 0 || !exchange->head_only || length > 0)) {
+    gyre_http1_response_head_length(output, announced >= 0 ? (uint64_t)announced : length);
+  }
+  return true;
 }

@@ -152,21 +152,23 @@ static int put_pair(struct gyre_memcached_request *request) {
   return gyre_memcached_put_value(request);
 }
 
-static int put_triple(struct gyre_memcached_request *request) {
+/* One that was checked before. */
+static void take_key(struct gyre_memcached_request *request) {
   VALUE key = RARRAY_AREF(request->list, request->done);
   request->key_length = (size_t)RSTRING_LEN(key);
   memcpy(request->key, RSTRING_PTR(key), request->key_length);
   request->form = gyre_memcached_key_form(request->key, request->key_length);
+}
+
+static int put_triple(struct gyre_memcached_request *request) {
+  take_key(request);
   request->data = RARRAY_AREF(request->list, request->done + 1);
   request->data_flags = FIX2UINT(RARRAY_AREF(request->list, request->done + 2));
   return gyre_memcached_put_value(request);
 }
 
 static int put_deletion(struct gyre_memcached_request *request) {
-  VALUE key = RARRAY_AREF(request->list, request->done);
-  request->key_length = (size_t)RSTRING_LEN(key);
-  memcpy(request->key, RSTRING_PTR(key), request->key_length);
-  request->form = gyre_memcached_key_form(request->key, request->key_length);
+  take_key(request);
   return gyre_memcached_put(request, "md", 0);
 }
 
