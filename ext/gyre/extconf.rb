@@ -68,7 +68,6 @@ have_header("openssl/ssl.h") && have_library("crypto", "EVP_PKEY_free") && have_
 if have_header("nghttp2/nghttp2.h") && have_library("nghttp2", "nghttp2_session_server_new3", "nghttp2/nghttp2.h") &&
    have_func("nghttp2_session_change_extpri_stream_priority", "nghttp2/nghttp2.h") # 1.50
   have_func("nghttp2_option_set_stream_reset_rate_limit", "nghttp2/nghttp2.h")
-  have_func("nghttp2_option_set_max_continuations", "nghttp2/nghttp2.h")
 else
   warn "gyre: libnghttp2 was not found (on Debian: libnghttp2-dev); the HTTP server is built without HTTP/2"
 end

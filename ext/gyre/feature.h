@@ -73,9 +73,6 @@
 #ifdef HAVE_NGHTTP2_OPTION_SET_STREAM_RESET_RATE_LIMIT /* 1.57, and Debian's 1.52 */
 #define GYRE_HAVE_NGHTTP2_RESET_RATE 1
 #endif
-#ifdef HAVE_NGHTTP2_OPTION_SET_MAX_CONTINUATIONS /* 1.61, and Debian's 1.52 */
-#define GYRE_HAVE_NGHTTP2_CONTINUATIONS 1
-#endif
 
 /* Ruby. The comment has the first version with it. */
 #ifdef HAVE_RB_IO_TIMEOUT /* 3.2 */

@@ -13,14 +13,18 @@ void gyre_init_fibers(void) {
   gyre_init_interrupts();
 }
 
-/* Allocates nothing: the scheduler may be marked from its first moment on. */
-void gyre_fibers_init(struct gyre_scheduler *scheduler) {
+static void forget_parked(struct gyre_scheduler *scheduler) {
   gyre_list_init(&scheduler->parked);
   gyre_list_init(&scheduler->ready);
   gyre_list_init(&scheduler->foreign);
   gyre_list_init(&scheduler->posts);
-  scheduler->thread = Qnil;
   scheduler->parked_count = scheduler->ready_count = 0;
+}
+
+/* Allocates nothing: the scheduler may be marked from its first moment on. */
+void gyre_fibers_init(struct gyre_scheduler *scheduler) {
+  forget_parked(scheduler);
+  scheduler->thread = Qnil;
   gyre_workers_init(scheduler);
   gyre_interrupts_init(scheduler);
   scheduler->driving = NULL;
@@ -265,15 +269,9 @@ void gyre_fibers_free(struct gyre_scheduler *scheduler) {
 
 /* In a forked child only the fiber that forked goes on: all others are dropped. */
 void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
-  gyre_list_init(&scheduler->parked);
-  gyre_list_init(&scheduler->ready);
-  gyre_list_init(&scheduler->foreign);
-  gyre_list_init(&scheduler->posts);
-  scheduler->parked_count = scheduler->ready_count = 0;
+  forget_parked(scheduler);
   gyre_interrupts_forked(scheduler);
   gyre_workers_forked(scheduler);
-  struct gyre_worker *worker = scheduler->worker;
-  VALUE entered = scheduler->entered;
   for (struct gyre_driving *driving = scheduler->driving, *before; driving; driving = before) {
     before = driving->before;
     driving->before = NULL;
@@ -285,8 +283,6 @@ void gyre_fibers_forked(struct gyre_scheduler *scheduler) {
   scheduler->driving = NULL;
   scheduler->overtaken_count = 0;
   scheduler->driver = Qnil;
-  scheduler->entered = entered;
-  scheduler->worker = worker;
   scheduler->question = NULL;
   gyre_budget_refill(scheduler);
 }

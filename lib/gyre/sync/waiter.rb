@@ -35,11 +35,6 @@ module Gyre
       end
     end
 
-    # @return [Boolean]
-    def woken?
-      @woken
-    end
-
     # Never waits itself.
     # @param value [Object]
     def wake(value = nil)

@@ -25,9 +25,6 @@ module Gyre
           @colours = colours
         end
 
-        # @return [Boolean]
-        def colours? = @colours
-
         # @param text [String]
         # @param colour [Symbol, nil] of CODES
         # @return [String]

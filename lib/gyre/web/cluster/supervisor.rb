@@ -34,7 +34,7 @@ module Gyre
         # @return [Integer] how many workers there shall be
         attr_reader :count
         # @return [Array<Member>]
-        attr_reader :workers, :molds
+        attr_reader :workers
         # @return [Restarts]
         attr_reader :restarts
         # @return [Reaper] of every child of this process
