@@ -53,13 +53,13 @@ void Init_gyre_ext(void) {
   gyre_init_net_datagram();
   gyre_init_http_exchange();
   gyre_init_http_file();
+  gyre_init_http1_error();
   gyre_init_http1_handler();
   gyre_init_http1_env();
   gyre_init_http1_request();
   gyre_init_http1_response();
 #ifdef GYRE_HAVE_NGHTTP2
   gyre_init_http2();
-  gyre_init_http2_connection();
   gyre_init_http2_request();
   gyre_init_http2_response();
 #endif

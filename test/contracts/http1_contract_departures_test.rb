@@ -180,6 +180,37 @@ cases = proc do
     end
   end
 
+  # It could wait, and so stop the loop in the middle of its own work.
+  define_method(:test_no_code_of_the_program_makes_what_cancels_a_request) do
+    made = []
+    code = Module.new do
+      define_method(:initialize) do |*arguments|
+        made << arguments.first
+        super(*arguments)
+      end
+    end
+    [Gyre::Stop, Gyre::HTTP::RequestTimeout].each { |cancellation| cancellation.prepend(code) }
+    waiting, cancelled = Array.new(2) { Thread::Queue.new }
+    app = lambda do |_env|
+      waiting << true
+      Thread::Queue.new.pop
+    rescue Gyre::Stop, Gyre::HTTP::RequestTimeout => error
+      cancelled << [error.class, error.message, made.include?(error.message)]
+      [200, {}, []]
+    end
+    serve(app, limits: { request_timeout_s: 0.02 }) { |served| get(served) }
+    serve(app, cancel_when_client_gone: "reset") do |served|
+      waiting.pop
+      client = connect(served).request
+      waiting.pop
+      client.reset
+      eventually { cancelled.size == 2 }
+      served.errors.clear
+    end
+    assert_equal [Gyre::HTTP::RequestTimeout, "the request took longer than 0.02 s", false], cancelled.pop
+    assert_equal [Gyre::Stop, "the client has left", false], cancelled.pop
+  end
+
   define_method(:test_a_departure_is_told_once_and_not_denied_by_the_end_of_its_request) do
     told = Thread::Queue.new
     app = lambda do |env|

@@ -269,6 +269,9 @@ void gyre_http1_limits_read(struct gyre_http1_limits_table *table, VALUE limits)
 
 /* http1_error.c */
 VALUE gyre_http1_error(const char *name, int status, const char *message);
+/* For callbacks of the loop, where no code of the program may run: it could wait, and what the
+ * callback has in hand would go meanwhile. */
+VALUE gyre_http1_cancellation(const char *class, const char *message);
 NORETURN(void gyre_http1_request_is_over(void));
 
 /* http1_connection.c */
@@ -410,6 +413,7 @@ void gyre_http_departures_tell_last(struct gyre_http1_acceptor *acceptor);
 
 void gyre_init_http_exchange(void);
 void gyre_init_http_file(void);
+void gyre_init_http1_error(void);
 void gyre_init_http1_handler(void);
 void gyre_init_http1_env(void);
 void gyre_init_http1_request(void);

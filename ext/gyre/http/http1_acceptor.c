@@ -254,17 +254,29 @@ struct complaint {
   int error;
 };
 
-static VALUE complain(VALUE argument) {
-  struct complaint *complaint = (struct complaint *)argument;
-  VALUE message = rb_sprintf("cannot accept connections: %s; trying again in a second", strerror(complaint->error));
-  return rb_funcall(complaint->acceptor->handler, id_error, 1, message);
+static VALUE log_complaint(VALUE pair) { return rb_funcall(rb_ary_entry(pair, 0), id_error, 1, rb_ary_entry(pair, 1)); }
+
+/* A log that cannot be written must not end the server. */
+static VALUE complain(VALUE pair) {
+  int state = 0;
+  rb_protect(log_complaint, pair, &state);
+  if (state) rb_set_errinfo(Qnil);
+  return Qnil;
 }
 
+static VALUE start_complaint(VALUE argument) {
+  const struct complaint *complaint = (const struct complaint *)argument;
+  VALUE message = rb_sprintf("cannot accept connections: %s; trying again in a second", strerror(complaint->error));
+  VALUE pair = rb_assoc_new(complaint->acceptor->handler, message);
+  return gyre_spawn(complaint->acceptor->scheduler, complain, pair, Qnil);
+}
+
+/* A log may wait: it is written in a fiber of its own. */
 static void accepting_paused(struct gyre_acceptor *net, int error) {
   struct complaint complaint = {acceptor_of(net), error};
   int state = 0;
-  rb_protect(complain, (VALUE)&complaint, &state);
-  if (state) rb_set_errinfo(Qnil); /* a log that cannot be written must not end the server */
+  rb_protect(start_complaint, (VALUE)&complaint, &state);
+  if (state) rb_set_errinfo(Qnil); /* there is no fiber left */
 }
 
 static const struct gyre_acceptor_operations acceptor_operations = {

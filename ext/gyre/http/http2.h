@@ -58,7 +58,6 @@ void gyre_http2_response_refuse(struct gyre_http_exchange *exchange);
 int gyre_http2_handler_start(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream);
 
 void gyre_init_http2(void);
-void gyre_init_http2_connection(void);
 void gyre_init_http2_request(void);
 void gyre_init_http2_response(void);
 

@@ -14,8 +14,6 @@
 #define RECEIVES_AT_ONCE 8 /* of lent memory; then the other connections have their turn */
 #define SENDS_AT_ONCE 8
 
-static VALUE stop_message;
-
 static struct gyre_loop *loop_of(const struct gyre_http1_connection *connection) {
   return &connection->acceptor->scheduler->loop;
 }
@@ -35,14 +33,17 @@ static void wake(struct gyre_http1_connection *connection, struct gyre_http_exch
 
 /* --- sending --- */
 
-static VALUE make_stop(VALUE message) { return rb_class_new_instance(1, &message, rb_path2class("Gyre::Stop")); }
+static VALUE make_stop(VALUE argument) {
+  (void)argument;
+  return gyre_http1_cancellation("Gyre::Stop", "the client has broken HTTP/2, and its connection ends");
+}
 
 /* The client has flooded the server: what runs for it ends. */
 static void interrupt_handlers(struct gyre_http1_connection *connection) {
   const struct gyre_list *streams = &connection->http2->session.streams;
   int state = 0;
   if (!connection->http2->running) return;
-  VALUE stop = rb_protect(make_stop, stop_message, &state);
+  VALUE stop = rb_protect(make_stop, Qnil, &state);
   if (state) rb_set_errinfo(Qnil);
   for (struct gyre_list *node = streams->next; !state && node != streams; node = node->next) {
     const struct gyre_http_exchange *exchange = GYRE_CONTAINER(node, struct gyre_http2_stream, node)->owner;
@@ -522,11 +523,6 @@ static bool free_connection(struct gyre_http1_connection *connection, bool excha
   free(http2);
   connection->http2 = NULL;
   return true;
-}
-
-void gyre_init_http2_connection(void) {
-  stop_message = rb_obj_freeze(rb_str_new_cstr("the client has broken HTTP/2, and its connection ends"));
-  rb_gc_register_mark_object(stop_message);
 }
 
 const struct gyre_http2_operations gyre_http2_operations = {.begin = begin,

@@ -74,13 +74,12 @@ void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange) {
 static VALUE make_timeout(VALUE argument) {
   char message[80];
   snprintf(message, sizeof(message), "the request took longer than %g s", (double)*(int64_t *)argument / 1e9);
-  return gyre_http1_error("RequestTimeout", 0, message);
+  return gyre_http1_cancellation("Gyre::HTTP::RequestTimeout", message);
 }
 
 static VALUE make_stop(VALUE argument) {
-  VALUE message = rb_str_new_cstr("the client has left");
   (void)argument;
-  return rb_class_new_instance(1, &message, rb_path2class("Gyre::Stop"));
+  return gyre_http1_cancellation("Gyre::Stop", "the client has left");
 }
 
 static void interrupt(struct gyre_http_exchange *exchange, struct gyre_interrupt **interrupt, VALUE (*make)(VALUE),
