@@ -14,7 +14,7 @@ module GyreCheck
   # JRuby; of what needs a bundle that the copy has not; of Ruby code alone; of C programs that have
   # sanitizers of their own; of logs what happens on the disk and in other processes.
   LITTLE_C = %r{\Atest/(?:web/|docs/|showcase/|frameworks/|rack2/|support/|
-                         http/(?!h2/(?:conformance|faults|lifetimes|messages)_test)|oracle/|
+                         http/(?!h2/(?:conformance|faults|lifetimes|messages|records)_test)|oracle/|
                          conformance/|scheduler/portable/|async/(?!selector_test)|cli/|
                          log/(?!(?:client|client/outbox|ingest|server|output/checksum)_test)|
                          loop/(?:backend_contract|lag|select|timers)_test|
