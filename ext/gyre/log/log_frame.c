@@ -68,13 +68,9 @@ static void json_line(const char *bytes, size_t length, struct gyre_log_message 
 static long json_line_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
                           struct gyre_log_message *message) {
   const char *const end = gyre_log_line_end(cutter, bytes + cutter->scanned, length - cutter->scanned);
-  const size_t line = end ? (size_t)(end - bytes) : length;
-  if (line > cutter->limit) return -GYRE_LOG_TOO_LONG;
-  cutter->wanted = 0;
-  cutter->scanned = end ? 0 : length;
-  if (!end) return 0;
-  json_line(bytes, line, message);
-  return (long)line + 1;
+  const long used = gyre_log_take_line(cutter, bytes, length, end);
+  if (used > 0) json_line(bytes, (size_t)used - 1, message);
+  return used;
 }
 
 long gyre_log_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length, struct gyre_log_message *message) {

@@ -73,6 +73,16 @@ long gyre_log_syslog_cut_last(struct gyre_log_cutter *cutter, const char *bytes,
 const char *gyre_log_line_end(const struct gyre_log_cutter *cutter, const char *at, size_t length);
 const char *gyre_log_syslog_line_end(const char *at, size_t length);
 
+/* As gyre_log_cut, of a line that ends with the byte at `end`; NULL: that has not come. */
+static inline long gyre_log_take_line(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
+                                      const char *end) {
+  const size_t line = end ? (size_t)(end - bytes) : length;
+  if (line > cutter->limit) return -GYRE_LOG_TOO_LONG;
+  cutter->wanted = 0;
+  cutter->scanned = end ? 0 : length;
+  return end ? (long)line + 1 : 0;
+}
+
 /* RFC 5424 and RFC 3164, from one message of any framing. Returns 0 or GYRE_LOG_NO_MEMORY. */
 long gyre_log_syslog_parse(const char *bytes, size_t length, struct gyre_log_buffer *scratch,
                            struct gyre_log_message *message);

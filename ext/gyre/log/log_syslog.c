@@ -297,13 +297,10 @@ static long line_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t l
                      struct gyre_log_message *message) {
   const char *const from = bytes + cutter->scanned;
   const char *const end = length > cutter->scanned ? gyre_log_syslog_line_end(from, length - cutter->scanned) : NULL;
-  const size_t line = end ? (size_t)(end - bytes) : length;
-  if (line > cutter->limit) return -GYRE_LOG_TOO_LONG;
-  cutter->wanted = 0;
-  cutter->scanned = end ? 0 : length;
-  if (!end) return 0;
-  const long wrong = gyre_log_syslog_parse(bytes, line, cutter->scratch, message);
-  return wrong < 0 ? wrong : (long)line + 1;
+  const long used = gyre_log_take_line(cutter, bytes, length, end);
+  if (used <= 0) return used;
+  const long wrong = gyre_log_syslog_parse(bytes, (size_t)used - 1, cutter->scratch, message);
+  return wrong < 0 ? wrong : used;
 }
 
 long gyre_log_syslog_cut(struct gyre_log_cutter *cutter, const char *bytes, size_t length,
