@@ -35,9 +35,8 @@ module Gyre
         def all(bind, inputs, tls)
           main = addresses(bind).map { |address| new(nil, address, tls: tls) }
           main + inputs.flat_map do |input|
-            kind = Values.check(KINDS, input.fetch(:type), name: "inputs: type").to_sym
-            framing = Values.check(FRAMINGS, input[:framing] || "auto", name: "inputs: framing").to_sym
-            addresses(input.fetch(:bind)).map { |address| new(kind, address, tls: own_tls(input, tls), framing: framing) }
+            options = { tls: own_tls(input, tls), framing: input[:framing] || "auto" }
+            addresses(input.fetch(:bind)).map { |address| new(input.fetch(:type), address, **options) }
           end
         end
 
@@ -66,15 +65,15 @@ module Gyre
         def addresses(given) = (given.is_a?(Array) ? given : [given]).uniq
       end
 
-      # @param kind [Symbol, nil]
+      # @param kind [Symbol, String, nil] of KINDS; nil: the main port
       # @param address [String, Integer, Gyre::Endpoint]
       # @param tls [Hash, nil]
-      # @param framing [Symbol]
+      # @param framing [Symbol, String] of FRAMINGS
       # @raise [ArgumentError]
       def initialize(kind, address, tls: nil, framing: :auto)
-        @kind = kind
-        @framing = framing
-        @endpoint = Input.endpoint(kind, address, tls: tls)
+        @kind = kind && Values.check(KINDS, kind, name: "type").to_sym
+        @framing = Values.check(FRAMINGS, framing, name: "framing").to_sym
+        @endpoint = Input.endpoint(@kind, address, tls: tls)
         @context = TLS.server(**tls) if tls
       end
 
