@@ -82,9 +82,9 @@ static struct {
   VALUE key;
 } slots[SLOTS];
 
-static VALUE key_method, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol,
-    key_remote, key_gone, key_scheme, key_https, key_host, key_cookie, key_input, key_finished, key_hijack,
-    key_early_hints, key_rack_protocol, key_trailers;
+static VALUE key_method, key_path, key_query, key_uri, key_server_name, key_server_port, key_protocol, key_remote,
+    key_gone, key_scheme, key_https, key_host, key_cookie, key_input, key_finished, key_hijack, key_early_hints,
+    key_rack_protocol, key_trailers;
 static VALUE input_class, env_module;
 static ID id_new, id_client_certificate;
 
