@@ -56,6 +56,8 @@ module GyreCheck
   VALGRIND_C = %w[valgrind -q --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
                   --error-exitcode=9].freeze
   COPIED = "{{lib,ext,exe,test,examples}/**/*,Gemfile,gyre.gemspec}"
+  # Not of the copy, and of the checkout a build at the same time may just rename it.
+  BUILT = %r{/gyre_ext\.}.freeze
 
   module_function
 
@@ -67,9 +69,9 @@ module GyreCheck
 
   # Copies what a run needs; only what changed, so that make has little to do the second time.
   def copy_checkout(folder)
-    copied = ->(root) { Dir.glob(COPIED, base: root).select { |path| File.file?(File.join(root, path)) } }
-    (copied.call(folder) - copied.call(".")).each { |path| File.delete(File.join(folder, path)) if File.extname(path) != ".so" }
-    copied.call(".").each { |path| copy_file(path, File.join(folder, path)) if File.extname(path) != ".so" }
+    copied = ->(root) { Dir.glob(COPIED, base: root).grep_v(BUILT).select { |path| File.file?(File.join(root, path)) } }
+    (copied.call(folder) - copied.call(".")).each { |path| File.delete(File.join(folder, path)) }
+    copied.call(".").each { |path| copy_file(path, File.join(folder, path)) }
     copy_bundle(folder)
   end
 

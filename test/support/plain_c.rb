@@ -70,7 +70,7 @@ module GyreTest
         found = PLATFORM.include?(name) ? platform_flags : [] or return
         command = [compiler, *FLAGS, *flags, "test/c/#{name}.c", *PROGRAMS.fetch(name), *found, "-lpthread"]
         built = File.join(ROOT, "tmp", "plain_c", "#{name}-#{digest(command)}")
-        compile(command, built) unless File.exist?(built)
+        compile(command, built) unless kept?(built)
         File.join(folder, name).tap { |program| FileUtils.ln_sf(built, program) }
       end
 
@@ -84,12 +84,28 @@ module GyreTest
         values.scan(%r{(?<=[ =])(?:-DHAVE_\w+|-I/[^ $]*kqueue\S*|-l(?:kqueue|uring|nghttp2)|-L/\S+|-Wl,-rpath,\S+)}).uniq
       end
 
+      # Others may rename or delete files there meanwhile.
+      def delete_old(folder)
+        Dir[File.join(folder, "*")].each do |path|
+          FileUtils.rm_f(path) if File.mtime(path) < Time.now - KEPT_S
+        rescue Errno::ENOENT
+          next
+        end
+      end
+
       private
+
+      # Whether it is there. Then it stays for as long again: others delete what is old.
+      def kept?(built)
+        File.utime(nil, nil, built).positive?
+      rescue Errno::ENOENT
+        false
+      end
 
       # Whole or not at all: others may look for it meanwhile. Those of sources that are no more go.
       def compile(command, built)
         FileUtils.mkdir_p(File.dirname(built))
-        Dir[File.join(File.dirname(built), "*")].each { |path| FileUtils.rm_f(path) if File.mtime(path) < Time.now - KEPT_S }
+        delete_old(File.dirname(built))
         words = IO.popen([*command, "-o", "#{built}.#{Process.pid}"], chdir: ROOT, err: %i[child out], &:read)
         $?.success? ? File.rename("#{built}.#{Process.pid}", built) : raise(words)
       end
