@@ -95,6 +95,13 @@ class TidyTest < Minitest::Test
     assert_empty LONG.keys.reject { |path| exist?(path) && too_long?(path) }, "stale in LONG"
   end
 
+  def test_every_test_that_a_rake_task_names_is_there
+    named = files("rakelib/*.rake", "test/support/parts.rb", ".ci/run").flat_map do |path|
+      read(path).scan(%r{\btest/[\w/*{},]+_test\.rb}).flat_map { |pattern| expand_braces(pattern) }
+    end
+    assert_empty named.reject { |pattern| files(pattern).any? }.uniq
+  end
+
   def test_no_file_is_long_without_a_reason
     long = files("lib/**/*.rb", "ext/**/*.{c,h}").select { |path| too_long?(path) }
     assert_empty long - LONG.keys, "split them, or give the reason in LONG"
@@ -163,6 +170,12 @@ class TidyTest < Minitest::Test
 
   def files(*patterns)
     Dir.chdir(ROOT) { patterns.flat_map { |pattern| Dir[pattern] }.select { |path| File.file?(path) }.sort }
+  end
+
+  # @return [Array<String>] each of the patterns that braces put together
+  def expand_braces(pattern)
+    braces = pattern.match(/\{([^}]*)\}/) or return [pattern]
+    braces[1].split(",").flat_map { |word| expand_braces("#{braces.pre_match}#{word}#{braces.post_match}") }
   end
 
   # Everything whose requires count.
