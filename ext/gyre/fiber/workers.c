@@ -16,12 +16,11 @@
 
 #define IDLE_KEPT 16               /* idle workers that are kept however long they have had nothing to do */
 #define TRIM_NS INT64_C(500000000) /* the others go when they have had nothing to do for so long */
-/* What a fiber of one job has touched of its stack. Ruby keeps the stack until it collects the
- * fiber, and does not count it; some 30,000 stacks fit in a process. */
-#define FRESH_BYTES 8192
+#define ENDED_LIMIT 4096           /* fibers of one job that end before their stacks are collected */
+#define STACKS_LIMIT 24000         /* of those and of fibers that live, where a process has room for some 30,000 */
 
-static ID id_report, id_keys, id_new, id_storage, id_aset, id_pooled_fiber;
-static VALUE pooled_options, fiber_class;
+static ID id_report, id_keys, id_new, id_storage, id_aset, id_pooled_fiber, id_start;
+static VALUE pooled_options, minor_options, fiber_class;
 static VALUE blocking_key, storage_key;
 static size_t stack_bytes; /* of a fiber */
 
@@ -38,6 +37,7 @@ void gyre_init_workers(void) {
   id_storage = rb_intern("storage");
   id_aset = rb_intern("[]=");
   id_pooled_fiber = rb_intern("PooledFiber");
+  id_start = rb_intern("start");
   fiber_class = rb_const_get(rb_cObject, rb_intern("Fiber"));
   rb_gc_register_mark_object(fiber_class);
   blocking_key = ID2SYM(rb_intern("blocking"));
@@ -47,6 +47,10 @@ void gyre_init_workers(void) {
   /* Else its first job would begin with the storage of the fiber that made it. */
   if (rb_method_boundp(fiber_class, id_storage, 0)) rb_hash_aset(pooled_options, storage_key, Qnil);
   rb_gc_register_mark_object(rb_obj_freeze(pooled_options));
+  minor_options = rb_hash_new();
+  rb_hash_aset(minor_options, ID2SYM(rb_intern("full_mark")), Qfalse);
+  rb_hash_aset(minor_options, ID2SYM(rb_intern("immediate_sweep")), Qfalse);
+  rb_gc_register_mark_object(rb_obj_freeze(minor_options));
 }
 
 void gyre_workers_init(struct gyre_scheduler *scheduler) {
@@ -235,6 +239,35 @@ static void stacks_take(void) {
 
 static void stacks_give_back(void) { __atomic_store_n(&stacks_owner, 0, __ATOMIC_RELEASE); }
 
+/* Ruby keeps the stack of a fiber that has ended until it collects the fiber, and counts neither
+ * its memory nor its maps. So a new stack is preceded by a collection when many have ended: as many
+ * as live, because a collection reads the stacks of all that live. Counted as memory
+ * (rb_gc_adjust_memory_usage), they would be collected at any time, also while most fibers live and
+ * no stack is needed. A minor collection leaves only fibers that an old object referred to; a full
+ * one comes when these may have become too many. Both counts are atomic, for all Ractors. */
+static size_t ended_count; /* since the last collection */
+static size_t left_count;  /* before that, and after the last full collection made here */
+
+static void note_collection(void) {
+  size_t ended = __atomic_exchange_n(&ended_count, 0, __ATOMIC_RELAXED);
+  (void)__atomic_add_fetch(&left_count, ended, __ATOMIC_RELAXED);
+}
+
+static void collect_stacks(const struct gyre_scheduler *scheduler) {
+  size_t ended = __atomic_load_n(&ended_count, __ATOMIC_RELAXED), live = scheduler->busy_count;
+  if (ended < ENDED_LIMIT) return;
+  bool full = ended + __atomic_load_n(&left_count, __ATOMIC_RELAXED) + live >= STACKS_LIMIT;
+  if (ended < live && !full) return;
+  if (RTEST(rb_gc_disable())) return; /* it was disabled by the program */
+  rb_gc_enable();
+  if (full) {
+    rb_gc_start();
+    __atomic_store_n(&left_count, 0, __ATOMIC_RELAXED);
+  } else {
+    rb_funcallv_kw(rb_mGC, id_start, 1, &minor_options, RB_PASS_KEYWORDS);
+  }
+}
+
 static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
   stacks_give_back();
   (void)yielded;
@@ -258,7 +291,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(yielded, self)) {
     if (!state && stays) rb_protect(forget_job, (VALUE)scheduler, &state);
 
     release(scheduler, worker);
-    if (worker->once) rb_gc_adjust_memory_usage(FRESH_BYTES);
+    if (worker->once) (void)__atomic_add_fetch(&ended_count, 1, __ATOMIC_RELAXED);
     if (state || !stays) {
       free_worker(scheduler, worker);
       if (state) rb_jump_tag(state);
@@ -409,6 +442,7 @@ VALUE gyre_spawn(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VAL
 
 VALUE gyre_spawn_once(struct gyre_scheduler *scheduler, VALUE (*function)(VALUE), VALUE argument, VALUE options) {
   gyre_thread_check(scheduler);
+  collect_stacks(scheduler);
   return start(scheduler, new_worker(scheduler, options, true), function, argument);
 }
 
@@ -425,6 +459,7 @@ static void mark_workers(struct gyre_list *list, bool busy) {
 }
 
 void gyre_workers_mark(struct gyre_scheduler *scheduler) {
+  if (rb_during_gc()) note_collection();
   rb_gc_mark(scheduler->worker_block);
   mark_workers(&scheduler->busy, true);
   mark_workers(&scheduler->idle, false);

@@ -203,11 +203,48 @@ module SchedulerContract
 
     # The collector does not count stacks, and hardly runs by itself where there is much that lives.
     def test_fibers_that_end_do_not_use_up_the_stacks_of_a_process_with_a_large_heap
-      skip "Ruby code cannot tell the collector what a stack weighs" if backend == "select"
+      skip "the portable engine leaves stacks to the collector" if backend == "select"
 
       large = Array.new(300_000) { |number| [number.to_s] }
       in_fiber { assert_equal 40_000, 40_000.times.count { Fiber.schedule { 1 } } }
       assert_equal 300_000, large.size
+    end
+
+    # A minor collection leaves what an old object referred to at an earlier one.
+    def test_ended_fibers_that_an_old_object_refers_to_do_not_use_up_the_stacks
+      skip "the portable engine leaves stacks to the collector" if backend == "select"
+
+      kept = Array.new(3000)
+      4.times { GC.start }
+      in_fiber { 60_000.times { |number| kept[number % 3000] = Fiber.schedule { 1 } } }
+      assert kept.none?(&:alive?)
+    end
+
+    # Each collection reads the stacks of all fibers that live.
+    def test_stacks_of_ended_fibers_are_collected_less_often_while_many_fibers_live
+      skip "the portable engine leaves stacks to the collector" if backend == "select"
+
+      in_fiber do
+        done = Thread::Queue.new
+        6000.times { Fiber.schedule { done.pop } }
+        3.times { GC.start }
+        before = GC.count
+        40_000.times { Fiber.schedule { 1 } }
+        count = GC.count - before
+        done.close
+        assert_operator count, :<=, 8
+      end
+    end
+
+    def test_stacks_are_not_collected_where_the_program_has_disabled_collections
+      in_fiber do
+        GC.disable
+        before = GC.count
+        10_000.times { Fiber.schedule { 1 } }
+        assert_equal [before, true], [GC.count, GC.enable]
+      end
+    ensure
+      GC.enable
     end
 
     def test_a_pooled_fiber_begins_without_the_storage_of_the_one_that_made_it
