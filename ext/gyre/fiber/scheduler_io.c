@@ -318,7 +318,8 @@ static bool may_wait(const struct transfer *transfer) {
   VALUE frames
       [8]; /* the hook, a subclass's overrides of it, their caller; Ruby 3.1 does not count C frames when it leaves out some */
   int lines[8];
-  int count = rb_profile_frames(0, 8, frames, lines), caller = 1;
+  int count = rb_profile_frames(0, 2, frames, lines), caller = 1; /* mostly enough; each one more takes time */
+  if (count == 2 && is_override(frames[1], transfer->writes)) count = rb_profile_frames(0, 8, frames, lines);
   while (caller < count && is_override(frames[caller], transfer->writes)) caller++;
   if (caller == count || !NIL_P(rb_profile_frame_path(frames[caller]))) return false;
   return !transfer->writes || is_named(frames[caller], "syswrite");
