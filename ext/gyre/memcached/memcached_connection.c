@@ -45,6 +45,7 @@ static void connection_mark(void *opaque) {
  * may be gone. */
 static void connection_free(void *opaque) {
   struct gyre_memcached_connection *connection = opaque;
+  gyre_deferred_cancel(&connection->late.deferred); /* the loop's end walks that list */
   free(connection->entries);
   xfree(connection);
 }
@@ -71,6 +72,7 @@ static VALUE connection_allocate(VALUE class) {
   gyre_list_init(&connection->room);
   gyre_list_init(&connection->client.node);
   gyre_list_init(&connection->closing.node);
+  gyre_list_init(&connection->late.deferred.node);
   return self;
 }
 
