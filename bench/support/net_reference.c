@@ -1,7 +1,8 @@
 /*
- * What bench/net compares Gyre's streams with: an echo server in C, straight on epoll, plain or
- * with libssl, one thread, without buffers of its own. Started by bench/support/net_suite.rb:
- * net_reference plain PORT, or net_reference tls PORT CERTIFICATE KEY.
+ * What bench/net compares Gyre's streams and datagrams with: an echo server in C, straight on
+ * epoll, one thread, without buffers of its own: plain, with libssl, or over UDP with a call for
+ * each packet (udp) or for 16 (mmsg). Started by bench/support/net_suite.rb:
+ * net_reference plain|udp|mmsg PORT, or net_reference tls PORT CERTIFICATE KEY.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 #define BYTES 16384
+#define PACKETS 16
+#define PACKET_BYTES 65536
 
 struct connection {
   int fd;
@@ -87,6 +90,50 @@ static void take(int listener) {
   }
 }
 
+/* One packet after another: until there is none. */
+static void echo_packets(int fd) {
+  static char bytes[PACKET_BYTES];
+  for (;;) {
+    struct sockaddr_in from;
+    socklen_t length = sizeof(from);
+    ssize_t count = recvfrom(fd, bytes, sizeof(bytes), 0, (struct sockaddr *)&from, &length);
+    if (count < 0) return;
+    sendto(fd, bytes, (size_t)count, 0, (struct sockaddr *)&from, length);
+  }
+}
+
+/* As many as there are, PACKETS at most, in one call each way. */
+static void echo_batches(int fd) {
+  static char bytes[PACKETS][PACKET_BYTES];
+  struct mmsghdr messages[PACKETS];
+  struct iovec parts[PACKETS];
+  struct sockaddr_in from[PACKETS];
+  int count;
+  do {
+    for (int i = 0; i < PACKETS; i++) {
+      parts[i] = (struct iovec){bytes[i], PACKET_BYTES};
+      messages[i].msg_hdr = (struct msghdr){
+          .msg_name = &from[i], .msg_namelen = sizeof(from[i]), .msg_iov = &parts[i], .msg_iovlen = 1};
+    }
+    count = recvmmsg(fd, messages, PACKETS, 0, NULL);
+    for (int i = 0; i < count; i++) parts[i].iov_len = messages[i].msg_len;
+    for (int sent = 0, more; sent < count; sent += more) {
+      more = sendmmsg(fd, messages + sent, (unsigned)(count - sent), 0);
+      if (more <= 0) break;
+    }
+  } while (count == PACKETS);
+}
+
+static int serve_datagrams(const struct sockaddr_in *address, void (*echo)(int fd)) {
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+  if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) < 0) fail("bind");
+  epoll_fd = epoll_create1(0);
+  struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+  epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
+  for (;;)
+    if (epoll_wait(epoll_fd, &event, 1, -1) > 0) echo(fd);
+}
+
 int main(int argc, char **argv) {
   if (argc < 3) return 2;
   signal(SIGPIPE, SIG_IGN);
@@ -103,6 +150,8 @@ int main(int argc, char **argv) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (bind(listener, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(listener, 4096) < 0) fail("listen");
+  if (strcmp(argv[1], "udp") == 0) return serve_datagrams(&address, echo_packets);
+  if (strcmp(argv[1], "mmsg") == 0) return serve_datagrams(&address, echo_batches);
   epoll_fd = epoll_create1(0);
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL}, events[256];
   epoll_ctl(epoll_fd, EPOLL_CTL_ADD, listener, &event);

@@ -18,6 +18,8 @@ module Bench
       "gyre-loop-tls" => ["tls", "Gyre, on a keyed loop"],
       "c-tls" => ["tls", "C, epoll and libssl"],
       "gyre-udp" => ["udp", "Gyre"],
+      "c-udp" => ["udp", "C, epoll, recvfrom and sendto"],
+      "c-mmsg" => ["udp", "C, epoll, recvmmsg and sendmmsg"],
       "async-udp" => ["udp", "Async"],
       "eventmachine-udp" => ["udp", "EventMachine"]
     }.freeze
@@ -30,7 +32,7 @@ module Bench
         command = lambda do |port|
           kind, = SUBJECTS.fetch(subject)
           arguments = [port.to_s, *(certificate if kind == "tls")]
-          next [Setup.compiled("net_reference", "-lssl", "-lcrypto"), kind, *arguments] if subject.start_with?("c-")
+          next [Setup.compiled("net_reference", "-lssl", "-lcrypto"), subject.delete_prefix("c-"), *arguments] if subject.start_with?("c-")
 
           Setup.ruby_command(File.join(ROOT, "bench/apps/net_server.rb"), subject, *arguments)
         end
@@ -123,7 +125,7 @@ module Bench
     SCENARIOS = [
       Echo.new("plain", "Echo of 64 bytes, 64 connections", %w[gyre-plain gyre-loop-plain c-plain], clients: 64, bytes: 64),
       Echo.new("tls", "Echo of 64 bytes over TLS 1.3, 64 connections", %w[gyre-tls gyre-loop-tls c-tls], clients: 64, bytes: 64),
-      Echo.new("udp", "Echo of 64 bytes over UDP, 64 clients", %w[gyre-udp async-udp eventmachine-udp], clients: 64, bytes: 64),
+      Echo.new("udp", "Echo of 64 bytes over UDP, 64 clients", %w[gyre-udp c-udp c-mmsg async-udp eventmachine-udp], clients: 64, bytes: 64),
       Idle.new("idle-tls", "TLS", %w[gyre-loop-tls c-tls])
     ].freeze
 
