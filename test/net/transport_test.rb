@@ -183,6 +183,78 @@ module TransportWaitCases
     end
   end
 
+  # --- what a read that came short has shown of the socket ---
+
+  # A reader that has waited, so that the loop reports what comes, and has read "a".
+  def with_emptied(sockets = UNIXSocket.pair)
+    with_pair(sockets) do |client, server|
+      reader = job { server.read_partial }
+      parked(reader)
+      client.write("a")
+      assert_equal "a", value(reader)
+      yield client, server
+    end
+  end
+
+  def test_an_emptied_socket_is_not_asked_before_the_loop_reports_it
+    skip "a thread without a scheduler asks the socket" unless fibers?
+    with_emptied do |client, server|
+      order = []
+      other = job { sleep(0).then { order << :other } }
+      client.write("b")
+      order << server.read_partial # would have it at once
+      value(other)
+      assert_equal [:other, "b"], order
+    end
+  end
+
+  def test_a_socket_that_was_emptied_still_ends
+    with_emptied do |client, server|
+      client.write("b")
+      client.close_write
+      assert_equal ["b", nil, nil], Array.new(3) { server.read_partial }
+    end
+    with_emptied do |client, server|
+      reader = job { server.read }
+      parked(reader)
+      client.write("b")
+      parked(reader)
+      client.close_write
+      assert_equal "b", value(reader)
+    end
+  end
+
+  def test_an_urgent_byte_that_ends_a_read_early_hides_nothing
+    skip "over TLS nothing is urgent" if secure?
+    with_emptied(tcp_sockets) do |client, server|
+      client.write("b")
+      client.to_io.send("!", Socket::MSG_OOB)
+      client.write("c")
+      assert_equal "bc", server.read_exactly(2)
+    end
+  end
+
+  def test_what_another_reader_of_the_socket_has_taken_is_not_waited_for
+    skip "its records are the transport's" if secure?
+    with_emptied do |client, server|
+      copy = server.to_io.dup
+      client.write("b")
+      assert_equal "b", copy.recv(10)
+      reader = job { server.read_partial }
+      parked(reader)
+      client.write("c")
+      assert_equal "c", value(reader)
+      client.write("d")
+      assert_equal "d", server.to_io.readpartial(10)
+      reader = job { server.read_partial }
+      parked(reader)
+      client.write("e")
+      assert_equal "e", value(reader)
+    ensure
+      copy&.close
+    end
+  end
+
   def test_large_messages_go_both_ways_at_once
     bytes = Random.new(3).bytes(2_000_000)
     with_pair do |client, server|

@@ -27,6 +27,23 @@ bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
   return result != 0;
 }
 
+/* NULL where the scheduler of this thread keeps nothing of it. The hooks of the same IO use it,
+ * too. */
+static struct gyre_descriptor *held(struct gyre_scheduler *scheduler, VALUE io, int fd) {
+  return scheduler ? gyre_loop_held(&scheduler->loop, fd, (uintptr_t)io) : NULL;
+}
+
+void gyre_socket_drained(VALUE io, int fd, unsigned events) {
+  struct gyre_descriptor *descriptor = held(gyre_socket_scheduler(), io, fd);
+  if (descriptor) gyre_descriptor_drained(descriptor, events);
+}
+
+bool gyre_socket_is_drained(VALUE io, int fd, unsigned events) {
+  struct gyre_scheduler *scheduler = gyre_socket_scheduler();
+  struct gyre_descriptor *descriptor = held(scheduler, io, fd);
+  return descriptor && gyre_loop_is_drained(&scheduler->loop, descriptor, events);
+}
+
 void gyre_socket_give_way(void) {
   struct gyre_scheduler *scheduler = gyre_socket_scheduler();
   if (!scheduler) {

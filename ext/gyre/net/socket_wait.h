@@ -22,6 +22,12 @@ int64_t gyre_socket_now(void);
  * another fiber or thread means is the caller's to find out. */
 bool gyre_socket_wait(VALUE io, int fd, unsigned events, int64_t timeout_ns);
 
+/* A call has moved less than it was asked to, because the socket, a stream, has no more for now. */
+void gyre_socket_drained(VALUE io, int fd, unsigned events);
+
+/* Whether a call would answer "would block", by what was seen last: then a wait may come first. */
+bool gyre_socket_is_drained(VALUE io, int fd, unsigned events);
+
 /* Before a call that may go on for ever without a wait: lets others run that have waited for
  * long. */
 void gyre_socket_give_way(void);

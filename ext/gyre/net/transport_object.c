@@ -143,7 +143,25 @@ static struct gyre_transport_object *wait_for(VALUE self, struct gyre_transport_
 /* --- turns: one reader and one writer of a transport wait for the descriptor, others for their
  * turn, for what comes may be theirs too --- */
 
-static VALUE turn_release(VALUE turn) { return rb_funcall(turn, id_release, 0); }
+struct turn {
+  VALUE self, turn;
+  VALUE timeout; /* of a wait for it */
+};
+
+static VALUE turn_wait(VALUE argument) {
+  struct turn *turn = (struct turn *)argument;
+  return rb_funcall(turn->turn, id_wait, 1, turn->timeout);
+}
+
+static VALUE turn_waited(VALUE argument) {
+  peek(((struct turn *)argument)->self)->turn_waiters--;
+  return Qnil;
+}
+
+static VALUE turn_release(VALUE argument) {
+  struct turn *turn = (struct turn *)argument;
+  return peek(turn->self)->turn_waiters ? rb_funcall(turn->turn, id_release, 0) : rb_mutex_unlock(turn->turn);
+}
 
 /* For the first time over when nothing has moved for as long as a wait for the descriptor may
  * take. */
@@ -152,7 +170,9 @@ static void turn_take(VALUE self, VALUE turn, bool writes) {
   while (!RTEST(rb_mutex_trylock(turn))) {
     const uint64_t *bytes = writes ? &object->transport.sent_bytes : &object->transport.received_bytes, before = *bytes;
     VALUE timeout = writes ? object->write_timeout : object->read_timeout;
-    bool in_time = RTEST(rb_funcall(turn, id_wait, 1, timeout));
+    struct turn waiting = {self, turn, timeout};
+    object->turn_waiters++;
+    bool in_time = RTEST(rb_ensure(turn_wait, (VALUE)&waiting, turn_waited, (VALUE)&waiting));
     object = gyre_transport_object_get(self);
     if (!in_time && *bytes == before) time_out(object, timeout, Qnil, writes ? "send to" : "receive from");
   }
@@ -165,9 +185,9 @@ static VALUE in_turn(VALUE self, bool writes, VALUE (*call)(VALUE), void *argume
     VALUE made = rb_class_new_instance(0, NULL, rb_path2class("Gyre::Transport::Turn"));
     if (NIL_P(*place)) RB_OBJ_WRITE(self, place, made); /* another thread may have made one meanwhile */
   }
-  VALUE turn = *place;
-  turn_take(self, turn, writes);
-  return rb_ensure(call, (VALUE)argument, turn_release, turn);
+  struct turn turn = {self, *place, Qnil};
+  turn_take(self, turn.turn, writes);
+  return rb_ensure(call, (VALUE)argument, turn_release, (VALUE)&turn);
 }
 
 static bool is_free(VALUE turn) { return NIL_P(turn) || !RTEST(rb_mutex_locked_p(turn)); }
@@ -241,27 +261,49 @@ static VALUE take_at_end(struct reading *reading, struct gyre_transport_object *
                                                                      : Qnil;
 }
 
+/* Receives once, into `string` where nothing of it need be kept. As gyre_transport_receive. */
+static ssize_t receive(struct reading *reading, struct gyre_transport_object *object, VALUE *string) {
+  struct gyre_transport *transport = &object->transport;
+  size_t most = GYRE_LENT_BYTES;
+  ssize_t count;
+  if (reading->kind == READ_PARTIAL) {
+    char *bytes = gyre_lent_plain();
+    if (!bytes) rb_memerror();
+    if (reading->limit < most) most = reading->limit;
+    count = gyre_transport_receive(transport, bytes, most);
+    if (count > 0) *string = rb_str_new(bytes, (long)count);
+  } else {
+    count = gyre_transport_fill(transport);
+  }
+  if (count > 0 && gyre_transport_emptied(transport, (size_t)count, most))
+    gyre_socket_drained(object->io, transport->fd, GYRE_READABLE);
+  return count;
+}
+
+/* Whether to receive would be in vain. Then the wait may come first. */
+static bool is_drained(struct gyre_transport_object *object) {
+  struct gyre_transport *transport = &object->transport;
+  if (!transport->handshaken || transport->read.state != GYRE_SIDE_OPEN || gyre_transport_pending(transport) ||
+      !gyre_socket_is_drained(object->io, transport->fd, GYRE_READABLE))
+    return false;
+  transport->read.wants = GYRE_READABLE;
+  return true;
+}
+
 /* Qundef: it would have to wait, or let others run, and may not: they would read what it has
  * received. */
 static VALUE read_on(VALUE argument) {
   struct reading *reading = (struct reading *)argument;
   struct gyre_transport_object *object = gyre_transport_object_get(reading->self);
+  bool waited = false;
   for (;;) {
     VALUE string = take_complete(reading, object);
     if (string != Qundef) return string;
-    struct gyre_transport *transport = &object->transport;
-    ssize_t count;
-    if (reading->kind == READ_PARTIAL) { /* nothing of it need be kept */
-      char *bytes = gyre_lent_plain();
-      if (!bytes) rb_memerror();
-      count =
-          gyre_transport_receive(transport, bytes, reading->limit < GYRE_LENT_BYTES ? reading->limit : GYRE_LENT_BYTES);
-      if (count > 0) return rb_str_new(bytes, (long)count);
-    } else {
-      count = gyre_transport_fill(transport);
-    }
+    ssize_t count = !waited && is_drained(object) ? -EAGAIN : receive(reading, object, &string);
+    if (string != Qundef) return string;
     if (count == 0) return take_at_end(reading, object);
     if (count > 0) {
+      waited = false;
       if (!reading->waits && ++reading->receptions == RECEPTIONS) return Qundef;
       if (reading->waits) gyre_socket_give_way();
       object = gyre_transport_object_get(reading->self);
@@ -269,7 +311,8 @@ static VALUE read_on(VALUE argument) {
     }
     if (count != -EAGAIN) gyre_transport_object_fail(object, (int)count, "receive from");
     if (!reading->waits) return Qundef;
-    object = wait_for(reading->self, object, &transport->read, object->read_timeout, Qnil, "receive from");
+    object = wait_for(reading->self, object, &object->transport.read, object->read_timeout, Qnil, "receive from");
+    waited = true;
   }
 }
 

@@ -18,6 +18,7 @@ struct gyre_transport_object {
   VALUE read_turn, write_turn;       /* Gyre::Transport::Turn, once a reader or writer has waited */
   uint64_t file_bytes;               /* sent, and never queued */
   uint32_t writers;                  /* that wait, or were interrupted while they did */
+  uint32_t turn_waiters;             /* callers that wait for one of the turns */
   struct gyre_late_send *late;       /* NULL before the first << */
 };
 
