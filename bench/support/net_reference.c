@@ -112,8 +112,8 @@ static void echo_batches(int fd) {
   do {
     for (int i = 0; i < PACKETS; i++) {
       parts[i] = (struct iovec){bytes[i], PACKET_BYTES};
-      messages[i].msg_hdr = (struct msghdr){
-          .msg_name = &from[i], .msg_namelen = sizeof(from[i]), .msg_iov = &parts[i], .msg_iovlen = 1};
+      messages[i].msg_hdr =
+          (struct msghdr){.msg_name = &from[i], .msg_namelen = sizeof(from[i]), .msg_iov = &parts[i], .msg_iovlen = 1};
     }
     count = recvmmsg(fd, messages, PACKETS, 0, NULL);
     for (int i = 0; i < count; i++) parts[i].iov_len = messages[i].msg_len;
