@@ -218,15 +218,19 @@ static VALUE open_file_beneath(VALUE class, VALUE folder, VALUE path, VALUE foll
   VALUE self = TypedData_Make_Struct(class, struct open_file, &open_file_type, file);
   file->fd = -1;
   file->io = Qnil;
-  opening.folder = rb_io_descriptor(rb_io_get_io(folder));
-  if (opening.wait) {
+  for (;;) {
+    opening.folder = rb_io_descriptor(rb_io_get_io(folder));
+    if (!opening.wait) {
+      open_without_gvl(&opening);
+      break;
+    }
     /* The folder may be closed meanwhile. Interrupts are checked when the file has its owner. */
     opening.folder = fcntl(opening.folder, F_DUPFD_CLOEXEC, 0);
     if (opening.folder < 0) rb_sys_fail("dup");
     rb_nogvl(open_without_gvl, &opening, RUBY_UBF_IO, NULL, RB_NOGVL_INTR_FAIL);
     close(opening.folder);
-  } else {
-    open_without_gvl(&opening);
+    if (opening.result != -EINTR) break;
+    rb_thread_check_ints(); /* one was pending, and nothing was opened: a mere wake-up, unless it raises */
   }
   RB_GC_GUARD(folder);
   RB_GC_GUARD(path);
@@ -328,11 +332,13 @@ static VALUE open_file_is_cached(VALUE self, VALUE from, VALUE size) {
 struct loading {
   int fd;
   int64_t offset, length;
+  bool begun;
   volatile bool interrupted;
 };
 
 static void *load_without_gvl(void *opaque) {
   struct loading *loading = opaque;
+  loading->begun = true;
   char *bytes = malloc(LOAD_BYTES);
   if (!bytes) return NULL;
   while (loading->length > 0 && !loading->interrupted) {
@@ -353,11 +359,13 @@ static void interrupt_loading(void *opaque) { ((struct loading *)opaque)->interr
  * may be closed meanwhile. */
 static VALUE open_file_load(VALUE self, VALUE from, VALUE size) {
   struct loading loading = {.offset = NUM2LL(from), .length = NUM2LL(size)};
-  loading.fd = fcntl(get_open(self)->fd, F_DUPFD_CLOEXEC, 0);
-  if (loading.fd < 0) rb_sys_fail("dup");
-  rb_nogvl(load_without_gvl, &loading, interrupt_loading, &loading, RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE);
-  close(loading.fd);
-  rb_thread_check_ints();
+  while (!loading.begun) { /* it is not where an interrupt is pending */
+    loading.fd = fcntl(get_open(self)->fd, F_DUPFD_CLOEXEC, 0);
+    if (loading.fd < 0) rb_sys_fail("dup");
+    rb_nogvl(load_without_gvl, &loading, interrupt_loading, &loading, RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE);
+    close(loading.fd);
+    rb_thread_check_ints();
+  }
   return Qnil;
 }
 
