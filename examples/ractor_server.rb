@@ -34,15 +34,16 @@ $stdout.sync = true
 holder = bound(port) # never listens; keeps the port, which the kernel chooses when 0 is asked for
 port = holder.local_address.ip_port
 end_seen, end_said = IO.pipe # read by all: closing the other end reaches each of them
+ready_seen, ready_said = IO.pipe # a byte from each that listens
 
 ractors = Array.new(count) do |index|
-  Ractor.new(port, end_seen.fileno, name: "Ractor #{index + 1}") do |number, descriptor|
+  Ractor.new(port, end_seen.fileno, ready_said.fileno, name: "Ractor #{index + 1}") do |number, until_end, ready|
     Gyre.run do
       socket = bound(number)
       socket.listen(1024)
       server = Gyre::HTTP::Server.new(Hello, listeners: [socket]).start
-      Ractor.yield(:listens)
-      IO.for_fd(descriptor, autoclose: false).read
+      IO.for_fd(ready, autoclose: false).syswrite(".")
+      IO.for_fd(until_end, autoclose: false).read
       server.shutdown(2)
       socket.close
       server.stats[:requests]
@@ -50,7 +51,8 @@ ractors = Array.new(count) do |index|
   end
 end
 
-ractors.each(&:take)
+ready_seen.read(count)
 %w[INT TERM].each { |signal| trap(signal) { end_said.close } }
 puts "http://127.0.0.1:#{port} in #{count} Ractors"
-puts "#{ractors.sum(&:take)} requests"
+requests = ractors.map { |ractor| ractor.respond_to?(:value) ? ractor.value : ractor.take } # Ruby 4.0 renamed it
+puts "#{requests.sum} requests"

@@ -57,6 +57,29 @@ end
 class IOBufferScheduler < Scheduler
 end
 
+# Notes what is written.
+class IOScheduler < Scheduler
+  def operations
+    @operations ||= []
+  end
+
+  def io_write(io, buffer, _length, offset)
+    operations << [:io_write, io.fileno, buffer.get_string]
+    Fiber.blocking { buffer.write(io, 0, offset) }
+  end
+end
+
+# Every read and write fails.
+class IOErrorScheduler < Scheduler
+  def io_read(*)
+    -Errno::EBADF::Errno
+  end
+
+  def io_write(*)
+    -Errno::EINVAL::Errno
+  end
+end
+
 # Its unblock works, and raises.
 class BrokenUnblockScheduler < Scheduler
   def unblock(blocker, fiber)

@@ -73,7 +73,7 @@ GyreTest::Engines.test_case("InspectionTaskHierarchyTest") do
       rescue Gyre::Error => error
         puts error.class
       end
-      Ractor.new { stuck }.take
+      Ractor.new { stuck }.then { |ractor| ractor.respond_to?(:value) ? ractor.value : ractor.take }
       Dir.mktmpdir { |folder| Dir.chdir(folder) && Dir.rmdir(folder) && stuck; Dir.chdir("/"); Dir.mkdir(folder) }
     RUBY
     run = ruby("-W:no-experimental", "-e", code)

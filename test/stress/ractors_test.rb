@@ -14,6 +14,9 @@ require "net/http"
 
 # What each Ractor runs; all of them give the same.
 WORK_OF_A_RACTOR = <<~RUBY
+  class Ractor
+    alias value take unless method_defined?(:value) # Ruby 4.0 renamed it
+  end
   require "gyre"
   require "socket"
   require "timeout"
@@ -55,8 +58,8 @@ GyreTest::Engines.test_case("RactorsTest", backends: GyreTest::Engines::ALL) do
 
   def test_a_scheduler_works_in_a_ractor
     assert_equal "[100, 100, 10, false]\n190\n", run_ractors(<<~RUBY)
-      p Ractor.new { Work.on_a_scheduler(ENV["GYRE_BACKEND"]) }.take
-      p Ractor.new { Work.tasks }.take
+      p Ractor.new { Work.on_a_scheduler(ENV["GYRE_BACKEND"]) }.value
+      p Ractor.new { Work.tasks }.value
     RUBY
   end
 
@@ -64,14 +67,14 @@ GyreTest::Engines.test_case("RactorsTest", backends: GyreTest::Engines::ALL) do
     skip "portable engine: Ruby crashes when two Ractors make a fiber at the same time" if backend == "select"
     assert_equal "[[[100, 100, 10, false], 190]]\n", run_ractors(<<~RUBY)
       ractors = Array.new(4) { Ractor.new { Array.new(3) { [Work.on_a_scheduler(ENV["GYRE_BACKEND"]), Work.tasks] }.uniq } }
-      p ractors.flat_map(&:take).uniq
+      p ractors.flat_map(&:value).uniq
     RUBY
   end
 
   def test_names_are_resolved_in_a_ractor
     skip "Ruby 3.4 and this library's threads in Ractors: it loses their wake-ups" if RUBY_VERSION >= "3.3"
     assert_equal "true\n", run_ractors(<<~RUBY)
-      p Ractor.new { Gyre.run { !Fiber.scheduler.address_resolve("localhost").empty? } }.take
+      p Ractor.new { Gyre.run { !Fiber.scheduler.address_resolve("localhost").empty? } }.value
     RUBY
   end
 
@@ -79,7 +82,7 @@ GyreTest::Engines.test_case("RactorsTest", backends: GyreTest::Engines::ALL) do
     skip "portable engine: Ruby crashes when two Ractors make a fiber at the same time" if backend == "select"
     assert_equal "[190]\n", run_ractors(<<~RUBY)
       ractors = Array.new(2) { Ractor.new { Array.new(10) { Work.tasks.tap { GC.start } }.uniq } }
-      p ractors.flat_map(&:take).uniq
+      p ractors.flat_map(&:value).uniq
     RUBY
   end
 

@@ -247,7 +247,7 @@ static bool inner_fibers_wait(struct gyre_scheduler *scheduler) {
 static VALUE transfer_body(VALUE fiber) { return rb_funcall(fiber, id_transfer, 0); }
 
 static VALUE raise_body(VALUE argument) {
-  const VALUE *pair = (const VALUE *)argument;
+  VALUE *pair = (VALUE *)argument; /* not const: Ruby 4.0 declares it so */
   return rb_fiber_raise(pair[0], 1, &pair[1]);
 }
 

@@ -21,11 +21,11 @@ static VALUE sleeping; /* :sleep */
 
 static st_data_t early_key(VALUE blocker) { return (st_data_t)blocker << 1; }
 
-/* What ends a sleep besides :sleep. ConditionVariable#wait is a sleep, and its signal is an unblock
- * for its mutex. So is the wait of IO#close for the threads that use the IO, which unblock it for
- * the thread of the fiber that closes (Ruby 3.4). */
+/* Unblocks that end a sleep besides those for :sleep. ConditionVariable#wait is a sleep, and its
+ * signal is an unblock for its mutex. So is IO#close while others use the IO: they unblock it for
+ * the IO (Ruby 4.0), or for the thread of the fiber that closes (3.4). */
 static bool is_signal(const struct gyre_scheduler *scheduler, VALUE blocker) {
-  return blocker == scheduler->thread || gyre_is_mutex(blocker);
+  return blocker == scheduler->thread || RB_TYPE_P(blocker, T_FILE) || gyre_is_mutex(blocker);
 }
 
 static int is_over(st_data_t fiber, st_data_t early, st_data_t context) {

@@ -4,6 +4,7 @@
 # in C (ext/gyre/async/selector.c); here is the choice of its backend, and what needs a thread. It
 # requires neither Async nor io-event.
 require "gyre/loop"
+require "gyre/scheduler/io_buffer"
 
 unless Gyre::Loop.native?
   # With GYRE_BACKEND=select Gyre::Native is not loaded.

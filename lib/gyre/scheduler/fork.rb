@@ -2,7 +2,8 @@
 
 # A forked child must not share its parent's loop. This hooks into Process._fork (Ruby 3.1), which
 # fork and IO.popen("-") go through, and into Process.daemon, which does not; it calls the thread's
-# scheduler, whatever engine that is.
+# scheduler, whatever engine that is. Ruby 4.0 takes the scheduler from a child's thread; a task
+# that forks goes on in the child, so there it is set again.
 
 module Gyre
   class Scheduler
@@ -10,12 +11,13 @@ module Gyre
     module Fork
       # @return [Integer] as Process._fork
       def _fork
+        scheduler = Fiber.scheduler
         pid = super
         if pid.zero?
           Offload.process_fork
-          scheduler = Fiber.scheduler
           if scheduler.is_a?(Scheduler)
             scheduler.process_fork
+            Fiber.set_scheduler(scheduler) unless Fiber.scheduler || scheduler.closed?
             scheduler.runs.each(&:process_fork)
             scheduler.watchdog&.process_fork
           end

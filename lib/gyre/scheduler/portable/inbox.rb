@@ -94,11 +94,11 @@ module Gyre
           hand_on(blocker)
         end
 
-        # What ends a sleep besides :sleep. ConditionVariable#wait is a sleep, and its signal is an
-        # unblock for its mutex. So is the wait of IO#close for the threads that use the IO, which
-        # unblock it for the thread of the fiber that closes (Ruby 3.4).
+        # Unblocks that end a sleep besides those for :sleep. ConditionVariable#wait is a sleep, and
+        # its signal is an unblock for its mutex. So is IO#close while others use the IO: they
+        # unblock it for the IO (Ruby 4.0), or for the thread of the fiber that closes (3.4).
         def signal?(strand, blocker)
-          return @fibers.thread.equal?(blocker) unless strand.mutex.equal?(blocker)
+          return @fibers.thread.equal?(blocker) || IO === blocker unless strand.mutex.equal?(blocker) # rubocop:disable Style/CaseEquality -- a hidden object has no methods
 
           strand.signalled = true
         end
