@@ -17,7 +17,7 @@ Gem::Specification.new do |spec|
   spec.files = Dir.chdir(__dir__) do
     # Examples and results are what the guides link to.
     Dir["lib/**/*.rb", "exe/*", "ext/gyre/**/*.{rb,c,h}", "docs/**/*.md", "examples/**/*.{rb,ru,md}", "bench/{results,notes}/*.md",
-        "*.md", "LICENSE", ".yardopts"].sort
+        "bench/results/*.svg", "*.md", "LICENSE", ".yardopts"].sort
   end
   spec.bindir = "exe"
   spec.executables = Dir.chdir(__dir__) { Dir["exe/*"].map { |path| File.basename(path) }.sort }

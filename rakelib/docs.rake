@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # The public classes and methods as HTML, by YARD after .yardopts, which names the files that belong
-# to the interface.
+# to the interface. What else in the guides is written by a program.
 
 desc "Write the public interface to tmp/yard; something public that is undocumented fails (YARD is installed the first time)"
 task :docs do
@@ -24,4 +24,16 @@ task "docs:configuration" => :compile do
   $LOAD_PATH.unshift(File.join(GyreBuild.root, "lib"))
   require_relative "../test/support/configuration_guide"
   File.write(GyreTest::ConfigurationGuide::PATH, GyreTest::ConfigurationGuide.text)
+end
+
+desc "Write the figures of README and the guides, and README's picture, from bench/results"
+task "docs:figures" do
+  require_relative "../bench/support/bars"
+  require_relative "../bench/support/figures"
+  Bench::Figures.files.each do |path|
+    text = File.read(path)
+    filled = Bench::Figures.new(text).filled
+    File.write(path, filled) if filled != text
+  end
+  Bench::Bars.write
 end

@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+# Reads a results file again: its Ruby, its tables, the figures in their cells. Writes nothing. The
+# guides' figures (figures.rb), the picture (bars.rb) and the comparison of Rubies (rubies.rb) are
+# made from it.
+
+require_relative "setup"
+
+module Bench
+  # One of bench/results/*.md.
+  class ResultFile
+    FOLDER = File.join(ROOT, "bench/results")
+    # Its results lie in the folder itself and are quoted; each other Ruby has a folder below.
+    QUOTED_RUBY = "4.0"
+
+    NUMBER = /-?\d[\d,]*(?:\.\d+)?/.freeze
+    CELL = /\A(#{NUMBER})(?: s)?(?: \((#{NUMBER})–(#{NUMBER})\))?\z/.freeze
+
+    # A cell: the median and the lowest and highest round.
+    Figure = Struct.new(:value, :low, :high) do
+      # @return [Figure, nil] nil for a cell without a number
+      def self.parse(text)
+        match = ResultFile::CELL.match(text) or return
+        value, low, high = match.captures.map { |number| number&.delete(",")&.to_f }
+        new(value, low || value, high || value)
+      end
+    end
+
+    # heading: what stands above it; columns: their headings; rows: first cell => other cells
+    Table = Struct.new(:heading, :columns, :rows)
+
+    # @param name [String] of the bench
+    # @param ruby [String] its version's first two numbers, or all of them
+    # @return [String] where the results lie
+    def self.path(name, ruby = RUBY_VERSION)
+      series = ruby[/\A\d+\.\d+/]
+      series == QUOTED_RUBY ? File.join(FOLDER, "#{name}.md") : File.join(FOLDER, "ruby-#{series}", "#{name}.md")
+    end
+
+    # @return [String]
+    attr_reader :text
+
+    # @param text [String]
+    def initialize(text)
+      @text = text
+    end
+
+    # @return [String] the Ruby that was measured: "4.0"
+    def ruby
+      @text[/\bRuby (\d+\.\d+)/, 1] or raise Problem, "the results name no Ruby"
+    end
+
+    # @return [Array<Table>]
+    def tables
+      @tables ||= @text.scan(/^\#+ ([^\n]+)\n(.*?)(?=^\#+ |\z)/m).flat_map do |heading, body|
+        body.scan(/^\|.+\n\| ?-.*\n(?:\|.*\n?)*/).map { |lines| table(heading, lines) }
+      end
+    end
+
+    # @param heading [String] of the table, or its beginning; so with the others
+    # @param row [String]
+    # @param column [String]
+    # @return [Figure]
+    # @raise [Problem] when it is not there
+    def figure(heading, row, column)
+      table = find(tables, heading, "table", &:heading)
+      cells = table.rows.fetch(find(table.rows.keys, row, "row"))
+      text = cells[table.columns.index(find(table.columns, column, "column"))]
+      Figure.parse(text) or raise Problem, "#{heading} / #{row} / #{column} was not measured: #{text}"
+    end
+
+    private
+
+    def table(heading, lines)
+      columns, _, *rows = lines.lines.map { |line| line.strip.delete_prefix("|").delete_suffix("|").split(" | ", -1).map(&:strip) }
+      Table.new(heading, columns.drop(1), rows.to_h { |first, *cells| [first, cells] })
+    end
+
+    # The one of that text, else the first that begins so; backticks aside.
+    def find(list, name, kind, &text)
+      plain = list.map { |one| (text ? text.call(one) : one).delete("`") }
+      index = plain.index(name) || plain.index { |one| one.start_with?(name) }
+      index ? list[index] : raise(Problem, "the results have no #{kind} #{name.inspect}")
+    end
+  end
+end
