@@ -5,10 +5,25 @@
 require "test_helper"
 require "support/engines"
 require "support/hand_offs"
+require "support/strikes"
 require "gyre"
 
 GyreTest::Engines.test_case("QueueTest") do
   include GyreTest::HandOffs
+  include GyreTest::Strikes
+
+  def test_thread_raise_into_a_push_or_pop_leaves_no_waiter_beside_an_item
+    [Gyre::Queue.new, Gyre::LimitedQueue.new(1), Gyre::PriorityQueue.new].each do |queue|
+      got = []
+      waiter = Thread.new { queue.each { |item| got << item } }
+      pushed = 0
+      strike_everywhere(->(_) { eventually { queue.empty? && queue.waiting == 1 } }) { queue.push(pushed += 1) }
+      strike_everywhere(->(_) { eventually { queue.empty? && queue.waiting == 1 } }) { queue.pop(timeout: 0.0001) }
+      queue.close
+      waiter.join
+      assert_equal got.uniq, got
+    end
+  end
 
   def test_items_come_out_in_the_order_in_which_they_went_in
     queue = Gyre::Queue.new

@@ -4,9 +4,21 @@
 
 require "test_helper"
 require "support/engines"
+require "support/strikes"
 require "gyre"
 
 GyreTest::Engines.test_case("SelectionTest") do
+  include GyreTest::Strikes
+
+  def test_thread_raise_leaves_no_case_and_no_lock_behind
+    channels = Array.new(2) { Gyre::Channel.new }
+    check = ->(place) { channels.each { |channel| assert_match(/ 0 receiving, 0 sending/, channel.inspect, "struck at place #{place}") } }
+    strike_everywhere(check) do
+      Gyre.select(timeout: 0.0001) { |on| channels.each { |channel| on.receive(channel).send(channel, 1) } }
+    end
+    assert_equal(:free, Thread.new { Gyre.select { |on| channels.each { |channel| on.receive(channel) }.then { on.default { :free } } } }.value)
+  end
+
   def test_it_does_what_can_be_done_at_once
     full = Gyre::Channel.new(1) << :message
     value = Gyre.select do |on|

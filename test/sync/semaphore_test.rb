@@ -4,9 +4,35 @@
 
 require "test_helper"
 require "support/engines"
+require "support/strikes"
 require "gyre"
 
 GyreTest::Engines.test_case("SemaphoreTest") do
+  include GyreTest::Strikes
+
+  def test_thread_raise_costs_no_place
+    semaphore = Gyre::Semaphore.new(2)
+    check = ->(place) { assert_equal [0, 0, []], [semaphore.count, semaphore.waiting, semaphore.holders], "struck at place #{place}" }
+    places = strike_everywhere(check) { semaphore.acquire { semaphore.acquire { nil } } }
+    assert_operator places, :>, 4
+  end
+
+  def test_thread_raise_into_a_waiter_costs_no_place
+    semaphore = Gyre::Semaphore.new
+    strike_everywhere(->(place) { assert_equal 0, semaphore.count, "struck at place #{place}" }) do
+      taken = Thread::Queue.new
+      holder = Thread.new { semaphore.acquire { taken.push(true) && eventually { semaphore.waiting == 1 || @gone } } }
+      begin
+        @gone = false
+        taken.pop
+        semaphore.acquire { nil }
+      ensure
+        @gone = true
+        Thread.handle_interrupt(Exception => :never) { holder.join }
+      end
+    end
+  end
+
   def test_the_limit_is_a_positive_number
     assert_equal 1, Gyre::Semaphore.new.limit
     assert_equal 3, Gyre::Semaphore.new(3).limit

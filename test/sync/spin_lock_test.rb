@@ -4,9 +4,25 @@
 
 require "test_helper"
 require "support/engines"
+require "support/strikes"
 require "gyre"
 
 GyreTest::Engines.test_case("ShortLockTest") do
+  include GyreTest::Strikes
+
+  def test_thread_raise_leaves_it_free_and_its_work_done_or_not_begun
+    lock = Gyre::SpinLock.new
+    first = second = 0
+    places = strike_everywhere(->(place) { assert_equal [first, true], [second, free?(lock)], "struck at place #{place}" }) do
+      lock.synchronize do
+        first += 1
+        [1].each { nil }
+        second += 1
+      end
+    end
+    assert_operator places, :>, 2
+  end
+
   def test_one_at_a_time
     lock = Gyre::SpinLock.new
     inside = most = 0
@@ -44,5 +60,11 @@ GyreTest::Engines.test_case("ShortLockTest") do
         assert had
       end
     end
+  end
+
+  private
+
+  def free?(lock)
+    Thread.new { lock.synchronize { true } }.join(GyreTest::Watchdog::LIMIT_S / 2)&.value
   end
 end

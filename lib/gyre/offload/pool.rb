@@ -15,6 +15,7 @@
 # (https://github.com/ruby/ruby/pull/13584), and a thread does so just when the fiber whose job it
 # did goes on.
 require "etc"
+require_relative "../sync/spin_lock"
 
 module Gyre
   module Offload
@@ -44,7 +45,7 @@ module Gyre
       # @param job [#run]
       # @raise [ThreadError] when the system gives us not a single thread
       def enqueue(job)
-        locked do
+        @lock.synchronize do
           start if @jobs.size >= @idle && @threads.size < @ready
           @jobs.push(job)
           @available.signal
@@ -58,7 +59,7 @@ module Gyre
 
       # A job has waited for its beginning for as long as that.
       def relieve
-        locked { start if @jobs.size > @idle && (@threads.size < @limit || stands_still?) }
+        @lock.synchronize { start if @jobs.size > @idle && (@threads.size < @limit || stands_still?) }
       end
 
       # The threads are gone, and what they had begun with them.
@@ -73,6 +74,7 @@ module Gyre
 
       def begin_without_threads
         @mutex = Thread::Mutex.new
+        @lock = SpinLock.new(@mutex) # for fibers
         @available = Thread::ConditionVariable.new
         @threads = []
         @begun = {}.compare_by_identity # thread => job
@@ -80,17 +82,12 @@ module Gyre
         @begun_at = now
       end
 
-      # Never waits as a fiber: on Ruby 3.1, where a fiber waits for a mutex, one that gives it up
-      # in ConditionVariable#wait is switched away from before it sleeps, and may miss the signal.
-      def locked
-        Thread.pass until @mutex.try_lock
-        yield
-      ensure
-        @mutex.unlock if @mutex.owned?
-      end
-
+      # A thread inherits what is masked where it is made, as it is here; jobs are ended by
+      # Thread#kill.
       def start
-        @threads.push(Thread.new { work }.tap { |thread| thread.name = "gyre offload" })
+        thread = Thread.new { Thread.handle_interrupt(Object => :immediate) { work } }
+        thread.name = "gyre offload"
+        @threads.push(thread)
         @begun_at = now
       rescue ThreadError # the system has no more for us
         raise if @threads.empty?

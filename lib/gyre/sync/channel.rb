@@ -135,14 +135,10 @@ module Gyre
       "#<#{self.class} #{@closed ? "closed, " : ""}#{size} of #{@capacity}, #{waiting}>"
     end
 
+    # @yield with its lock
     # @api private
-    def lock
-      @lock.lock
-    end
-
-    # @api private
-    def unlock
-      @lock.unlock
+    def synchronize(&block)
+      @lock.synchronize(&block)
     end
 
     # @api private
@@ -188,10 +184,6 @@ module Gyre
     end
 
     private
-
-    def synchronize(&block)
-      @lock.synchronize(&block)
-    end
 
     def waiting_like(one)
       one.is_a?(Selection::Send) ? @senders : @receivers

@@ -29,9 +29,11 @@ module Gyre
     # @param value [Object] what their {#wait} returns
     # @return [self]
     def signal(value = nil)
-      @waiting.size.times do
-        waiter, = @waiting.shift
-        waiter&.wake(value)
+      Thread.handle_interrupt(Object => :never) do # else one that was taken out would not be woken
+        @waiting.size.times do
+          waiter, = @waiting.shift
+          waiter&.wake(value)
+        end
       end
       self
     end

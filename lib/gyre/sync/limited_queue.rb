@@ -32,6 +32,9 @@ module Gyre
       @pushers.wait { full? && !closed? } until push_now(item)
       @poppers.wake
       self
+    rescue Exception # rubocop:disable Lint/RescueException -- it is raised again
+      pass_on
+      raise
     end
     alias << push
 
@@ -78,6 +81,14 @@ module Gyre
 
       @pushers.wake
       item
+    rescue Exception # rubocop:disable Lint/RescueException -- it is raised again
+      pass_on
+      raise
+    end
+
+    def pass_on
+      super
+      @pushers.wake unless full?
     end
   end
 end

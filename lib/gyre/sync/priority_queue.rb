@@ -11,10 +11,11 @@ module Gyre
     # Wakes the most important one first; otherwise as {Waiters}.
     # @api private
     class Waiters < Gyre::Waiters
-      # (see Gyre::Waiters#wake)
-      def wake
+      private
+
+      def take_out
         while (waiter = @waiting.to_a.max_by(&:last)&.first)
-          break waiter.wake if @waiting.delete(waiter) # else another thread was faster
+          return waiter if @waiting.delete(waiter) # else another thread was faster
         end
       end
     end

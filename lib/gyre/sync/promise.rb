@@ -107,12 +107,14 @@ module Gyre
     private
 
     def settle(state, value)
-      return false unless @token.pop
+      Thread.handle_interrupt(Object => :never) do # a promise that is half settled stays pending
+        next false unless @token.pop
 
-      @value = value
-      @state = state
-      @waiters.wake_all
-      true
+        @value = value
+        @state = state
+        @waiters.wake_all
+        true
+      end
     end
   end
 end

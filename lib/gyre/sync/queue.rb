@@ -127,6 +127,15 @@ module Gyre
 
         @poppers.wait(left, priority) { @items.empty? && !@items.closed? }
       end
+    rescue Exception # rubocop:disable Lint/RescueException -- it is raised again
+      pass_on
+      raise
+    end
+
+    # An exception for the thread strikes at any line: the wake-up that the caller has had, or has
+    # not given yet, is another waiter's.
+    def pass_on
+      @poppers.wake unless @items.empty?
     end
   end
 end

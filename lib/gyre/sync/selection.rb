@@ -122,7 +122,7 @@ module Gyre
     # @return [Object]
     def call(timeout = nil, &late)
       timer(timeout, &late) if timeout
-      chosen = try || (return @default.call if @default) || wait
+      chosen = choose or return @default.call
       chosen.finish
     end
 
@@ -131,6 +131,17 @@ module Gyre
     def add(one)
       @cases << one
       self
+    end
+
+    # @return [Case, nil] the one that was taken; nil when there is a default, and nothing could be
+    #   done at once
+    def choose
+      settled = false
+      chosen = try || (wait unless @default)
+      settled = true
+      chosen
+    ensure
+      leave(settled) if @offer
     end
 
     # @return [Case, nil] the one that could be done at once; else they wait now, unless there is a
@@ -153,30 +164,26 @@ module Gyre
 
     # @return [Case] the one that was taken
     def wait
-      settled = false
       timer = @cases.grep(Timer).min_by(&:seconds)
       @cases.each(&:wait_elsewhere)
-      chosen = @offer.wait(timer&.seconds) || timer
-      settled = true
-      chosen
-    ensure
-      @cases.each(&:leave)
-      @offer.taken&.give_back unless settled # this is being stopped just as something came
+      @offer.wait(timer&.seconds) || timer
+    end
+
+    # A case that stayed registered would take a message: so no exception for the thread comes here.
+    def leave(settled)
+      Thread.handle_interrupt(Object => :never) do
+        @cases.each(&:leave)
+        @offer.taken&.give_back unless settled # this is being stopped just as something came
+      end
     end
 
     def channels
       @cases.filter_map(&:channel).uniq(&:object_id).sort_by(&:object_id)
     end
 
-    def locking(channels)
-      locked = []
-      channels.each do |channel|
-        channel.lock
-        locked << channel
-      end
-      yield
-    ensure
-      locked.each(&:unlock)
+    def locking(channels, &block)
+      first, *others = channels
+      first ? first.synchronize { locking(others, &block) } : yield
     end
   end
 end

@@ -32,10 +32,13 @@ module Gyre
     #
     # @return [Object, self] the block's value; self without a block
     def acquire(&block)
-      take
-      return hold(&block) if block_given?
+      return with_place(Fiber.current, nil, &block) if block
 
-      @takers[taker] = (@takers[taker] || 0) + 1 unless @lent
+      kept = false
+      with_place(nil, -> { kept }) do
+        @takers[taker] = (@takers[taker] || 0) + 1 unless @lent
+        kept = true
+      end
       self
     end
 
@@ -43,7 +46,7 @@ module Gyre
     # @return [self]
     # @raise [ThreadError] when none is taken
     def release
-      give_back
+      @lock.synchronize { hand_on }
       taker = self.taker
       case count = @takers[taker]
       when nil then lend
@@ -64,14 +67,18 @@ module Gyre
     def async(name = nil, parent: Task.current, transient: false, &block)
       raise ArgumentError, "async needs a block" unless block
 
-      take
       started = false
-      parent.async(name, transient: transient) do |task|
-        started = true
-        hold { block.call(task) }
+      with_place(nil, -> { started }) do
+        parent.async(name, transient: transient) do |task|
+          noted = nil
+          started = true
+          holder = Fiber.current
+          note(holder) { noted = holder }
+          block.call(task)
+        ensure
+          @lock.synchronize { give_up(noted) if started }
+        end
       end
-    ensure
-      give_back if started == false # no task came of it
     end
 
     # @return [Integer] how many places are taken
@@ -91,10 +98,11 @@ module Gyre
       check(limit)
       @lock.synchronize do
         @limit = limit
-        places = [@limit - @count, @waiting.size].min
-        @count += places if places.positive?
-        Array.new([places, 0].max) { @waiting.shift.first }
-      end.each(&:wake)
+        while @count < @limit && !@waiting.empty?
+          @count += 1
+          @waiting.shift.first.wake
+        end
+      end
     end
 
     # @return [String] what its {#acquire} waits for, in print_hierarchy
@@ -137,30 +145,54 @@ module Gyre
       raise ArgumentError, "limit must be a positive Integer, not #{limit.inspect}"
     end
 
-    def take
-      wait_for_place unless @lock.synchronize { take_place }
-    end
-
-    def give_back
-      next_one = @lock.synchronize do
-        raise ThreadError, "release of a semaphore that is not held" if @count.zero?
-
-        waiter, = @waiting.shift if @count <= @limit
-        @count -= 1 unless waiter # else its place is handed on
-        waiter
+    # Runs the block with a place, and gives it back unless it is kept by then. A place is taken and
+    # noted, and given back, under the lock, where no exception for the thread comes in between.
+    # @param holder [Fiber, nil] noted as its holder meanwhile
+    # @param kept [#call] asked after the block, however it ended
+    def with_place(holder, kept)
+      held = waiter = noted = nil
+      @lock.synchronize do
+        if @count < @limit # waiters come first: while there are some, every place is taken
+          @count += 1
+          held = true
+        else
+          @waiting[waiter = Waiter.new(self)] = true
+        end
       end
-      next_one&.wake
-    end
-
-    # With a place taken, runs a block and gives it back.
-    def hold
-      fiber = Fiber.current
-      before = @holders[fiber]
-      @holders[fiber] = (before || 0) + 1
+      waiter&.park
+      note(holder) { noted = holder } if holder
       yield
     ensure
-      before ? @holders[fiber] = before : @holders.delete(fiber)
-      give_back
+      @lock.synchronize do
+        held ||= waiter && !@waiting.delete(waiter)
+        give_up(noted) if held && !kept&.call
+      end
+    end
+
+    # Needs the lock.
+    # @param holder [Fiber, nil] the one that was noted
+    def give_up(holder)
+      forget(holder) if holder
+      hand_on
+    end
+
+    # Needs the lock.
+    def hand_on
+      raise ThreadError, "release of a semaphore that is not held" if @count.zero?
+
+      waiter, = @waiting.shift if @count <= @limit
+      waiter ? waiter.wake : @count -= 1
+    end
+
+    # @yield at once
+    def note(fiber)
+      @holders[fiber] = (@holders[fiber] || 0) + 1
+      yield
+    end
+
+    def forget(fiber)
+      count = @holders[fiber]
+      count > 1 ? @holders[fiber] = count - 1 : @holders.delete(fiber)
     end
 
     # @return [Task, Fiber]
@@ -172,29 +204,6 @@ module Gyre
     def lend
       @lent = true
       @takers.clear
-    end
-
-    def take_place
-      return false unless @count < @limit # waiters come first: while there are some, every place is taken
-
-      @count += 1
-      true
-    end
-
-    def wait_for_place
-      waiter = Waiter.new(self)
-      @lock.synchronize { take_place ? waiter.wake : @waiting[waiter] = true }
-      held = false
-      waiter.park
-      held = true
-    ensure
-      leave(waiter) unless held
-    end
-
-    # Stopped, or out of time: perhaps as the place came.
-    def leave(waiter)
-      waited = @lock.synchronize { @waiting.delete(waiter) }
-      give_back unless waited
     end
   end
 end

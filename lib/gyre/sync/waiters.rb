@@ -2,7 +2,8 @@
 
 # The waiters for one thing, first come first served: Gyre::Queue and LimitedQueue keep them here. A
 # wake-up that comes as its receiver is stopped or out of time goes on to the next one, so none is
-# lost.
+# lost. An exception for the thread (Thread#raise, Timeout) does not come between taking a waiter
+# out and waking it.
 #
 # Used by several threads at once without a lock: with compare_by_identity each Hash operation runs
 # in C without giving the interpreter's lock away, and a waiter that is taken out of the Hash is
@@ -38,21 +39,34 @@ module Gyre
 
       woken = waiter.park(timeout)
     ensure
-      taken = !@waiting.delete(waiter)
-      wake if taken && !woken
+      Thread.handle_interrupt(Object => :never) do
+        taken = !@waiting.delete(waiter)
+        wake if taken && !woken
+      end
     end
 
     # Wakes the longest waiter, if any. From any thread.
     def wake
-      return if @waiting.empty?
-
-      waiter, = @waiting.shift
-      waiter&.wake
+      wake_some(1)
     end
 
     # Wakes every waiter.
     def wake_all
-      @waiting.size.times { wake }
+      wake_some(@waiting.size)
+    end
+
+    private
+
+    def wake_some(count)
+      return if @waiting.empty?
+
+      Thread.handle_interrupt(Object => :never) { count.times { take_out&.wake } }
+    end
+
+    # @return [Waiter, nil] the one whose turn it is
+    def take_out
+      waiter, = @waiting.shift
+      waiter
     end
   end
 end

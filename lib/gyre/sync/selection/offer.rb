@@ -23,12 +23,14 @@ module Gyre
       # @return [Boolean] whether it was still to be had
       # @yield when it was, before the selection goes on
       def take(one)
-        return false unless @token.pop
+        Thread.handle_interrupt(Object => :never) do # taken, and the waiter woken
+          next false unless @token.pop
 
-        yield if block_given?
-        @taken = one
-        @waiter.wake
-        true
+          yield if block_given?
+          @taken = one
+          @waiter.wake
+          true
+        end
       end
 
       # @param timeout [Numeric, nil] seconds
