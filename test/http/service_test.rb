@@ -7,6 +7,7 @@ require "test_helper"
 require "stringio"
 require "http/fake_exchange"
 require "gyre/http/service"
+require "gyre/web/log_format"
 
 class HTTP1ServiceTest < Minitest::Test
   def setup
@@ -142,6 +143,19 @@ class HTTP1ServiceTest < Minitest::Test
     end
     assert_equal [[200, { "a" => "b" }, nil]], seen[0, 1]
     assert_equal [nil, nil, IndexError], [*seen[1][0, 2], seen[1][2].class]
+  end
+
+  def test_a_hijacked_connection_has_no_status_in_the_access_log
+    statuses = []
+    serve(GyreTest::FakeExchange.new(env("/1")), access_log: ->(_env, status, *) { statuses << status }) do |env|
+      env["rack.hijack"].hijack
+      [-1, {}, []]
+    end
+    assert_equal [nil], statuses
+    log = Gyre::Web::LogFormat
+    assert_match(/" - 0$/, log.named("common").line({}, nil, 0, 0.1))
+    assert_equal "- 0\n", log.named("%s %B").line({}, nil, 0, 0.1)
+    assert_nil JSON.parse(log.named("json").line({}, nil, 0, 0.1))["status"]
   end
 
   def test_the_access_log_has_what_went_out

@@ -362,7 +362,8 @@ module GyreTest
       started = Thread::Queue.new
       options[:access_log] = served if log_accesses
       thread = Thread.new do
-        run_server(served, [listener, *more], app, started, limits: Gyre::HTTP::Limits.new(**PATIENCE, **limits), log: served, **options)
+        run_server(served, [listener, *more], app, started, limits: Gyre::HTTP::Limits.new(**PATIENCE, **limits), log: served,
+                                                                       early_hints: true, extended_connect: true, **options)
       end
       thread.report_on_exception = false
       thread.name = "server under test"

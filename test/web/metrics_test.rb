@@ -3,6 +3,7 @@
 # Snapshots as text for Prometheus: Gyre::Web::Metrics, read back by a strict parser.
 
 require "test_helper"
+require "json"
 require "support/open_metrics"
 require "gyre/web/metrics"
 
@@ -58,6 +59,14 @@ class WebMetricsTest < Minitest::Test
     families = parse("1" => snapshot.merge("memory_bytes" => nil))
     refute families.key?("gyre_memory_bytes")
     refute families.key?("gyre_worker_memory_bytes")
+  end
+
+  def test_a_snapshot_that_is_none_is_told_apart
+    assert Metrics.readable?(snapshot)
+    assert Metrics.readable?(JSON.parse(JSON.generate(snapshot)))
+    wrong = [5, nil, [1], "x", { "requests" => "x" }, { "durations" => 3 }, { "durations" => { "counts" => [1], "sum_s" => 0 } },
+             { "gc" => 1 }, { "responses" => { "2xx" => nil } }, { "connections" => [] }]
+    wrong.each { |each| refute Metrics.readable?(each.is_a?(Hash) ? snapshot.merge(each) : each), each.inspect }
   end
 
   def test_without_workers_there_is_still_a_valid_text

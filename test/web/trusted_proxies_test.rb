@@ -83,7 +83,17 @@ class WebTrustedProxiesTest < Minitest::Test
   # A proxy that writes only one kind passes the other on as its client sent it.
   def test_only_the_chosen_kind_of_header_counts
     assert_equal "10.0.0.1", remote(peer: "10.0.0.1", forwarded: "for=6.6.6.6")
-    assert_equal "10.0.0.1", remote(peer: "10.0.0.1", for: "6.6.6.6", kind: "forwarded")
+    assert_equal "10.0.0.1", remote(peer: "10.0.0.1", for: "6.6.6.6", headers: ["forwarded"])
+  end
+
+  # Most proxies write -For and -Proto, and pass the others on as their client sent them.
+  def test_only_headers_that_were_named_are_believed
+    usual = { peer: "10.0.0.1", for: "203.0.113.9", proto: "https", host: "evil.example", port: "1234", headers: Gyre::Web::TrustedProxies::USUAL }
+    assert_equal ["203.0.113.9", "https", "app.example", "443"], facts(env(**usual))
+    assert_empty env(**usual).keys & %w[HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PORT]
+    assert_equal ["203.0.113.9", "http", "app.example", "80"], facts(env(**usual, headers: ["x-forwarded-for"]))
+    assert_equal ["10.0.0.1", "http", "evil.example", "80"], facts(env(**usual, headers: ["x-forwarded-host"]))
+    assert_raises(ArgumentError) { env(**usual, headers: %w[forwarded x-forwarded-for]) }
   end
 
   def test_forwarded_as_rfc_7239_has_it
@@ -96,22 +106,35 @@ class WebTrustedProxiesTest < Minitest::Test
       "for=\"_a\\\"b\"" => ["10.0.0.1", "http", "app.example", "80"],
       "for=\"unclosed, for=203.0.113.9" => ["10.0.0.1", "http", "app.example", "80"],
       ";;;" => ["10.0.0.1", "http", "app.example", "80"]
-    }.each { |text, facts| assert_equal facts, facts(env(peer: "10.0.0.1", forwarded: text, kind: "forwarded")), text }
+    }.each { |text, facts| assert_equal facts, facts(env(peer: "10.0.0.1", forwarded: text, headers: ["forwarded"])), text }
   end
 
   def test_a_long_list_costs_bounded_time
     assert_equal "203.0.113.9", remote(peer: "10.0.0.1", for: "#{"1.1.1.1," * 6000}203.0.113.9")
   end
 
+  # Elements of 60 KB would be some 60,000 objects for each request.
+  def test_the_end_of_a_long_list_alone_is_looked_at
+    list = "#{"," * 60_000}203.0.113.9"
+    forwarded = "#{"for=a;" * 10_000}for=203.0.113.9"
+    env(peer: "10.0.0.1", for: list) # what is made once
+    [{ for: list }, { forwarded: forwarded, headers: ["forwarded"] }].each do |said|
+      objects = GC.stat(:total_allocated_objects)
+      env(peer: "10.0.0.1", **said)
+      assert_operator GC.stat(:total_allocated_objects) - objects, :<, 20_000
+    end
+  end
+
   private
 
-  def env(peer:, for: nil, proto: nil, host: nil, port: nil, forwarded: nil, trusted: ["10.0.0.0/8"], kind: "x-forwarded", **more)
+  def env(peer:, for: nil, proto: nil, host: nil, port: nil, forwarded: nil, trusted: ["10.0.0.0/8"],
+          headers: Gyre::Web::TrustedProxies::HEADERS - ["forwarded"], **more)
     env = { "REMOTE_ADDR" => peer, "rack.url_scheme" => "http", "SERVER_NAME" => "app.example", "SERVER_PORT" => "80",
             "HTTP_HOST" => "app.example" }
     said = { "HTTP_X_FORWARDED_FOR" => binding.local_variable_get(:for), "HTTP_X_FORWARDED_PROTO" => proto,
              "HTTP_X_FORWARDED_HOST" => host, "HTTP_X_FORWARDED_PORT" => port, "HTTP_FORWARDED" => forwarded }
     env.merge!(said.compact, more)
-    Gyre::Web::TrustedProxies.new(->(_env) { [200, {}, []] }, trusted, kind: kind).call(env)
+    Gyre::Web::TrustedProxies.new(->(_env) { [200, {}, []] }, trusted, headers: headers).call(env)
     env
   end
 

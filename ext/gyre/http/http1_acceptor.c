@@ -365,6 +365,11 @@ static VALUE acceptor_set_exempt(VALUE self, VALUE paths) {
   return paths;
 }
 
+static VALUE acceptor_set_extended_connect(VALUE self, VALUE offered) {
+  acceptor_get(self)->limits.http2.extended_connect = RTEST(offered);
+  return offered;
+}
+
 static VALUE acceptor_set_files(VALUE self, VALUE files) { return acceptor_get(self)->files = files; }
 
 static VALUE acceptor_full_p(VALUE self) {
@@ -594,6 +599,7 @@ void gyre_init_http1_acceptor(void) {
   rb_define_method(class, "shared=", acceptor_set_shared, 1);
   rb_define_method(class, "start", acceptor_start, 0);
   rb_define_method(class, "departure=", acceptor_set_departure, 1);
+  rb_define_method(class, "extended_connect=", acceptor_set_extended_connect, 1);
   rb_define_method(class, "exempt=", acceptor_set_exempt, 1);
   rb_define_method(class, "files=", acceptor_set_files, 1);
   rb_define_method(class, "full?", acceptor_full_p, 0);

@@ -476,7 +476,7 @@ void gyre_init_http1_env(void) {
 void gyre_http1_env_prepare(struct gyre_http1_acceptor *acceptor) {
   struct filling filling = {Qnil, &acceptor->places, NULL, 0};
   memset(acceptor->places.values, -1, sizeof(acceptor->places.values));
-  acceptor->places.missing = (1u << ENV_VALUES) - 1;
+  acceptor->places.missing = ((1u << ENV_VALUES) - 1) & ~(1u << ENV_EARLY_HINTS); /* only where it was asked for */
   rb_hash_foreach(acceptor->template, find_place, (VALUE)&filling);
   if (input_class) return;
   input_class = rb_path2class("Gyre::HTTP::Input");

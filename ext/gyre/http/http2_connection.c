@@ -28,7 +28,7 @@ static void wake(struct gyre_http1_connection *connection, struct gyre_http_exch
   }
   if (exchange->writer) gyre_wake(scheduler, &exchange->writer->wait.parked);
   const struct gyre_http2_stream *stream = exchange->stream;
-  if (stream->closed && stream->error && !stream->own_reset) gyre_http_exchange_peer_ended(exchange);
+  if (stream->closed && stream->departed && !stream->own_reset) gyre_http_exchange_peer_ended(exchange);
 }
 
 /* --- sending --- */

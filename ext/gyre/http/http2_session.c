@@ -123,6 +123,23 @@ void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
 
 /* --- what libnghttp2 reports --- */
 
+/* RFC 9113, section 6.9.2: a window beyond 2^31-1 by SETTINGS ends the connection; libnghttp2
+ * resets the streams only. */
+static void measure_windows(struct gyre_http2_session *session) {
+  int64_t initial = nghttp2_session_get_remote_settings(session->nghttp2, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
+  session->widest = 0;
+  for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
+    const struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    int64_t window = nghttp2_session_get_stream_remote_window_size(session->nghttp2, stream->id);
+    if (window - initial > session->widest) session->widest = window - initial;
+  }
+}
+
+static void check_windows(struct gyre_http2_session *session) {
+  int64_t initial = nghttp2_session_get_remote_settings(session->nghttp2, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
+  if (session->widest + initial > INT32_MAX) gyre_http2_session_terminate(session, NGHTTP2_FLOW_CONTROL_ERROR);
+}
+
 /* RFC 9113, section 5.1: a frame of a stream that is closed, or was left out. libnghttp2 would find
  * them itself if it kept closed streams, which costs 20 KB a connection. */
 static void check_closed(struct gyre_http2_session *session, int32_t id) {
@@ -152,6 +169,7 @@ static int on_begin_frame(nghttp2_session *nghttp2, const nghttp2_frame_hd *head
   case NGHTTP2_DATA:
     if (header->length > 0 || ends) return 0;
     break;
+  case NGHTTP2_SETTINGS: measure_windows(session); break;
   default: break;
   }
   count_control_frame(session);
@@ -196,7 +214,10 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
   bool ends = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
   (void)nghttp2;
   switch (frame->hd.type) {
-  case NGHTTP2_SETTINGS: session->settled = true; break;
+  case NGHTTP2_SETTINGS:
+    session->settled = true;
+    check_windows(session);
+    break;
   case NGHTTP2_HEADERS:
     if (!stream) break;
     if (stream->headed) {
@@ -213,7 +234,10 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
     stream->input_ended = true;
     note(stream);
     break;
-  case NGHTTP2_RST_STREAM: count_reset(session); break;
+  case NGHTTP2_RST_STREAM:
+    if (stream) stream->departed = true;
+    count_reset(session);
+    break;
   default: break;
   }
   return 0;
@@ -241,7 +265,7 @@ static int on_close(nghttp2_session *nghttp2, int32_t id, uint32_t error, void *
   (void)nghttp2;
   if (!stream) return 0;
   stream->closed = true;
-  stream->error = error;
+  stream->departed |= error != NGHTTP2_NO_ERROR;
   gyre_bytes_free(&stream->output);
   note(stream);
   return 0;
@@ -513,11 +537,11 @@ static int submit_settings(struct gyre_http2_session *session) {
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits->streams},
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits->stream_window},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, list},
-      {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1}, /* RFC 9218 instead */
+      {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1},
   };
-  int error =
-      nghttp2_submit_settings(session->nghttp2, NGHTTP2_FLAG_NONE, entries, sizeof(entries) / sizeof(entries[0]));
+  size_t count = sizeof(entries) / sizeof(entries[0]) - !limits->extended_connect;
+  int error = nghttp2_submit_settings(session->nghttp2, NGHTTP2_FLAG_NONE, entries, count);
   if (error == 0)
     error = nghttp2_session_set_local_window_size(session->nghttp2, NGHTTP2_FLAG_NONE, 0,
                                                   (int32_t)limits->connection_window);

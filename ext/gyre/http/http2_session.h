@@ -39,6 +39,7 @@ struct gyre_http2_limits {
   uint32_t control_frames;                   /* at once, and regained each second */
   uint32_t stream_window, connection_window; /* of request bodies, unread */
   uint32_t output;                           /* queued of a response */
+  bool extended_connect;                     /* RFC 8441 is offered */
 };
 
 /* The fields of a head or of trailers, as offsets into `text`. */
@@ -59,7 +60,6 @@ struct gyre_http2_stream {
   uint32_t counted;                    /* bytes of its head, in session->head_bytes */
   void *owner;                         /* the exchange; NULL before there is one, and after its end */
   int32_t id;
-  uint32_t error; /* of its RST_STREAM, when it is closed */
 
   /* The request. `head` points into `block`, until gyre_http2_stream_drop_head. */
   struct gyre_http1_head head;
@@ -84,6 +84,7 @@ struct gyre_http2_stream {
   bool deferred : 1;  /* libnghttp2 waits for output */
   bool discards : 1;  /* what comes of the body is dropped */
   bool own_reset : 1; /* not the client's fault */
+  bool departed : 1;  /* reset by the client, whatever its reason, or for its errors */
   bool closed : 1;    /* libnghttp2 has it no more */
 };
 
@@ -100,6 +101,7 @@ struct gyre_http2_session {
   struct gyre_list streams, changed;
   uint32_t stream_count; /* in `streams`, also of those that are closed and have an owner */
   int64_t now_ns;        /* of the present call */
+  int64_t widest;        /* before a SETTINGS frame: the largest window of a stream, less the initial one */
   int64_t head_since_ns; /* a header block is under way; 0: none */
   size_t block_bytes;    /* of the names and values of that block */
   struct gyre_http2_allowance resets, control_frames;

@@ -116,7 +116,17 @@ module Gyre
                  "may be given several times") do |value|
           (@settings[:trusted_proxy] ||= []) << Web::Settings.check(:trusted_proxy, value)
         end
-        set(flags, :forwarded_header, "--forwarded-header KIND", "which headers they write: #{Web::TrustedProxies::KINDS.join(", ")}")
+        flags.on("--forwarded-header NAME", "a header that they write, instead of #{Web::TrustedProxies::USUAL.join(" and ")};",
+                 "may be given several times: #{Web::TrustedProxies::HEADERS.join(", ")}") do |value|
+          (@settings[:forwarded_header] ||= []) << Web::Settings.check(:forwarded_header, value)
+        end
+        flags.separator "\nOptional parts of HTTP:"
+        flags.on("--early-hints", "let the app send 103 Early Hints; nginx before 1.29 takes them for the response") do
+          @settings[:early_hints] = true
+        end
+        flags.on("--extended-connect", "tell HTTP/2 clients that CONNECT opens WebSockets (RFC 8441), which the app has to serve") do
+          @settings[:extended_connect] = true
+        end
         flags.separator "\nMetrics:"
         flags.on("--metrics ADDRESS", "where /metrics (Prometheus) and /status (gyre top) are served: a port of this machine,",
                  "host:port or unix:///path; may be given several times") do |value|
@@ -326,7 +336,7 @@ module Gyre
           log_format: settings[:log_format] || Web::Settings.default_log_format(environment, settings),
           shutdown_timeout: settings[:shutdown_timeout] || Web::Settings::SHUTDOWN_TIMEOUT_S,
           **settings.slice(:static, :sendfile, :compress, :compress_minimum, :access_log, :request_id, :trusted_proxy, :forwarded_header,
-                           :health_path, :ready_path, :cancel_when_client_gone),
+                           :early_hints, :extended_connect, :health_path, :ready_path, :cancel_when_client_gone),
           watchdog: settings.fetch(:watchdog, environment == "development"),
           metrics: settings[:metrics] || [],
           out: @out,

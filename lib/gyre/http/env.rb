@@ -15,18 +15,20 @@ module Gyre
         #
         # @param scheme [String] "http" or "https"
         # @param errors [#puts, #write, #flush] rack.errors
+        # @param early_hints [Boolean] whether there is rack.early_hints
         # @param extra [Hash{String => Object}] more entries, the same for each request
         # @return [Hash{String => Object}] frozen
-        def template(scheme: "http", errors: $stderr, extra: {})
+        def template(scheme: "http", errors: $stderr, early_hints: false, extra: {})
           template = {
             "REQUEST_METHOD" => "GET".b.freeze, "SCRIPT_NAME" => "".b.freeze, "PATH_INFO" => nil, "QUERY_STRING" => "".b.freeze,
             "REQUEST_URI" => nil, "SERVER_NAME" => nil, "SERVER_PORT" => nil, "SERVER_PROTOCOL" => "HTTP/1.1".b.freeze,
             "REMOTE_ADDR" => nil,
             "rack.url_scheme" => scheme.b.freeze, "rack.errors" => errors, "rack.input" => Input::EMPTY,
-            "rack.hijack?" => true, "rack.hijack" => nil, "rack.early_hints" => nil, "rack.response_finished" => nil,
+            "rack.hijack?" => true, "rack.hijack" => nil, "rack.response_finished" => nil,
             "gyre.client_gone" => nil,
             "gyre.response_trailers" => nil
           }
+          template["rack.early_hints"] = nil if early_hints
           template["HTTPS"] = "on".b.freeze if scheme == "https"
           template.merge!(extra).freeze
         end

@@ -95,8 +95,8 @@ module Gyre
       #   empty: new, unfrozen, BINARY
       # - REQUEST_METHOD SERVER_NAME SERVER_PORT SERVER_PROTOCOL REMOTE_ADDR, and the empty
       #   SCRIPT_NAME and QUERY_STRING: BINARY and frozen, since requests share them
-      # - rack.hijack, rack.early_hints, gyre.client_gone: the exchange itself, so a request
-      #   allocates none of them
+      # - rack.hijack, gyre.client_gone, and rack.early_hints where the template has it: the
+      #   exchange itself, so a request allocates none of them
       # - rack.response_finished: a new Array
       # - rack.input: Input::EMPTY without a body, else Input.new(exchange)
       # - rack.protocol: only when the parser reports UPGRADE: the names of Upgrade as an Array of

@@ -348,6 +348,7 @@ module Gyre
       # The stream has no socket of its own: the app is given what a streaming body is called with.
       def both_ways(callable)
         @framing = @exchange.write_head(@status, @headers, :close)
+        @exchange.leave_place
         stream = BodyIO.new(input, self)
         begin
           @open_responses.endless { callable.call(stream) }

@@ -20,6 +20,7 @@
 #                    for version 2, 3 for either, 0 for none; the peers that are let in (family, bits, 16 bytes of address each;
 #                    none: all)
 #   departure=       the index in HTTP::DEPARTURES of what cancels a request whose client has left
+#   extended_connect=(bool)  before start: HTTP/2 clients are told that they may open a WebSocket by CONNECT (RFC 8441)
 #   exempt=          an Array of paths whose requests run at once, whatever limits.requests_limit is
 #   files=           nil, or what responds to call(path): whether there is a file by that path, whose GET and HEAD run at once as
 #                    well. It is asked on the loop, and does not wait
@@ -111,10 +112,15 @@ module Gyre
       #   limits.requests_limit: those that ask about the server itself
       # @param files [#call, nil] given the path of a GET or HEAD: whether it is a file's, which
       #   waits for no place either; it must not wait
+      # @param early_hints [Boolean] whether env has rack.early_hints, by which the app sends a 103;
+      #   some clients and proxies take that for the response (nginx before 1.29)
+      # @param extended_connect [Boolean] whether HTTP/2 clients are told that CONNECT opens a
+      #   WebSocket (RFC 8441); browsers then do not use HTTP/1.1 for it
       # @raise [ArgumentError] tls has no context of a server
       # @raise [ExtensionRequired] without the C extension
       def initialize(app, listeners:, limits: Limits.new, log: ErrorLog.new, access_log: nil, scheme: "http", errors: $stderr, env: {},
-                     tls: nil, proxy_protocol: {}, proxies: [], cancel_when_client_gone: "none", exempt: [], files: nil)
+                     tls: nil, proxy_protocol: {}, proxies: [], cancel_when_client_gone: "none", exempt: [], files: nil,
+                     early_hints: false, extended_connect: false)
         Loop.require_native("the HTTP server")
         @open_responses = OpenResponses.new
         access_log = access_log.method(:log) if access_log.respond_to?(:log)
@@ -130,7 +136,8 @@ module Gyre
           raise ArgumentError, "cancel_when_client_gone must be #{DEPARTURES.join(", ")}, not #{cancel_when_client_gone.inspect}"
         @exempt = exempt
         @files = files
-        @template = Env.template(scheme: scheme, errors: errors, extra: env)
+        @extended_connect = extended_connect
+        @template = Env.template(scheme: scheme, errors: errors, early_hints: early_hints, extra: env)
         @acceptor = nil
       end
 
@@ -148,6 +155,7 @@ module Gyre
         @acceptor.shared = @shared
         @acceptor.expect_proxies(@proxy_versions, packed_proxies) if @proxy_versions.any?(&:positive?)
         @acceptor.departure = @departure
+        @acceptor.extended_connect = @extended_connect
         @acceptor.exempt = @exempt
         @acceptor.files = @files
         @acceptor.start

@@ -37,7 +37,7 @@ module Gyre
       # @param app [#call] a Rack app
       # @param log [#error] takes a String
       # @param access_log [#call, nil] called with (env, status, body bytes sent, seconds) after
-      #   each request
+      #   each request; a status of nil is that of a hijacked connection
       # @param open_responses [OpenResponses] where responses without an end of their own are
       #   entered
       def initialize(app, log:, access_log: nil, open_responses: OpenResponses.new)
@@ -112,7 +112,14 @@ module Gyre
         close(env, body) if body.respond_to?(:close)
         callables = env["rack.response_finished"]
         response_finished(callables, env, status, headers, error) unless callables.nil? || callables.empty?
-        @access_log&.call(env, sent || status || NO_STATUS, exchange.body_bytes_sent, now - started)
+        @access_log&.call(env, sent || logged(exchange, status), exchange.body_bytes_sent, now - started)
+      end
+
+      # The response on a hijacked socket is the app's own, whatever it has returned.
+      #
+      # @return [Integer, nil] nil: unknown
+      def logged(exchange, status)
+        exchange.hijacked? && !exchange.head_sent? ? nil : status || NO_STATUS
       end
 
       def close(env, body)

@@ -115,6 +115,13 @@ module Gyre
         ranges.each { |range| (@settings[:trusted_proxy] ||= []) << check(:trusted_proxy) { Settings.check(:trusted_proxy, range) } }
       end
 
+      # Adds headers that those proxies write, instead of the usual two.
+      #
+      # @param names [Array<String>] of {TrustedProxies::HEADERS}
+      def forwarded_header(*names)
+        names.each { |name| (@settings[:forwarded_header] ||= []) << check(:forwarded_header) { Settings.check(:forwarded_header, name) } }
+      end
+
       # Adds an address for /metrics and /status.
       #
       # @param addresses [Array<String>] as {ControlServer.endpoint} reads them

@@ -14,14 +14,14 @@ module Gyre
     module Handler
       # What rackup and Rails hand over for their own purposes.
       FOREIGN = %i[
-        AccessLog Host Port app binding builder caching config daemonize debug dev_caching early_hints environment heapfile include
+        AccessLog Host Port app binding builder caching config daemonize debug dev_caching environment heapfile include
         log_stdout log_to_stdout pid profile_mode profiler_output quiet require restart_cmd server ssl_cert ssl_key user_supplied_options
         using warn Logger DoNotReverseLookup
       ].freeze
       # Settings that Server#initialize takes by their names; a list has commas between.
-      LISTS = %i[static sendfile metrics trusted_proxy].freeze
-      FLAGS = %i[compress request_id watchdog].freeze
-      OTHERS = %i[compress_minimum log_format access_log forwarded_header health_path ready_path cancel_when_client_gone shutdown_timeout].freeze
+      LISTS = %i[static sendfile metrics trusted_proxy forwarded_header].freeze
+      FLAGS = %i[compress request_id early_hints extended_connect watchdog].freeze
+      OTHERS = %i[compress_minimum log_format access_log health_path ready_path cancel_when_client_gone shutdown_timeout].freeze
       private_constant :FOREIGN, :LISTS, :FLAGS, :OTHERS
 
       # @param app [#call] a Rack app

@@ -22,6 +22,9 @@ module Gyre
       # @return [Hash{String => Object}] what each env has for them
       attr_reader :env
 
+      # @return [Hash{Symbol => Boolean}] optional parts of HTTP that were asked for
+      attr_reader :offered
+
       # @return [Array<String>] paths that the server answers by itself
       attr_reader :exempt
       # @return [Array<IPAddr>] trusted ones
@@ -35,16 +38,19 @@ module Gyre
       # @param compress_minimum [Integer] bytes of the smallest body that is compressed
       # @param request_id [Boolean] whether each request has an X-Request-Id
       # @param trusted_proxy [Array<String>] as {TrustedProxies.ranges} reads them
-      # @param forwarded_header [String] one of {TrustedProxies::KINDS}
+      # @param forwarded_header [Array<String>] of {TrustedProxies::HEADERS}
+      # @param early_hints [Boolean] see HTTP::Server#initialize
+      # @param extended_connect [Boolean] see HTTP::Server#initialize
       # @param health_path [String, nil] see Health
       # @param ready_path [String, nil]
       # @param unready [#call] see Health
       # @raise [ArgumentError] a folder is missing
       def initialize(app, log:, static: [], sendfile: [], compress: false, compress_minimum: Settings::COMPRESS_MINIMUM_BYTES,
-                     request_id: false, trusted_proxy: [], forwarded_header: TrustedProxies::KINDS.first, health_path: nil, ready_path: nil,
-                     unready: -> {})
+                     request_id: false, trusted_proxy: [], forwarded_header: TrustedProxies::USUAL, health_path: nil, ready_path: nil,
+                     early_hints: false, extended_connect: false, unready: -> {})
         @app = app
         @env = {}
+        @offered = { early_hints: early_hints, extended_connect: extended_connect }
         @roots = []
         @static = nil
         @proxies = Array(trusted_proxy).flat_map { |range| TrustedProxies.ranges(range) }
@@ -55,7 +61,7 @@ module Gyre
         end
         @app = @static = HTTP::Static.new(@app, roots(static)) unless static.empty?
         @app = RequestId.new(@app) if request_id
-        @app = TrustedProxies.new(@app, trusted_proxy, kind: forwarded_header) unless trusted_proxy.empty?
+        @app = TrustedProxies.new(@app, trusted_proxy, headers: forwarded_header) unless trusted_proxy.empty?
         health = Health.new(@app, health_path: health_path, ready_path: ready_path, &unready)
         @exempt = health.paths
         @app = health unless @exempt.empty?

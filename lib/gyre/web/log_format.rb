@@ -64,7 +64,7 @@ module Gyre
         address = env["REMOTE_ADDR"]
         return address unless address == ""
 
-        forwarded = env["HTTP_X_FORWARDED_FOR"].to_s[/[^,]*\z/].strip
+        forwarded = env["HTTP_X_FORWARDED_FOR"].to_s.rpartition(",").last.strip
         forwarded.empty? ? "unix:" : forwarded
       end
 
@@ -89,7 +89,7 @@ module Gyre
         end
 
         # @param env [Hash] the Rack environment
-        # @param status [Integer]
+        # @param status [Integer, nil] nil: the app has hijacked the connection
         # @param bytes [Integer] of body sent
         # @param _seconds [Float] from the head's arrival to the last byte sent
         # @return [String]
@@ -100,7 +100,7 @@ module Gyre
         def fields(env, status, bytes)
           "#{bare(LogFormat.client(env))} - #{bare(env["REMOTE_USER"])} [#{time}] " \
             "\"#{env["REQUEST_METHOD"] || "-"} #{LogFormat.escape(LogFormat.target(env))} #{env["SERVER_PROTOCOL"] || "-"}\" " \
-            "#{status} #{bytes}"
+            "#{status || "-"} #{bytes}"
         end
 
         # A space would end a field without quotes around it.

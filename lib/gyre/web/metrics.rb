@@ -85,6 +85,17 @@ module Gyre
           open_metrics ? out << "# EOF\n" : out
         end
 
+        # Whether a snapshot of another process can be read, so that one broken worker does not take
+        # the figures of all others.
+        #
+        # @param snapshot [Object]
+        # @return [Boolean]
+        def readable?(snapshot)
+          snapshot.is_a?(Hash) && FAMILIES.all? { |family| fits?(family, family.value(snapshot)) }
+        rescue TypeError, NoMethodError
+          false # no Hash where one is expected
+        end
+
         # Whether a client that sent this Accept header takes OpenMetrics.
         #
         # @param accept [String, nil]
@@ -108,6 +119,15 @@ module Gyre
         end
 
         private
+
+        def fits?(family, value)
+          return true if value.nil?
+          return value.is_a?(Hash) && value.each_value.all?(Numeric) if family.label
+          return value.is_a?(Numeric) unless family.type == :histogram
+
+          counts = value["counts"]
+          counts.is_a?(Array) && counts.size == Snapshot::BOUNDS_S.size + 1 && counts.all?(Numeric) && value["sum_s"].is_a?(Numeric)
+        end
 
         def total(family, values, ended)
           return values.max if LARGEST.include?(family.name)

@@ -146,7 +146,7 @@ module Gyre
             watchdog = Holds.watch(@log) if @watches
             @http = HTTP::Server.new(app_as_logged, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
                                             tls: secure_listeners, proxy_protocol: proxied_listeners,
-                                            proxies: @layers.proxies, exempt: @layers.exempt, files: @layers.files,
+                                            proxies: @layers.proxies, exempt: @layers.exempt, files: @layers.files, **@layers.offered,
                                             cancel_when_client_gone: @cancel_when_client_gone, env: { "gyre.server" => self, **@layers.env })
             @scheduler = Fiber.scheduler
             @commands.start

@@ -40,7 +40,10 @@ module Gyre
         Row.new(:access_log, :text, "the file of the access log; HUP opens it again"),
         Row.new(:request_id, :flag, "true: each request has an X-Request-Id: a valid one of the client's, or a new one"),
         Row.new(:trusted_proxy, :proxy, "proxies whose X-Forwarded headers are believed; may be given several times"),
-        Row.new(:forwarded_header, TrustedProxies::KINDS, "which headers those proxies write: #{TrustedProxies::KINDS.join(", ")}"),
+        Row.new(:forwarded_header, TrustedProxies::HEADERS,
+                "a header that those proxies write; may be given several times; by default #{TrustedProxies::USUAL.join(" and ")}"),
+        Row.new(:early_hints, :flag, "true: apps may send 103 Early Hints; behind nginx before 1.29 they break responses"),
+        Row.new(:extended_connect, :flag, "true: in HTTP/2, clients may open WebSockets by CONNECT (RFC 8441), which the app has to serve"),
         Row.new(:metrics, :control_address, "an address for /metrics and /status; may be given several times"),
         Row.new(:health_path, :url_path, "a path that the server answers by itself, with 200"),
         Row.new(:ready_path, :url_path, "the same, but 503 while it stops and while its queue is full"),
@@ -61,7 +64,7 @@ module Gyre
       ].each(&:freeze).freeze
 
       # Settings that may be given several times.
-      LISTS = %i[bind static sendfile metrics trusted_proxy].freeze
+      LISTS = %i[bind static sendfile metrics trusted_proxy forwarded_header].freeze
 
       # Names in other servers, and what to write here.
       FOREIGN = {

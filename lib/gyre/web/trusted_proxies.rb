@@ -20,16 +20,20 @@ module Gyre
       }.freeze
       # Which headers the proxies write. The others are dropped: a proxy that does not write them
       # passes on what its client has sent.
-      KINDS = %w[x-forwarded forwarded].freeze
+      HEADERS = %w[x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port forwarded].freeze
+      # Those that every proxy's guide has.
+      USUAL = %w[x-forwarded-for x-forwarded-proto].freeze
       X_FORWARDED = %w[HTTP_X_FORWARDED_FOR HTTP_X_FORWARDED_PROTO HTTP_X_FORWARDED_HOST HTTP_X_FORWARDED_PORT].freeze
       # What frameworks also believe.
       ALIASES = %w[HTTP_X_FORWARDED_SCHEME HTTP_X_FORWARDED_SSL HTTP_X_REAL_IP HTTP_CLIENT_IP].freeze
       HOPS_LIMIT = 50
+      # More of a header is not looked at: its last hops are at its end.
+      LIST_BYTES_LIMIT = 4096
       KNOWN_LIMIT = 1000
       HOST = /\A(?<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?<port>\d{1,5}))?\z/.freeze
       # RFC 7239, section 4: name=token or name="quoted".
       PAIR = /\G\s*(?<name>[!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"(?<quoted>(?:[^"\\]|\\.)*)"|(?<token>[^\s;,"]*))\s*(?<end>[;,]|\z)/.freeze
-      private_constant :X_FORWARDED, :ALIASES, :HOPS_LIMIT, :KNOWN_LIMIT, :HOST, :PAIR
+      private_constant :X_FORWARDED, :ALIASES, :HOPS_LIMIT, :LIST_BYTES_LIMIT, :KNOWN_LIMIT, :HOST, :PAIR
 
       # One hop: the address that a proxy saw, and what it says of the request.
       Hop = Struct.new(:address, :scheme, :host, :port)
@@ -46,11 +50,15 @@ module Gyre
 
       # @param app [#call] a Rack app
       # @param trusted [Array<String>] as {.ranges} reads them; the peer of a Unix socket is trusted
-      # @param kind [String] one of {KINDS}
-      def initialize(app, trusted, kind: "x-forwarded")
+      # @param headers [Array<String>] of {HEADERS}: what the proxies write
+      # @raise [ArgumentError] both kinds of header are named
+      def initialize(app, trusted, headers: USUAL)
         @app = app
         @ranges = Array(trusted).flat_map { |text| self.class.ranges(text) }
-        @standard = kind == "forwarded"
+        @standard = headers.include?("forwarded")
+        raise ArgumentError, "forwarded (RFC 7239) stands alone, without #{(headers - %w[forwarded]).join(", ")}" if @standard && headers.size > 1
+
+        @believed = X_FORWARDED.map { |key| key if headers.include?(key.delete_prefix("HTTP_").tr("_", "-").downcase) }
         @known = {}
       end
 
@@ -80,7 +88,7 @@ module Gyre
       end
 
       def x_forwarded(env)
-        addresses, schemes, hosts, ports = X_FORWARDED.map { |key| list(env[key]) }
+        addresses, schemes, hosts, ports = @believed.map { |key| list(env[key]) }
         return [] if [addresses, schemes, hosts, ports].all?(&:empty?)
 
         count = [addresses.size, 1].max
@@ -90,7 +98,10 @@ module Gyre
         end
       end
 
-      def list(text) = text ? text.split(",", -1).last(HOPS_LIMIT).map(&:strip) : []
+      # Of a list that is too long the first element may be cut: no address stands there then.
+      def list(text) = text ? ending(text).split(",", -1).last(HOPS_LIMIT).map(&:strip) : []
+
+      def ending(text) = text.bytesize > LIST_BYTES_LIMIT ? text.byteslice(-LIST_BYTES_LIMIT..) : text
 
       # RFC 7239; from the first thing on that is none, the rest at its left counts as unknown.
       def forwarded(text)
@@ -98,6 +109,7 @@ module Gyre
         position = 0
         text = text.to_s
         return [] if text.empty?
+        return [Hop.new] if text.bytesize > LIST_BYTES_LIMIT
 
         while position < text.length
           match = PAIR.match(text, position) or return [Hop.new]

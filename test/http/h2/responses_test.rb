@@ -102,6 +102,37 @@ cases = proc do
     end
   end
 
+  # Browsers open WebSockets by CONNECT then, which apps with rack.hijack cannot serve.
+  define_method(:test_optional_parts_of_http_are_not_offered_unless_asked_for) do
+    serve(->(env) { [200, {}, [env.key?("rack.early_hints").to_s]] }, early_hints: false, extended_connect: false) do |served|
+      client = connect(served).greet
+      assert_nil client.settings[:enable_connect_protocol]
+      assert_equal "false", client.get.body
+      assert_equal "false", connect_http1(served).request("GET / HTTP/1.1").response.body
+      assert_equal :protocol_error, websocket(client).failure
+    end
+  end
+
+  # It has no end that others could wait for.
+  define_method(:test_a_stream_both_ways_holds_no_place_and_has_no_limit_of_time) do
+    both = lambda do |stream|
+      while (word = stream.read(3)) do stream.write(word) end
+    end
+    app = lambda do |env|
+      next [200, { "rack.protocol" => "websocket" }, both] if env["rack.protocol"]
+
+      env["PATH_INFO"] == "/hijack" ? [200, { "rack.hijack" => both }, []] : [200, {}, ["hello"]]
+    end
+    serve(app, limits: { requests_limit: 1, request_timeout_s: 0.2 }) do |served|
+      client = connect(served)
+      streams = [websocket(client).head, client.open("POST /hijack").head]
+      assert_equal "hello", client.get.body
+      sleep 0.3 # beyond the limit
+      streams.each { |stream| assert_equal "one", stream.write("one").take(3) }
+      streams.each(&:finish)
+    end
+  end
+
   define_method(:test_extended_connect_that_the_app_refuses) do
     serve(->(_env) { [403, {}, ["no"]] }) do |served|
       client = connect(served).greet
@@ -231,12 +262,14 @@ cases = proc do
     end
     serve(app) do |served|
       client = connect(served)
-      stream = client.open("GET /", end_stream: true)
-      refute notes.pop
-      assert_equal "hello", client.get("GET /other").body
-      stream.reset
-      assert_equal [true, true], [notes.pop, notes.pop]
-      assert_equal "hello", client.get("GET /other").body
+      %i[cancel no_error].each do |code| # Node's req.close() gives none
+        stream = client.open("GET /", end_stream: true)
+        refute notes.pop
+        assert_equal "hello", client.get("GET /other").body
+        stream.reset(code)
+        assert_equal [true, true], [notes.pop, notes.pop], code
+        assert_equal "hello", client.get("GET /other").body
+      end
     end
   end
 

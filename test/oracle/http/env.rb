@@ -31,7 +31,8 @@ module HTTPOracle
         fields(env, head.fields)
         authority(env, head, name, port)
         env["REMOTE_ADDR"] = remote_address
-        env["rack.hijack"] = env["rack.early_hints"] = env["gyre.client_gone"] = connection
+        env["rack.hijack"] = env["gyre.client_gone"] = connection
+        env["rack.early_hints"] = connection if template.key?("rack.early_hints")
         env["gyre.response_trailers"] = connection
         env["rack.response_finished"] = []
         body(env, head, connection)

@@ -46,9 +46,18 @@ class WebClusterPartsTest < Minitest::Test
 
   def test_a_link_refuses_what_is_no_message
     with_links do |near, far|
-      near.socket.write("no json\n")
-      assert_raises(LinkError) { far.receive }
+      ["no json", "5", "null", "[[1,2]]"].each do |line|
+        near.socket.write("#{line}\n")
+        assert_raises(LinkError, line) { far.receive }
+      end
     end
+  end
+
+  # Whoever asks for metrics would meet it.
+  def test_a_member_refuses_a_snapshot_that_is_none
+    member = Member.new(:worker, nil, generation: 1)
+    [5, [1], { "requests" => "x" }].each { |wrong| assert_raises(LinkError) { member.report(wrong) } }
+    assert_nil member.snapshot
   end
 
   def test_workers_of_one_number_have_names_of_their_own_in_snapshots

@@ -92,7 +92,7 @@ module Gyre
           return if CONDITIONS.none? { |name| env.key?(name) }
 
           if (match = env["HTTP_IF_MATCH"])
-            return 412 unless match.strip == "*" || tags(match).include?(headers["etag"])
+            return 412 unless match.strip == "*" || (tags(match).include?(headers["etag"]) && !headers["etag"].start_with?("W/"))
           elsif (since = date(env["HTTP_IF_UNMODIFIED_SINCE"])) && (modified = date(headers["last-modified"]))
             return 412 if modified > since
           end
@@ -145,7 +145,7 @@ module Gyre
         # when it lies in the past for a second at least (section 8.8.2.2).
         def if_range(condition, headers)
           return true if condition.nil?
-          return condition.strip == headers["etag"] if condition.include?('"')
+          return condition.strip == headers["etag"] && !condition.lstrip.start_with?("W/") if condition.include?('"')
 
           condition.strip == headers["last-modified"] && Time.now - date(condition) >= 1
         end

@@ -68,7 +68,8 @@ module Gyre
             @input << chunk
             raise LinkError, "a message of more than #{MESSAGE_BYTES_LIMIT} bytes" if @input.bytesize > MESSAGE_BYTES_LIMIT
           end
-          JSON.parse(line.force_encoding(Encoding::UTF_8))
+          message = JSON.parse(line.force_encoding(Encoding::UTF_8))
+          message.is_a?(Hash) ? message : raise(LinkError, "#{message.class} instead of an object")
         rescue JSON::ParserError => error
           raise LinkError, error.message
         end

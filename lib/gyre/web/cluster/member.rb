@@ -11,6 +11,7 @@
 require "etc"
 require "gyre/clock"
 require "gyre/web/cluster/link"
+require "gyre/web/metrics"
 
 module Gyre
   module Web
@@ -70,7 +71,10 @@ module Gyre
         # What a worker has sent (Gyre::Web::Server#snapshot).
         #
         # @param snapshot [Hash{String => Object}]
+        # @raise [LinkError] it is no snapshot
         def report(snapshot)
+          raise LinkError, "a snapshot that cannot be read" unless Metrics.readable?(snapshot)
+
           @snapshot = snapshot
           @reported_s = Clock.now
         end

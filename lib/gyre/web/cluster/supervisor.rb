@@ -385,6 +385,7 @@ module Gyre
 
         def forked(worker, pid)
           return if worker.nil? || worker.pid
+          raise LinkError, "#{pid.inspect[0, 80]} instead of a process" unless pid.is_a?(Integer) && pid.positive?
 
           worker.pid = pid
           watch(worker)

@@ -88,6 +88,11 @@ H2Cases.define do
            settings_acked(3), window_update(1, 2)
     expect connection_error(:flow_control_error), "SETTINGS_INITIAL_WINDOW_SIZE beyond 2^31-1",
            frame(:settings, "\0\4\x80\0\0\0")
+    most = GyreTest::H2::WINDOW_MOST
+    expect connection_error(:flow_control_error), "SETTINGS_INITIAL_WINDOW_SIZE that widens an open stream beyond 2^31-1",
+           post, window_update(1, most - 65_535), settings(initial_window_size: most)
+    expect response, "SETTINGS_INITIAL_WINDOW_SIZE that widens an open stream to 2^31-1",
+           post, window_update(1, 1), settings(initial_window_size: most - 1), data(1, "test")
   end
 
   section "http2/6.10" do
