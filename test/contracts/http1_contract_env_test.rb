@@ -48,7 +48,7 @@ class HTTP1EnvContractTest < Minitest::Test
   def expected_environment(bytes, scheme)
     head = HTTPOracle::Parser.new
     assert_operator head.parse(bytes.b), :>, 0, head.reason
-    template = Gyre::HTTP::Env.template(scheme: scheme)
+    template = Gyre::HTTP::Env.template(scheme: scheme, early_hints: true)
     described(HTTPOracle::Env.build(template, head, Exchange, "127.0.0.1".b, "127.0.0.1".b, "ours".b))
   end
 

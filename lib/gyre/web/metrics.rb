@@ -92,7 +92,7 @@ module Gyre
         # @return [Boolean]
         def readable?(snapshot)
           snapshot.is_a?(Hash) && FAMILIES.all? { |family| fits?(family, family.value(snapshot)) }
-        rescue TypeError, NoMethodError
+        rescue TypeError, NoMethodError, ArgumentError
           false # no Hash where one is expected
         end
 

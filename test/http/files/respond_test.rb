@@ -79,7 +79,7 @@ class HTTPFilesRespondTest < Minitest::Test
 
   # RFC 9110, sections 13.1.1 and 13.1.5: a weak tag is the same for different bytes.
   def test_a_weak_tag_selects_no_part_and_matches_no_strong_condition
-    weak = ->(env) { Respond.call({ "REQUEST_METHOD" => "GET", **env }, { "etag" => 'W/"tag"' }, 3, "abc").first }
+    weak = ->(env) { Gyre::HTTP::Files::Respond.call({ "REQUEST_METHOD" => "GET", **env }, { "etag" => 'W/"tag"' }, 3, "abc").first }
     ['W/"tag"', ' W/"tag"', '"tag"'].each { |tag| assert_equal 200, weak.call("HTTP_IF_RANGE" => tag, "HTTP_RANGE" => "bytes=0-1") }
     assert_equal 412, weak.call("HTTP_IF_MATCH" => 'W/"tag"')
     assert_equal 304, weak.call("HTTP_IF_NONE_MATCH" => '"tag"')
