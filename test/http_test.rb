@@ -31,8 +31,8 @@ class HTTP1Test < Minitest::Test
     RUBY
     ruled_out = "the HTTP server needs Gyre's C extension: GYRE_BACKEND=select runs only the loop and the scheduler; unset it\n"
     assert_equal "#{ruled_out * 2}0\n", ruby("-e", code, env: { "GYRE_BACKEND" => "select" }).out
-    absent = "the HTTP server needs Gyre's C extension: no gyre_ext; install a C compiler and make, then reinstall the gem " \
-             "(in a checkout: rake compile)\n"
+    absent = "the HTTP server needs Gyre's C extension: no gyre_ext; install make, a C compiler and Ruby's headers " \
+             "(Debian: build-essential ruby-dev), then reinstall the gem (in a checkout: rake compile)\n"
     assert_equal absent * 2, ruby("-e", code, "none", env: { "GYRE_BACKEND" => nil }).out.lines.first(2).join
   end
 end

@@ -8,8 +8,11 @@
 # Environment: GYRE_WERROR=1 turns warnings into errors, GYRE_SANITIZE=address,undefined builds with
 # sanitizers, GYRE_KQUEUE=1 builds the kqueue backend on Linux where libkqueue is found.
 
+# Where packages are named as on Debian and Ubuntu.
+def debian(packages) = "on Debian and Ubuntu: apt-get install #{packages}"
+
 def use_portable_engine(reason)
-  warn "gyre: #{reason}; the portable engine (pure Ruby) is used"
+  warn "gyre: #{reason}; the portable engine (pure Ruby) is used, which serves no HTTP"
   targets = %w[all static install install-so install-rb clean distclean realclean]
   File.write("Makefile", "#{targets.join(" ")}:\n\t@:\n.PHONY: #{targets.join(" ")}\n")
   exit
@@ -17,13 +20,13 @@ end
 
 make = (ENV["MAKE"] || ENV["make"] || (RUBY_PLATFORM.include?("mswin") ? "nmake" : "make")).split.first.to_s
 unless ENV["PATH"].to_s.split(File::PATH_SEPARATOR).any? { |folder| File.executable?(File.expand_path(make, folder)) }
-  abort "gyre: make and a C compiler are needed to install this gem; on Debian and Ubuntu: apt-get install build-essential ruby-dev"
+  abort "gyre: make and a C compiler are needed to install this gem; #{debian("build-essential ruby-dev")}"
 end
 use_portable_engine("#{RUBY_ENGINE} runs no C extension of this kind") unless RUBY_ENGINE == "ruby"
 begin
   require "mkmf"
 rescue LoadError, SystemExit # mkmf exits where Ruby's headers are missing
-  use_portable_engine("Ruby's development files are missing")
+  use_portable_engine("Ruby's development files are missing (#{debian("ruby-dev")})")
 end
 use_portable_engine("no source of the extension is here yet") unless File.exist?(File.join($srcdir, "gyre.c"))
 begin
@@ -31,13 +34,19 @@ begin
 rescue SystemExit, StandardError # mkmf gives up where the compiler does not start
   compiler_works = false
 end
-use_portable_engine("no working C compiler was found") unless compiler_works
+use_portable_engine("no working C compiler was found (#{debian("build-essential ruby-dev")})") unless compiler_works
+
+# Has the message in the log of the build, mkmf.log and gem_make.out, and before `rake compile`.
+def without(part, library, package)
+  warn "gyre: built without #{part}, for #{library} was not found (#{debian(package)})"
+end
 
 # The backends; one is enough.
 backends = []
 backends << "epoll" if have_header("sys/epoll.h") && have_func("epoll_create1", "sys/epoll.h")
 backends << "io_uring" if have_header("liburing.h") && have_library("uring", "io_uring_queue_init_params", "liburing.h") &&
                           have_func("io_uring_submit_and_get_events", "liburing.h") # 2.3
+without("the io_uring backend", "liburing 2.3", "liburing-dev") if RUBY_PLATFORM.include?("linux") && !backends.include?("io_uring")
 # On Linux only libkqueue has it: good for tests of the backend, and nothing that an installed gem
 # should be linked with.
 if !RUBY_PLATFORM.include?("linux") || (ENV["GYRE_KQUEUE"] == "1" && pkg_config("libkqueue"))
@@ -62,14 +71,16 @@ have_header("linux/openat2.h") && have_const("SYS_openat2", "sys/syscall.h")
 have_struct_member("struct stat", "st_mtim", "sys/stat.h")
 have_header("sys/prctl.h") && have_const("PR_SET_CHILD_SUBREAPER", "sys/prctl.h")
 
-have_header("openssl/ssl.h") && have_library("crypto", "EVP_PKEY_free") && have_library("ssl", "SSL_read_ex", "openssl/ssl.h") &&
-  have_func("SSL_get1_peer_certificate", "openssl/ssl.h") # 3.0
+unless have_header("openssl/ssl.h") && have_library("crypto", "EVP_PKEY_free") && have_library("ssl", "SSL_read_ex", "openssl/ssl.h") &&
+       have_func("SSL_get1_peer_certificate", "openssl/ssl.h") # 3.0
+  without("TLS", "OpenSSL 3.0", "libssl-dev")
+end
 
 if have_header("nghttp2/nghttp2.h") && have_library("nghttp2", "nghttp2_session_server_new3", "nghttp2/nghttp2.h") &&
    have_func("nghttp2_session_change_extpri_stream_priority", "nghttp2/nghttp2.h") # 1.50
   have_func("nghttp2_option_set_stream_reset_rate_limit", "nghttp2/nghttp2.h")
 else
-  warn "gyre: libnghttp2 was not found (on Debian: libnghttp2-dev); the HTTP server is built without HTTP/2"
+  without("HTTP/2", "libnghttp2 1.50", "libnghttp2-dev")
 end
 
 have_func("rb_io_timeout", "ruby/io.h")

@@ -51,7 +51,7 @@ module Gyre
 
       Others:
         -h, --help     print this text
-        -v, --version  print Gyre's version
+        -v, --version  print Gyre's version, and what this build can do
     TEXT
 
     # What each subcommand is: flags, and what is done with them.
@@ -95,7 +95,7 @@ module Gyre
         name, *rest = arguments
         case name
         when nil, "-h", "--help", "help" then out.puts(HELP)
-        when "-v", "--version"           then out.puts("gyre #{VERSION}")
+        when "-v", "--version"           then print_build(out)
         else
           entry = TABLE.find { |each| each.name == name } or return unknown(name, err)
           part = entry.load
@@ -155,6 +155,11 @@ module Gyre
       end
 
       private
+
+      def print_build(out)
+        require "gyre/cli/build"
+        out.puts(Build.text)
+      end
 
       def unknown(name, err)
         names = TABLE.map(&:name)

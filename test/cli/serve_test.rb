@@ -18,10 +18,17 @@ class CLIServeTest < Minitest::Test
     end
   end
 
-  def test_gyre_prints_its_version
-    [["--version"], ["-v"], ["serve", "--version"]].each do |arguments|
-      assert_match(/\Agyre \d+\.\d+\.\d+\n\z/, gyre(*arguments).out)
-    end
+  def test_gyre_prints_its_version_and_what_this_build_can_do
+    [["--version"], ["-v"]].each { |arguments| assert_match(/\Agyre \d+\.\d+\.\d+\n  Ruby: ruby .*^  HTTP/m, gyre(*arguments).out) }
+    assert_match(/\Agyre \d+\.\d+\.\d+\n\z/, gyre("serve", "--version").out)
+    output = gyre("--version", env: { "GYRE_BACKEND" => "select" })
+    assert_match(/^  HTTP, TLS, logs, memcached: no, the C extension is missing: GYRE_BACKEND=select runs only/, output.out)
+  end
+
+  def test_a_check_fails_where_this_build_cannot_serve
+    output = gyre("serve", "--check", env: { "GYRE_BACKEND" => "select" })
+    assert_equal [1, "", "gyre serve: HTTP needs Gyre's C extension: GYRE_BACKEND=select runs only the loop and the scheduler; unset it\n"],
+                 [output.status.exitstatus, output.out, output.err]
   end
 
   def test_an_unknown_command_is_refused_with_those_that_exist

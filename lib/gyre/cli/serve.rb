@@ -159,7 +159,8 @@ module Gyre
         set(flags, :restart_file, "--restart-file FILE", "restart the workers one after another when it is touched, as tmp/restart.txt",
             "is by bin/rails restart")
         flags.separator "\nThe process:"
-        set(flags, :state, "--state FILE", "where gyre ctl finds the server; its control socket is beside it")
+        set(flags, :state, "--state FILE", "where gyre ctl and gyre top find the server (with workers: tmp/gyre.state);",
+            "its control socket is beside it")
         set(flags, :user, "--user USER", "become this user once the sockets are open")
         set(flags, :group, "--group GROUP", "become this group; by default the user's")
       end
@@ -280,8 +281,9 @@ module Gyre
         end
       end
 
-      # Of the flags and the file; the addresses are read as well.
+      # Of the build, the flags and the file; the addresses are read as well.
       def check(settings, environment)
+        CLI.require_native("HTTP")
         check_certificates(settings, endpoints(settings, environment))
         @out.puts("the configuration is right")
         DONE

@@ -92,7 +92,7 @@ module Gyre
         endpoints = inherited.any? && !@handover && !@chosen ? [] : @endpoints
         others = @sockets.open(endpoints, inherited: inherited)
         others.each { |socket| @handover ? Web::Cluster::Handover.close(socket) : @sockets.adopt(socket) }
-        open_control if @settings[:state]
+        open_control if @settings[:state] || @settings.slice(:user, :group).empty?
         open_beside(@metrics, (@settings[:metrics] || []).map { |address| Web::ControlServer.endpoint(address) }, :metrics)
       end
 
@@ -101,11 +101,15 @@ module Gyre
         left.each { |socket| Web::Cluster::Handover.close(socket) }
       end
 
+      # Without --state there is a file too, if it can be; not as a user that is given up later.
       def open_control
-        @state = StateFile.new(@settings[:state])
-        open_beside(@control, [Endpoint.new(:unix, path: @state.control, mode: StateFile::MODE)], :control)
-      rescue ArgumentError => error
-        raise StartError, "--state: its control socket would be #{error.message}"
+        @state = @settings[:state] ? StateFile.new(@settings[:state]) : StateFile.usual
+        open_beside(@control, [@state.endpoint], :control)
+      rescue StartError, SystemCallError => error
+        raise if @settings[:state]
+
+        @log.info("no #{StateFile::PATH}, so gyre ctl and gyre top need --state FILE: #{error.message}")
+        @state = nil
       end
 
       def write_files(privileges)

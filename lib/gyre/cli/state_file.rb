@@ -3,8 +3,10 @@
 # The file by which `gyre ctl` and `gyre top` find a server: its process, its addresses, its control
 # socket. JSON, for its owner only. The commands that serve write it and remove it at their end.
 
+require "fileutils"
 require "json"
 require "gyre/cli/errors"
+require "gyre/net/endpoint"
 
 module Gyre
   module CLI
@@ -22,8 +24,29 @@ module Gyre
         @path = File.expand_path(path)
       end
 
+      # The one at {PATH}, where the commands look; its folder is made.
+      #
+      # @return [StateFile]
+      # @raise [StartError] others could replace it
+      # @raise [SystemCallError] the folder cannot be made
+      def self.usual
+        new(PATH).tap do |file|
+          folder = File.dirname(file.path)
+          FileUtils.mkdir_p(folder)
+          raise StartError, "any user may write in #{folder}" if File.world_writable?(folder)
+        end
+      end
+
       # @return [String] the path of the control socket beside it
       def control = "#{@path}.sock"
+
+      # @return [Endpoint] of the control socket
+      # @raise [StartError] its path is too long
+      def endpoint
+        Endpoint.new(:unix, path: control, mode: MODE)
+      rescue ArgumentError => error
+        raise StartError, "--state: its control socket would be #{error.message}"
+      end
 
       # @param pid [Integer]
       # @param urls [Array<String>]
@@ -47,7 +70,8 @@ module Gyre
 
         state
       rescue Errno::ENOENT
-        raise StartError, "there is no #{@path}. Name the file that the server was started with: --state FILE"
+        raise StartError, "there is no #{@path}, which a server with workers writes (gyre serve -w). If it was started with another " \
+                          "--state FILE, name that; gyre top also takes the address of --metrics, and one process needs no commands but signals"
       rescue JSON::ParserError # its message has the text of the file
         raise StartError, "#{@path} is not a state file. Name the file that the server was started with: --state FILE"
       rescue SystemCallError => error

@@ -93,6 +93,16 @@ module Gyre
         "backend: none, GYRE_BACKEND=#{asked}: #{error.message}\n"
       end
 
+      # @return [String] why the native engine is not there, and what to do
+      # @api private
+      def native_remedy
+        if asked == PORTABLE then "GYRE_BACKEND=select runs only the loop and the scheduler; unset it"
+        elsif native? then "no native backend opens here (Gyre::Loop.explain has the reasons)"
+        else "#{Native.load_error}; install make, a C compiler and Ruby's headers (Debian: build-essential ruby-dev), then reinstall the gem " \
+               "(in a checkout: rake compile)"
+        end
+      end
+
       private
 
       def asked
@@ -130,13 +140,6 @@ module Gyre
         return "not taken: the native engine (C extension): #{extension_absent}\n" unless native?
 
         Native.refusals.map { |name, reason| "passed over when a loop was last made: #{name}: #{reason}\n" }.join
-      end
-
-      def native_remedy
-        if asked == PORTABLE then "GYRE_BACKEND=select runs only the loop and the scheduler; unset it"
-        elsif native? then "no native backend opens here (Gyre::Loop.explain has the reasons)"
-        else "#{Native.load_error}; install a C compiler and make, then reinstall the gem (in a checkout: rake compile)"
-        end
       end
 
       def extension_absent

@@ -26,6 +26,9 @@ module Gyre
     class Truncated < Error; end
 
     class << self
+      # @return [Boolean] whether the extension is there, and was built with libssl
+      def available? = Loop.native? && Context.private_method_defined?(:build)
+
       # The context of a server.
       #
       # @param certificate [String] PEM, or the path of a file: the server's certificate, behind it

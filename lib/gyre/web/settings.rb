@@ -58,7 +58,7 @@ module Gyre
         Row.new(:worker_boot_timeout, :span, "seconds from a worker's fork until it serves"),
         Row.new(:worker_memory_limit, :bytes, "resident memory beyond which a worker is replaced, after its requests"),
         Row.new(:restart_file, :text, "a file that restarts the workers as USR1 does when it is touched"),
-        Row.new(:state, :text, "a file for `gyre ctl`: process, addresses, control socket"),
+        Row.new(:state, :text, "a file for `gyre ctl` and `gyre top`: process, addresses, control socket; with workers tmp/gyre.state"),
         Row.new(:user, :text, "the user that the processes become once the sockets are open"),
         Row.new(:group, :text, "the group that they become")
       ].each(&:freeze).freeze

@@ -301,6 +301,31 @@ class WebClusterTest < Minitest::Test
     end
   end
 
+  def test_ctl_and_top_find_workers_that_were_started_without_a_state_file
+    cluster("-w", "1") do |_, program|
+      assert_match(/^worker 1: process \d+, /, ruby(EXE, "ctl", "status", chdir: program.folder).out)
+      assert_match(/^gyre .* process #{program.pid} /, ruby(EXE, "top", "--once", chdir: program.folder).out)
+      program.signal(:TERM)
+      program.status
+      assert_empty Dir["#{program.folder}/tmp/*"]
+      assert_match(/gyre ctl: there is no .*, which a server with workers writes/, ruby(EXE, "ctl", "status", chdir: program.folder).err)
+    end
+  end
+
+  def test_workers_serve_although_the_usual_state_file_cannot_be_there
+    serve("-w", "1", files: { "tmp" => "a file" }) do |program|
+      assert_match(%r{^no tmp/gyre\.state, so gyre ctl and gyre top need --state FILE: File exists}, program.text(:out))
+      assert_match(/hello\z/, program.get("/"))
+    end
+    Dir.mktmpdir do |folder|
+      File.chmod(0o777, folder)
+      output = ruby("-e", 'require "gyre/cli/state_file"; Gyre::CLI::StateFile.usual', chdir: folder)
+      assert output.status.success?, output.err # its tmp is for its owner alone
+      File.chmod(0o777, "#{folder}/tmp")
+      assert_match(/any user may write in/, ruby("-e", 'require "gyre/cli/state_file"; Gyre::CLI::StateFile.usual', chdir: folder).err)
+    end
+  end
+
   def test_workers_follow_the_pool_and_the_log_has_it_once
     serve("-w", "2", app: "#{POOL}\nrun ->(_env) { [200, {}, []] }") do |program|
       assert_equal 1, program.text(:out).scan(/^3 requests run at a time in each worker, as many as Active Record's pool has connections/).size

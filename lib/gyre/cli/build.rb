@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+# What this build of Gyre can do, and which library it lacks: `gyre --version` prints it. The
+# extension was built with what extconf.rb has found; nothing is looked for here.
+
+require "rbconfig"
+require "gyre/http/h2"
+require "gyre/loop"
+require "gyre/net/tls"
+require "gyre/version"
+
+module Gyre
+  module CLI
+    # Facts about the extension, as text.
+    module Build
+      # A part that needs a library: how it is called, from which version on, Debian's package.
+      Part = Struct.new(:name, :library, :package, :present)
+      PARTS = [
+        Part.new("TLS", "OpenSSL 3.0", "libssl-dev", -> { TLS.available? }),
+        Part.new("HTTP/2", "libnghttp2 1.50", "libnghttp2-dev", -> { HTTP::H2.available? }),
+        Part.new("io_uring", "liburing 2.3", "liburing-dev", -> { Loop.backends.include?("io_uring") })
+      ].freeze
+      private_constant :Part, :PARTS
+
+      module_function
+
+      # @return [String] lines; the first is "gyre" with the version
+      def text
+        ["gyre #{VERSION}", "  Ruby: #{RUBY_ENGINE} #{RUBY_VERSION}, #{RbConfig::CONFIG["arch"]}", "  backends: #{Loop.backends.join(", ")}",
+         *(Loop.native? ? native : "  HTTP, TLS, logs, memcached: no, the C extension is missing: #{Loop.native_remedy}")].join("\n")
+      end
+
+      def native
+        ["  HTTP/1.1, logs, memcached: yes", *PARTS.map { |part| "  #{part.name}: #{part.present.call ? "yes" : lacking(part)}" }]
+      end
+
+      def lacking(part)
+        "no, built without #{part.library} (on Debian: apt-get install #{part.package}, then install the gem again)"
+      end
+      private_class_method :native, :lacking
+    end
+  end
+end
