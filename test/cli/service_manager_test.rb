@@ -102,6 +102,10 @@ class CLIServiceManagerTest < Minitest::Test
         activated(folder, flags, [tcp, unix]) do |program|
           assert_equal ["http://127.0.0.1:#{tcp.local_address.ip_port}", "unix://#{path}"], program.urls
           assert_includes program.get("/"), "hello"
+          if flags.include?("1")
+            program.signal(:USR2)
+            program.expect(/^Hot restart: all workers run the new code$/)
+          end
           assert_includes program.get("/", socket: UNIXSocket.new(path)), "hello"
           program.signal(:TERM)
           assert_equal 0, program.status.exitstatus

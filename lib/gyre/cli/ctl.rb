@@ -57,7 +57,7 @@ module Gyre
         case command
         when "status" then print_status
         when "stop" then stop
-        when "restart" then restart
+        when "restart", "rolling-restart" then restart(command)
         else done(command, *post(command))
         end
       end
@@ -112,15 +112,15 @@ module Gyre
       end
 
       # A program that becomes another one closes the connection; from then on the new one answers.
-      def restart
-        status, answer = request("POST", "/restart")
-        return done("restart", status, answer) if status
+      def restart(command)
+        status, answer = post(command)
+        return done(command, status, answer) if status
 
         deadline = Clock.now + AWAY_S
         until (last = last_restart(deadline)) && last["state"] != "running"
           sleep(LOOK_S)
         end
-        done("restart", last["state"] == "done" ? 200 : 409, last)
+        done(command, last["state"] == "done" ? 200 : 409, last)
       end
 
       def last_restart(deadline)

@@ -8,7 +8,7 @@ require "gyre/cli/flags"
 require "gyre/cli/listen_errors"
 require "gyre/cli/pidfile"
 require "gyre/cli/processors"
-require "gyre/cli/successor"
+require "gyre/web/cluster/handover"
 require "gyre/web/cluster/mold"
 require "gyre/web/config"
 require "gyre/web/log"
@@ -64,6 +64,7 @@ module Gyre
         @settings[:rackup] = words.first if words.any?
         return become_mold if Web::Cluster::Mold.asked?
 
+        @handover = Web::Cluster::Handover.receive
         serve(merged)
       rescue Web::ConfigError => error
         raise StartError, error.message
@@ -154,7 +155,8 @@ module Gyre
         set(flags, :worker_timeout, "--worker-timeout SECONDS",
             "replace a worker that gives no sign for so long (#{Web::Settings::WORKER_TIMEOUT_S})")
         set(flags, :worker_boot_timeout, "--worker-boot-timeout SECONDS",
-            "what a worker gets from its fork until it serves (#{Web::Settings::WORKER_TIMEOUT_S})")
+            "what a worker gets from its fork until it serves, and the app to be loaded",
+            "(#{Web::Settings::WORKER_TIMEOUT_S})")
         set(flags, :worker_memory_limit, "--worker-memory-limit BYTES", "replace a worker that has more resident memory, after its requests")
         set(flags, :restart_file, "--restart-file FILE", "restart the workers one after another when it is touched, as tmp/restart.txt",
             "is by bin/rails restart")
@@ -195,10 +197,10 @@ module Gyre
         Web::Warnings.install
         count = count(settings)
         check_folders(settings)
-        return check(settings, environment) if @check
+        return check(settings, environment, count) if @check
 
         CLI.raise_descriptor_limit
-        return serve_with_workers(settings, environment, count) if count.positive? || Successor.pending?
+        return serve_with_workers(settings, environment, count) if count.positive? || @handover
 
         serve_alone(settings, environment)
         DONE
@@ -242,7 +244,7 @@ module Gyre
         CLI.require_native("HTTP")
         explaining(settings) do
           ServeWorkers.new(settings, environment, [count, 1].max, endpoints: endpoints(settings, environment),
-                                                                  chosen: chosen?(settings), log: log(settings)).call
+                                                                  chosen: chosen?(settings), log: log(settings), handover: @handover).call
         end
       end
 
@@ -281,10 +283,12 @@ module Gyre
         end
       end
 
-      # Of the build, the flags and the file; the addresses are read as well.
-      def check(settings, environment)
+      # Of the build, the flags and the file; the addresses are read as well. Before a hot restart
+      # the rest of a start is tried, too.
+      def check(settings, environment, count)
         CLI.require_native("HTTP")
         check_certificates(settings, endpoints(settings, environment))
+        serve_with_workers(settings, environment, count) if @handover
         @out.puts("the configuration is right")
         DONE
       end

@@ -25,13 +25,14 @@ module Gyre
   module CLI
     # One start of a supervisor.
     class ServeWorkers
-      # What the program of a restart gets instead of serving.
+      # Beside what a rehearsal inherits: older programs only check their settings then.
       CHECK = "--check"
       SIGNALS = %w[INT TERM HUP USR1 USR2 TTIN TTOU CHLD].freeze
       STATUS_S = 1
-      # What the check of a new program may take, in seconds.
-      CHECK_S = 60
-      private_constant :STATUS_S, :CHECK_S
+      # What the rehearsal of a new program may take, in seconds.
+      REHEARSAL_S = 60
+      CHUNK_BYTES = 65_536
+      private_constant :STATUS_S, :REHEARSAL_S, :CHUNK_BYTES
 
       # @param settings [Hash] as {Gyre::Web::Settings} has them
       # @param environment [String]
@@ -39,14 +40,16 @@ module Gyre
       # @param endpoints [Array<Gyre::Endpoint>]
       # @param chosen [Boolean] whether they are from the settings, and not the default
       # @param log [#info, #error]
+      # @param handover [Web::Cluster::Handover, nil] of the former program in this process
       # @param restart [Restart]
-      def initialize(settings, environment, count, endpoints:, chosen:, log:, restart: Restart.new)
+      def initialize(settings, environment, count, endpoints:, chosen:, log:, handover: nil, restart: Restart.new)
         @settings = settings
         @environment = environment
         @count = count
         @endpoints = endpoints
         @chosen = chosen
         @log = log
+        @handover = handover
         @restart = restart
         @folder = folder
         @manager = ServiceManager.new
@@ -55,17 +58,18 @@ module Gyre
         @metrics = Web::Sockets.new
       end
 
-      # Serves until a signal ends it.
+      # Serves until a signal ends it; a rehearsal ends when it could.
       #
       # @return [Integer] the exit status
       # @raise [StartError, SystemCallError, SocketError]
       def call
-        @handover = Web::Cluster::Handover.receive
         privileges = Privileges.new(*@settings.values_at(:user, :group))
         open
         write_files(privileges)
         privileges.drop
-        supervise
+        open_access_log
+        supervisor
+        @handover&.rehearsal? ? Gyre.run { DONE } : supervise
       ensure
         close unless @execing
       end
@@ -89,22 +93,21 @@ module Gyre
 
       def open
         inherited = @handover ? @handover.sockets(:sockets) : Web::Sockets.activated
-        endpoints = inherited.any? && !@handover && !@chosen ? [] : @endpoints
+        endpoints = @chosen || inherited.none?(&:given) ? @endpoints : []
         others = @sockets.open(endpoints, inherited: inherited)
-        others.each { |socket| @handover ? Web::Cluster::Handover.close(socket) : @sockets.adopt(socket) }
-        open_control if @settings[:state] || @settings.slice(:user, :group).empty?
+        others.each { |socket| socket.given ? @sockets.adopt(socket) : socket.close }
+        open_control
         open_beside(@metrics, (@settings[:metrics] || []).map { |address| Web::ControlServer.endpoint(address) }, :metrics)
       end
 
       def open_beside(sockets, endpoints, name)
-        left = sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : [])
-        left.each { |socket| Web::Cluster::Handover.close(socket) }
+        sockets.open(endpoints, inherited: @handover ? @handover.sockets(name) : []).each(&:close)
       end
 
       # Without --state there is a file too, if it can be; not as a user that is given up later.
       def open_control
-        @state = @settings[:state] ? StateFile.new(@settings[:state]) : StateFile.usual
-        open_beside(@control, [@state.endpoint], :control)
+        @state = @settings[:state] ? StateFile.new(@settings[:state]) : usual_state
+        open_beside(@control, [@state&.endpoint].compact, :control)
       rescue StartError, SystemCallError => error
         raise if @settings[:state]
 
@@ -112,23 +115,43 @@ module Gyre
         @state = nil
       end
 
+      def usual_state = (StateFile.usual if @settings.slice(:user, :group).empty?)
+
       def write_files(privileges)
         @pidfile = Pidfile.new(@settings[:pidfile]) if @settings[:pidfile]
-        return if @handover # they are there
-
-        @pidfile&.write
-        @state&.write(pid: Process.pid, urls: urls)
+        @pidfile&.write unless kept?(:pidfile)
+        @state&.write(pid: Process.pid, urls: urls) unless kept?(:state)
         paths = @sockets.listeners.map { |listener| listener.endpoint.path }.compact.reject { |path| path.start_with?("@") }
-        Web::LogFile.new(@settings[:access_log]).close if @settings[:access_log]
-        privileges.own(*paths, @settings[:access_log], @pidfile&.path, @state&.path, @state&.control)
+        privileges.own(*paths, @pidfile&.path, @state&.path, @state&.control)
+        remove_former_files if @handover && !@handover.rehearsal?
       end
 
-      def supervise
+      def files = { pidfile: @pidfile&.path, state: @state&.path }
+
+      # Whether the former program has written it, with the same process id.
+      def kept?(name) = @handover && @handover.file(name, files[name]) == files[name]
+
+      def remove_former_files
+        { pidfile: Pidfile, state: StateFile }.each do |name, kind|
+          former = @handover.file(name, files[name])
+          kind.new(former).remove if former && !kept?(name)
+        end
+      end
+
+      # As the user that it will be opened by: in a folder of that user's, root would follow links.
+      def open_access_log
+        Web::LogFile.new(@settings[:access_log]).close if @settings[:access_log]
+      end
+
+      def supervisor
         @supervisor = Web::Cluster::Supervisor.new(
           count: @count, listeners: @sockets.listeners, spawn: method(:spawn_mold), log: @log, former: @handover&.former,
           ready: method(:ready), restarted: @manager.method(:ready),
           **@settings.slice(:shutdown_timeout, :worker_timeout, :worker_boot_timeout, :worker_memory_limit)
         )
+      end
+
+      def supervise
         well = Web::TaskSignal.handle(print: method(:print_tasks)) { @supervisor.run { begin_serving } }
         raise StartError, @supervisor.failure if @supervisor.failure
 
@@ -205,56 +228,75 @@ module Gyre
         nil
       end
 
+      # @return [Promise] of nil, or of the reason why it was not done
       def rolling_restart
-        @manager.reloading
-        @log.info("Rolling restart: the new code is being loaded")
-        @supervisor.rolling_restart
+        @supervisor.rolling_restart do
+          @manager.reloading
+          @log.info("Rolling restart: the new code is being loaded")
+        end
       end
 
-      # @return [Task] of nil, or of the reason why it was not done
-      def hot_restart = @task.async("hot restart", transient: true) { replace }
+      # @return [Promise] of nil, or of the reason why it was not done
+      def hot_restart
+        @supervisor.begin_restart(:hot) { @task.async("hot restart", transient: true) { replace } }
+      end
 
+      # Whatever goes wrong, this program goes on.
       def replace
         @manager.reloading
-        @log.info("Hot restart: the new program is being checked")
+        @log.info("Hot restart: the new program is rehearsed")
         command = @restart.command
-        reason = nil
-        promise = @supervisor.begin_restart(:hot) { reason = check(command) }
-        return promise.value if promise.value # refused
-
-        reason ||= replace_program(command)
+        reason = rehearse(command) || replace_program(command)
         @supervisor.restarts.finish(reason)
-        reason
-      end
-
-      # @return [String, nil] why the new program would not start
-      def check(command)
-        reader, writer = IO.pipe
-        status = nil
-        child = Task.current.async("check") do
-          status = @supervisor.reaper.run(bundle_environment, *command, CHECK, limit_s: CHECK_S, out: writer, err: writer, chdir: @folder)
-        end
-        writer.close
-        printed = reader.read
-        child.wait
-        [printed.strip.delete_prefix("gyre serve: "), Web::Cluster::Member.end_of(status)].find { |text| !text.empty? } unless status.success?
-      rescue SystemCallError => error
-        error.message
+      rescue StandardError => error
+        @supervisor.restarts.finish(error.is_a?(SystemCallError) ? error.message : "#{error.message} (#{error.class})")
       ensure
-        reader&.close
+        @execing = false
       end
 
-      # @return [String] why it could not be
+      # In a child, which inherits all that the new program will, and gets ready to serve.
+      #
+      # @return [String, nil] why it could not
+      def rehearse(command)
+        status = nil
+        printed = read_output do |writer|
+          Web::Cluster::Handover.lend(@supervisor, sets, files) do |environment, descriptors|
+            status = @supervisor.reaper.run(bundle_environment.merge(environment), *command, CHECK, limit_s: REHEARSAL_S,
+                                            out: writer, err: writer, chdir: @folder, close_others: true, **descriptors)
+          end
+        end
+        return if status.success?
+        return "the new program #{Web::Cluster::Member.end_of(status)} (it has #{REHEARSAL_S} s)" if status.signaled? || printed.empty?
+
+        printed.delete_prefix("gyre serve: ")
+      end
+
+      # The pipe's end is not waited for: a program that the child has started may have it open.
+      #
+      # @yieldparam writer [IO]
+      # @return [String] the beginning of what was written there
+      def read_output
+        reader, writer = IO.pipe
+        printed = "".b
+        keep = ->(bytes) { printed << bytes if bytes.is_a?(String) && printed.bytesize < CHUNK_BYTES }
+        reading = Task.current.async("output", transient: true) { loop { keep.call(reader.readpartial(CHUNK_BYTES)) } }
+        yield writer
+        reading.stop
+        keep.call(reader.read_nonblock(CHUNK_BYTES, exception: false))
+        printed.force_encoding(Encoding::UTF_8).scrub.strip
+      ensure
+        [reader, writer].compact.each(&:close)
+      end
+
+      # Returns only by an exception.
       def replace_program(command)
         @execing = true
         with_ticket_keys do |environment, keys|
-          Web::Cluster::Handover.exec(@supervisor, { sockets: @sockets, control: @control, metrics: @metrics },
-                                       [bundle_environment.merge(environment), *command], keep: keys, chdir: @folder)
+          Web::Cluster::Handover.exec(@supervisor, sets, files, [bundle_environment.merge(environment), *command], keep: keys, chdir: @folder)
         end
-      rescue StandardError => error # whatever it is, this program goes on
-        @execing = false
-        error.is_a?(SystemCallError) ? error.message : "#{error.message} (#{error.class})"
       end
+
+      def sets = { sockets: @sockets, control: @control, metrics: @metrics }
 
       def spawn_mold(link)
         given = { link: link.socket.fileno, supervisor: Process.pid, listeners: @sockets.to_a }

@@ -27,6 +27,10 @@ module Gyre
         #   already, and its pidfile is right
         def pending? = ENV.fetch(VARIABLE, "").split.last == Process.pid.to_s
 
+        # @return [Boolean] whether this process only tries, beside its parent, to take its place:
+        #   sockets and files are the parent's
+        def rehearsed? = ENV.fetch(VARIABLE, "").split.last == Process.ppid.to_s
+
         # @return [Array(String, Array<Integer>)] the text, and the signals to end that came while
         #   the program changed; more may still come there until the server handles them by itself
         def receive
@@ -35,6 +39,20 @@ module Gyre
           text, signals = file.read.split("\0", 2)
           early = defined?(::GYRE_EARLY_SIGNALS) ? ::GYRE_EARLY_SIGNALS : []
           [text, early.concat(signals.bytes)]
+        ensure
+          file&.close
+        end
+
+        # For a rehearsal of the fresh program, in a child of this process.
+        #
+        # @param text [String] without NUL
+        # @param ios [Array<IO>] what it inherits
+        # @yieldparam environment [Hash{String => String}] for the child
+        # @yieldparam descriptors [Hash{Integer => Integer}] for Process.spawn
+        # @return [Object] what the block returns
+        def lend(text, ios)
+          file = file(text)
+          yield({ VARIABLE => "#{file.fileno} #{Process.pid}" }, [*ios, file].to_h { |io| [io.fileno, io.fileno] })
         ensure
           file&.close
         end

@@ -203,22 +203,36 @@ module Gyre
     # UDP. Either all or none.
     #
     # @param backlog [Integer] connections that may wait to be accepted
+    # @param except [Array<String>] IP addresses that something else takes connections for
     # @return [Array<Gyre::Listener>]
     # @raise [SystemCallError] Errno::EADDRINUSE, EACCES, EADDRNOTAVAIL …; the message names this
     #   endpoint
     # @raise [SocketError] when the host has no address
-    def bind(backlog: BACKLOG)
+    def bind(backlog: BACKLOG, except: [])
       return [Listener.unix(self, backlog: backlog)] if path
 
       tries = 0
       begin
-        bind_addresses(backlog)
+        bind_addresses(backlog, except)
       rescue Errno::EADDRINUSE
         # The kernel's choice for the first address may be taken at the second one.
         raise unless port.zero? && (tries += 1) < CHOSEN_PORT_TRIES
 
         retry
       end
+    end
+
+    # @return [Array<String>] IP addresses
+    # @raise [SocketError] when the host has none
+    # @api private
+    def addresses
+      case host
+      when "*"          then ["0.0.0.0", "::"]
+      when /\Alocalhost\z/i then ["127.0.0.1", "::1"] # RFC 6761 section 6.3: always loopback, whatever a resolver returns
+      else Addrinfo.getaddrinfo(host, nil, nil, :STREAM).map(&:ip_address).uniq
+      end
+    rescue SocketError => error
+      raise SocketError, "listen on #{self}: no address for #{host.inspect} (#{error.message})"
     end
 
     # Connects to it, as a client: over TCP to the first of its addresses that answers.
@@ -305,32 +319,21 @@ module Gyre
     end
 
     # Addresses of a family that this machine lacks are left out, as long as another one can be had.
-    def bind_addresses(backlog)
+    def bind_addresses(backlog, except)
       listeners = []
       missing = nil
-      addresses.each do |ip|
+      (addresses - except).each do |ip|
         chosen = port.zero? && listeners.any? ? listeners.first.port : port
         listeners << Listener.ip(with(host: ip, port: chosen), backlog: backlog, only_v6: ip != host)
       rescue Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT => error
         missing = error
       end
-      raise missing if listeners.empty?
+      raise missing if missing && listeners.empty? && except.empty?
 
       listeners
     rescue SystemCallError
       listeners.each(&:close)
       raise
-    end
-
-    # @return [Array<String>] IP addresses
-    def addresses
-      case host
-      when "*"          then ["0.0.0.0", "::"]
-      when /\Alocalhost\z/i then ["127.0.0.1", "::1"] # RFC 6761 section 6.3: always loopback, whatever a resolver returns
-      else Addrinfo.getaddrinfo(host, nil, nil, :STREAM).map(&:ip_address).uniq
-      end
-    rescue SocketError => error
-      raise SocketError, "listen on #{self}: no address for #{host.inspect} (#{error.message})"
     end
   end
 end

@@ -55,7 +55,7 @@ module Gyre
         Row.new(:quiet, :flag, "true: print nothing but errors"),
         Row.new(:workers, :processes, "worker processes; auto: one for each processor; 0: one process does it all"),
         Row.new(:worker_timeout, :span, "seconds after which a worker that gives no sign is killed and replaced"),
-        Row.new(:worker_boot_timeout, :span, "seconds from a worker's fork until it serves"),
+        Row.new(:worker_boot_timeout, :span, "seconds from a worker's fork until it serves, and for the app to be loaded"),
         Row.new(:worker_memory_limit, :bytes, "resident memory beyond which a worker is replaced, after its requests"),
         Row.new(:restart_file, :text, "a file that restarts the workers as USR1 does when it is touched"),
         Row.new(:state, :text, "a file for `gyre ctl` and `gyre top`: process, addresses, control socket; with workers tmp/gyre.state"),

@@ -121,14 +121,16 @@ module Gyre
           min_version: settings[:min_version] || "1.2" }
       end
 
-      # The command's output without its line end (as Puma has it).
+      # The command's output without its line end (as Puma has it). Its status is unknown where the
+      # app ignores SIGCHLD.
       def passphrase(command)
         return unless command
 
         output = IO.popen(command, &:read)
-        return output.chomp if $?.success? && !output.chomp.empty?
+        well = $?.nil? || $?.success?
+        return output.chomp if well && !output.chomp.empty?
 
-        raise StartError, "key_password_command: #{command} #{$?.success? ? "printed nothing" : "failed (#{$?.to_s.sub(/\Apid \d+ /, "")})"}"
+        raise StartError, "key_password_command: #{command} #{well ? "printed nothing" : "failed (#{$?.to_s.sub(/\Apid \d+ /, "")})"}"
       rescue SystemCallError => error
         raise StartError, "key_password_command: #{command}: #{error.message}"
       end

@@ -41,9 +41,9 @@ class WebClusterKillsTest < Minitest::Test
     end
   end
 
-  # The fresh program of a hot restart waits within its configuration.
+  # The fresh program of a hot restart, or its rehearsal, waits within its configuration.
   HELD = <<~'RUBY'
-    if ENV.key?("GYRE_HANDOVER")
+    if defined?(GYRE_EARLY_SIGNALS) && ARGV.include?("--check") == File.exist?("rehearsal")
       File.write("held", "")
       sleep(0.005) until File.exist?("released")
     end
@@ -67,19 +67,22 @@ class WebClusterKillsTest < Minitest::Test
     end
   end
 
-  def test_when_the_supervisor_is_killed_while_the_program_changes_the_workers_finish_and_leave
-    cluster("-w", "2", "-C", "gyre.rb", files: { "gyre.rb" => HELD }) do |cluster, program|
-      slow = program.request("/wait")
-      program.expect(/^waiting$/)
-      processes = cluster.children
-      program.signal(:USR2)
-      eventually { File.exist?(File.join(program.folder, "held")) }
-      Process.kill(:KILL, program.pid)
-      program.expect(/the supervisor has gone; this worker finishes its requests and ends/, :err)
-      go(program)
-      assert_match(/ 1\z/, slow.read)
-      slow.close
-      eventually { processes.all? { |pid| GyreTest::Processes.ended?(pid) } }
+  { "program_changes" => {}, "program_is_rehearsed" => { "rehearsal" => "" } }.each do |moment, files|
+    define_method(:"test_when_the_supervisor_is_killed_while_the_#{moment}_the_workers_finish_and_leave") do
+      cluster("-w", "2", "-C", "gyre.rb", files: { "gyre.rb" => HELD, **files }) do |cluster, program|
+        slow = program.request("/wait")
+        program.expect(/^waiting$/)
+        processes = cluster.children
+        program.signal(:USR2)
+        eventually { File.exist?(File.join(program.folder, "held")) }
+        Process.kill(:KILL, program.pid)
+        program.expect(/the supervisor has gone; this worker finishes its requests and ends/, :err)
+        go(program)
+        assert_match(/ 1\z/, slow.read)
+        slow.close
+        eventually { processes.all? { |pid| GyreTest::Processes.ended?(pid) } }
+        FileUtils.touch(File.join(program.folder, "released"))
+      end
     end
   end
 end

@@ -133,6 +133,19 @@ class WebClusterPartsTest < Minitest::Test
     end
   end
 
+  def test_health_of_a_mold_is_that_it_loads_and_forks_in_time
+    mold = Member.new(:mold, nil, generation: 1, pid: Process.pid, started_s: 0)
+    health = Health.new(worker_boot_timeout: 20)
+    assert_nil health.check(mold, 20)
+    assert_equal [:kill, "did not load the app within 20 s"], health.check(mold, 21)
+    mold.phase = :ready
+    assert_nil health.check(mold, 1000)
+    mold.asked_s = 1000
+    assert_nil health.check(mold, 1020)
+    assert_equal [:kill, "did not fork a worker within 20 s"], health.check(mold, 1021)
+    assert_nil health.check(Member.new(:worker, nil, generation: 1, started_s: 0), 1021), "its mold is timed"
+  end
+
   def test_hooks_have_other_words_and_run_in_order
     hooks = Hooks.new
     called = []

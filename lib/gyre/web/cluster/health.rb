@@ -15,7 +15,8 @@ module Gyre
         private_constant :LAST_WORDS_S
 
         # @param worker_timeout [Numeric] seconds without a sign
-        # @param worker_boot_timeout [Numeric] seconds from the fork until it serves
+        # @param worker_boot_timeout [Numeric] seconds from a worker's fork until it serves; and
+        #   that a mold has to load the app, and to fork a worker
         # @param worker_memory_limit [Integer, nil] resident bytes
         def initialize(worker_timeout: 60, worker_boot_timeout: 60, worker_memory_limit: nil)
           @worker_timeout_s = worker_timeout
@@ -29,7 +30,8 @@ module Gyre
         #   or :ask, to have it print its tasks; nil: all is well
         def check(member, now)
           return [:kill, "does not end"] if member.leave_until_s && now > member.leave_until_s
-          return if member.role == :mold
+          return mold(member, now) if member.role == :mold
+          return if member.pid.nil? # its mold is timed
           return booting(member, now) if member.phase == :booting
 
           silent_s = now - member.heard_s
@@ -40,6 +42,11 @@ module Gyre
         end
 
         private
+
+        def mold(member, now)
+          what, since_s = member.phase == :loading ? ["load the app", member.started_s] : ["fork a worker", member.asked_s]
+          [:kill, "did not #{what} within #{@worker_boot_timeout_s} s"] if since_s && now - since_s > @worker_boot_timeout_s
+        end
 
         def booting(member, now)
           [:kill, "did not start within #{@worker_boot_timeout_s} s"] if now - member.started_s > @worker_boot_timeout_s

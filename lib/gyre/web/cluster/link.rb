@@ -26,6 +26,9 @@ module Gyre
           UNIXSocket.pair(:STREAM).map { |socket| new(socket) }
         end
 
+        # @return [Link] to a process that says nothing any more
+        def self.ended = pair.each(&:close).first
+
         # @return [UNIXSocket]
         attr_reader :socket
         # @return [String] what has come of a message that is not whole yet
@@ -77,6 +80,9 @@ module Gyre
         # @return [UNIXSocket] the descriptor that came with the message received last, in a socket
         # @raise [LinkError] there was none
         def take_socket = @descriptors.shift || raise(LinkError, "no descriptor came")
+
+        # @return [Boolean]
+        def closed? = @socket.closed?
 
         # @return [void]
         def close

@@ -29,16 +29,18 @@ module Gyre
         attr_reader :generation
         # @return [Link]
         attr_reader :link
-        # @return [Float] on the monotonic clock, in seconds
+        # @return [Float] when its process began, on the monotonic clock, in seconds
         attr_reader :started_s
         # @return [Integer, nil] the process; nil until it is known
-        attr_accessor :pid
+        attr_reader :pid
         # @return [Symbol] see the head of this file
         attr_accessor :phase
         # @return [Float] when the last message came
         attr_accessor :heard_s
         # @return [Float, nil] when it is ended by KILL
         attr_accessor :leave_until_s
+        # @return [Float, nil] since when a mold owes a worker that it was asked for
+        attr_accessor :asked_s
         # @return [String, nil] why it is to be replaced
         attr_accessor :replace
         # @return [Gyre::Task, nil] reads the link
@@ -66,6 +68,14 @@ module Gyre
           @started_s = started_s
           @heard_s = heard_s
           @leave_until_s = leave_until_s
+        end
+
+        # Its process is there.
+        #
+        # @param pid [Integer]
+        def forked(pid)
+          @pid = pid
+          @started_s = @heard_s = Clock.now
         end
 
         # What a worker has sent (Gyre::Web::Server#snapshot).
@@ -122,6 +132,13 @@ module Gyre
           "ended with status #{status.exitstatus}"
         end
 
+        # A process that a former program in this process had told to leave.
+        #
+        # @param pid [Integer]
+        # @param limit_s [Float] when it is ended by KILL
+        # @return [Member]
+        def self.leaving(pid, limit_s) = new(:mold, Link.ended, generation: 0, pid: pid, phase: :leaving, leave_until_s: limit_s)
+
         # @return [Hash] for JSON
         def to_h
           { role: @role, index: @index, generation: @generation, pid: @pid, phase: @phase, started_s: @started_s, heard_s: @heard_s,
@@ -129,9 +146,9 @@ module Gyre
         end
 
         # @param kept [Hash{String => Object}] of {#to_h}, from JSON
-        # @return [Member] on the link that is still open
+        # @return [Member] on the link that is still open, if there is one
         def self.restore(kept)
-          link = Link.new(kept.fetch("descriptor"), input: kept.fetch("input").unpack1("m0"))
+          link = kept["descriptor"] ? Link.new(kept["descriptor"], input: kept.fetch("input").unpack1("m0")) : Link.ended
           new(kept.fetch("role").to_sym, link, generation: kept["generation"], index: kept["index"], pid: kept["pid"],
                                                phase: kept["phase"].to_sym, started_s: kept["started_s"], heard_s: kept["heard_s"],
                                                leave_until_s: kept["leave_until_s"])

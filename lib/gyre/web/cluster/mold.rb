@@ -39,6 +39,7 @@ module Gyre
         # @return [Array(Link, Array<Sockets::Inherited>)] to the supervisor, and its sockets
         def self.receive
           given = JSON.parse(ENV.delete(VARIABLE))
+          Sockets.keep_private(given.fetch("listeners").map { |each| each.fetch("descriptor") })
           [Link.new(given.fetch("link")), Sockets.from(given.fetch("listeners"), owned: false)]
         end
 
@@ -100,8 +101,14 @@ module Gyre
           Process.kill(:KILL, middle) unless said
           Integer(said.to_s, exception: false) or raise said || "the forked process hung before its first line"
         ensure
-          Process.wait(middle) if middle
+          collect(middle) if middle
           reader&.close
+        end
+
+        def collect(middle)
+          Process.wait(middle)
+        rescue Errno::ECHILD
+          nil # the app ignores SIGCHLD, or reaps all children
         end
 
         # In the middle process: none of the app's at_exit.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# One restart at a time: which is under way, how the last one ended, and what waits for its end. The
-# supervisor begins and ends them; it restarts nothing by itself.
+# One restart at a time: which is under way, how the last one ended, and the one that was asked for
+# meanwhile. The supervisor begins and ends them; it restarts nothing by itself.
 
 require "gyre/sync/promise"
 
@@ -10,6 +10,12 @@ module Gyre
     module Cluster
       # See the head of this file.
       class Restarts
+        # A restart that begins when the present one is over.
+        Waiting = Struct.new(:kind, :promise, :block)
+        # So many workers with the new code may end before the restart has failed.
+        DEATHS_LIMIT = 3
+        private_constant :Waiting, :DEATHS_LIMIT
+
         # @return [Hash{Symbol => Object}, nil] the last one: kind:, state: (:running, :done,
         #   :failed), error:
         attr_reader :last
@@ -27,11 +33,45 @@ module Gyre
         def running? = !@promise.nil?
 
         # @param kind [Symbol]
+        # @param promise [Gyre::Promise]
         # @return [Gyre::Promise] of nil when it is done, or of the reason why it is not
-        def begin(kind)
+        def begin(kind, promise = Promise.new)
           @last = { kind: kind, state: :running, error: nil }
           @target = nil
-          @promise = Promise.new
+          @deaths = 0
+          @promise = promise
+        end
+
+        # Keeps one that was asked for while another one runs, which may have read the code already.
+        # There is one for all who ask; a hot one does what a rolling one does.
+        #
+        # @param kind [Symbol]
+        # @param block [Proc] begins it
+        # @return [Gyre::Promise] as of {#begin}
+        def remember(kind, block)
+          @log.info("#{kind.to_s.capitalize} restart: it begins when the present one is over")
+          promise = @waiting ? @waiting.promise : Promise.new
+          @waiting = Waiting.new(kind, promise, block) unless @waiting&.kind == :hot
+          promise
+        end
+
+        # @return [Waiting, nil] what is to begin now
+        def take_waiting
+          return if running?
+
+          @waiting.tap { @waiting = nil }
+        end
+
+        # A worker has ended that was to go on.
+        #
+        # @param generation [Integer] which load of the code it had
+        # @param reason [String]
+        # @return [void]
+        def worker_died(generation, reason)
+          return unless running? && generation == @target
+
+          @deaths += 1
+          finish("workers with the new code end, and the others keep that of before: #{reason}") if @deaths == DEATHS_LIMIT
         end
 
         # @param error [String, nil] why it was not done
@@ -45,6 +85,15 @@ module Gyre
           promise, @promise = @promise, nil
           @over&.call
           promise.resolve(error)
+        end
+
+        # Ends the present one and what waits.
+        #
+        # @param reason [String]
+        # @return [void]
+        def give_up(reason)
+          finish(reason)
+          take_waiting&.promise&.resolve(reason)
         end
 
         # @param reason [String]

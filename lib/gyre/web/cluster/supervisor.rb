@@ -11,6 +11,7 @@
 #   rolling restart    a new mold loads the code of today ─ it fails: all stays as it is
 #                      └ ready: for each worker: fork a successor ─ it serves: TERM to the worker ─ it has left: next
 #                        the first successor dies: the new mold is dropped, the old one is current again
+#                        later ones die, three times: it has failed, and they are tried on
 
 require "gyre"
 require "gyre/web/cluster/backoff"
@@ -66,6 +67,7 @@ module Gyre
           @awaiting_fork = Hash.new { |hash, mold| hash[mold] = [] }
           @backoff = Backoff.new
           @mold_backoff = Backoff.new
+          @growth_backoff = Backoff.new
           @generation = 1
           @failed = false
           restore(former) if former
@@ -107,7 +109,7 @@ module Gyre
                                                  "Ctrl-C again stops at once")
           end
           @stopping = now ? :now : :gently
-          @restarts.finish("the server stops")
+          @restarts.give_up("the server stops")
           quit_listening
           @molds.each { |mold| dismiss(mold) }
           @workers.each { |worker| now ? hurry(worker) : leave(worker) }
@@ -119,26 +121,25 @@ module Gyre
 
         # Loads the app's code again and replaces the workers one after another.
         #
+        # @yield when it begins
         # @return [Promise] of nil when it is done, or of the reason why it is not
         def rolling_restart
-          begin_restart(:rolling) { load_again }
+          begin_restart(:rolling) do
+            yield if block_given?
+            load_again
+          end
         end
 
+        # At once, or when the present one is over.
+        #
         # @param kind [Symbol]
         # @yield begins it
         # @return [Promise] of nil when it is done, or of the reason why it is not
-        def begin_restart(kind)
+        def begin_restart(kind, &block)
           return Restarts.refused("the server stops") if stopping?
-          return Restarts.refused("a restart is under way already") if @restarts.running?
+          return @restarts.remember(kind, block) if @restarts.running?
 
-          promise = @restarts.begin(kind)
-          begin
-            yield
-          rescue StandardError => error
-            @restarts.finish(error.message)
-          end
-          reconcile
-          promise
+          start_restart(@restarts.begin(kind), block)
         end
 
         # @param difference [Integer] workers more or fewer; there is always one
@@ -180,16 +181,20 @@ module Gyre
         #
         # @return [Hash] for JSON
         def to_h
-          { generation: @generation, current: @current&.pid, count: @count, ended: @ended, members: (@molds + @workers).select(&:pid).map(&:to_h) }
+          closed, linked = (@molds + @workers).select(&:pid).partition { |member| member.link.closed? }
+          { generation: @generation, current: @current&.pid, count: @count, ended: @ended, members: linked.map(&:to_h),
+            leaving: closed.to_h { |member| [member.pid, member.leave_until_s] } }
         end
 
         # Before this process becomes another program: what it could not take over has to go.
-        # @return [Array<Member>] those that stay
+        # @return [void]
         def settle
           @molds.select(&:beginning?).each { |mold| dismiss(mold) }
           @workers.select { |worker| worker.pid.nil? }.each { |worker| worker.link.close }
-          (@molds + @workers).select(&:pid).reject { |member| member.link.socket.closed? }
         end
+
+        # @return [Array<UNIXSocket>] that stay open meanwhile
+        def sockets = (@molds + @workers).select(&:pid).reject { |member| member.link.closed? }.map { |member| member.link.socket }
 
         private
 
@@ -205,6 +210,7 @@ module Gyre
           members = former.fetch("members").map { |kept| Member.restore(kept) }
           @molds, @workers = members.partition { |member| member.role == :mold }
           @current = @molds.find { |mold| mold.pid == former["current"] }
+          former.fetch("leaving", {}).each { |pid, limit_s| @molds << Member.leaving(Integer(pid), limit_s) }
           @announced = true
         end
 
@@ -218,6 +224,18 @@ module Gyre
           @workers.select { |worker| worker.index > @count && !worker.leaving? }.each { |worker| leave(worker) }
           replace_next if @current
           announce
+          waiting = @restarts.take_waiting or return
+          start_restart(@restarts.begin(waiting.kind, waiting.promise), waiting.block)
+        end
+
+        def start_restart(promise, block)
+          begin
+            block.call
+          rescue StandardError => error
+            @restarts.finish(error.message)
+          end
+          reconcile
+          promise
         end
 
         def end_when_empty
@@ -278,9 +296,10 @@ module Gyre
 
         # One at a time, so that never more than one worker too few or too many is there.
         def replace_next
-          return if @workers.any? { |worker| worker.beginning? || worker.leaving? } || !@backoff.over?(Clock.now)
+          now = Clock.now
+          return if @workers.any? { |worker| worker.beginning? || worker.leaving? } || !@backoff.over?(now)
 
-          outdated = @workers.find { |worker| worker.replace || worker.generation < @current.generation }
+          outdated = @workers.find { |worker| worker.generation < @current.generation || (worker.replace && @growth_backoff.over?(now)) }
           return fork_worker(outdated.index) if outdated
 
           @restarts.finish if @restarts.target == @current.generation
@@ -301,6 +320,7 @@ module Gyre
           @current.link.send({ fork: index, generation: worker.generation }, far.socket)
           @workers << worker
           @awaiting_fork[@current] << worker
+          @current.asked_s ||= Clock.now
           listen_to(worker)
         rescue LinkError
           near.close # the mold is about to be found dead
@@ -368,15 +388,21 @@ module Gyre
           case name
           when "ready" then mold_ready(mold)
           when "failed" then mold.failure = value
-          when "forked" then forked(@awaiting_fork[mold].shift, value)
-          when "fork_failed" then not_forked(@awaiting_fork[mold].shift, value)
+          when "forked" then forked(answered(mold), value)
+          when "fork_failed" then not_forked(answered(mold), value)
           end
+        end
+
+        # @return [Member, nil] the worker that the mold was asked for first
+        def answered(mold)
+          waiting = @awaiting_fork[mold]
+          waiting.shift.tap { mold.asked_s = waiting.empty? ? nil : Clock.now }
         end
 
         def mold_ready(mold)
           mold.phase = :ready
           @mold_backoff.reset
-          @former = @current
+          @former = @current if @current
           @current = mold
           @loading = nil
           @generation = mold.generation
@@ -387,7 +413,7 @@ module Gyre
           return if worker.nil? || worker.pid
           raise LinkError, "#{pid.inspect[0, 80]} instead of a process" unless pid.is_a?(Integer) && pid.positive?
 
-          worker.pid = pid
+          worker.forked(pid)
           watch(worker)
           worker.signal(:TERM) if worker.leaving?
         end
@@ -471,6 +497,7 @@ module Gyre
 
           later = @backoff.died(Clock.now - worker.started_s, Clock.now)
           @log.error("#{worker} #{reason}; another one starts#{" in #{later} s" if later.positive?}") unless @stopping
+          @restarts.worker_died(worker.generation, "#{worker} #{reason}")
         end
 
         def worker_left(worker, status)
@@ -505,10 +532,17 @@ module Gyre
           case action
           when :kill then kill(member, why)
           when :ask then member.signal(:QUIT)
-          when :replace
-            member.replace = why
-            @log.error("#{member} #{why}")
+          when :replace then outgrown(member, why)
           end
+        end
+
+        # A limit that fresh workers are beyond would have them forked without end.
+        def outgrown(worker, why)
+          worker.replace = why
+          lived_s = Clock.now - worker.started_s
+          later = @growth_backoff.died(lived_s, Clock.now)
+          young = "; the limit is too small for this app: it has been there for #{lived_s.round} s" if lived_s < Backoff::SOUND_S
+          @log.error("#{worker} #{why}#{young}#{"; the next try is in #{later} s" if later.positive?}")
         end
 
         def kill(member, why)

@@ -1,0 +1,64 @@
+# frozen_string_literal: true
+
+# A mold has a time for all that it does, and an app that reaps its children does not hinder it; a
+# restart with code that does not stay up has an end.
+
+require "test_helper"
+require_relative "clusters"
+
+class WebClusterMoldTest < Minitest::Test
+  include GyreTest::Clusters
+
+  def test_code_that_hangs_while_it_loads_fails_the_restart_and_the_next_one_works
+    app = "sleep if File.exist?('hang')\n#{APP}"
+    cluster("-w", "1", "--worker-boot-timeout", "4", app: app) do |cluster, program|
+      File.write(File.join(program.folder, "hang"), "")
+      program.signal(:USR1)
+      program.expect(/the mold \(process \d+\) did not load the app within 4 s; it is killed$/, :err)
+      program.expect(/Rolling restart: the new code does not load, the workers of before go on: was killed, for it did not load/, :err)
+      File.unlink(File.join(program.folder, "hang"))
+      cluster.code = "2"
+      cluster.restart(:USR1, "Rolling")
+      assert_equal ["2", 1], [cluster.get.last, cluster.pids("mold").size]
+    end
+  end
+
+  def test_a_mold_that_hangs_at_a_fork_is_replaced
+    config = "before_fork { sleep if File.exist?('hang') && File.unlink('hang') }\n"
+    cluster("-w", "1", "--worker-boot-timeout", "4", "-C", "gyre.rb", files: { "gyre.rb" => config }) do |cluster, program|
+      worker = cluster.get.first
+      File.write(File.join(program.folder, "hang"), "")
+      Process.kill(:KILL, worker)
+      program.expect(/the mold \(process \d+\) did not fork a worker within 4 s; it is killed$/, :err)
+      refute_equal worker, eventually { cluster.get.first }
+      eventually { cluster.pids("mold").size == 1 }
+    end
+  end
+
+  def test_a_restart_ends_when_later_workers_do_not_start_and_the_repaired_code_follows
+    config = "after_fork { |number| raise 'no connection left' if number == 2 && File.read('code') == '2' }\n"
+    cluster("-w", "2", "-C", "gyre.rb", files: { "gyre.rb" => config, "code" => "1" }) do |cluster, program|
+      cluster.code = "2"
+      program.signal(:USR1)
+      program.expect(/Rolling restart: workers with the new code end, and the others keep that of before: worker 2 .*no connection left/, :err)
+      cluster.code = "3"
+      cluster.restart(:USR1, "Rolling")
+      eventually { Array.new(10) { cluster.get.last }.uniq == ["3"] }
+    end
+  end
+
+  { "ignores_SIGCHLD" => "trap('CHLD', 'IGNORE')",
+    "reaps_in_a_trap" => "trap('CHLD') { begin; nil while Process.wait(-1, Process::WNOHANG); rescue Errno::ECHILD; end }",
+    "reaps_in_a_thread" => "Thread.new { loop { Process.wait(-1) rescue sleep(0.001) } }" }.each do |name, line|
+    define_method(:"test_an_app_that_#{name}_is_served") do
+      cluster("-w", "1", app: "#{line}\n#{APP}") { |cluster, _| assert_equal "1", cluster.get.last }
+    end
+  end
+
+  def test_workers_that_are_born_beyond_their_memory_limit_are_replaced_more_and_more_rarely
+    cluster("-w", "1", "--worker-memory-limit", "1M") do |_, program|
+      program.expect(/has \d+ MB of memory, more than 1 MB; .*; the limit is too small for this app: .*; the next try is in 1\.0 s$/, :err)
+      assert_match(/; the next try is in 0\.5 s$/, program.text(:err))
+    end
+  end
+end
