@@ -61,6 +61,26 @@ GyreTest::Engines.test_case("LogQueuesTest", backends: GyreTest::Engines::NATIVE
     [reader, writer].each(&:close)
   end
 
+  # One read of each would be more than a full queue takes beyond its bound, and would be dropped.
+  def test_a_connection_is_not_read_while_the_queue_of_its_service_is_full
+    reader, writer = full_pipe
+    serve(logs: [stuck(writer, queue: 50_000)]) do |server|
+      lines = ("x" * 1000).then { |message| frame("stuck", message) } * 250
+      clients = Array.new(100) { server.client("stuck") }
+      clients.each { |client| Thread.new { client.write(lines) }.report_on_exception = false }
+      eventually { output(server, "/dev/fd")[:waiting] == clients.size }
+      assert_operator output(server, "/dev/fd")[:bytes], :<, 1_000_000
+      reading = Thread.new { loop { reader.readpartial(1_000_000) } }
+      eventually { server.server.status[:messages] == clients.size * 250 && output(server, "/dev/fd")[:waiting].zero? }
+      assert_equal 0, output(server, "/dev/fd")[:dropped]
+      clients.each(&:close)
+      server.stop
+      reading.kill.join
+    end
+  ensure
+    [reader, writer].each(&:close)
+  end
+
   def test_where_it_drops_no_client_waits_and_it_is_counted_and_reported
     reader, writer = full_pipe
     serve(logs: [stuck(writer, queue: 20_000, when_full: "drop")]) do |server|

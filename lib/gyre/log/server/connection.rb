@@ -239,8 +239,9 @@ module Gyre
 
       # The same share from every connection. Returns whether there may be more.
       def read_on
+        @hub.queues.about_to_read(self, @service) if @state == :serving
         reads = @transport.tls? ? TLS_READS : 1
-        reads -= 1 while (more = read) && reads > 1 && !@parked
+        reads -= 1 while !@parked && (more = read) && reads > 1
         more
       end
 
@@ -319,7 +320,6 @@ module Gyre
         write(request.response)
         write_due
         received(request.rest)
-        @hub.queues.check(self, @service) unless closed?
       end
 
       # The response comes when nothing goes to the former files any more: they may be compressed

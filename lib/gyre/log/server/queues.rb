@@ -31,11 +31,14 @@ module Gyre
       # @param peer [Connection]
       def park(peer) = wait(peer, @routing.sinks.select(&:hit?))
 
-      # It is about to bring messages of this service.
+      # It is about to be read. Of connections that are ready at once each would bring a whole read
+      # for a queue that the first of them has filled.
       #
       # @param peer [Connection]
-      # @param service [String]
-      def check(peer, service) = wait(peer, @routing.sinks_of(service).select(&:blocked?))
+      # @param service [String, nil] nil: not known before its messages are read
+      def about_to_read(peer, service)
+        wait(peer, @routing.sinks_of(service).select(&:blocked?)) if service && !@parked.empty?
+      end
 
       # @param peer [Connection]
       def forget(peer) = @parked.delete(peer)
