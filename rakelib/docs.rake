@@ -26,14 +26,16 @@ task "docs:configuration" => :compile do
   File.write(GyreTest::ConfigurationGuide::PATH, GyreTest::ConfigurationGuide.text)
 end
 
-desc "Write the figures of README and the guides, and README's picture, from bench/results"
+desc "Write from bench/results: the figures of README and the guides, README's picture, the comparison of Rubies"
 task "docs:figures" do
   require_relative "../bench/support/bars"
   require_relative "../bench/support/figures"
+  require_relative "../bench/support/rubies"
   Bench::Figures.files.each do |path|
     text = File.read(path)
     filled = Bench::Figures.new(text).filled
     File.write(path, filled) if filled != text
   end
   Bench::Bars.write
+  Bench::Rubies.write
 end

@@ -4,6 +4,7 @@
 # is written.
 
 require "optparse"
+require_relative "bars"
 require_relative "machine"
 require_relative "report"
 require_relative "results"
@@ -15,8 +16,8 @@ module Bench
   module Command
     module_function
 
-    # One of bench/http, loop, log, net and scheduler. Its exit status is 1 where Gyre could not be
-    # measured.
+    # One of bench/http, loop, log, memcached, net and scheduler. Where a figure of Gyre's is
+    # missing, it prints the reason, leaves the results as they were and exits with status 1.
     # @param suite [Suite]
     # @return [void]
     def measure(suite)
@@ -24,8 +25,9 @@ module Bench
         options = options(suite)
         results, settings = options[:render] ? recall(suite.name, whole: options[:whole]) : take(suite, options)
         report = Report.new(suite, results, options[:scenarios], options[:subjects], settings)
-        publish(suite.name, report.text, whole: options[:whole])
-        exit 1 if report.broken?
+        gaps = report.gaps
+        publish(suite.name, report.text, whole: options[:whole] && gaps.empty?)
+        abort "bench: #{gaps.join("\nbench: ")}\nbench: incomplete" if gaps.any?
       end
     end
 
@@ -54,10 +56,13 @@ module Bench
       else
         parser.on("--scale X", Float, "part of the usual number of messages") { |value| chosen.update(scale: value, whole: false) }
       end
-      parser.on("--quick", "a look: #{suite.quick.map { |name, value| "#{name} #{value}" }.join(', ')}") do
+      parser.on("--short", "a whole run in less time: #{words(suite.short)}") { chosen.update(**suite.short) }
+      parser.on("--quick", "a look: #{words(suite.quick)}") do
         chosen.update(whole: false, **suite.quick)
       end
     end
+
+    def words(settings) = settings.map { |name, value| "#{name} #{value}" }.join(", ")
 
     def beginning(name, keys)
       found = keys.select { |key| key.start_with?(name) }
@@ -69,10 +74,12 @@ module Bench
       Setup.check_ruby
       Setup.programs(*suite.programs(options[:subjects]))
       Setup.gems
-      options[:subjects] = suite.available(options[:subjects])
+      options[:subjects] = suite.available(options[:subjects].reject { |name| Setup.left_out.any? { |gem, _| name.start_with?(gem) } })
       values = options.slice(*suite.defaults.keys)
-      settings = facts(versions: suite.versions(options[:subjects]), whole: options[:whole], **values)
+      settings = facts(versions: suite.versions(options[:subjects]), whole: options[:whole], left_out: Setup.left_out, **values)
+      begin_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       results = Run.new(options[:scenarios], options[:subjects], values).call
+      Setup.say "took #{(Process.clock_gettime(Process::CLOCK_MONOTONIC) - begin_s).round} s"
       remember(suite.name, results, settings)
       [results, settings]
     end
@@ -107,11 +114,13 @@ module Bench
     # A whole run goes to bench/results; a partial one only below tmp/bench and to standard output.
     # @param whole [Boolean]
     def publish(name, text, whole:)
-      path = whole ? File.join(ROOT, "bench/results/#{name}.md") : File.join(WORK, "#{name}-partial.md")
+      path = whole ? ResultFile.path(name) : File.join(WORK, "#{name}-partial.md")
       FileUtils.mkdir_p(File.dirname(path))
       File.write(path, text)
       puts text unless whole
       Setup.say "written: #{path.delete_prefix("#{ROOT}/")}"
+      Setup.say "rake docs:figures takes it into README and the guides" if whole
+      Bars.write if path == ResultFile.path("http", ResultFile::QUOTED_RUBY)
     end
 
     def raise_descriptor_limit
@@ -145,7 +154,7 @@ module Bench
     end
 
     def memory(name, whole)
-      File.join(WORK, whole ? name : "#{name}-partial")
+      File.join(WORK, "#{name}-#{RUBY_VERSION[/\A\d+\.\d+/]}#{'-partial' unless whole}")
     end
   end
 end

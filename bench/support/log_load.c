@@ -46,7 +46,7 @@ static enum wire wire;
 static struct connection *connections;
 static int count_of_connections, poller;
 static size_t size;
-static const double time_limit_s = 120;
+static const double time_limit_s = 120, silence_limit_s = 10;
 
 static double now(void) {
   struct timespec t;
@@ -286,7 +286,7 @@ static bool all_acknowledged(void) {
 static int flood(int port, size_t count) {
   static char bytes[1 << 20];
   size_t lines = 0;
-  double begin, sent_s = 0, written_s = 0, acknowledged_s = wire == RECORDS ? 0 : -1, synced_s;
+  double begin, last_s, sent_s = 0, written_s = 0, acknowledged_s = wire == RECORDS ? 0 : -1, synced_s;
 
   count -= count % (size_t)count_of_connections;
   build(count);
@@ -296,7 +296,7 @@ static int flood(int port, size_t count) {
   fflush(stdout);
   if (!fgets(bytes, sizeof bytes, stdin)) return 1;
 
-  begin = now();
+  begin = last_s = now();
   while (!written_s || !acknowledged_s) {
     bool busy = false, left = false;
     size_t got;
@@ -309,9 +309,10 @@ static int flood(int port, size_t count) {
     if (busy) continue;
     got = follow(bytes, sizeof bytes);
     lines += lines_in(bytes, got);
+    if (got || !sent_s) last_s = now();
     if (!written_s && lines >= count) written_s = now() - begin;
     if (!acknowledged_s && all_acknowledged()) acknowledged_s = now() - begin;
-    if (now() - begin > time_limit_s) break;
+    if (now() - begin > time_limit_s || now() - last_s > silence_limit_s) break;
     if (!got) {
       if (sent_s)
         usleep(200);

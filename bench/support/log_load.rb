@@ -59,7 +59,7 @@ module Bench
       io.close
       return figures if $CHILD_STATUS.success?
 
-      raise Problem, "the load client said: #{text}"
+      raise Problem, "the load client said: #{text.to_s.strip}"
     rescue Timeout::Error
       raise Problem, "the load client did not end within #{LIMIT_S} s"
     ensure

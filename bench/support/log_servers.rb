@@ -43,6 +43,8 @@ module Bench
       server = new(name)
       server.start
       yield server
+    rescue Problem => e
+      raise Problem, [e.message, *server&.complaints].join("; ")
     ensure
       server&.stop
     end
@@ -87,6 +89,9 @@ module Bench
     def bytes
       File.size?(@file) || 0
     end
+
+    # @return [Array<String>] what the server has logged about itself, but for its start
+    def complaints = @server.printed.lines(chomp: true).drop(1).last(2)
 
     # @return [String] a folder for what else is written in this sample
     def folder(name)

@@ -4,6 +4,7 @@
 # problems, targets. Text from bench/notes/NAME.md is put at the end.
 
 require_relative "markdown"
+require_relative "result_file"
 require_relative "target"
 
 module Bench
@@ -27,10 +28,16 @@ module Bench
       [head, *sections, problems, targets, @suite.remarks(@results), notes].compact.join("\n\n") << "\n"
     end
 
-    # @return [Boolean] whether Gyre could not be measured somewhere
-    def broken?
-      @results.problems.any? { |_key, name, _text| name.start_with?("gyre") }
+    # @return [Array<String>] missing figures, each with its reason: a run with gaps is no result
+    def gaps
+      ours = @results.problems.select { |_key, name, _text| name.start_with?("gyre") }
+      empty = @scenarios.select { |scenario| (scenario.subjects & @subjects).any? && @results.subjects(scenario.key).empty? }
+      ours.map { |problem| Report.problem(*problem) } +
+        empty.map { |scenario| "#{scenario.key} has no figures" }
     end
+
+    # @return [String] one that could not be measured
+    def self.problem(key, name, text) = "#{key}, #{name}, not measured: #{text}"
 
     private
 
@@ -39,7 +46,7 @@ module Bench
       <<~MARKDOWN + @suite.about(@settings).map { |line| "- #{line}" }.join("\n")
         # #{@suite.title}
 
-        Written by `bench/#{@suite.name}` on #{@settings[:date]}; how it measures and how to read it: [bench/README.md](../README.md).
+        Written by `bench/#{@suite.name}` on #{@settings[:date]}; how it measures and how to read it: [bench/README.md](#{File.join(*[".."] * depth, "README.md")}).
 
         - Machine: #{@settings[:machine]}; load average before the run #{@settings[:load_average]}. #{@suite.cores}
         - #{@settings[:ruby]} · #{versions}
@@ -69,8 +76,12 @@ module Bench
           @results.values(scenario.key, name, :errors).uniq.map { |text| "- #{scenario.key}, #{name}: #{text}" }
         end
       end
-      lines = errors + @results.problems.map { |key, name, text| "- #{key}, #{name}, not measured: #{text}" }
+      lines = errors + (@results.problems.map { |problem| Report.problem(*problem) } + left_out).map { |text| "- #{text}" }
       "## Problems\n\n#{lines.join("\n")}" unless lines.empty?
+    end
+
+    def left_out
+      @settings.fetch(:left_out, {}).map { |gem, reason| "#{gem}, left out: #{reason}" }
     end
 
     def targets
@@ -79,9 +90,15 @@ module Bench
       ["## Targets", @suite.targets_note, Target.table(@suite.targets, @results, only_measured: !@settings[:whole])].compact.join("\n\n")
     end
 
+    # Notes are about the figures that are quoted.
     def notes
+      return unless quoted?
+
       path = File.join(ROOT, "bench/notes/#{@suite.name}.md")
       File.read(path).strip if File.exist?(path)
     end
+
+    def quoted? = ResultFile.quoted?(@settings[:ruby][/\d[\d.]*/])
+    def depth = quoted? ? 1 : 2
   end
 end

@@ -17,12 +17,12 @@ module Bench
     CELL = /\A(#{NUMBER})(?: s)?(?: \((#{NUMBER})–(#{NUMBER})\))?\z/.freeze
 
     # A cell: the median and the lowest and highest round.
-    Figure = Struct.new(:value, :low, :high) do
+    Figure = Struct.new(:value, :low, :high, :decimals) do
       # @return [Figure, nil] nil for a cell without a number
       def self.parse(text)
         match = ResultFile::CELL.match(text) or return
         value, low, high = match.captures.map { |number| number&.delete(",")&.to_f }
-        new(value, low || value, high || value)
+        new(value, low || value, high || value, match[1][/\.(\d+)/, 1].to_s.size)
       end
     end
 
@@ -33,8 +33,18 @@ module Bench
     # @param ruby [String] its version's first two numbers, or all of them
     # @return [String] where the results lie
     def self.path(name, ruby = RUBY_VERSION)
-      series = ruby[/\A\d+\.\d+/]
-      series == QUOTED_RUBY ? File.join(FOLDER, "#{name}.md") : File.join(FOLDER, "ruby-#{series}", "#{name}.md")
+      folder = quoted?(ruby) ? FOLDER : File.join(FOLDER, "ruby-#{ruby[/\A\d+\.\d+/]}")
+      File.join(folder, "#{name}.md")
+    end
+
+    # @return [Boolean] whether its figures are those of README and the guides
+    def self.quoted?(ruby) = ruby[/\A\d+\.\d+/] == QUOTED_RUBY
+
+    # @return [ResultFile, nil] the results of a bench on one Ruby; nil where there are none
+    def self.of(name, ruby = QUOTED_RUBY)
+      path = path(name, ruby)
+      file = new(File.read(path)) if File.exist?(path)
+      file if file&.ruby == ruby
     end
 
     # @return [String]

@@ -81,6 +81,9 @@ module Bench
       @pid && !ended?
     end
 
+    # @return [String] its log
+    def printed = File.read(@log)
+
     # @param path [String]
     # @return [String] where a load generator finds it
     def url(path)
@@ -94,7 +97,7 @@ module Bench
       until listening?
         if ended? || now > deadline
           stop
-          raise Problem, "#{@name} #{@ended ? 'ended' : 'does not listen'}:\n#{File.readlines(@log).last(15).join}"
+          raise Problem, "#{@name} #{@ended ? 'ended' : 'does not listen'}:\n#{printed.lines.last(15).join}"
         end
         sleep 0.05
       end

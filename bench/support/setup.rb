@@ -6,6 +6,7 @@
 
 require "English"
 require "fileutils"
+require "json"
 require "rbconfig"
 
 module Bench
@@ -22,6 +23,8 @@ module Bench
 
   # Installs and finds programs and gems.
   module Setup
+    GEM = /\A\s*gem "([\w-]+)"/.freeze
+
     # The program that each Debian package is needed for.
     PACKAGES = { "nginx" => "nginx-light", "wrk" => "wrk", "curl" => "curl", "h2load" => "nghttp2-client", "taskset" => "util-linux", "cc" => "gcc",
                  "openssl" => "openssl", "perf" => "linux-perf", "rsyslogd" => "rsyslog",
@@ -53,17 +56,45 @@ module Bench
       folders.map { |folder| File.join(folder, name) }.find { |path| File.executable?(path) && !File.directory?(path) }
     end
 
-    # Installs the peers' gems (newest that fit this Ruby) unless they are there.
-    def gems
+    # Installs the peers' gems (newest that fit this Ruby) unless they are there. One that does not
+    # install here is left out, aloud.
+    # @param wanted [String] a Gemfile
+    def gems(wanted = File.read(File.join(ROOT, "bench/gems.rb")))
       FileUtils.mkdir_p(gem_folder)
       File.write(File.join(WORK, ".gitignore"), "*\n")
-      source = "source #{Gem.sources.first.uri.to_s.dump}\n#{File.read(File.join(ROOT, "bench/gems.rb"))}" # from where RubyGems gets them
-      changed = !File.exist?(gemfile) || File.read(gemfile) != source
-      File.write(gemfile, source) if changed
+      source = "source #{Gem.sources.first.uri.to_s.dump}\n#{wanted}" # from where RubyGems gets them
+      changed = write(gemfile, source.lines.reject { |line| left_out.key?(line[GEM, 1]) }.join)
+      left_out.each { |gem, reason| say "WITHOUT #{gem}: #{reason}" }
       return if !changed && system(gem_environment, bundle, "check", out: File::NULL, err: File::NULL)
 
       say "installing the peers' gems"
       run(gem_environment, bundle, "install", "--quiet")
+    rescue Problem => e
+      gem = culprit(e.message)
+      raise if gem.nil? || left_out.key?(gem)
+
+      leave_out(gem, "does not install on Ruby #{RUBY_VERSION}")
+      retry
+    end
+
+    # @return [Hash{String => String}] gems that do not install on this Ruby: name => reason
+    def left_out
+      File.exist?(left_out_file) ? JSON.parse(File.read(left_out_file)) : {}
+    end
+
+    # @param output [String] Bundler's
+    # @return [String, nil] the gem of ours that was wanted when it failed
+    def culprit(output) = output[/^In gems\.rb:\n\s+([\w-]+)/, 1]
+
+    def leave_out(gem, reason) = File.write(left_out_file, JSON.generate(left_out.merge(gem => reason)))
+    def left_out_file = File.join(gem_folder, "left-out.json")
+
+    # @return [Boolean] whether the file had another text
+    def write(path, text)
+      return false if File.exist?(path) && File.read(path) == text
+
+      File.write(path, text)
+      true
     end
 
     # Environment in which `ruby -rbundler/setup` finds the peers' gems.
@@ -105,7 +136,7 @@ module Bench
 
     # Prints a warning when the figures of this Ruby would not be the ones that count.
     def check_ruby
-      warn "bench: Ruby #{RUBY_VERSION}: the figures that count are those of Ruby 3.4" if RUBY_VERSION < "3.4"
+      warn "bench: Ruby #{RUBY_VERSION}: the figures that count are those of Ruby 4.0 and 3.4" if RUBY_VERSION < "3.4"
       warn "bench: this Ruby has no YJIT" unless yjit?
     end
 

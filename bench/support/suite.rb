@@ -53,6 +53,8 @@ module Bench
     def defaults = { rounds: 3, seconds: 5 }
     # @return [Hash{Symbol => Numeric}] the same for a look
     def quick = { rounds: 1, seconds: 1 }
+    # @return [Hash{Symbol => Numeric}] the same for a whole run that has little time
+    def short = { rounds: 1, **({ seconds: 2 } if defaults.key?(:seconds)).to_h }
     # @return [String] the option that chooses subjects
     def subject_option = "servers"
     # @return [Array<String>]
