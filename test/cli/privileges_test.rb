@@ -2,6 +2,7 @@
 
 # --user and --group: what a server becomes, and what stays usable. As root only.
 
+require "fileutils"
 require "pathname"
 require "test_helper"
 require "support/processes"
@@ -46,7 +47,37 @@ class CLIPrivilegesTest < Minitest::Test
     end
   end
 
+  def test_root_makes_nothing_where_another_user_may_change_the_path
+    as_root_in_a_folder do |folder, nobody, privileges|
+      FileUtils.mkdir_p(%w[roots users shared].map { |name| "#{folder}/#{name}" })
+      File.chown(nobody.uid, nobody.gid, "#{folder}/users")
+      File.chmod(0o1777, "#{folder}/shared")
+      File.symlink("roots", "#{folder}/link_of_root")
+      File.symlink("../roots", "#{folder}/users/link")
+      { "roots" => "root", "link_of_root/../roots" => "root", "users" => "nobody", "shared" => "nobody" }.each do |name, maker|
+        path = "#{folder}/#{name}/made"
+        by = privileges.making(path) { File.write(path, "") && Process.euid }
+        assert_equal [Etc.getpwnam(maker).uid, nobody.uid], [by, File.stat(path).uid], name
+        assert_equal 0, Process.euid
+      end
+      groups = Process.groups
+      path = "#{folder}/users/link/link_made"
+      error = assert_raises(Gyre::StartError) { privileges.making(path) { File.write(path, "") } }
+      assert_match(/user nobody may not make it there, and root makes nothing in a folder that others can change/, error.message)
+      refute_path_exists path
+      assert_equal [0, 0, groups], [Process.euid, Process.egid, Process.groups]
+    end
+  end
+
   private
+
+  def as_root_in_a_folder
+    skip "only root can become another user" unless Process.euid.zero?
+    Dir.mktmpdir do |folder|
+      File.chmod(0o755, folder)
+      yield folder, Etc.getpwnam("nobody"), Gyre::CLI::Privileges.new("nobody", nil)
+    end
+  end
 
   # After it the program cannot become nobody once more, and need not.
   def restart(program)

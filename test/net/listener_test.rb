@@ -100,6 +100,19 @@ class ListenerTest < Minitest::Test
     listen("127.0.0.1:0", &:close)
   end
 
+  def test_the_mode_is_made_with_the_file_and_never_set_by_its_name
+    in_folder do |base|
+      changed = []
+      umask = File.umask
+      trace = TracePoint.new(:c_call) { |point| changed << point.method_id if %i[chmod chown lchown].include?(point.method_id) }
+      %w[0666 0600 0660].each do |mode|
+        path = "#{base}.#{mode}"
+        trace.enable { listen("unix://#{path}?mode=#{mode}") { assert_equal mode.to_i(8), File.stat(path).mode & 0o777 } }
+      end
+      assert_equal [[], umask], [changed, File.umask]
+    end
+  end
+
   def test_the_mode_is_set_before_a_client_can_connect
     in_folder do |path|
       listen("unix://#{path}?mode=0600") { assert_equal 0o600, File.stat(path).mode & 0o777 }

@@ -33,7 +33,7 @@ module Gyre
       end
 
       def folder(tried)
-        folder = File.dirname(File.expand_path(tried[%r{unix://([^?]*)}, 1] || tried))
+        folder = File.dirname(File.expand_path(tried[%r{(?:unix://|\Aopen )([^?]*)}, 1] || tried))
         ". #{File.writable?(folder) ? "Its file belongs to another user" : "This user may not write in #{folder}"}"
       end
       private_class_method :advice, :folder

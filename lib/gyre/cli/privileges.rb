@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 # Which user and group a server becomes once its sockets are open: --user and --group. The commands
-# that serve make one before they open anything, so that a wrong name is found first. There is no
-# way back.
+# that serve make one before they open anything, so that a wrong name is found first, and let it
+# make files and sockets, so that root follows no link of that user's. There is no way back.
 
 require "etc"
 require "gyre/cli/errors"
@@ -11,6 +11,11 @@ module Gyre
   module CLI
     # See the head of this file.
     class Privileges
+      OTHERS_WRITE = 0o022
+      # As the kernel has it (path_resolution(7)).
+      LINKS_LIMIT = 40
+      private_constant :OTHERS_WRITE, :LINKS_LIMIT
+
       # @param user [String, nil] a name or a number
       # @param group [String, nil] a name or a number; nil: the user's own
       # @raise [StartError] there is no such user or group, or this process may not change
@@ -25,14 +30,42 @@ module Gyre
       # @return [Boolean] whether anything is to be changed
       def wanted? = !@group.nil? && !current?
 
-      # Gives the user what this process has made.
+      # Makes a file or a socket that the user is to have: as that user, or as root where root alone
+      # can change what the path leads to.
       #
-      # @param paths [Array<String>] files and sockets
-      # @return [void]
-      def own(*paths)
-        paths.compact.each { |path| File.lchown(@user&.uid, @group, path) } if wanted?
-      rescue SystemCallError => error
-        raise StartError, "change the owner of a file: #{error.message}"
+      # @param path [String, nil] nil, or in the abstract name space: nothing is made on a disk
+      # @yield makes it
+      # @return [Object] what the block returns
+      # @raise [StartError] neither may
+      def making(path)
+        return yield if path.nil? || path.start_with?("@") || !wanted?
+        return as_user(path) { yield } unless Privileges.roots_own?(File.dirname(File.expand_path(path)))
+
+        yield.tap { File.lchown(@user&.uid, @group, path) }
+      end
+
+      # @param folder [String] absolute
+      # @return [Boolean] whether root alone can change what is there, and where the path leads
+      def self.roots_own?(folder)
+        at = "/"
+        names = folder.split("/")
+        LINKS_LIMIT.times do
+          link = nil
+          until names.empty? || link
+            at = File.expand_path(names.shift, at)
+            stat = File.lstat(at)
+            return false unless stat.uid.zero?
+            next link = File.readlink(at) if stat.symlink?
+            return false if (stat.mode & OTHERS_WRITE).positive? && !(stat.sticky? && names.any?)
+          end
+          return true unless link
+
+          at = link.start_with?("/") ? "/" : File.dirname(at)
+          names = link.split("/") + names
+        end
+        false
+      rescue SystemCallError
+        false
       end
 
       # For good. Group first: without the rights of root none can be changed.
@@ -42,7 +75,7 @@ module Gyre
       def drop
         return unless wanted?
 
-        @user ? Process.initgroups(@user.name, @group) : Process.groups = [@group]
+        take_groups
         Process::GID.change_privilege(@group)
         Process::UID.change_privilege(@user.uid) if @user
         ENV.update("USER" => @user.name, "LOGNAME" => @user.name, "HOME" => @user.dir) if @user
@@ -51,6 +84,26 @@ module Gyre
       end
 
       private
+
+      def take_groups
+        @user ? Process.initgroups(@user.name, @group) : Process.groups = [@group]
+      end
+
+      def as_user(path)
+        former = [Process.groups, Process.egid, Process.euid]
+        take_groups
+        Process::Sys.setegid(@group)
+        Process::Sys.seteuid(@user.uid) if @user
+        yield
+      rescue Errno::EACCES, Errno::EPERM
+        raise StartError, "#{path}: user #{@user&.name} may not make it there, and root makes nothing in a folder that others can change. " \
+                          "Give the folder to one of them alone"
+      ensure
+        groups, gid, uid = former
+        Process::Sys.seteuid(uid)
+        Process::Sys.setegid(gid)
+        Process.groups = groups
+      end
 
       # After USR2 it has been done.
       def current? = Process.egid == @group && (@user.nil? || Process.euid == @user.uid)

@@ -33,7 +33,7 @@ module Gyre
         @pidfile = Pidfile.new(settings[:pidfile]) if settings[:pidfile]
         @privileges = Privileges.new(*settings.values_at(:user, :group))
         @manager = ServiceManager.new
-        @sockets = Web::Sockets.new
+        @sockets = Web::Sockets.new(making: @privileges.method(:making))
         @inherited = Web::Sockets.activated
         @endpoints = @inherited.any? && !chosen ? [] : endpoints
       end
@@ -49,7 +49,6 @@ module Gyre
         return yield.tap { open } unless @privileges.wanted?
 
         open
-        @privileges.own(*paths, @pidfile&.path)
         @privileges.drop
         yield
       end
@@ -86,13 +85,11 @@ module Gyre
 
       def open
         @sockets.open(@endpoints, inherited: @inherited).each { |socket| @sockets.adopt(socket) }
-        @pidfile&.write
+        @privileges.making(@pidfile.path) { @pidfile.write } if @pidfile
       rescue StartError
         close
         raise
       end
-
-      def paths = listeners.filter_map { |listener| listener.endpoint.path }.reject { |path| path.start_with?("@") }
 
       def explain(name)
         @log.info("#{name}: #{RESTARTS.fetch(name)} needs workers: start the server with --workers 1 or more")

@@ -53,9 +53,8 @@ module Gyre
         @restart = restart
         @folder = folder
         @manager = ServiceManager.new
-        @sockets = Web::Sockets.new
-        @control = Web::Sockets.new
-        @metrics = Web::Sockets.new
+        @privileges = Privileges.new(*settings.values_at(:user, :group))
+        @sockets, @control, @metrics = Array.new(3) { Web::Sockets.new(making: @privileges.method(:making)) }
       end
 
       # Serves until a signal ends it; a rehearsal ends when it could.
@@ -63,10 +62,9 @@ module Gyre
       # @return [Integer] the exit status
       # @raise [StartError, SystemCallError, SocketError]
       def call
-        privileges = Privileges.new(*@settings.values_at(:user, :group))
         open
-        write_files(privileges)
-        privileges.drop
+        write_files
+        @privileges.drop
         open_access_log
         supervisor
         @handover&.rehearsal? ? Gyre.run { DONE } : supervise
@@ -117,12 +115,10 @@ module Gyre
 
       def usual_state = (StateFile.usual if @settings.slice(:user, :group).empty?)
 
-      def write_files(privileges)
+      def write_files
         @pidfile = Pidfile.new(@settings[:pidfile]) if @settings[:pidfile]
-        @pidfile&.write unless kept?(:pidfile)
-        @state&.write(pid: Process.pid, urls: urls) unless kept?(:state)
-        paths = @sockets.listeners.map { |listener| listener.endpoint.path }.compact.reject { |path| path.start_with?("@") }
-        privileges.own(*paths, @pidfile&.path, @state&.path, @state&.control)
+        @privileges.making(@pidfile.path) { @pidfile.write } if @pidfile && !kept?(:pidfile)
+        @privileges.making(@state.path) { @state.write(pid: Process.pid, urls: urls) } if @state && !kept?(:state)
         remove_former_files if @handover && !@handover.rehearsal?
       end
 

@@ -54,12 +54,9 @@ module Gyre
         abstract = path.start_with?("@")
         open(:UNIX, endpoint) do |socket|
           remove_stale(endpoint) unless abstract
-          socket.bind(endpoint.unix_address)
-          # Before listen: until then no client can connect, so there is no moment with wrong
-          # permissions.
-          File.chmod(endpoint.mode, path) if endpoint.mode && !abstract
+          bind_path(socket, endpoint)
           socket.listen(backlog) unless endpoint.datagram?
-          new(socket, endpoint, file: abstract ? nil : File.stat(path))
+          new(socket, endpoint, file: abstract ? nil : File.lstat(path))
         end
       end
 
@@ -100,6 +97,14 @@ module Gyre
       rescue SystemCallError => error
         socket&.close
         raise error.class, "listen on #{endpoint}"
+      end
+
+      # The file is made with its mode: another user's link may have its place by a chmod.
+      def bind_path(socket, endpoint)
+        umask = File.umask(~endpoint.mode & 0o777) if endpoint.mode
+        socket.bind(endpoint.unix_address)
+      ensure
+        File.umask(umask) if umask
       end
 
       # Whether a server listens can only be found out by connecting, without waiting: EAGAIN means

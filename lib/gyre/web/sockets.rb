@@ -101,7 +101,9 @@ module Gyre
       # @return [Array<Gyre::Listener>]
       attr_reader :listeners
 
-      def initialize
+      # @param making [#call] given the path of a Unix socket, or nil, and a block that binds it
+      def initialize(making: ->(_path, &bind) { bind.call })
+        @making = making
         @listeners = []
         @origins = {}.compare_by_identity
       end
@@ -155,7 +157,8 @@ module Gyre
 
       # Addresses for which none is inherited, as of `localhost` where it was 127.0.0.1.
       def bind_missing(endpoint, mine, others)
-        endpoint.bind(except: mine.flat_map(&:takes)).each { |listener| add(listener, endpoint) }
+        bound = @making.call(endpoint.path) { endpoint.bind(except: mine.flat_map(&:takes)) }
+        bound.each { |listener| add(listener, endpoint) }
       rescue Errno::EADDRINUSE
         other = others.find { |socket| socket.port == endpoint.port } or raise
         raise StartError, "listen on #{endpoint}: #{other.endpoint}, which this server listens on, is in its place until it is stopped"
