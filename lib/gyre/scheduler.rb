@@ -136,8 +136,10 @@ module Gyre
 
     # What Ruby 3.4 and later hand over beside real work: each close, open, stat and directory
     # entry. For these a thread would cost far more than they take (30 µs), and make each of them a
-    # place where other fibers run.
-    QUICK_WORK = /\A(?:IO|File|FileTest|Dir|Kernel|Process)(?:::\w+)*[.#]/.freeze
+    # place where other fibers run. Opening by a path that may wait does not come here
+    # (scheduler/waiting_path.rb); the exceptions copy whole files, or look for a user's home, which
+    # may ask a server.
+    QUICK_WORK = /\A(?!IO\.copy_stream|File\.expand_path|Dir\.home)(?:IO|File|FileTest|Dir|Kernel)(?:::\w+)*[.#]/.freeze
     # What stands between the hook and its caller where a subclass overrides it, and how many of
     # that at most.
     OVERRIDE = %w[blocking_operation_wait bind_call].freeze
@@ -171,10 +173,13 @@ module Gyre
 end
 
 require_relative "scheduler/condition_wait"
+require_relative "scheduler/copy_stream"
 require_relative "scheduler/file_lock"
 require_relative "scheduler/mutex_sleep"
 require_relative "scheduler/pacing"
 require_relative "scheduler/positioned_write"
+require_relative "scheduler/record_lock"
 require_relative "scheduler/tcp_socket"
+require_relative "scheduler/waiting_path"
 require_relative "scheduler/portable"
 Gyre::Loop.native?

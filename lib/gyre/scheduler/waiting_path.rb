@@ -1,0 +1,71 @@
+# frozen_string_literal: true
+
+# Opening by a path that waits for another program, in a fiber of a Gyre::Scheduler: of a FIFO,
+# until its other end is open, or of a serial line, until there is a carrier. Ruby asks no scheduler
+# about it before 3.4, and then does not tell what is opened, so the path is looked at first. A
+# thread opens those, and is seen ended when the wait is given up: it might still meet the other
+# end. Whatever else is opened at once, as elsewhere.
+
+require_relative "../loop/select"
+require_relative "../offload"
+
+module Gyre
+  class Scheduler
+    module WaitingPath
+      # Prepended to File, and so for File.open.
+      module New
+        def initialize(path, *arguments, **options)
+          WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super
+        end
+      end
+
+      # Prepended to IO.
+      module Reopen
+        def reopen(path, *arguments, **options)
+          WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super
+        end
+      end
+
+      # Prepended to IO's singleton class.
+      module Names
+        %i[sysopen read binread readlines write binwrite].each do |name|
+          define_method(name) do |path, *arguments, **options|
+            next super(path, *arguments, **options) unless WaitingPath.waits?(path)
+
+            Offload.call(abandon: :seen) { super(path, *arguments, **options) }
+          end
+        end
+
+        def foreach(path, *arguments, **options, &block)
+          return super unless block && WaitingPath.waits?(path)
+
+          chomp = options.key?(:chomp) ? { chomp: options.delete(:chomp) } : {}
+          File.open(path, **options) { |file| file.each_line(*arguments, **chomp, &block) }
+          nil
+        end
+      end
+
+      # Included in Object, before Kernel: gems alias Kernel's own.
+      module Open
+        private
+
+        def open(path, ...)
+          WaitingPath.waits?(path) ? File.open(path, ...) : super
+        end
+      end
+
+      # @return [Boolean] whether the calling fiber's scheduler is to see to it
+      def self.waits?(path)
+        return false unless Fiber.current_scheduler.is_a?(Scheduler)
+
+        path = path.to_path if path.respond_to?(:to_path) && !path.is_a?(IO)
+        path.is_a?(String) && Loop::Select.blocking { File.pipe?(path) || File.chardev?(path) }
+      end
+
+      File.prepend(New)
+      IO.prepend(Reopen)
+      IO.singleton_class.prepend(Names)
+      Object.include(Open)
+    end
+  end
+end

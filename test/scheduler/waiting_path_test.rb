@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+# FIFOs that are opened by their path, each way that Ruby has, with both ends in one loop.
+require "test_helper"
+require "support/engines"
+require "gyre"
+require "pathname"
+require "tmpdir"
+
+GyreTest::Engines.test_case("WaitingPathTest", backends: GyreTest::Engines::ALL) do
+  readers = {
+    "File.open" => ->(path) { File.open(path, &:read) },
+    "File.new" => ->(path) { File.new(path).then { |file| file.read.tap { file.close } } },
+    "open" => ->(path) { Object.new.instance_eval { open(path, "r", &:read) } },
+    "File.read" => ->(path) { File.read(path) },
+    "File.binread" => ->(path) { File.binread(path) },
+    "File.readlines" => ->(path) { File.readlines(path).join },
+    "File.foreach" => ->(path) { [].tap { |lines| File.foreach(path, chomp: false) { |line| lines << line } }.join },
+    "IO.sysopen" => ->(path) { IO.for_fd(IO.sysopen(path)).then { |io| io.read.tap { io.close } } },
+    "Pathname#read" => ->(path) { Pathname(path).read },
+    "IO#reopen" => ->(path) { File.open(File::NULL) { |file| file.reopen(path, "r").read } }
+  }
+  writers = {
+    "File.open" => ->(path) { File.open(path, "w") { |file| file.write("two\nlines\n") } },
+    "File.write" => ->(path) { File.write(path, "two\nlines\n") },
+    "File.binwrite" => ->(path) { File.binwrite(path, "two\nlines\n") }
+  }
+
+  reader = readers["File.open"]
+  writer = writers["File.open"]
+
+  readers.each do |name, read|
+    define_method(:"test_a_fifo_read_by_#{name.tr(".#", "_")}") { assert_equal "two\nlines\n", through_fifo(read, writer) }
+  end
+
+  writers.each do |name, write|
+    define_method(:"test_a_fifo_written_by_#{name.tr(".#", "_")}") { assert_equal "two\nlines\n", through_fifo(reader, write) }
+  end
+
+  def test_an_open_that_waits_is_stopped
+    with_fifo do |path|
+      [-> { File.open(path) }, -> { File.read(path) }, -> { File.open(path, "w") }].each do |open|
+        assert_raises(Gyre::TimeoutError) { Gyre.run { |task| task.with_timeout(0.01, &open) } }
+      end
+    end
+  end
+
+  def test_other_files_are_opened_at_once
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "file")
+      order = []
+      Gyre.run do |task|
+        task.async do
+          File.write(path, "one\n")
+          File.open(path, "a") { |file| file.puts("two") }
+          order << File.foreach(path).to_a << File.read(path, 3)
+        end
+        order << :other
+      end
+      assert_equal [%W[one\n two\n], "one", :other], order
+    end
+  end
+
+  def test_refusals_are_those_of_ruby
+    Gyre.run do
+      assert_raises(Errno::ENOENT) { File.open("/nowhere/at/all") }
+      assert_raises(ArgumentError) { File.open("a\0b") }
+      assert_raises(TypeError) { File.open(nil) }
+    end
+  end
+
+  private
+
+  def through_fifo(read, write)
+    with_fifo do |path|
+      Gyre.run do |task|
+        reading = task.async { read.call(path) }
+        task.async { write.call(path) }
+        reading.wait
+      end
+    end
+  end
+
+  def with_fifo
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "fifo")
+      File.mkfifo(path)
+      yield path
+    end
+  end
+end
