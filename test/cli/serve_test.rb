@@ -31,6 +31,31 @@ class CLIServeTest < Minitest::Test
                  [output.status.exitstatus, output.out, output.err]
   end
 
+  def test_a_check_reports_all_faults_at_once_and_gems_that_mix_requests
+    files = { "config/gyre.rb" => "threads 5, 5\nport 'http'\nstatic 'nowhere'\n", "spec.rb" => <<~RUBY }
+      Gem.loaded_specs["mongoid"] = Gem::Specification.new("mongoid", "9.0.12")
+    RUBY
+    output = gyre("serve", "--check", "--access-log", "none/a.log", files: files, env: { "RUBYOPT" => "-r./spec.rb" })
+    assert_equal 1, output.status.exitstatus
+    ["gyre serve: config/gyre.rb:1: threads is", "config/gyre.rb:2: port: ", "access_log: there is no folder", "mongoid 9.0.12 keeps state by thread"]
+      .zip(output.err.lines) { |beginning, line| assert_operator line, :start_with?, beginning }
+  end
+
+  def test_what_cannot_be_opened_is_reported_with_the_setting_that_it_is_from
+    server = TCPServer.new("127.0.0.1", 0)
+    port = server.local_address.ip_port.to_s
+    files = { "app.ru" => "run ->(_) { [200, {}, []] }" }
+    { ["-p", "0", "--metrics", port] => "--metrics", ["-b", "127.0.0.1:#{port}"] => "--bind",
+      ["-b", "127.0.0.1:0", "-p", port, "-o", "127.0.0.1"] => "--port" }.each do |flags, flag|
+      assert_match(/address already in use\. Choose another with #{flag}, /, gyre("serve", "app.ru", *flags, files: files, gems: true).err)
+    end
+    # Root may write anywhere.
+    logs = gyre("serve", "-p", "0", "--access-log", "/proc/none", "app.ru", files: files, gems: true)
+    assert_match(Process.uid.zero? ? %r{open /proc/none: no such file} : %r{access_log: this user may not write in /proc}, logs.err)
+  ensure
+    server&.close
+  end
+
   def test_an_unknown_command_is_refused_with_those_that_exist
     output = gyre("sreve")
     assert_equal 2, output.status.exitstatus

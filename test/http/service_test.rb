@@ -145,13 +145,17 @@ class HTTP1ServiceTest < Minitest::Test
     assert_equal [nil, nil, IndexError], [*seen[1][0, 2], seen[1][2].class]
   end
 
-  def test_a_hijacked_connection_has_no_status_in_the_access_log
+  def test_a_hijacked_connection_has_no_status
     statuses = []
-    serve(GyreTest::FakeExchange.new(env("/1")), access_log: ->(_env, status, *) { statuses << status }) do |env|
+    finished = []
+    exchange = GyreTest::FakeExchange.new(env("/1"))
+    exchange.define_singleton_method(:write_response) { |*| raise Errno::EPIPE }
+    serve(exchange, access_log: ->(_env, status, *) { statuses << status }) do |env|
+      env["rack.response_finished"] << ->(_env, status, _headers, error) { finished << [status, error] }
       env["rack.hijack"].hijack
       [-1, {}, []]
     end
-    assert_equal [nil], statuses
+    assert_equal [[nil], [[nil, nil]]], [statuses, finished]
     log = Gyre::Web::LogFormat
     assert_match(/" - 0$/, log.named("common").line({}, nil, 0, 0.1))
     assert_equal "- 0\n", log.named("%s %B").line({}, nil, 0, 0.1)

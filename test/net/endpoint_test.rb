@@ -182,6 +182,25 @@ class EndpointTest < Minitest::Test
     end
   end
 
+  def test_what_puma_writes_behind_an_address_works_or_is_refused_with_the_reason
+    assert_equal [64, nil], [Gyre::Endpoint.parse("tcp://h:1?backlog=64&low_latency=true").backlog, Gyre::Endpoint.parse("h:1").backlog]
+    assert_equal [0o660, 5], Gyre::Endpoint.parse("unix:///s?umask=0117&backlog=5").then { |endpoint| [endpoint.mode, endpoint.backlog] }
+    assert_equal ["v1", 9], Gyre::Endpoint.parse("h:1?backlog=9&proxy_protocol=v1", proxy: true).then { |each| [each.proxy_protocol, each.backlog] }
+    assert_equal 7, Gyre::Endpoint.parse("ssl://h:1?backlog=7&cert=c&key=k", tls: true).with(host: "i").backlog
+    { "h:1?backlog=0" => "a number of connections", "h:1?backlog=many" => "a number of connections", "h:1?low_latency=false" => "always on",
+      "tcp://h:1?reuse=true" => "only \\?proxy_protocol=v1 and", "unix:///s?umask=9" => "umask and backlog are known" }.each do |address, reason|
+      assert_match(/#{reason}/, assert_raises(ArgumentError) { Gyre::Endpoint.parse(address) }.message)
+    end
+  end
+
+  def test_a_backlog_bounds_what_waits
+    listener, = Gyre::Endpoint.parse("127.0.0.1:0?backlog=3").bind
+    # Linux has it in tcpi_sacked of a socket that listens (tcp_get_info).
+    assert_equal 3, listener.socket.getsockopt(:TCP, :INFO).unpack("C8 L6").last if RUBY_PLATFORM.include?("linux")
+  ensure
+    listener&.close
+  end
+
   private
 
   def bind(address)

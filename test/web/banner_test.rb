@@ -14,4 +14,11 @@ class WebBannerTest < Minitest::Test
     assert_includes Gyre::Web::Banner.text(server, nil), "\n  process #{Process.pid}\n"
     server.close
   end
+
+  def test_an_address_for_proxies_is_marked
+    server = Gyre::Web::Server.new(->(_env) {}, bind: ["127.0.0.1:0?proxy_protocol=v1", "127.0.0.1:0"]).listen
+    assert_match(/^  listening on #{server.urls.first}, for proxies that send a PROXY header \(v1\)\n  listening on #{server.urls.last}$/,
+                 Gyre::Web::Banner.text(server, nil))
+    server.close
+  end
 end

@@ -62,6 +62,32 @@ class WebConfigTest < Minitest::Test
     assert_includes refusal("plugin :tmp_restart"), 'write restart_file "tmp/restart.txt"'
   end
 
+  # The DSL of Puma 8.0.2, without its hooks that are words here.
+  PUMA = %w[
+    activate_control_app after_booted after_refork after_stopped allow_underscore_headers app before_refork before_restart before_thread_exit
+    before_thread_start bind_to_activated_sockets clear_binds! cluster custom_logger debug directory drain_on_shutdown enable_keep_alives
+    extra_runtime_dependencies fiber_per_request first_data_timeout force_shutdown_after fork_worker http_content_length_limit idle_timeout inject
+    io_selector_backend log_formatter log_requests lowlevel_error_handler max_fast_inline max_io_threads max_keep_alive
+    mutate_stdout_and_stderr_to_sync_on_write on_booted on_refork on_restart on_stopped on_thread_exit on_thread_start out_of_band persistent_timeout
+    plugin preload_app! prune_bundler queue_requests rack_url_scheme raise_exception_on_sigterm restart_command set_default_host set_remote_address
+    shutdown_debug silence_fork_callback_warning silence_single_worker_warning single state_path state_permission stdout_redirect
+    supported_http_methods tag threads wait_for_less_busy_worker worker_check_interval worker_culling_strategy worker_shutdown_timeout
+  ].freeze
+
+  def test_each_word_of_puma_is_answered
+    answers = refusal(PUMA.map { |word| "#{word} 1\n" }.join).lines(chomp: true)
+    assert_equal PUMA.size, answers.size
+    PUMA.zip(answers, 1..) do |word, answer, line|
+      assert_match(/\Agyre\.rb:#{line}: #{Regexp.escape(word)} is not a setting; (write|leave it out: )/, answer)
+      written = answer[/; write (\w+)/, 1] and assert_respond_to Gyre::Web::Config.new("gyre.rb"), written
+    end
+    assert_equal({ port: 3000, host: "::" }, evaluate("port '3000', '::'"))
+  end
+
+  def test_all_faults_are_reported_at_once
+    assert_equal 4, refusal("threads 1\nport 'http'\nbefore_fork\nNonsense.call\n").lines.size
+  end
+
   def test_a_value_that_cannot_be_is_reported_with_its_line
     assert_match(/\Agyre\.rb:2: shutdown_timeout: must be a number of seconds, 0 or more, not "x"\z/, refusal("\nshutdown_timeout 'x'"))
     assert_match(/\Agyre\.rb:1: port: must be a port/, refusal("port 'http'"))

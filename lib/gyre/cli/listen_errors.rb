@@ -25,7 +25,10 @@ module Gyre
         when Errno::EADDRINUSE
           ". Choose another with #{number ? port : bind}, or stop the server that holds it" \
           "#{"; `ss -ltnp 'sport = :#{number}'` shows which process does" if number}"
-        when Errno::EACCES        then number ? ". Ports below 1024 are for root: choose another with #{port}" : folder(tried)
+        when Errno::EACCES
+          return folder(tried) unless number
+
+          number.to_i < 1024 ? ". Ports below 1024 are for root: choose another with #{port}" : ". Choose another with #{port}"
         when Errno::EADDRNOTAVAIL then " on this machine. Choose another with #{host}"
         when Errno::ENOENT        then tried.include?("unix:") ? ". Make its folder first, or choose another with #{bind}" : nil
         when Errno::EEXIST        then ", and is no socket. Remove it, or choose another with #{bind}"

@@ -13,6 +13,7 @@ require "gyre/web/cluster/mold"
 require "gyre/web/config"
 require "gyre/web/log"
 require "gyre/web/rackup_file"
+require "gyre/web/thread_state"
 require "gyre/web/warnings"
 
 module Gyre
@@ -29,8 +30,8 @@ module Gyre
       TEXT
       # Flags of Puma and Falcon.
       HINTS = {
-        "-n" => :count, "--count" => :count, "-t" => :threads, "--threads" => :threads,
-        "--persistent-timeout" => :persistent_timeout, "--force-shutdown-after" => :force_shutdown_after
+        "-n" => :count, "-t" => :threads, "-f" => :fork_worker, "-I" => :include, "-R" => :restart_cmd, "-s" => :silent, "-S" => :state_path,
+        **Web::Settings::FOREIGN.keys.to_h { |name| ["--#{name.to_s.tr("_", "-")}", name] }
       }.transform_values { |name| Web::Settings::FOREIGN.fetch(name).gsub(/write (\w+)/) { "write --#{$1.tr("_", "-")}" } }.freeze
       private_constant :HINTS
 
@@ -53,7 +54,7 @@ module Gyre
           workers(flags)
           limits(flags)
           flags.separator "\nOthers:"
-          flags.on("--check", "only report what is wrong with flags and configuration; the app is not loaded") { @check = true }
+          flags.on("--check", "only report what is wrong with build, flags, configuration and gems; the app is not loaded") { @check = true }
         end
       end
 
@@ -65,7 +66,7 @@ module Gyre
         return become_mold if Web::Cluster::Mold.asked?
 
         @handover = Web::Cluster::Handover.receive
-        serve(merged)
+        @check ? check : serve(merged)
       rescue Web::ConfigError => error
         raise StartError, error.message
       end
@@ -196,8 +197,7 @@ module Gyre
         @out.sync = true # what the app prints is to be seen at once, also through a pipe
         Web::Warnings.install
         count = count(settings)
-        check_folders(settings)
-        return check(settings, environment, count) if @check
+        check_files(settings)
 
         CLI.raise_descriptor_limit
         return serve_with_workers(settings, environment, count) if count.positive? || @handover
@@ -207,15 +207,24 @@ module Gyre
       end
 
       # Before the app is loaded, and before workers are there that could not start.
-      def check_folders(settings)
-        %i[static sendfile].each do |name|
-          missing = settings.fetch(name, []).find { |folder| !File.directory?(folder.path) } or next
-          raise StartError, "#{name}: there is no folder #{File.expand_path(missing.path)}"
-        end
-        folder = settings[:access_log] && File.dirname(File.expand_path(settings[:access_log]))
-        return if folder.nil? || File.directory?(folder)
+      def check_files(settings) = faults_of_files(settings).first&.then { |fault| raise StartError, fault }
 
-        raise StartError, "access_log: there is no folder #{folder}. Make it first, or name another file with --access-log"
+      # @return [Array<String>]
+      def faults_of_files(settings)
+        missing = %i[static sendfile].flat_map { |name| settings.fetch(name, []).map { |folder| [name, folder.path] } }
+        missing.reject! { |_, path| File.directory?(path) }
+        missing.map { |name, path| "#{name}: there is no folder #{File.expand_path(path)}" } + [fault_of_access_log(settings[:access_log])].compact
+      end
+
+      def fault_of_access_log(path)
+        return if path.nil?
+
+        path = File.expand_path(path)
+        folder = File.dirname(path)
+        return "access_log: there is no folder #{folder}. Make it first, or name another file with --access-log" unless File.directory?(folder)
+        return if File.writable?(File.exist?(path) ? path : folder)
+
+        "access_log: this user may not write #{File.exist?(path) ? path : "in #{folder}"}. Name another file with --access-log"
       end
 
       def serve_alone(settings, environment)
@@ -271,7 +280,8 @@ module Gyre
         TLS::TicketKeys.shared if ENV.key?(TLS::TicketKeys::VARIABLE) # the workers inherit them
         sockets.open(endpoints(settings, environment), inherited: inherited, bind: false).each { |socket| sockets.adopt(socket) }
         check_certificates(settings, sockets.listeners.map(&:endpoint))
-        unless settings[:limits]&.key?(:requests_limit) # the workers print no notices
+        Web::ThreadState.apply(log(settings)) # the workers print no notices
+        unless settings[:limits]&.key?(:requests_limit)
           Web::DatabasePool.apply(HTTP::Limits.new, log(settings), place: "in each worker")
         end
         log = Web::Log.new(errors: @err)
@@ -283,14 +293,27 @@ module Gyre
         end
       end
 
-      # Of the build, the flags and the file; the addresses are read as well. Before a hot restart
-      # the rest of a start is tried, too.
-      def check(settings, environment, count)
-        CLI.require_native("HTTP")
-        check_certificates(settings, endpoints(settings, environment))
-        serve_with_workers(settings, environment, count) if @handover
+      # Of the build, the flags, the file and the bundle; the addresses are read as well. All faults
+      # are reported at once. Before a hot restart the rest of a start is tried, too, with the gems
+      # that there are.
+      def check
+        settings = @settings
+        environment = workers = nil
+        steps = [-> { settings = merged }, -> { environment = choose_environment(settings) }, -> { workers = count(settings) },
+                 -> { CLI.require_native("HTTP") }, -> { check_certificates(settings, endpoints(settings, environment)) }]
+        faults = steps.filter_map { |step| fault_of(&step) } + faults_of_files(settings)
+        faults += Web::ThreadState.faults unless @handover
+        raise StartError, faults.join("\n") if faults.any?
+
+        serve_with_workers(settings, environment, workers) if @handover
         @out.puts("the configuration is right")
         DONE
+      end
+
+      def fault_of
+        yield && nil
+      rescue StartError, UsageError, Web::ConfigError => error
+        error.message
       end
 
       # Before any worker is replaced by one that could not serve.
@@ -355,8 +378,15 @@ module Gyre
       def explaining(settings)
         yield
       rescue SystemCallError => error
-        flags = settings[:bind] ? { port: "--bind", host: "--bind" } : { port: "--port", host: "--host" }
-        raise StartError, ListenErrors.explain(error, **flags)
+        flag = flag_of(settings, error.message)
+        raise StartError, ListenErrors.explain(error, bind: flag || "--bind", port: flag || "--port", host: flag || "--host")
+      end
+
+      # The setting that the address is from; nil: port and host, or their defaults.
+      def flag_of(settings, tried)
+        named = { "--metrics" => Array(settings[:metrics]).map { |address| Web::ControlServer.endpoint(address) },
+                  "--bind" => Array(settings[:bind]).map { |address| Web::TLSSettings.endpoint(address) } }
+        named.find { |_, endpoints| endpoints.any? { |endpoint| tried.end_with?(endpoint.path || ":#{endpoint.port}") } }&.first
       end
 
       # As many platforms hand it to the programs they start.

@@ -72,8 +72,11 @@ module Gyre
         close unless @execing
       end
 
-      # @return [Array<String>] where it listens
-      def urls = @sockets.listeners.map(&:url)
+      # @return [Array<Gyre::Endpoint>] where it listens
+      def endpoints = @sockets.listeners.map(&:endpoint)
+
+      # @return [Array<String>] the same as one types it
+      def urls = endpoints.map(&:url)
 
       # @return [Array<String>] where its metrics are
       def metrics_urls = @metrics.listeners.map(&:url)

@@ -111,7 +111,7 @@ module Gyre
         exchange.close unless done # this fiber, or the whole thread, is being ended
         close(env, body) if body.respond_to?(:close)
         callables = env["rack.response_finished"]
-        response_finished(callables, env, status, headers, error) unless callables.nil? || callables.empty?
+        finished(callables, exchange, env, status, headers, error) unless callables.nil? || callables.empty?
         @access_log&.call(env, sent || logged(exchange, status), exchange.body_bytes_sent, now - started)
       end
 
@@ -130,8 +130,13 @@ module Gyre
         report(env, error, "the body's close")
       end
 
-      # Rack SPEC: in reverse order; one that raises does not keep the others from running.
-      def response_finished(callables, env, status, headers, error)
+      # Rack SPEC: in reverse order; one that raises does not keep the others from running. After a
+      # full hijack there is no status, and that nothing could be written is no error.
+      def finished(callables, exchange, env, status, headers, error)
+        if exchange.hijacked? && !exchange.head_sent?
+          status = nil
+          error = nil if error.is_a?(Errno::EPIPE)
+        end
         callables.reverse_each do |callable|
           callable.call(env, status, headers, error)
         rescue *PASSED_ON

@@ -24,6 +24,10 @@ module Gyre
     # Versions of the PROXY protocol.
     PROXY_PROTOCOLS = %w[v1 v2 any].freeze
 
+    # What may stand behind any stream's address.
+    OPTIONS = %w[proxy_protocol= backlog= low_latency=].freeze
+    private_constant :OPTIONS
+
     # What may be written for each transport.
     FORMS = { tcp: "tcp://host:port", unix: "unix:///path", udp: "udp://host:port", unixgram: "unixgram:///path" }.freeze
 
@@ -45,6 +49,8 @@ module Gyre
     # @return [String, nil] "v1", "v2" or "any": connections begin with a header of the PROXY
     #   protocol
     attr_reader :proxy_protocol
+    # @return [Integer, nil] how many connections may wait to be accepted; nil: {BACKLOG}
+    attr_reader :backlog
 
     class << self
       # Reads an address.
@@ -61,6 +67,8 @@ module Gyre
       #   bytes.
       # - `?proxy_protocol=v1`, `v2` or `any` behind a stream's address: connections begin with a
       #   header of the PROXY protocol, where the caller asks for that.
+      # - `?backlog=1024`: how many connections may wait to be accepted. As Puma has it, a Unix
+      #   socket's permissions may also be `?umask=0117`, and `?low_latency=true` is what TCP has.
       # - `udp://` and `unixgram://` are for datagrams, and accepted only where the caller asks for
       #   them.
       #
@@ -88,21 +96,29 @@ module Gyre
 
       # @return [Endpoint, nil] nil for what is no address at all
       def read(text, host, port)
-        text, proxy = without_proxy_protocol(text)
+        text, options = without_options(text)
         endpoint = read_plain(text, host, port)
-        proxy && endpoint ? endpoint.with(proxy_protocol: proxy) : endpoint
+        endpoint && options.any? ? endpoint.with(**options) : endpoint
       end
 
-      # Takes that one name out of what stands behind the "?".
-      def without_proxy_protocol(text)
+      # Takes what any stream's address may have out of what stands behind the "?".
+      def without_options(text)
         before, mark, query = text.partition("?")
-        chosen, others = query.split("&").partition { |pair| pair.start_with?("proxy_protocol=") }
-        return [text, nil] if mark.empty? || chosen.empty?
+        chosen, others = query.split("&").partition { |pair| pair.start_with?(*OPTIONS) }
+        return [text, {}] if mark.empty? || chosen.empty?
 
-        version = chosen.last.delete_prefix("proxy_protocol=")
-        raise ArgumentError, "#{text.inspect} is no address: proxy_protocol is v1, v2 or any" unless PROXY_PROTOCOLS.include?(version)
+        [others.empty? ? before : "#{before}?#{others.join("&")}", options(text, chosen.to_h { |pair| pair.split("=", 2) })]
+      end
 
-        [others.empty? ? before : "#{before}?#{others.join("&")}", version]
+      def options(text, given)
+        proxy, backlog, low_latency = given.values_at("proxy_protocol", "backlog", "low_latency")
+        wrong = if proxy && !PROXY_PROTOCOLS.include?(proxy) then "proxy_protocol is v1, v2 or any"
+                elsif backlog && !backlog.match?(/\A[1-9]\d{0,8}\z/) then "backlog is a number of connections"
+                elsif low_latency && low_latency != "true" then "low_latency is always on (TCP_NODELAY): leave it out"
+                end
+        raise ArgumentError, "#{text.inspect} is no address: #{wrong}" if wrong
+
+        { proxy_protocol: proxy, backlog: backlog&.to_i }.compact
       end
 
       def read_plain(text, host, port)
@@ -150,6 +166,7 @@ module Gyre
 
       def ip_hint(authority, transport)
         return "with TLS it is ssl://host:port?cert=PATH&key=PATH" if authority.match?(/\?.*\bcert=/)
+        return "behind it only ?proxy_protocol=v1 and ?backlog=1024 are known" if authority.include?("?")
         return "an IPv6 address goes in brackets, as in #{transport}://[::1]:9292" if authority.count(":") > 1
         return "the port must be a number from 0 to 65535" if authority.match?(/:(?!\d+\z)[^:]*\z/)
 
@@ -166,13 +183,13 @@ module Gyre
       def parse_unix(text, rest, transport)
         path, _, query = rest.partition("?")
         query = parse_query(text, query)
-        mode = query.delete(:mode)
-        unless (mode.nil? || mode.match?(/\A0?[0-7]{3}\z/)) && (query.empty? || query.key?(:cert))
-          raise ArgumentError, "#{text.inspect} is no address: after the path only ?mode=0660 (octal permissions) is known"
+        mode, umask = query.delete(:mode), query.delete(:umask)
+        unless [mode, umask].compact.all?(/\A0?[0-7]{3}\z/) && (query.empty? || query.key?(:cert))
+          raise ArgumentError, "#{text.inspect} is no address: after the path ?mode=0660 (octal permissions), umask and backlog are known"
         end
         raise ArgumentError, "#{text.inspect} is no address: the path is missing" if path.empty? || path == "@" || path.end_with?("/")
 
-        new(transport, path: path, mode: mode&.to_i(8), tls: (query unless query.empty?))
+        new(transport, path: path, mode: mode&.to_i(8) || (umask && (0o777 & ~umask.to_i(8))), tls: (query unless query.empty?))
       end
     end
 
@@ -183,8 +200,9 @@ module Gyre
     # @param mode [Integer, nil] permissions, for :unix and :unixgram
     # @param tls [Hash{Symbol => Object}, nil] settings of TLS
     # @param proxy_protocol [String, nil] one of {PROXY_PROTOCOLS}
+    # @param backlog [Integer, nil] connections that may wait to be accepted
     # @raise [ArgumentError] the path is longer than the kernel takes
-    def initialize(transport, host: nil, port: nil, path: nil, mode: nil, tls: nil, proxy_protocol: nil)
+    def initialize(transport, host: nil, port: nil, path: nil, mode: nil, tls: nil, proxy_protocol: nil, backlog: nil)
       @transport = transport
       @host = host
       @port = port
@@ -192,6 +210,7 @@ module Gyre
       @mode = mode
       @tls = tls&.dup&.freeze
       @proxy_protocol = proxy_protocol
+      @backlog = backlog
       freeze
       return if path.nil? || path.bytesize <= UNIX_PATH_BYTES_LIMIT
 
@@ -202,13 +221,14 @@ module Gyre
     # Listens: one listener for a Unix socket, one for each of the host's addresses with TCP and
     # UDP. Either all or none.
     #
-    # @param backlog [Integer] connections that may wait to be accepted
+    # @param backlog [Integer] connections that may wait to be accepted, unless the address has it
     # @param except [Array<String>] IP addresses that something else takes connections for
     # @return [Array<Gyre::Listener>]
     # @raise [SystemCallError] Errno::EADDRINUSE, EACCES, EADDRNOTAVAIL …; the message names this
     #   endpoint
     # @raise [SocketError] when the host has no address
     def bind(backlog: BACKLOG, except: [])
+      backlog = @backlog || backlog
       return [Listener.unix(self, backlog: backlog)] if path
 
       tries = 0
@@ -275,9 +295,10 @@ module Gyre
     # @param host [String] the address that was bound
     # @param tls [Hash{Symbol => Object}, nil]
     # @param proxy_protocol [String, nil]
+    # @param backlog [Integer, nil]
     # @return [Endpoint] the same endpoint with these
-    def with(port: @port, host: @host, tls: @tls, proxy_protocol: @proxy_protocol)
-      Endpoint.new(transport, host: host, port: port, path: path, mode: mode, tls: tls, proxy_protocol: proxy_protocol)
+    def with(port: @port, host: @host, tls: @tls, proxy_protocol: @proxy_protocol, backlog: @backlog)
+      Endpoint.new(transport, host: host, port: port, path: path, mode: mode, tls: tls, proxy_protocol: proxy_protocol, backlog: backlog)
     end
 
     # @return [Boolean]

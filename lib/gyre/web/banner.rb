@@ -18,15 +18,20 @@ module Gyre
         [
           "Gyre #{VERSION} on #{RUBY_ENGINE} #{RUBY_VERSION}#{" with YJIT" if yjit?}",
           "  #{Loop.explain.lines.first.chomp}",
-          *server.urls.map { |url| "  listening on #{url}" },
+          *server.endpoints.map { |endpoint| "  listening on #{endpoint.url}#{for_proxies(endpoint)}" },
           *server.metrics_urls.map { |url| "  metrics on #{url}#{"/metrics" unless url.start_with?("unix:")}" },
           "  #{"environment #{environment}, " if environment}process #{Process.pid}#{" with #{workers} workers" if workers}",
           "Use Ctrl-C to stop"
         ].join("\n")
       end
 
+      # Other clients get nothing there.
+      def self.for_proxies(endpoint)
+        ", for proxies that send a PROXY header (#{endpoint.proxy_protocol})" if endpoint.proxy_protocol
+      end
+
       def self.yjit? = defined?(RubyVM::YJIT) && RubyVM::YJIT.enabled?
-      private_class_method :yjit?
+      private_class_method :for_proxies, :yjit?
     end
   end
 end

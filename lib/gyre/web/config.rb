@@ -11,7 +11,7 @@ require "gyre/web/settings"
 
 module Gyre
   module Web
-    # The file cannot be read, or is wrong; the message begins with file and line.
+    # The file cannot be read, or is wrong: a line for each fault, which begins with file and line.
     class ConfigError < Error; end
 
     # The words of the file. A path, a block or plain text that is Ruby may stand in it as well.
@@ -39,25 +39,35 @@ module Gyre
       def initialize(path)
         @path = path
         @settings = {}
+        @faults = []
       end
 
       # @param text [String] Ruby
       # @return [Hash] settings
       # @raise [ConfigError]
       def evaluate(text)
-        instance_eval(text, @path)
-        @settings
-      rescue ConfigError
-        raise
-      rescue SyntaxError => error
-        raise ConfigError, error.message
-      rescue ScriptError, StandardError => error
-        raise ConfigError, "#{place(error.backtrace_locations)}#{error.message} (#{error.class})"
+        begin
+          instance_eval(text, @path)
+        rescue SyntaxError => error
+          @faults << error.message
+        rescue ScriptError, StandardError => error
+          @faults << "#{place(error.backtrace_locations)}#{error.message} (#{error.class})"
+        end
+        @faults.empty? ? @settings : raise(ConfigError, @faults.join("\n"))
       end
 
       # @!group Words
-      (Settings::TABLE.map(&:name) - Settings::LISTS - [:tls]).each do |name|
+      (Settings::TABLE.map(&:name) - Settings::LISTS - %i[tls port]).each do |name|
         define_method(name) { |value = true| set(name, value) }
+      end
+
+      # Sets the port, and the host as Puma's configuration has it.
+      #
+      # @param number [Integer, String]
+      # @param name [String, nil]
+      def port(number, name = nil)
+        set(:port, number)
+        set(:host, name) if name
       end
 
       # Adds an address to listen on.
@@ -81,7 +91,7 @@ module Gyre
 
         settings[:names] = names unless names.empty?
         all = @settings[:tls].is_a?(Array) ? @settings[:tls] : []
-        @settings[:tls] = all + check(:tls) { Settings.check(:tls, [settings]) }
+        @settings[:tls] = [*all, *check(:tls) { Settings.check(:tls, [settings]) }]
       end
 
       # Adds an address with TLS, as Puma's configuration has it.
@@ -142,7 +152,7 @@ module Gyre
       private
 
       def hook(name, block)
-        block or refuse("#{name}: must have a block, which runs #{Cluster::Hooks.find(name).meaning}")
+        block or return refuse("#{name}: must have a block, which runs #{Cluster::Hooks.find(name).meaning}")
         (@settings[:hooks] ||= Cluster::Hooks.new).add(name, block)
       end
 
@@ -172,8 +182,10 @@ module Gyre
         "did you mean #{names.first}?" unless names.empty?
       end
 
+      # The rest is read all the same, so that all faults are reported at once.
       def refuse(message)
-        raise ConfigError, "#{place(caller_locations)}#{message}"
+        @faults << "#{place(caller_locations)}#{message}"
+        nil
       end
 
       def place(locations)

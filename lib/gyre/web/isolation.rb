@@ -3,10 +3,13 @@
 # Active Support keeps the state of a request (Active Record's connection and transaction, I18n,
 # current attributes) by thread unless it is set to keep it by fiber. Requests of a Gyre server
 # share a thread, so by thread they would get into each other's transactions. Gyre::Web::Server
-# calls this before it listens. Nothing is loaded for it: without Active Support nothing is done.
+# calls this before it listens. Nothing is loaded for it: without Active Support nothing is done for
+# that. Other gems are ThreadState's; what this finds nothing of, ThreadVariables reports.
 
 require "gyre/cli/errors"
 require "gyre/web/interlock"
+require "gyre/web/thread_state"
+require "gyre/web/thread_variables"
 
 module Gyre
   module Web
@@ -18,6 +21,7 @@ module Gyre
       # @return [void]
       # @raise [StartError] the configuration has :thread, or Active Record supports nothing else
       def apply(log)
+        ThreadState.apply(log)
         return refuse_old unless defined?(::ActiveSupport::IsolatedExecutionState)
 
         count_fibers

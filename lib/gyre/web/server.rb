@@ -66,7 +66,7 @@ module Gyre
       # @param before_stop [#call, nil] called on the loop when it is to stop, while it still takes
       #   connections
       # @param cancel_when_client_gone [String] see HTTP::Server#initialize
-      # @param watchdog [Boolean] whether the log has requests that hold up all others
+      # @param watchdog [Boolean] whether the log has Holds and ThreadVariables
       # @param layers [Hash] static, sendfile, compress, … (see Layers#initialize)
       # @param metrics [Array<String>] addresses for /metrics and /status (see
       #   ControlServer.endpoint)
@@ -144,6 +144,7 @@ module Gyre
         handle_signals do
           in_task do
             watchdog = Holds.watch(@log) if @watches
+            ThreadVariables.watch(@log) if @watches
             @http = HTTP::Server.new(app_as_logged, listeners: @listeners, limits: @limits, log: @log, access_log: @access_log,
                                             tls: secure_listeners, proxy_protocol: proxied_listeners,
                                             proxies: @layers.proxies, exempt: @layers.exempt, files: @layers.files, **@layers.offered,

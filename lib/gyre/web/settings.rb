@@ -7,6 +7,7 @@
 require "gyre/net/values"
 require "gyre/http/limits"
 require "gyre/web/folder"
+require "gyre/web/foreign_words"
 require "gyre/web/control_server"
 require "gyre/web/log_format"
 require "gyre/web/tls_settings"
@@ -67,17 +68,7 @@ module Gyre
       LISTS = %i[bind static sendfile metrics trusted_proxy forwarded_header].freeze
 
       # Names in other servers, and what to write here.
-      FOREIGN = {
-        persistent_timeout: "write keep_alive_timeout", first_data_timeout: "write first_byte_timeout",
-        http_content_length_limit: "write body_bytes_limit", force_shutdown_after: "write shutdown_timeout",
-        worker_shutdown_timeout: "write shutdown_timeout", max_keep_alive: "write keep_alive_requests_limit",
-        threads: "leave it out: every request has a fiber of its own, there is no pool to size", count: "write workers",
-        preload_app: "leave it out: the app is always loaded once, before the workers are forked",
-        state_path: "write state", on_restart: "leave it out: a restart closes nothing of the app's",
-        plugin: "leave it out; for tmp_restart write restart_file \"tmp/restart.txt\"",
-        activate_control_app: "write metrics for figures, state for commands", stdout_redirect: "write access_log",
-        log_requests: "write log_format", set_remote_address: "write trusted_proxy"
-      }.freeze
+      FOREIGN = ForeignWords::ANSWERS
 
       module_function
 

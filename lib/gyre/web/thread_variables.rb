@@ -1,0 +1,56 @@
+# frozen_string_literal: true
+
+# Thread variables that are set in requests, in the log, each once and with its gem: requests share
+# a thread, so they share the variable. Gyre::Web::Server begins it with the watchdog (in
+# development). It changes no variable.
+
+require "gyre/scheduler"
+
+module Gyre
+  module Web
+    # Prepended to Thread.
+    module ThreadVariables
+      # Sets variables for others, and is reported as they.
+      LENDER = "concurrent-ruby"
+      private_constant :LENDER
+
+      class << self
+        # From now on.
+        #
+        # @param log [#error]
+        # @return [void]
+        def watch(log)
+          @log = log
+          @reported = {}
+          ::Thread.prepend(self)
+        end
+
+        # @param key [Symbol, String]
+        # @param locations [Array<Thread::Backtrace::Location>] from the caller on
+        # @return [void]
+        def report(key, locations)
+          location = locations.find { |each| gem_of(each)&.name != LENDER } || locations.first
+          spec = gem_of(location)
+          return if @reported[[key.to_sym, spec&.name || location&.path]]
+
+          @reported[[key.to_sym, spec&.name || location&.path]] = true
+          @log.error("the thread variable #{key} is set in a request by #{spec ? "#{spec.name} #{spec.version}" : "the app"} " \
+                     "(#{location&.path}:#{location&.lineno}). Requests share a thread, and so this variable; docs/from-puma.md has what to do")
+        end
+
+        private
+
+        def gem_of(location)
+          path = location&.absolute_path or return
+          ::Gem.loaded_specs.each_value.find { |spec| path.start_with?("#{spec.full_gem_path}/") }
+        end
+      end
+
+      # As Thread's own.
+      def thread_variable_set(key, value)
+        ThreadVariables.report(key, caller_locations(1, 12)) if equal?(::Thread.current) && Fiber.current_scheduler.is_a?(Scheduler)
+        super
+      end
+    end
+  end
+end
