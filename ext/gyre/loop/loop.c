@@ -296,11 +296,10 @@ void gyre_loop_hand_over(struct gyre_loop *loop) {
     loop->backend->wait(loop->backend_state, loop->events, 0, 0); /* takes nothing */
 }
 
+/* Its watch may have ended in this very turn, and that not have been handed over yet. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
-  bool held = fd >= 0 && fd < loop->descriptor_capacity && loop->descriptors[fd].first &&
-              !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
   gyre_loop_abandon(loop, fd);
-  if (held) gyre_loop_hand_over(loop);
+  gyre_loop_hand_over(loop);
 }
 
 /* What trusted an earlier registration is registered now; one that cannot be watched any more
