@@ -61,17 +61,22 @@ static VALUE call_super(VALUE argument) {
 }
 
 /* A watch that goes on is for what has the number now: the kernel is asked about it before the loop
- * sleeps again. */
+ * sleeps again. One that no listener knows ends before its descriptor closes, so it is not of this
+ * IO: the number has a new owner already. */
 static void notify_watches(struct gyre_loop *loop, int fd, VALUE io) {
-  bool any = false;
+  bool any = false, others = false;
   for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {
     next = watch->next;
     gyre_close_listener **listener = listeners;
     while (*listener && !(*listener)(loop, watch, io)) listener++;
-    if (!*listener) continue;
+    if (!*listener) {
+      others = true;
+      continue;
+    }
     gyre_loop_ask_again(loop, watch);
     any = true;
   }
+  if (!others) gyre_loop_closed(loop, fd);
   if (any && loop->waiting) gyre_loop_wake(loop);
 }
 
