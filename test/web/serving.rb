@@ -69,7 +69,7 @@ module GyreTest
       end
 
       def port
-        Integer(text(:out)[%r{listening on http://\S+:(\d+)$}, 1])
+        Integer(text(:out)[%r{listening on http://\S+:(\d+)\b}, 1])
       end
 
       def signal(name)
