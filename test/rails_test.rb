@@ -41,6 +41,11 @@ class RailsTest < Minitest::Test
     RUBY
   end
 
+  # `gem "gyre", require: "gyre/memcached/dalli"` is the one line for server and cache.
+  def test_what_stands_for_dalli_in_a_gemfile_brings_the_server_along
+    assert_equal "Gyre\n", ruby("-e", RAILS.sub('require "gyre"', 'require "gyre/memcached/dalli"') + "puts Rackup::Handler.default", gems: true).out
+  end
+
   def test_without_rails_nothing_of_it_is_loaded
     assert_equal "false\n", ruby("-e", "require 'gyre'; p $LOADED_FEATURES.any? { |path| path.end_with?('gyre/rails.rb') }", gems: true).out
   end

@@ -10,6 +10,7 @@ end
 
 require "json"
 require "logger"
+require "gyre" # it may be all that a Gemfile requires, and Rails' railtie comes with it
 require "gyre/memcached"
 require "gyre/memcached/dalli/client"
 
