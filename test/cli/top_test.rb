@@ -147,6 +147,7 @@ class CLITopTest < Minitest::Test
   private_constant :Tmux
 
   def in_tmux
+    need_terminal
     path = need_program("tmux")
     serve("--metrics", "127.0.0.1:0") do |program|
       tmux = Tmux.new(self, path, File.join(program.folder, "tmux"))

@@ -8,6 +8,8 @@ require "support/engines"
 require "support/guide"
 
 GyreTest::Engines.test_case("DocsDebuggingTest") do
+  include GyreTest::Guide
+
   guide = File.expand_path("../../docs/debugging.md", __dir__)
   programs = File.read(guide).scan(/^```ruby\n(.*?)^```\n\n```text\n(.*?)^```$/m)
 
@@ -15,7 +17,7 @@ GyreTest::Engines.test_case("DocsDebuggingTest") do
 
   def test_the_programs_print_what_the_guide_shows
     assert_equal 4, programs.size
-    runs = programs.map { |code, _| Thread.new { ruby(*clock(code), "-e", code, env: { "GYRE_BACKEND" => backend }) } }
+    runs = programs.map { |code, _| Thread.new { run_app(code, { "GYRE_BACKEND" => backend }, clock(code)) } }
     programs.zip(runs.map(&:value)) { |(code, expected), run| assert_equal [alike(expected), ""], [alike(run.out), run.err], code }
   end
 
@@ -30,6 +32,6 @@ GyreTest::Engines.test_case("DocsDebuggingTest") do
     lines = text.gsub(/\d+\.\d+ s/, "0 s").gsub("thread main, #{backend}:", "thread main, epoll:").lines
     lines.map! { |line| line.gsub(/[`'](?:\w+[#.])?(.*)'$/, "'\\1'") }
     # Where just it computes is luck, and how often the hold is reported, too.
-    lines.reject { |line| line.match?(%r{\A    (?:-e:.*:in '(?!checksum|block)|.*/computes_until_told)}) }.uniq
+    lines.reject { |line| line.match?(%r{\A    (?:app.rb:.*:in '(?!checksum|block)|.*/computes_until_told)}) }.uniq
   end
 end

@@ -5,8 +5,6 @@
 require "test_helper"
 
 class DocsLinksTest < Minitest::Test
-  # Its proofs are in the repository only; test/docs/moving_test.rb checks them.
-  COMPARISON = "docs/comparison.md"
   FILES = Dir.glob("{*,{docs,bench,examples,test,fuzz}/**/*}.md", base: ROOT)
 
   def test_every_link_leads_to_a_file_and_a_heading
@@ -15,16 +13,14 @@ class DocsLinksTest < Minitest::Test
     assert_empty links.reject { |file, link| leads_somewhere?(file, link) }
   end
 
-  def test_every_link_of_a_guide_works_in_the_installed_gem
+  def test_every_link_works_in_the_installed_gem
     carried = Gem::Specification.load(File.join(ROOT, "gyre.gemspec")).files
-    guides = carried.grep(%r{\A(?:README|docs/.*)\.md\z})
-    links = guides.flat_map { |file| links_of(file).map { |link| [file, link] } }
+    links = carried.grep(/\.md\z/).flat_map { |file| links_of(file).map { |link| [file, link] } }
     missing = links.reject do |file, link|
       path, = link.split("#", 2)
       target = File.expand_path(path, File.join("/", path.empty? ? file : File.dirname(file))).delete_prefix("/")
       path.empty? || carried.any? { |name| name == target || name.start_with?("#{target}/") }
     end
-    missing.reject! { |file, link| file == COMPARISON && link.start_with?("../test/") }
     assert_empty missing
   end
 

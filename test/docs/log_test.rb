@@ -40,4 +40,14 @@ class DocsLogTablesTest < Minitest::Test
     assert_operator configurations.size, :>, 2
     configurations.each { |text| Configuration.parse(text, "docs/log.md") }
   end
+
+  def test_its_first_configurations_start_as_they_are_copied
+    GUIDE.scan(/^```yaml\n(.*?)^```$/m).flatten.first(2).each do |text|
+      Dir.mktmpdir do |folder|
+        File.write("#{folder}/log.yml", text)
+        output = ruby(EXE, "log", "-c", "log.yml", "--check", chdir: folder)
+        assert output.status.success?, output.err
+      end
+    end
+  end
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Runs the programs of a guide in docs/ on every engine: each ```ruby block prints what stands in
-# the ```text block behind it. Included in the test cases of test/docs.
+# Runs the programs of a guide in docs/ on every engine, as app.rb: each ```ruby block prints what
+# stands in the ```text block behind it. Included in the test cases of test/docs.
 
 module GyreTest
   # A test case a guide.
@@ -41,9 +41,17 @@ module GyreTest
     def test_the_programs_print_what_the_guide_shows
       variables = { "GYRE_BACKEND" => backend, "LC_ALL" => "C.UTF-8", **environment }
       runs = programs.each_slice(AT_ONCE).flat_map do |some|
-        some.map { |code, _| Thread.new { ruby(*options, "-e", code, env: variables) } }.map(&:value)
+        some.map { |code, _| Thread.new { run_app(code, variables, options) } }.map(&:value)
       end
       programs.zip(runs) { |(code, expected), run| assert_equal [expected, ""], [Guide.timeless(run.out), run.err], code }
+    end
+
+    # As a reader has it, in a file.
+    def run_app(code, variables, options)
+      Dir.mktmpdir("gyre-guide") do |folder|
+        File.write("#{folder}/app.rb", code)
+        ruby(*options, "app.rb", env: variables, chdir: folder)
+      end
     end
 
     # @return [String] what a program prints, in UTF-8, as if it had taken no time, at one moment

@@ -140,6 +140,15 @@ module GyreTest
       folder ? File.join(folder, name) : skip("#{name} is not installed")
     end
 
+    # Skips the test where the system makes no terminals, as a container without /dev/pts.
+    # @return [void]
+    def need_terminal
+      require "pty"
+      PTY.open.each(&:close)
+    rescue SystemCallError => error
+      skip "no terminal can be made here: #{error.message}"
+    end
+
     private
 
     def wait_for_exit(pid, within_s, command)

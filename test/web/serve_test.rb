@@ -255,6 +255,7 @@ class WebServeTest < Minitest::Test
   def test_the_end_of_its_terminal_ends_it
     Dir.mktmpdir do |folder|
       File.write(File.join(folder, "config.ru"), APP)
+      need_terminal
       terminal, shown = PTY.open
       pid = Process.spawn(*ruby_command("-e", "Process.setsid; File.open(ARGV.shift); load ARGV.shift", shown.path, EXE, "serve", "-b",
                                         "127.0.0.1:0", gems: true), chdir: folder, in: shown, out: shown, err: shown)

@@ -38,6 +38,7 @@ class CLILogStatusTest < Minitest::Test
 
   def test_watching_draws_in_place_and_ends_by_control_c
     server = log_server(GYRE)
+    need_terminal
     PTY.open do |reader, terminal|
       terminal.winsize = [24, 80]
       pid = Process.spawn(*status(server, "--watch", "0.05"), in: File::NULL, out: terminal, err: File::NULL, pgroup: true)

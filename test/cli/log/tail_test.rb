@@ -78,6 +78,7 @@ class CLILogTailTest < Minitest::Test
 
   # @return [String] what a terminal shows of a message
   def on_a_terminal(frame, **env)
+    need_terminal
     PTY.open do |reader, terminal|
       pid = Process.spawn(*tail(**env), in: File::NULL, out: terminal, err: File::NULL, pgroup: true)
       until_it_follows(reader)

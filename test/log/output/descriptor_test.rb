@@ -50,6 +50,7 @@ class LogOutputDescriptorTest < Minitest::Test
   end
 
   def test_a_terminal
+    need_terminal
     PTY.open do |controller, terminal|
       read = +""
       Gyre.run do |task|
