@@ -56,6 +56,17 @@ class MemcachedKeysTest < Minitest::Test
     current = :two
     assert_equal "two:key", changing.full(:key)
     assert_equal "key", Keys.new.bare(Keys.new.full("key"))
+    assert_equal %w[key key], [nil, false].map { |none| Keys.new(namespace: none).full("key") }
+  end
+
+  def test_an_encoding_that_nothing_can_stand_beside_is_refused
+    wide = "ab".encode("UTF-16LE")
+    [Keys.new, Keys.new(namespace: "n"), Keys.new(namespace: -> { "n" })].each { |keys| assert_raises(ArgumentError) { keys.full(wide) } }
+    open = { control_characters: true }
+    assert_equal wide, Keys.new(**open).full(wide)
+    [[Keys.new(namespace: "n", **open), wide], [Keys.new(**open), wide * 100], [Keys.new(namespace: "größe"), "\xfc".b]].each do |keys, key|
+      assert_match(/is in (UTF-16LE|ASCII-8BIT|BINARY)/, assert_raises(ArgumentError) { keys.full(key) }.message)
+    end
   end
 
   def test_callers_keys_are_found_again

@@ -23,7 +23,7 @@ module Gyre
       MARK = ":md5:"
       private_constant :MARK
 
-      # @param namespace [#to_s, Proc, nil] stands before each key; a Proc is called for each
+      # @param namespace [#to_s, Proc, nil, false] stands before each key; a Proc is called for each
       # @param namespace_separator [String] one character between the two, no letter, digit or space
       # @param digest_class [#hexdigest] shortens keys over 250 bytes
       # @param control_characters [Boolean] whether keys may contain them; they go as base64
@@ -36,7 +36,7 @@ module Gyre
 
         @digest_class = digest_class
         @separator = namespace_separator
-        @namespace = namespace.is_a?(Proc) ? namespace : namespace&.to_s
+        @namespace = namespace.is_a?(Proc) || !namespace ? namespace : namespace.to_s
         @prefix = "#{@namespace}#{@separator}".freeze if @namespace.is_a?(String)
         @refused = control_characters ? nil : CONTROL
       end
@@ -48,7 +48,8 @@ module Gyre
 
       # @param key [#to_s]
       # @return [String] the key to send
-      # @raise [ArgumentError] when it is empty or contains control characters
+      # @raise [ArgumentError] when it is empty, contains control characters, or is in an encoding
+      #   that does not go with the namespace's
       def full(key)
         key = key.to_s unless key.is_a?(String)
         raise ArgumentError, "key cannot be blank" if key.empty?
@@ -57,6 +58,8 @@ module Gyre
         return checked(key) if key.bytesize > BYTES_LIMIT || !key.ascii_only? || ENCODED.match?(key)
 
         key
+      rescue Encoding::CompatibilityError
+        raise ArgumentError, "the key #{key.inspect[0, 80]} is in #{key.encoding}, in which nothing can stand beside it: encode it as UTF-8"
       end
 
       # @param full [String] a key that {#full} has made
