@@ -419,12 +419,8 @@ module Gyre
     rescue SystemExit, SignalException => error
       @run.leave(error)
     rescue Exception => error # rubocop:disable Lint/RescueException
-      if scheduler.for_thread?(error)
-        @run.leave(error)
-      else
-        outcome = :failed
-        result = error
-      end
+      outcome = :failed
+      result = error
     ensure
       Thread.current[:gyre_task] = nil
       end_body(outcome, result)

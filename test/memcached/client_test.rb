@@ -98,7 +98,40 @@ class MemcachedClientTest < Minitest::Test
     assert_equal "a memcached client cannot be given to another Ractor: make one there\n5\n", output.out, output.err
   end
 
+  def test_constants_can_be_read_by_each_ractor
+    unshareable = namespaces(Gyre::Memcached).flat_map do |space|
+      space.constants(false).reject { |name| Ractor.shareable?(space.const_get(name)) }.map { |name| "#{space}::#{name}" }
+    end
+    assert_empty unshareable
+  end
+
+  def test_a_ractor_can_call_each_method
+    output = ruby("-W:no-experimental", "-e", <<~'RUBY', @server.address)
+      require "gyre/memcached"
+      work = Ractor.new(ARGV[0]) do |address|
+        client = Gyre::Memcached::Client.new(address)
+        nils = Gyre::Memcached::Client.new(address, cache_nils: true, compression_min_size: 10)
+        [client.set("a", { b: [1, 2.5, nil] }), client.get("a"), client.get("a", cache_nils: true), client.add("n", 1), client.replace("n", 2),
+         client.touch("n", 60), client.gat("n", 60), client.incr("c", 1, 60, 5), client.decr("c"), client.set("t", "x", 60, { raw: true }),
+         client.append("t", "y"), client.prepend("t", "w"), client.cas("n") { |number| number + 1 }, client.get_cas("n").first,
+         client.fetch("f") { 1 }, nils.fetch("none") { nil }, nils.set("z", "z" * 100), nils.get("z"), client.fetch_with_lock("l", ttl: 9) { 2 },
+         client.get_multi("n", "f"), client.set_multi({ "x" => 1, "y" => "2" }), client.delete_multi(%w[x y]),
+         client.get_with_metadata_result("n").hit?, client.quiet { client.set("q", 1) || client.flush(90) },
+         client.pipeline { |batch| batch.get("q").incr("c").delete("q", { invalidate: true }) }, client.async.get("n").wait,
+         client.async.fetch("m") { 7 }.wait, Gyre.run { client.async.set("n", 1).wait && client.async.get_multi("n").wait },
+         client.stats.size, client.version.size, client.flush, client.close].size
+      end
+      puts work.respond_to?(:value) ? work.value : work.take
+    RUBY
+    assert_equal "32\n", output.out, output.err
+  end
+
   private
+
+  def namespaces(space)
+    inner = space.constants(false).map { |name| space.const_get(name) }.grep(Module).select { |each| each.name.start_with?("#{space}::") }
+    [space, *inner.flat_map { |each| namespaces(each) }]
+  end
 
   def check_values
     assert_kind_of Integer, @client.set("text", "Grüße")

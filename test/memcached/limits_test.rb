@@ -168,6 +168,21 @@ class MemcachedLimitsTest < Minitest::Test
     server&.continue
   end
 
+  JOBS.each do |jobs|
+    define_method(:"test_a_quiet_block_of_#{jobs}_keeps_nothing_of_what_it_has_sent") do
+      client = client(memcached.address, compress: false)
+      with_jobs(jobs) do
+        client.set("first", "x")
+        before = resident_kb
+        client.quiet do
+          30_000.times { |index| client.set("key-#{index % 50}", index.to_s * 200) }
+          assert_kept_less_than(15_000, since: before) # of 30 MB
+        end
+        assert_equal "29999" * 200, client.get("key-49")
+      end
+    end
+  end
+
   private
 
   # Not with sanitizers, which keep what was freed: the rest of the test is for them.

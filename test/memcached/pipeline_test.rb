@@ -38,11 +38,45 @@ class MemcachedPipelineTest < Minitest::Test
     define_method(:"test_a_batch_of_#{home}_raises_its_first_error_and_carries_out_the_rest") do
       within.call do
         @client.set("text", "text")
-        error = assert_raises(Gyre::Memcached::ServerError) do
+        error = assert_raises(Gyre::Memcached::CommandError) do
           @client.pipeline { |batch| batch.incr("text").set("behind", 1) }
         end
         assert_includes error.message, "incr at memcached #{@server.address}"
         assert_equal 1, @client.get("behind")
+      end
+    end
+
+    # They would overwrite what is stored meanwhile.
+    define_method(:"test_a_batch_of_#{home}_whose_block_raises_sends_nothing") do
+      within.call do
+        @client.set("key", "old")
+        assert_raises(KeyError) { @client.pipeline { |batch| batch.set("key", "of the batch") && {}.fetch(:none) } }
+        @client.pipeline { |batch| batch.set("key", "of the batch") && break }
+        assert_equal "old", @client.get("key")
+      end
+    end
+
+    define_method(:"test_a_batch_of_#{home}_stores_what_its_block_gave_it") do
+      within.call do
+        key, value = +"a", "1" * 100
+        @client.pipeline do |batch|
+          batch.set(key, value)
+          batch.set(key.replace("b"), value.replace("2"))
+          key.replace("c")
+        end
+        assert_equal({ "a" => "1" * 100, "b" => "2" }, @client.get_multi("a", "b", "c"))
+      end
+    end
+
+    define_method(:"test_what_is_held_back_by_#{home}_leaves_also_when_others_cannot_be_started") do
+      within.call do
+        server = @client.instance_variable_get(:@single)
+        command = @client.command(:set, "key", "held")
+        assert_raises(KeyError) { Gyre::Memcached::Server.together([server]) { server.carry_out(command, :hold) && {}.fetch(:none) } }
+        other = Gyre::Memcached::Client.new(@server.address)
+        eventually { other.get("key") == "held" }
+      ensure
+        other&.close
       end
     end
 
@@ -69,7 +103,7 @@ class MemcachedPipelineTest < Minitest::Test
       within.call do
         @client.set("text", "text")
         promise = @client.async.incr("text")
-        assert_raises(Gyre::Memcached::ServerError) { promise.wait }
+        assert_raises(Gyre::Memcached::CommandError) { promise.wait }
         assert_predicate promise, :rejected?
       end
     end
@@ -79,6 +113,32 @@ class MemcachedPipelineTest < Minitest::Test
         @client.quiet { 200.times { |number| assert_nil @client.set("key#{number}", number) } }
         assert_equal 200, @client.get_multi(Array.new(200) { |number| "key#{number}" }).size
         assert_raises(Gyre::Memcached::NotPermittedInQuiet) { @client.quiet { @client.get("key1") } }
+      end
+    end
+
+    define_method(:"test_a_quiet_block_of_#{home}_empties_the_server_in_its_turn") do
+      within.call do
+        @client.set("before", 1)
+        result = @client.quiet { @client.set("too", 1) || @client.flush.tap { @client.set("after", 2) } }
+        assert_equal [nil], result
+        assert_equal [nil, nil, 2], %w[before too after].map { |key| @client.get(key) }
+        assert_raises(Gyre::Memcached::NotPermittedInQuiet) { @client.quiet { @client.version } }
+      end
+    end
+
+    # memcached takes such a key in base64, and makes a counter under it as well.
+    define_method(:"test_#{home}_counts_once_in_each_way_of_calling") do
+      ways = { call: ->(key) { @client.incr(key, 1, 60, 10) },
+               quiet: ->(key) { @client.quiet { @client.incr(key, 1, 60, 10) } },
+               batch: ->(key) { @client.pipeline { |batch| batch.incr(key, 1, 60, 10) } },
+               promise: ->(key) { @client.async.incr(key, 1, 60, 10).wait } }
+      within.call do
+        ["counter", "zähler", "a b", "ü" * 90, "\xff"].product(ways.to_a) do |key, (way, count)|
+          @client.set(key, "5", 60, raw: true)
+          assert_equal "6", [count.call(key), @client.get(key)].last, "#{key} #{way}"
+          @client.delete(key)
+          assert_equal %w[10 11], Array.new(2) { [count.call(key), @client.get(key)].last }, "#{key} #{way}"
+        end
       end
     end
 

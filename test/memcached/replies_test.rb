@@ -11,6 +11,41 @@ class MemcachedRepliesTest < Minitest::Test
 
   KEYS = Array.new(5) { |index| "key-#{index}" }
 
+  # For a limit of time that a loop which computes does not keep.
+  LIMIT_S = 0.4
+
+  # Its thread stands still.
+  def compute(seconds) = Fiber.new(blocking: true) { sleep seconds }.resume
+
+  def test_the_time_for_a_reply_begins_when_its_command_has_left
+    client = client(memcached.address, socket_timeout: LIMIT_S)
+    with_jobs(:fibers) do
+      client.set("counter", "0", 60, raw: true)
+      calls = Array.new(3) { job { client.incr("counter") } }
+      compute(LIMIT_S * 1.5)
+      assert_equal [1, 2, 3], calls.map { |call| value(call) }
+      given_up, call = Array.new(2) { job { client.incr("counter") } }
+      given_up.stop
+      compute(LIMIT_S * 1.5)
+      assert_equal 5, value(call)
+    end
+  end
+
+  # A socket of this kind holds little: the last bytes of a large value leave long after the first.
+  JOBS.each do |jobs|
+    define_method(:"test_#{jobs}_a_value_that_the_server_takes_slowly_has_time_until_it_is_there") do
+      Dir.mktmpdir do |folder|
+        listener = UNIXServer.new(path = File.join(folder, "socket"))
+        taken = Thread.new { take_slowly(listener) }
+        client = client(path, socket_timeout: LIMIT_S, compress: false, value_max_bytes: 10_000_000)
+        with_jobs(jobs) { assert_equal 0, value(job { client.set("large", "x" * 5_000_000) }) }
+        assert_operator taken.value, :>, LIMIT_S * 2
+      ensure
+        listener&.close
+      end
+    end
+  end
+
   JOBS.each do |jobs|
     # In the middle of a pipeline it could not be told from the next one's.
     define_method(:"test_#{jobs}_a_reply_too_many_ends_the_connection") do
@@ -81,6 +116,18 @@ class MemcachedRepliesTest < Minitest::Test
   end
 
   private
+
+  # @return [Float] seconds
+  def take_slowly(listener)
+    socket = listener.accept
+    bytes = socket.gets[/\d+/].to_i + 2
+    duration_s do
+      bytes -= socket.read([bytes, 100_000].min).bytesize.tap { sleep LIMIT_S / 20 } while bytes.positive?
+      socket.write("HD\r\n")
+    end
+  ensure
+    socket&.close
+  end
 
   def assert_server_error(error, server)
     assert_kind_of Gyre::Memcached::ServerError, error

@@ -74,14 +74,29 @@ class MemcachedSharingTest < Minitest::Test
       client = client(server.address)
       with_jobs(jobs) do
         client.get("connect")
-        started = client.start(:get, ["a"], :hold)
-        counter = client.start(:incr, ["b"], :hold)
+        started, counter = [client.command(:get, "a"), client.command(:incr, "b")].map { |command| [command, client.start(command, :hold)] }
         assert_equal value_of("a"), in_a_child { client.finish(*started) }
         assert_includes in_a_child { client.finish(*counter) }, "incr at memcached #{server.address}: it was started before a fork"
         assert_equal value_of("a"), client.finish(*started)
         assert_equal value_of("b"), client.get("b")
       end
     end
+  end
+
+  # Another fiber of its thread connects, and does not run meanwhile: it must not be waited for.
+  def test_a_blocking_fiber_of_a_loops_thread_connects_by_itself
+    gate = Thread::Queue.new
+    server = scripted(keys: %w[a b]) { |command, sound, number| command.name == "version" && number == 1 ? gate.pop && sound : sound }
+    client = client(server.address, username: "me", password: "secret")
+    with_jobs(:fibers) do
+      connecting = job { client.get("a") }
+      eventually { server.commands.any? }
+      assert_equal value_of("b"), Fiber.new(blocking: true) { client.get("b") }.resume
+      gate << :go
+      assert_equal value_of("a"), value(connecting)
+    end
+  ensure
+    gate.close
   end
 
   # Its descriptors are copies of the parent's: closing them must not end the parent's connection.

@@ -61,7 +61,7 @@ struct gyre_memcached_call {
   VALUE coded;            /* VALUES: keys, flags and bytes of what is to be decoded, by turns; nil: none */
   VALUE error;            /* the server's first error line, or nil */
   struct gyre_wait *wait; /* of its fiber while that is parked */
-  VALUE waiter;           /* a Gyre::Waiter of its thread while that waits for the one that reads; or nil */
+  VALUE waiters;          /* Gyre::Waiters of threads that wait for the one that reads: an Array, or nil */
   VALUE owner;            /* the Ruby object around it, marked by the connection; nil: it is on a stack */
 };
 
@@ -78,9 +78,10 @@ struct gyre_memcached_connection {
   struct gyre_memcached_entry *entries; /* a ring: commands whose replies have not come, in order */
   uint32_t capacity;                    /* a power of 2 */
   uint64_t head, tail;                  /* numbers of commands */
+  uint64_t offered;                     /* up to which one they were given to the socket */
   size_t wanted;                        /* bytes of input without which its first reply is not whole */
   int64_t timeout_ns;
-  int64_t moved_ns; /* when something came last, or the first of these commands was queued */
+  int64_t moved_ns; /* when something came last, or the first of these commands left */
   int64_t used_ns;  /* when there was last nothing to wait for, by the coarse clock */
   unsigned forks;   /* gyre_forks, when it was made */
   bool failed;      /* nothing can be sent or come any more */
@@ -88,7 +89,6 @@ struct gyre_memcached_connection {
   bool linked;      /* it is in the loop's lists, and marked by the scheduler */
   bool waits;       /* the loop's clock is told that replies are to come */
   bool taking;      /* replies are being handed out */
-  bool held;        /* commands were queued to be sent later */
   bool guests;      /* fibers of another library's scheduler use it: they may be let go without an exception */
   uint64_t leader;  /* the number of the thread or fiber that reads for all; 0: none does */
   uint64_t leaders; /* how many have done so */
@@ -150,8 +150,10 @@ int64_t gyre_memcached_connection_trusted_ns(const struct gyre_memcached_connect
 void gyre_memcached_call_leave(struct gyre_memcached_call *call);
 void gyre_init_memcached_connection(void);
 
-/* memcached_threads.c: until the call is over, or where it is NULL, until there is room. */
-void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call);
+/* memcached_threads.c: until the call is over, or where it is NULL, until there is room, or until
+ * that time of gyre_timers_now; -1: without a limit. */
+void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call,
+                                 int64_t until_ns);
 /* A thread of this connection leaves: another one reads. */
 void gyre_memcached_threads_hand_over(struct gyre_memcached_connection *connection);
 void gyre_init_memcached_threads(void);

@@ -12,7 +12,7 @@
 
 void gyre_memcached_call_init(struct gyre_memcached_call *call, enum gyre_memcached_kind kind) {
   *call = (struct gyre_memcached_call){
-      .kind = (uint8_t)kind, .value = Qnil, .keys = Qnil, .coded = Qnil, .error = Qnil, .waiter = Qnil, .owner = Qnil};
+      .kind = (uint8_t)kind, .value = Qnil, .keys = Qnil, .coded = Qnil, .error = Qnil, .waiters = Qnil, .owner = Qnil};
 }
 
 void gyre_memcached_call_mark(const struct gyre_memcached_call *call) {
@@ -20,7 +20,7 @@ void gyre_memcached_call_mark(const struct gyre_memcached_call *call) {
   rb_gc_mark(call->keys);
   rb_gc_mark(call->coded);
   rb_gc_mark(call->error);
-  rb_gc_mark(call->waiter);
+  rb_gc_mark(call->waiters);
   if (call->connection) rb_gc_mark(call->connection->self);
 }
 

@@ -129,15 +129,23 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   gyre_memcached_connection_read(connection);
 }
 
-/* The commands whose replies are to come are all held back. */
-static bool holds_all(const struct gyre_memcached_connection *connection) {
-  if (!connection->held || !gyre_memcached_pending(connection)) return false;
-  const struct gyre_memcached_call *call = connection->entries[connection->head & (connection->capacity - 1)].call;
-  return call && call->start >= connection->transport->sent_bytes;
+static int64_t now_of(const struct gyre_memcached_connection *connection) {
+  return connection->scheduler ? gyre_loop_coarse_now(&connection->scheduler->loop) : gyre_timers_coarse_now();
+}
+
+/* The server has time for its next reply from when that command leaves: a loop that computes may
+ * have kept it for longer. What is taken part by part leaves until its last one. */
+static void on_sending(struct gyre_memcached_connection *connection, bool again) {
+  if (again || connection->head >= connection->offered) connection->moved_ns = now_of(connection);
+  connection->offered = connection->tail;
+}
+
+static void on_late_sending(struct gyre_late_send *late, bool again) {
+  on_sending(GYRE_CONTAINER(late, struct gyre_memcached_connection, late), again);
 }
 
 /* One timer for all: a server that has replies to give and gives none for so long has failed; a
- * connection that nothing uses leaves the loop; what is held back for so long is sent. */
+ * connection that nothing uses leaves the loop; what was held back for so long is sent. */
 static void on_time(struct gyre_timer *timer, void *context) {
   struct gyre_memcached_connection *connection = GYRE_CONTAINER(timer, struct gyre_memcached_connection, timer);
   struct gyre_loop *loop = context;
@@ -147,7 +155,7 @@ static void on_time(struct gyre_timer *timer, void *context) {
       unlink_from_loop(connection);
       return;
     }
-  } else if (holds_all(connection)) {
+  } else if (connection->head >= connection->offered) {
     gyre_memcached_connection_send(connection, true);
     if (connection->failed) return;
   } else if (connection->timeout_ns >= 0) {
@@ -213,8 +221,8 @@ static void finish(struct gyre_memcached_connection *connection, struct gyre_mem
   call->outstanding = 0;
   if (call->wait) {
     gyre_wake(call->wait->scheduler, &call->wait->parked);
-  } else if (!NIL_P(call->waiter)) {
-    rb_ary_push(connection->woken, call->waiter);
+  } else if (!NIL_P(call->waiters)) {
+    rb_ary_concat(connection->woken, call->waiters);
   }
 }
 
@@ -271,15 +279,9 @@ static bool look(struct gyre_memcached_connection *connection) {
   return false;
 }
 
-static int64_t now_of(const struct gyre_memcached_connection *connection) {
-  return connection->scheduler ? gyre_loop_coarse_now(&connection->scheduler->loop) : gyre_timers_coarse_now();
-}
-
 /* With the first of several commands. */
 static bool begin(struct gyre_memcached_connection *connection) {
-  int64_t now_ns = now_of(connection);
-  if (now_ns - connection->used_ns >= LOOK_NS && !connection->linked && !look(connection)) return false;
-  connection->moved_ns = now_ns;
+  if (!connection->linked && now_of(connection) - connection->used_ns >= LOOK_NS && !look(connection)) return false;
   if (connection->scheduler && !connection->linked) {
     gyre_loop_drained(&connection->scheduler->loop, connection->transport->fd, GYRE_READABLE);
     if (!link_to_loop(connection)) {
@@ -335,10 +337,9 @@ int gyre_memcached_connection_queue(struct gyre_memcached_connection *connection
 
 void gyre_memcached_connection_send(struct gyre_memcached_connection *connection, bool alone) {
   if (connection->failed) return;
-  if (holds_all(connection)) connection->moved_ns = now_of(connection); /* from now on the server has time */
-  connection->held = false;
   if (gyre_memcached_pending(connection)) set_waits(connection, true);
   if (alone || !connection->scheduler || gyre_bytes_held(connection->transport->output) >= GYRE_LENT_BYTES) {
+    on_sending(connection, false);
     int error = gyre_transport_flush(connection->transport);
     if (error == 0) return;
     if (error != -EAGAIN) {
@@ -565,6 +566,7 @@ static VALUE connection_initialize(VALUE self, VALUE transport, VALUE name, VALU
       (struct gyre_client){.mark = mark_client, .closing = on_closing, .forked = on_fork, .moved = on_move};
   gyre_list_init(&connection->client.node);
   gyre_late_send_init(&connection->late, connection->transport, io);
+  connection->late.sending = on_late_sending;
   connection->failed = false;
   return self;
 }

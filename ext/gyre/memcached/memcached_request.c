@@ -111,7 +111,7 @@ static void wait_for_reply(struct gyre_memcached_request *request) {
   if (!call->outstanding) return;
   struct gyre_memcached_connection *connection = call->connection;
   if (!connection->scheduler) {
-    gyre_memcached_threads_wait(connection, call);
+    gyre_memcached_threads_wait(connection, call, request->until_ns);
     return;
   }
   gyre_wait_begin(connection->scheduler, &request->wait, connection->self);
@@ -144,7 +144,7 @@ static VALUE leave_crowd(VALUE argument) {
 void gyre_memcached_wait_for_room(struct gyre_memcached_connection *connection) {
   gyre_memcached_connection_send(connection, true);
   if (!connection->scheduler) {
-    gyre_memcached_threads_wait(connection, NULL);
+    gyre_memcached_threads_wait(connection, NULL, -1);
     return;
   }
   struct room_wait wait = {.connection = connection, .room = {.wait = &wait.wait}};
@@ -179,8 +179,9 @@ static VALUE request_body(VALUE argument) {
   if (error == -ENOMEM) rb_memerror();
   if (error == -EPIPE) request->call->failed = true;
   if (request->starts) {
-    request->connection->held |= request->holds;
-    if (!request->holds) gyre_memcached_connection_send(request->connection, false);
+    if (request->drops) gyre_memcached_call_leave(request->call);
+    if (!request->holds || gyre_bytes_held(request->connection->transport->output) >= GYRE_LENT_BYTES)
+      gyre_memcached_connection_send(request->connection, false);
     request->started = true;
     return Qnil;
   }
@@ -197,15 +198,20 @@ static VALUE wait_body(VALUE argument) {
   return Qnil;
 }
 
-/* It leaves by an exception: what is queued goes out, and the replies are dropped. */
+/* It leaves by an exception: another one reads, and may wait for this reply as well. */
+static VALUE stop_waiting(VALUE argument) {
+  const struct gyre_memcached_call *call = ((struct gyre_memcached_request *)argument)->call;
+  if (call->outstanding && !call->connection->scheduler) gyre_memcached_threads_hand_over(call->connection);
+  return Qnil;
+}
+
+/* Likewise, but what is queued goes out, and the replies are dropped. */
 static VALUE leave(VALUE argument) {
   struct gyre_memcached_request *request = (struct gyre_memcached_request *)argument;
   struct gyre_memcached_call *call = request->call;
   if (!call->outstanding || (request->starts && request->started)) return Qnil;
   struct gyre_memcached_connection *connection = call->connection;
-  call->waiter = Qnil;
   gyre_memcached_call_leave(call);
-  call->failed = true;
   gyre_memcached_connection_send(connection, false);
   if (!connection->scheduler) gyre_memcached_threads_hand_over(connection);
   return Qnil;
@@ -219,7 +225,8 @@ void gyre_memcached_request_begin(struct gyre_memcached_request *request, VALUE 
   request->result = result;
   request->connection_object = request->call_object = Qnil;
   request->data = request->list = Qnil;
-  request->starts = request->holds = request->started = request->quiet = false;
+  request->starts = request->holds = request->drops = request->started = request->quiet = false;
+  request->until_ns = -1;
   request->data_flags = 0;
   request->flags_length = 0;
   request->ttl_s = 0;
@@ -233,8 +240,7 @@ static void check(const struct gyre_memcached_request *request) {
   const struct gyre_memcached_call *call = request->call;
   if (__builtin_expect(call->failed, 0))
     rb_funcall(request->self, id_fail, 4, ID2SYM(rb_intern(request->command)),
-               rb_str_new_cstr(call->connection && call->connection->failed ? call->connection->reason
-                                                                            : "the wait for its reply was interrupted"),
+               rb_str_new_cstr(call->connection ? call->connection->reason : "no connection"),
                call->unsent ? Qfalse : Qtrue,
                !call->connection || call->connection->transport->received_bytes ? Qtrue : Qfalse);
   if (__builtin_expect(!NIL_P(call->error) && call->kind != GYRE_MEMCACHED_QUIET, 0))
@@ -273,7 +279,8 @@ static VALUE result(const struct gyre_memcached_request *request) {
 
 VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
   /* Fibers of another library's scheduler may be collected while they wait. */
-  if (request->starts || (!NIL_P(rb_fiber_scheduler_current()) && !gyre_socket_scheduler())) put_on_heap(request);
+  bool kept = request->starts || (!NIL_P(rb_fiber_scheduler_current()) && !gyre_socket_scheduler());
+  if (kept && !request->drops) put_on_heap(request);
   rb_ensure(request_body, (VALUE)request, leave, (VALUE)request);
   VALUE value = request->starts ? request->call_object : result(request);
   RB_GC_GUARD(request->connection_object);
@@ -283,19 +290,30 @@ VALUE gyre_memcached_request_run(struct gyre_memcached_request *request) {
   return value;
 }
 
-/*
- * @api private Waits for what was started. Only in the home in which that was.
- */
-static VALUE call_value(VALUE self) {
+static struct gyre_memcached_request request_of(VALUE self) {
   struct handle *handle = rb_check_typeddata(self, &handle_type);
-  struct gyre_memcached_request request = {.self = handle->server,
-                                           .server = gyre_memcached_server_get(handle->server),
-                                           .connection = handle->call.connection,
-                                           .call_object = self,
-                                           .call = &handle->call,
-                                           .command = handle->command,
-                                           .result = handle->result,
-                                           .count = handle->count};
+  return (struct gyre_memcached_request){.self = handle->server,
+                                         .server = gyre_memcached_server_get(handle->server),
+                                         .connection = handle->call.connection,
+                                         .call_object = self,
+                                         .call = &handle->call,
+                                         .until_ns = -1,
+                                         .command = handle->command,
+                                         .result = handle->result,
+                                         .count = handle->count};
+}
+
+/*
+ * @api private Waits for what was started, in the home in which that was. Several threads may, and
+ * each may leave by an exception: the others, and it itself later, get the reply all the same.
+ * @param timeout [Numeric, nil] seconds, of a thread without a loop
+ * @return [Boolean] whether it is over
+ */
+static VALUE call_wait(VALUE self, VALUE timeout) {
+  struct handle *handle = rb_check_typeddata(self, &handle_type);
+  struct gyre_memcached_request request = request_of(self);
+  int64_t timeout_ns = gyre_duration_ns(timeout);
+  if (timeout_ns >= 0) request.until_ns = gyre_timers_now() + timeout_ns;
   if (handle->call.outstanding && !gyre_memcached_connection_usable(request.connection)) {
     gyre_memcached_call_leave(&handle->call);
     handle->call.failed = true;
@@ -305,9 +323,17 @@ static VALUE call_value(VALUE self) {
     const struct gyre_scheduler *home = request.connection->scheduler;
     if (home && home != gyre_socket_scheduler())
       rb_raise(rb_eThreadError, "a call that a fiber has started can be waited for by fibers of its thread only");
-    if (handle->call.wait || !NIL_P(handle->call.waiter)) rb_raise(rb_eThreadError, "it is waited for already");
-    rb_ensure(wait_body, (VALUE)&request, leave, (VALUE)&request);
+    if (handle->call.wait) rb_raise(rb_eThreadError, "it is waited for already");
+    rb_ensure(wait_body, (VALUE)&request, stop_waiting, (VALUE)&request);
   }
+  RB_GC_GUARD(self);
+  return handle->call.outstanding ? Qfalse : Qtrue;
+}
+
+/* @api private Waits as well. */
+static VALUE call_value(VALUE self) {
+  (void)call_wait(self, Qnil);
+  struct gyre_memcached_request request = request_of(self);
   VALUE value = result(&request);
   RB_GC_GUARD(self);
   return value;
@@ -404,5 +430,6 @@ void gyre_init_memcached_request(void) {
   call_class = rb_define_class_under(module, "Call", rb_cObject);
   rb_gc_register_mark_object(call_class);
   rb_undef_alloc_func(call_class);
+  rb_define_method(call_class, "wait", call_wait, 1);
   rb_define_method(call_class, "value", call_value, 0);
 }

@@ -33,10 +33,12 @@ struct gyre_memcached_request {
   VALUE connection_object, call_object;
   struct gyre_memcached_call *call, own;
   struct gyre_wait wait;
-  bool starts;  /* it only starts the call */
-  bool holds;   /* and does not send it yet */
-  bool started; /* and has done so */
-  bool quiet;   /* what is put has no reply of its own */
+  int64_t until_ns; /* of gyre_timers_now: so long it waits in a thread; -1: without a limit */
+  bool starts;      /* it only starts the call */
+  bool holds;       /* and does not send it yet */
+  bool drops;       /* and drops the reply */
+  bool started;     /* and has done so */
+  bool quiet;       /* what is put has no reply of its own */
   const char *command;
   enum gyre_memcached_result result;
   /* Queues all it has. 0; -EPIPE: the connection has failed; -ENOMEM: nothing was queued. */

@@ -16,12 +16,15 @@ static int put_get(struct gyre_memcached_request *request) { return gyre_memcach
 static int put_delete(struct gyre_memcached_request *request) { return gyre_memcached_put(request, "md", 0); }
 static int put_arithmetic(struct gyre_memcached_request *request) { return gyre_memcached_put(request, "ma", 0); }
 
-/* Whether it only starts: `how` is nil, :send or :hold. */
+/* Whether it only starts: `how` is nil, :send, :hold (it leaves with the others) or :drop
+ * (likewise, and nothing waits for its reply). */
 static void set_starts(struct gyre_memcached_request *request, int argc, VALUE *argv, int required) {
   rb_check_arity(argc, required, required + 1);
   if (argc == required || NIL_P(argv[required])) return;
   request->starts = true;
-  request->holds = SYM2ID(argv[required]) == rb_intern("hold");
+  ID how = SYM2ID(argv[required]);
+  request->drops = how == rb_intern("drop");
+  request->holds = request->drops || how == rb_intern("hold");
 }
 
 /*
@@ -90,8 +93,8 @@ static const char *name_of(VALUE command) { return rb_id2name(SYM2ID(command)); 
  * @param bytes [String, nil] of ms
  * @param value_flags [Integer] of the bytes
  * @param ttl [Integer] of ms, in seconds
- * @param starts [Symbol, nil] :send or :hold start it only
- * @return [Reply, Call]
+ * @param starts [Symbol, nil] :send, :hold or :drop start it only
+ * @return [Reply, Call, nil]
  */
 static VALUE server_exchange(int argc, VALUE *argv, VALUE self) {
   struct gyre_memcached_request request;
@@ -136,12 +139,16 @@ static int put_line(struct gyre_memcached_request *request) {
  * @api private
  * @param command [Symbol] the client's method, for errors
  * @param line [String] of the text protocol, with its end
- * @return [String, Hash{String => String}] what follows the reply's first word; of stats a table
+ * @param starts [Symbol, nil] as of exchange
+ * @return [String, Hash{String => String}, Call, nil] what follows the reply's first word; of stats
+ *   a table
  */
-static VALUE server_line(VALUE self, VALUE command, VALUE line) {
+static VALUE server_line(int argc, VALUE *argv, VALUE self) {
   struct gyre_memcached_request request;
-  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_LINES, GYRE_MEMCACHED_RESULT_ITSELF, name_of(command));
-  request.data = rb_str_new_frozen(StringValue(line));
+  rb_check_arity(argc, 2, 3);
+  gyre_memcached_request_begin(&request, self, GYRE_MEMCACHED_LINES, GYRE_MEMCACHED_RESULT_ITSELF, name_of(argv[0]));
+  set_starts(&request, argc, argv, 2);
+  request.data = rb_str_new_frozen(StringValue(argv[1]));
   bool stats = strncmp(StringValueCStr(request.data), "stats", 5) == 0;
   request.verb = stats ? GYRE_MEMCACHED_VERB_STATS : GYRE_MEMCACHED_VERB_WORD;
   request.put = put_line;
@@ -149,6 +156,13 @@ static VALUE server_line(VALUE self, VALUE command, VALUE line) {
 }
 
 /* --- connections --- */
+
+/* @api private Sends what is held here. */
+static VALUE server_release(VALUE self) {
+  VALUE object = gyre_memcached_connection_here(gyre_memcached_server_get(self));
+  if (!NIL_P(object)) gyre_memcached_connection_send(gyre_memcached_connection_get(object), false);
+  return Qnil;
+}
 
 /* @api private @return [Connection, nil] that of the present home */
 static VALUE server_connection(VALUE self) { return gyre_memcached_connection_here(gyre_memcached_server_get(self)); }
@@ -225,7 +239,8 @@ void gyre_init_memcached_server(void) {
   rb_define_method(class, "set", server_set, -1);
   rb_define_method(class, "delete", server_delete, -1);
   rb_define_method(class, "exchange", server_exchange, -1);
-  rb_define_method(class, "line", server_line, 2);
+  rb_define_method(class, "line", server_line, -1);
+  rb_define_method(class, "release", server_release, 0);
   rb_define_method(class, "connection", server_connection, 0);
   rb_define_method(class, "connections", server_connections, 0);
   rb_define_private_method(class, "adopt", server_adopt, 1);

@@ -13,7 +13,7 @@
 
 #include <ruby/fiber/scheduler.h>
 
-static ID id_new, id_park, id_wake;
+static ID id_new, id_park, id_wake, id_io_wait;
 
 static VALUE new_waiter(void) {
   static VALUE class;
@@ -27,6 +27,7 @@ static VALUE new_waiter(void) {
 struct leading {
   struct gyre_memcached_connection *connection;
   struct gyre_memcached_call *call; /* NULL: until there is room */
+  int64_t until_ns;                 /* -1: without a limit */
   uint64_t number;                  /* of the connection's leaders */
 };
 
@@ -36,6 +37,13 @@ static bool is_over(const struct leading *leading) {
   const struct gyre_memcached_connection *connection = leading->connection;
   if (leading->call) return leading->call->outstanding == 0;
   return connection->failed || gyre_memcached_connection_has_room(connection);
+}
+
+/* So long this thread still waits; -1: without a limit. */
+static int64_t patience_ns(const struct leading *leading) {
+  if (leading->until_ns < 0) return -1;
+  int64_t left = leading->until_ns - gyre_timers_now();
+  return left > 0 ? left : 0;
 }
 
 /* One at which an exception of this thread comes is woken again: it stays in the list. */
@@ -62,25 +70,36 @@ static int64_t left_ns(const struct gyre_memcached_connection *connection) {
   return left > 0 ? left : 0;
 }
 
+/* As gyre_socket_wait. On Ruby 4.0 rb_io_wait puts each wait, which stands on the fiber's stack,
+ * into a list of the IO: its close would read what is left of a fiber that was let go. */
+static bool wait_for_events(VALUE io, int fd, unsigned events, int64_t timeout_ns) {
+  VALUE scheduler = rb_fiber_scheduler_current();
+  if (NIL_P(scheduler) || gyre_socket_scheduler()) return gyre_socket_wait(io, fd, events, timeout_ns);
+  return RTEST(rb_funcall(scheduler, id_io_wait, 3, io, UINT2NUM(events), DBL2NUM((double)timeout_ns / 1e9)));
+}
+
 /* Sends what is left and waits until something has come, unless libssl holds some already, or until
  * it is time to run. */
 static void wait_for_socket(struct leading *leading) {
   struct gyre_memcached_connection *connection = leading->connection;
   unsigned events = connection->transport->read.wants ? connection->transport->read.wants : GYRE_READABLE;
   if (gyre_transport_unsent(connection->transport)) {
+    uint64_t sent = connection->transport->sent_bytes;
     gyre_memcached_connection_send(connection, true);
+    if (connection->transport->sent_bytes != sent) connection->moved_ns = gyre_timers_now(); /* it takes them */
     if (gyre_transport_unsent(connection->transport)) events |= connection->transport->write.wants;
   }
   if (connection->failed) return;
   bool held = gyre_transport_pending(connection->transport);
   int64_t timeout_ns = held ? 0 : left_ns(connection);
-  int64_t most_ns = gyre_memcached_connection_leads_ns(connection);
+  int64_t most_ns = gyre_memcached_connection_leads_ns(connection), patience = patience_ns(leading);
+  if (patience >= 0 && patience < most_ns) most_ns = patience;
   if (timeout_ns < 0 || timeout_ns > most_ns) timeout_ns = most_ns;
   connection->led_ns = gyre_timers_now();
   VALUE io = connection->late.io;
   if (!gyre_socket_is_open(io, connection->transport->fd)) {
     gyre_memcached_connection_fail(connection, GYRE_MEMCACHED_CLOSED);
-  } else if (!gyre_socket_wait(io, connection->transport->fd, events, timeout_ns) && !held && leads(leading) &&
+  } else if (!wait_for_events(io, connection->transport->fd, events, timeout_ns) && !held && leads(leading) &&
              left_ns(connection) == 0) {
     gyre_memcached_connection_expire(connection);
   }
@@ -94,6 +113,7 @@ static VALUE lead(VALUE argument) {
     if (!leads(leading)) break; /* another one has its place: it was lost for a time */
     if (!connection->failed) gyre_memcached_connection_read(connection);
     wake_those_that_are_over(connection);
+    if (patience_ns(leading) == 0) break;
   }
   return Qnil;
 }
@@ -104,8 +124,8 @@ void gyre_memcached_threads_hand_over(struct gyre_memcached_connection *connecti
   wake_those_that_are_over(connection);
   for (uint64_t number = connection->head; number != connection->tail; number++) {
     struct gyre_memcached_call *call = connection->entries[number & (connection->capacity - 1)].call;
-    if (!call || NIL_P(call->waiter)) continue;
-    rb_funcall(call->waiter, id_wake, 0);
+    if (!call || NIL_P(call->waiters) || RARRAY_LEN(call->waiters) == 0) continue;
+    rb_funcall(RARRAY_AREF(call->waiters, 0), id_wake, 0);
     return;
   }
   wake_all(connection->crowd);
@@ -139,25 +159,38 @@ static VALUE stop_leading(VALUE argument) {
   return Qnil;
 }
 
+struct following {
+  int64_t limit_ns; /* -1: none */
+  VALUE list, waiter;
+};
+
+static VALUE park(VALUE argument) {
+  struct following *following = (struct following *)argument;
+  VALUE limit_s = following->limit_ns < 0 ? Qnil : DBL2NUM((double)following->limit_ns / 1e9);
+  return rb_funcall(following->waiter, id_park, 1, limit_s);
+}
+
+static VALUE stop_following(VALUE argument) {
+  struct following *following = (struct following *)argument;
+  rb_ary_delete(following->list, following->waiter);
+  return Qnil;
+}
+
 /* Until it is over, this thread is to read, or it is time to look at the one that reads. */
 static void follow(struct leading *leading) {
   struct gyre_memcached_connection *connection = leading->connection;
+  struct gyre_memcached_call *call = leading->call;
   VALUE waiter = new_waiter();
+  if (call && NIL_P(call->waiters)) call->waiters = rb_ary_new();
   if (is_over(leading) || !gyre_memcached_connection_is_led(connection)) return;
-  if (leading->call) {
-    leading->call->waiter = waiter;
-  } else {
-    rb_ary_push(connection->crowd, waiter);
+  int64_t limit_ns = patience_ns(leading);
+  if (connection->guests) {
+    int64_t trusted_ns = gyre_memcached_connection_trusted_ns(connection);
+    if (limit_ns < 0 || trusted_ns < limit_ns) limit_ns = trusted_ns > 0 ? trusted_ns : 0;
   }
-  /* An exception: gyre_memcached_call_leave, and the next one reads. */
-  VALUE limit_s = Qnil;
-  if (connection->guests) limit_s = DBL2NUM((double)gyre_memcached_connection_trusted_ns(connection) / 1e9);
-  rb_funcall(waiter, id_park, 1, limit_s);
-  if (leading->call) {
-    leading->call->waiter = Qnil;
-  } else {
-    rb_ary_delete(connection->crowd, waiter);
-  }
+  struct following following = {limit_ns, call ? call->waiters : connection->crowd, waiter};
+  rb_ary_push(following.list, waiter);
+  rb_ensure(park, (VALUE)&following, stop_following, (VALUE)&following);
 }
 
 /* From now on those that wait have a limit, and so have to begin their waits again. */
@@ -166,16 +199,18 @@ static void expect_guests(struct gyre_memcached_connection *connection) {
   VALUE waiters = rb_ary_new();
   for (uint64_t number = connection->head; number != connection->tail; number++) {
     const struct gyre_memcached_call *call = connection->entries[number & (connection->capacity - 1)].call;
-    if (call && !NIL_P(call->waiter)) rb_ary_push(waiters, call->waiter);
+    if (call && !NIL_P(call->waiters)) rb_ary_concat(waiters, call->waiters);
   }
   wake_all(waiters); /* lets others run */
   wake_all(connection->crowd);
 }
 
-void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call) {
-  struct leading leading = {.connection = connection, .call = call};
+void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, struct gyre_memcached_call *call,
+                                 int64_t until_ns) {
+  struct leading leading = {.connection = connection, .call = call, .until_ns = until_ns};
   if (!connection->guests && !NIL_P(rb_fiber_scheduler_current())) expect_guests(connection);
-  while (!is_over(&leading)) {
+  do {
+    if (is_over(&leading)) return;
     if (gyre_memcached_connection_is_led(connection)) {
       follow(&leading);
     } else {
@@ -183,7 +218,7 @@ void gyre_memcached_threads_wait(struct gyre_memcached_connection *connection, s
       connection->led_ns = gyre_timers_now();
       rb_ensure(lead, (VALUE)&leading, stop_leading, (VALUE)&leading);
     }
-  }
+  } while (patience_ns(&leading) != 0);
 }
 
 /* @api private Of one that has failed: its threads learn of that. */
@@ -199,4 +234,5 @@ void gyre_init_memcached_threads(void) {
   id_new = rb_intern("new");
   id_park = rb_intern("park");
   id_wake = rb_intern("wake");
+  id_io_wait = rb_intern("io_wait");
 }

@@ -2,7 +2,6 @@
  * Sending without a writer that waits (see late_send.h).
  */
 #include "net/late_send.h"
-#include "loop/forks.h"
 #include "net/socket_wait.h"
 
 #include <errno.h>
@@ -12,6 +11,7 @@
 static void send_on(struct gyre_late_send *late) {
   struct gyre_transport *transport = late->transport;
   struct gyre_loop *loop = &late->scheduler->loop;
+  if (late->sending) late->sending(late, late->watch.fd >= 0);
   int error = gyre_socket_is_open(late->io, transport->fd) ? gyre_transport_flush(transport) : -EBADF;
   if (error == -EAGAIN) {
     gyre_loop_drained(loop, transport->fd, transport->write.wants);
@@ -41,8 +41,12 @@ static void closing(struct gyre_client *client) {
   gyre_late_send_stop(GYRE_CONTAINER(client, struct gyre_late_send, client));
 }
 
+/* What is queued is the parent's to send, whose watch was never this loop's. */
 static void forked(struct gyre_client *client) {
-  gyre_late_send_check(GYRE_CONTAINER(client, struct gyre_late_send, client));
+  struct gyre_late_send *late = GYRE_CONTAINER(client, struct gyre_late_send, client);
+  late->watch.fd = -1;
+  gyre_bytes_free(&late->transport->output);
+  gyre_late_send_stop(late);
 }
 
 void gyre_late_send_init(struct gyre_late_send *late, struct gyre_transport *transport, VALUE io) {
@@ -60,18 +64,8 @@ void gyre_late_send_begin(struct gyre_late_send *late, VALUE owner, struct gyre_
   if (late->scheduler) return;
   late->owner = owner;
   late->scheduler = scheduler;
-  late->forks = gyre_forks;
   gyre_list_append(&scheduler->clients, &late->client.node);
   gyre_loop_defer(&scheduler->loop, &late->deferred);
-}
-
-/* What is queued is the parent's to send. Watches stay where they are: beside them are those of
- * fibers whose stacks a child does not have. */
-void gyre_late_send_check(struct gyre_late_send *late) {
-  if (!late->scheduler || late->forks == gyre_forks) return;
-  late->watch.fd = -1;
-  gyre_bytes_free(&late->transport->output);
-  gyre_late_send_stop(late);
 }
 
 void gyre_late_send_stop(struct gyre_late_send *late) {

@@ -39,7 +39,7 @@ module Gyre
         @single = @servers.first if @servers.size == 1
         @servers.each { |server| server.prepare(@single ? @keys : nil, @keys.fixed_prefix, values, values.direct_bytes) }
         @many = Many.new(@ring, @single, @keys, @commands, @options)
-        @quiet = {}.compare_by_identity # Fiber => Pipeline
+        @quiet = {}.compare_by_identity # Fiber => those of the servers that it has sent to
       end
 
       # --- one key ---
@@ -106,15 +106,11 @@ module Gyre
       # @param ttl [Integer, nil] seconds, of one that is made
       # @param default [Integer, nil] what it is made with if there is none
       # @return [Integer, nil] nil: there is none
-      def incr(key, amount = 1, ttl = nil, default = nil, options = nil)
-        count(:incr, key, amount, ttl, default, options)
-      end
+      def incr(key, amount = 1, ttl = nil, default = nil, options = nil) = run(@commands.incr(key, amount, ttl, default, options))
 
       # Takes from a counter, down to 0.
       # @return [Integer, nil] as {#incr}
-      def decr(key, amount = 1, ttl = nil, default = nil, options = nil)
-        count(:decr, key, amount, ttl, default, options)
-      end
+      def decr(key, amount = 1, ttl = nil, default = nil, options = nil) = run(@commands.decr(key, amount, ttl, default, options))
 
       # @yieldparam value [Object, nil]
       # @yieldparam cas [Integer] 0: there is none
@@ -228,7 +224,7 @@ module Gyre
 
       # --- several commands ---
 
-      # Sends the block's commands without waiting for each.
+      # Sends the block's commands together, when it has ended: where it raises, none.
       #
       # @example
       #   first, second = client.pipeline { |p| p.get("a"); p.incr("n") }
@@ -236,8 +232,9 @@ module Gyre
       # @return [Array<Object>] their results, in order
       # @raise [Error] the first one's; the others have been carried out
       def pipeline
-        pipeline = Pipeline.new(self)
+        pipeline = Pipeline.new(self, @commands)
         yield pipeline
+        Server.together(@servers) { pipeline.start }
         pipeline.results
       end
 
@@ -247,20 +244,21 @@ module Gyre
       # @return [Async] has this client's methods; each returns a Gyre::Promise at once
       def async = Async.new(self)
 
-      # In the block, set, add, replace, delete, append, prepend, incr and decr are not waited for:
-      # they return nil, and what fails then is not reported. Other methods raise
-      # NotPermittedInQuiet; all raise NoServerError where no server is available for their key.
+      # In the block, set, add, replace, delete, append, prepend, incr, decr and flush are not
+      # waited for: they return nil, and what fails then is not reported. All have been carried out
+      # when it ends. Other methods raise NotPermittedInQuiet; all raise NoServerError where no
+      # server is available for their key.
       # @return [Object] what the block returns
       def quiet
         fiber = Fiber.current
         return yield if @quiet[fiber]
 
         begin
-          pipeline = @quiet[fiber] = Pipeline.new(self)
+          servers = @quiet[fiber] = {}.compare_by_identity
           yield
         ensure
           @quiet.delete(fiber)
-          pipeline.settle
+          settle(servers.keys)
         end
       end
       alias multi quiet
@@ -269,12 +267,15 @@ module Gyre
 
       # Empties all servers.
       # @param delay [Integer] seconds
-      # @return [Array<true>]
+      # @return [Array<true>] in a quiet block Array<nil>
       def flush(delay = 0)
         delay = @commands.number(:delay, delay)
+        text = delay.to_i.zero? ? "flush_all\r\n" : "flush_all #{delay}\r\n"
         errors = []
         results = @servers.map do |server|
-          line(server, :flush, delay.to_i.zero? ? "flush_all\r\n" : "flush_all #{delay}\r\n")
+          next drop(server) { server.line(:flush, text, :drop) } if quiet?
+
+          line(server, :flush, text)
           true
         rescue Error => error
           errors << error
@@ -330,13 +331,15 @@ module Gyre
         raise TypeError, "a memcached client cannot be frozen, nor given to another Ractor: make one there"
       end
 
-      # Starts a command, and returns what has its result.
-      # @param how [Symbol] :send, or :hold: it leaves with the others
+      # @param name [Symbol] of a method for one key
+      # @return [Command] to be sent later
       # @api private
-      def start(name, arguments, how)
-        command = @commands.public_send(name, *arguments)
-        [command, server_of(command).carry_out(command, how)]
-      end
+      def command(name, *arguments) = @commands.public_send(name, *arguments).keep
+
+      # @param how [Symbol] :send, or :hold: it leaves with the others
+      # @return [Call] has its result
+      # @api private
+      def start(command, how) = server_of(command).carry_out(command, how)
 
       # @api private
       # @param call [Call, nil] a command that was started
@@ -344,7 +347,7 @@ module Gyre
       def finish(command, call)
         Server::Failed.retrying(command.idempotent) do
           started, call = call, nil # another server may have the key's place when it is tried again
-          command.result.call(started ? started.value : server_of(command).carry_out(command))
+          command.value(started ? started.value : server_of(command).carry_out(command))
         end
       end
 
@@ -358,37 +361,46 @@ module Gyre
       def server_of(command) = @single || @ring.server_for(command.key)
 
       def run(command)
-        return quietly(command) unless @quiet.empty? || !@quiet.key?(Fiber.current)
+        return finish(command, nil) unless quiet?
 
-        finish(command, nil)
+        refuse_in_quiet(command.name) unless QUIET.include?(command.name)
+        server = server_of(command)
+        drop(server) { server.carry_out(command, :drop) }
       end
 
       # @return [String, Hash] the reply to a line of the text protocol
-      def line(server, name, text) = Server::Failed.retrying { server.line(name, text) }
+      def line(server, name, text)
+        refuse_in_quiet(name)
+        Server::Failed.retrying { server.line(name, text) }
+      end
 
-      def quietly(command)
-        refuse_in_quiet(command.name) unless QUIET.include?(command.name)
-        @quiet[Fiber.current].keep(command, server_of(command).carry_out(command, :hold))
+      # @return [Boolean] whether this is a quiet block
+      def quiet? = !@quiet.empty? && @quiet.key?(Fiber.current)
+
+      # Of a quiet block.
+      # @return [nil]
+      def drop(server)
+        @quiet[Fiber.current][server] = true
+        yield
+        nil
+      end
+
+      # Replies come in order, so one of each server's is the last.
+      def settle(servers)
+        calls = servers.map { |server| unreported { server.line(:quiet, "mn\r\n", :send) if server.connection } }
+        calls.each { |call| unreported { call&.value } }
+      end
+
+      def unreported
+        yield
+      rescue Error, Server::Failed
         nil
       end
 
       def refuse_in_quiet(name)
-        return if @quiet.empty? || !@quiet.key?(Fiber.current)
+        return unless quiet?
 
         raise NotPermittedInQuiet, "#{name} needs its reply, which is not waited for in a quiet block: call it behind the block"
-      end
-
-      # memcached makes counters under another name where their key is in base64 (up to 1.6.45), so
-      # such a one is added.
-      def count(name, key, amount, ttl, default, options)
-        command = @commands.public_send(name, key, amount, ttl, default, options)
-        return run(command) if default.nil? || command.key.match?(/\A[\x21-\x7e]+\z/n)
-
-        counted = run(@commands.public_send(name, key, amount, nil, nil, options))
-        return counted unless counted.nil?
-
-        added = run(@commands.add(key, @commands.number(:default, default).to_s, ttl, { raw: true }))
-        added ? @commands.number(:default, default) : run(@commands.public_send(name, key, amount, nil, nil, options))
       end
 
       def change(key, makes, ttl, options)

@@ -13,6 +13,7 @@ module Gyre
       # @return [String]
       def inspect = "Gyre::Memcached::NOT_FOUND"
     end
+    NOT_FOUND.freeze # so that Ractors have it, too
 
     # One command of the meta protocol.
     #
@@ -21,9 +22,21 @@ module Gyre
     # @!attribute [r] idempotent
     #   @return [Boolean] whether it may be carried out twice
     # @!attribute [r] result
-    #   @return [#call] makes the method's value of a Reply
+    #   @return [Symbol, Proc] makes the method's value of a Reply
     # @api private
-    Command = Struct.new(:name, :verb, :key, :flags, :bytes, :value_flags, :ttl, :idempotent, :result)
+    Command = Struct.new(:name, :verb, :key, :flags, :bytes, :value_flags, :ttl, :idempotent, :result) do
+      # @param reply [Reply]
+      # @return [Object] what the client's method returns
+      def value(reply) = result.is_a?(Symbol) ? reply.public_send(result) : result.call(reply)
+
+      # For one that is sent later: nothing that the caller changes meanwhile changes it.
+      # @return [self]
+      def keep
+        self.key = key.dup.freeze unless key.frozen?
+        self.bytes = bytes.dup.freeze unless bytes.nil? || bytes.frozen?
+        self
+      end
+    end
 
     # The commands of one client. Keys are made full here, and values bytes; so what cannot be sent
     # is an ArgumentError before anything is.
@@ -33,17 +46,7 @@ module Gyre
       FORBIDDEN = /[\x00-\x20\x7F]/
       INTEGERS = (0..2**64 - 1).freeze
       MODES = { set: "", add: " ME", replace: " MR" }.freeze
-      STORED = ->(reply) { reply.code == :hd ? reply.cas : false }
-      DONE = ->(reply) { reply.code == :hd }
-      TOUCHED = ->(reply) { reply.code == :hd || nil }
-      COUNTED = lambda do |reply|
-        case reply.code
-        when :va then reply.bytes.to_i
-        when :nf then nil
-        else false
-        end
-      end
-      private_constant :ROUTING, :FORBIDDEN, :INTEGERS, :MODES, :STORED, :DONE, :TOUCHED, :COUNTED
+      private_constant :ROUTING, :FORBIDDEN, :INTEGERS, :MODES
 
       # @param keys [Keys]
       # @param values [Values]
@@ -66,7 +69,7 @@ module Gyre
 
       # @return [Command]
       def touch(key, ttl = nil)
-        Command.new(:touch, :mg, @keys.full(key), " T#{@expiry.seconds(ttl)}", nil, 0, 0, true, TOUCHED)
+        Command.new(:touch, :mg, @keys.full(key), " T#{@expiry.seconds(ttl)}", nil, 0, 0, true, :touched)
       end
 
       # @return [Command]
@@ -116,12 +119,12 @@ module Gyre
 
       # @return [Command]
       def append(key, value, options = nil)
-        Command.new(:append, :ms, @keys.full(key), " MA#{routing(options)}", value.to_s, 0, 0, false, DONE)
+        Command.new(:append, :ms, @keys.full(key), " MA#{routing(options)}", value.to_s, 0, 0, false, :done)
       end
 
       # @return [Command]
       def prepend(key, value, options = nil)
-        Command.new(:prepend, :ms, @keys.full(key), " MP#{routing(options)}", value.to_s, 0, 0, false, DONE)
+        Command.new(:prepend, :ms, @keys.full(key), " MP#{routing(options)}", value.to_s, 0, 0, false, :done)
       end
 
       # @return [Command]
@@ -142,7 +145,7 @@ module Gyre
       # @return [Command]
       def delete_cas(key, cas = 0, options = nil)
         cas = number(:cas, cas) || 0
-        Command.new(:delete, :md, @keys.full(key), "#{" C#{cas}" unless cas.zero?}#{deletion(options)}", nil, 0, 0, cas.zero?, DONE)
+        Command.new(:delete, :md, @keys.full(key), "#{" C#{cas}" unless cas.zero?}#{deletion(options)}", nil, 0, 0, cas.zero?, :done)
       end
 
       # @param options [Hash, nil] of a delete
@@ -188,7 +191,7 @@ module Gyre
         flags = " c#{MODES.fetch(name)}#{" C#{cas}" unless cas.nil? || cas.zero?}#{routing(options)}"
         bytes, value_flags = dump(full, value, options)
         idempotent = name != :add && (cas.nil? || cas.zero?)
-        Command.new(name, :ms, full, flags, bytes, value_flags, @expiry.seconds(ttl), idempotent, STORED)
+        Command.new(name, :ms, full, flags, bytes, value_flags, @expiry.seconds(ttl), idempotent, :stored)
       end
 
       def count(name, mode, key, amount, ttl, default, options)
@@ -196,7 +199,7 @@ module Gyre
         default = number(:default, default)
         flags = " v #{mode}#{" D#{amount}" if amount}#{routing(options)}"
         flags = "#{flags} N#{@expiry.seconds(ttl)} J#{default}" if default
-        Command.new(name, :ma, @keys.full(key), flags, nil, 0, 0, false, COUNTED)
+        Command.new(name, :ma, @keys.full(key), flags, nil, 0, 0, false, :counted)
       end
 
       def raw?(options)

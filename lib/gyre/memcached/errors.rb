@@ -38,6 +38,10 @@ module Gyre
     # A server replied with SERVER_ERROR: it is out of memory, for example.
     class ServerError < Error; end
 
+    # A server replied with CLIENT_ERROR or ERROR: it refuses the command, such as an incr of what
+    # is no number.
+    class CommandError < Error; end
+
     # The client's queue is full, or the client is closed.
     class Unavailable < Error; end
 

@@ -136,12 +136,12 @@ module Gyre
 
       # @return [Hash{String => Command}] what is to be tried again
       def round(commands, results, failures)
-        calls = commands.map { |key, command| [key, command, start(command)] }
+        calls = Server.together(@ring.servers) { commands.map { |key, command| [key, command, start(command)] } }
         calls.each_with_object({}) do |(key, command, call), again|
           next if call.nil?
           raise call if call.is_a?(Server::Failed)
 
-          results[key] = command.result.call(call.value)
+          results[key] = command.value(call.value)
         rescue Server::Failed => error
           error.retry?(command.idempotent, failures) ? again[key] = command : error.raise_to_caller
         end

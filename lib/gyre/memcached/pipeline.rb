@@ -1,28 +1,43 @@
 # frozen_string_literal: true
 
 # Commands that are sent before the replies of earlier ones are waited for: batches
-# (Client#pipeline, Client#quiet) and promises (Client#async). The client makes them; there is no
-# thread behind a promise.
+# (Client#pipeline) and promises (Client#async). The client makes them. Behind a promise of one
+# command there is no thread. Methods are made from text: Ractors cannot call those of a block.
 
+require "gyre/clock"
 require "gyre/sync/promise"
 
 module Gyre
   module Memcached
-    # A batch: has the client's methods for one key.
+    # A batch: has the client's methods for one key. What its block asks for leaves when that ends.
     class Pipeline
       # What it has.
       METHODS = %i[get gat touch get_cas get_with_metadata set set_cas add replace replace_cas append prepend incr decr delete delete_cas].freeze
 
+      # @param commands [Commands] the client's
       # @api private
-      def initialize(client)
+      def initialize(client, commands)
         @client = client
-        @calls = []
+        @maker = commands
+        @commands = []
+        @calls = nil
       end
 
       METHODS.each do |name|
-        define_method(name) do |*arguments|
-          @calls << @client.start(name, arguments, :hold)
-          self
+        class_eval <<~RUBY, __FILE__, __LINE__ + 1
+          def #{name}(...)                          # def get(...)
+            @commands << @maker.#{name}(...).keep   #   @commands << @maker.get(...).keep
+            self                                    #   self
+          end                                       # end
+        RUBY
+      end
+
+      # @api private
+      def start
+        @calls = @commands.map do |command|
+          [command, @client.start(command, :hold)]
+        rescue Error => error
+          [command, error]
         end
       end
 
@@ -31,27 +46,12 @@ module Gyre
       def results
         error = nil
         results = @calls.map do |command, call|
-          @client.finish(command, call)
+          call.is_a?(Error) ? raise(call) : @client.finish(command, call)
         rescue Error => failure
           error ||= failure
           nil
         end
         error ? raise(error) : results
-      end
-
-      # @api private
-      def keep(command, call)
-        @calls << [command, call]
-      end
-
-      # Waits for all; what has failed is not reported.
-      # @api private
-      def settle
-        @calls.each do |_, call|
-          call.value
-        rescue Error, Server::Failed
-          nil
-        end
       end
     end
 
@@ -65,44 +65,61 @@ module Gyre
       end
 
       Pipeline::METHODS.each do |name|
-        define_method(name) do |*arguments|
-          next later { @client.public_send(name, *arguments) } if Fiber.current_scheduler
-
-          command, call = @client.start(name, arguments, :send)
-          Deferred.new { @client.finish(command, call) }
-        end
+        class_eval <<~RUBY, __FILE__, __LINE__ + 1
+          def #{name}(*arguments) = one(:#{name}, arguments)     # def get(*arguments) = one(:get, arguments)
+        RUBY
       end
 
       METHODS.each do |name|
-        define_method(name) do |*arguments, **keywords, &block|
-          later { @client.public_send(name, *arguments, **keywords, &block) }
-        end
+        class_eval <<~RUBY, __FILE__, __LINE__ + 1
+          def #{name}(*arguments, **keywords, &block)                     # def fetch(*arguments, **keywords, &block)
+            later { @client.#{name}(*arguments, **keywords, &block) }     #   later { @client.fetch(*arguments, **keywords, &block) }
+          end                                                             # end
+        RUBY
       end
 
       private
 
-      def later(&work)
-        return Deferred.new(&work) unless Fiber.current_scheduler
+      # @return [Promise] of one command
+      def one(name, arguments)
+        return later { @client.public_send(name, *arguments) } if Fiber.current_scheduler
 
+        command = @client.command(name, *arguments)
+        call = @client.start(command, :send)
+        Deferred.new(command, call) { |promise| settle(promise) { @client.finish(command, call) } }
+      rescue Error => error
+        Promise.new.tap { |promise| promise.reject(error) }
+      end
+
+      # Carried out by a fiber; where there is no loop, by a thread.
+      # @return [Promise]
+      def later(&work)
         promise = Promise.new
-        Fiber.schedule do
-          promise.resolve(work.call)
-        rescue StandardError => error
-          promise.reject(error)
-        ensure
-          promise.reject(Stop.new("the fiber of a memcached command was stopped")) if promise.pending?
-        end
+        Fiber.current_scheduler ? Fiber.schedule { settle(promise, &work) } : Thread.new { settle(promise, &work) }
         promise
+      end
+
+      def settle(promise)
+        promise.resolve(yield)
+      rescue StandardError => error
+        promise.reject(error)
+      ensure
+        promise.reject(Stop.new("the fiber of a memcached command was stopped")) if promise.pending?
       end
     end
 
-    # A promise of a thread without a loop: the thread that waits for it reads the reply.
+    # A promise of one command of a thread without a loop: those that wait for it read the reply.
     class Deferred < Promise
+      # @param command [Command]
+      # @param call [Call]
+      # @yield settles it where the connection of the call has failed
+      # @yieldparam promise [Deferred] itself
       # @api private
-      def initialize(&work)
+      def initialize(command, call, &again)
         super()
-        @work = work
-        @lock = Thread::Mutex.new
+        @command = command
+        @call = call
+        @again = [again] # Array#pop is one step for all threads
       end
 
       # Waits for the value.
@@ -111,23 +128,22 @@ module Gyre
       # @raise [Error] what the command failed with
       # @raise [TimeoutError] when there is neither in time
       def wait(timeout: nil)
-        return super unless pending? && @lock.try_lock
+        return super unless pending?
 
-        begin
-          timeout ? Timeout.timeout(timeout, TimeoutError, "no value after #{timeout} s") { take } : take
-        ensure
-          @lock.unlock
-        end
-        super
+        deadline = timeout && (Clock.now + timeout)
+        take if @call.wait(timeout)
+        super(timeout: deadline && (deadline - Clock.now))
       end
 
       private
 
+      # Each thread that waits does this, and the first result counts. A failed call is repeated
+      # once: by a thread of its own, which no exception of those that wait can stop.
       def take
-        resolve(@work.call)
-      rescue TimeoutError
-        raise
-      rescue StandardError => error
+        resolve(@command.value(@call.value))
+      rescue Server::Failed
+        Thread.new { @again.pop&.call(self) }
+      rescue Error => error
         reject(error)
       end
     end

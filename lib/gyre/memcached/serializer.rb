@@ -157,7 +157,7 @@ module Gyre
       class Reader
         # By code: how many bytes have the size or the number, and what reads them.
         NUMBERS = { 0xca => [4, "g"], 0xcb => [8, "G"], 0xcc => [1, "C"], 0xcd => [2, "n"], 0xce => [4, "N"], 0xcf => [8, "Q>"],
-                    0xd0 => [1, "c"], 0xd1 => [2, "s>"], 0xd2 => [4, "l>"], 0xd3 => [8, "q>"] }.freeze
+                    0xd0 => [1, "c"], 0xd1 => [2, "s>"], 0xd2 => [4, "l>"], 0xd3 => [8, "q>"] }.each_value(&:freeze).freeze
         SIZES = { 1 => "C", 2 => "n", 4 => "N" }.freeze
         private_constant :NUMBERS, :SIZES
 

@@ -13,13 +13,31 @@ module Gyre
   module Memcached
     Loop.require_native("Gyre::Memcached")
 
-    # What a server replied, as {Server#exchange} returns it.
+    # What a server replied, as {Server#exchange} returns it, and what commands make of it.
     # @!attribute [r] code
     #   @return [Symbol] :hd, :en, :nf, :ns, :ex or :va
     # @!attribute [r] bytes
     #   @return [String, nil] the value
     # @api private
-    Reply = Struct.new(:code, :bytes, :flags, :cas, :ttl_s, :idle_s, :hit, :won, :stale, :lost)
+    Reply = Struct.new(:code, :bytes, :flags, :cas, :ttl_s, :idle_s, :hit, :won, :stale, :lost) do
+      # @return [Integer, false] the CAS number
+      def stored = done && cas
+
+      # @return [Boolean]
+      def done = code == :hd
+
+      # @return [true, nil]
+      def touched = done || nil
+
+      # @return [Integer, nil, false] nil: there is none
+      def counted
+        case code
+        when :va then bytes.to_i
+        when :nf then nil
+        else false
+        end
+      end
+    end
 
     # A server as the ring and the client use it. Every method may be called from any thread.
     class Server
@@ -73,11 +91,21 @@ module Gyre
       end
 
       # @param command [Command]
-      # @param how [Symbol, nil] :send or :hold only start it
-      # @return [Reply, Call]
+      # @param how [Symbol, nil] :send, :hold or :drop only start it
+      # @return [Reply, Call, nil]
       # @api private
       def carry_out(command, how = nil)
         exchange(command.name, command.verb, command.key, command.flags, command.bytes, command.value_flags, command.ttl, how)
+      end
+
+      # @param servers [Array<Server>]
+      # @yield starts calls with :hold; they leave together at its end, also where it raises
+      # @return [Object] what the block returns
+      # @api private
+      def self.together(servers)
+        yield
+      ensure
+        servers.each(&:release)
       end
 
       # @return [String]
@@ -142,9 +170,13 @@ module Gyre
 
       private
 
-      # Called by the extension where the present home has no connection.
+      # Called by the extension where the present home has no connection. A blocking fiber of a
+      # loop's thread waits for no lock: what holds it may be another fiber of its thread, which
+      # does not run meanwhile.
       def connect
         renew_after_fork if @pid != Process.pid
+        return connect_alone if Fiber.scheduler && !Fiber.current_scheduler
+
         @lock.synchronize { connection || connect_alone }
       ensure
         report_news if @news
@@ -251,7 +283,7 @@ module Gyre
 
       # Called by the extension for an error that the server replied.
       def refuse_call(command, text)
-        raise ServerError, "#{command} at memcached #{name}: #{text}"
+        raise text.start_with?("SERVER_ERROR") ? ServerError : CommandError, "#{command} at memcached #{name}: #{text}"
       end
     end
   end

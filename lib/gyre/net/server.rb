@@ -102,11 +102,8 @@ module Gyre
       rescue *OF_PEERS => error
         report_peer(error)
       ensure
-        begin
-          ended ? transport.close : socket.close # which may wait for the peer to take the rest
-        ensure
-          @stats[:connections] -= 1
-        end
+        @stats[:connections] -= 1
+        ended ? transport.close : socket.close
       end
 
       # @return [Boolean] whether the peer made the handshake

@@ -15,7 +15,7 @@ module Gyre
         ended = false
         begin
           scheduler.expect_signal(mutex)
-          result = MutexSleep.owning(mutex) { super }
+          result = super
           ended = true
           result
         ensure

@@ -70,9 +70,6 @@ module GyreConformance
     "no time at all (socket_timeout: 0) is an ArgumentError" => [
       "Network::#{meta}::assuming a bad network::with a fake server#handle socket timeouts"
     ],
-    "flush waits in a quiet block, too, and returns true for each server" => [
-      "Quiet behavior::#{meta}#supports the use of flush in a quiet block"
-    ],
     "one client is shared by all threads, and its pipeline by their requests: a pool would only divide it" => [
       "Rack::Session::Dalli#upgrades to a connection pool"
     ]
