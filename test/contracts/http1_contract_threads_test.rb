@@ -60,7 +60,8 @@ cases = proc do
 
       connection = env["rack.hijack"]
       first = nil
-      Fiber.schedule { first = [connection.read_body(100)] }
+      reader = Fiber.schedule { first = [connection.read_body(100)] }
+      sleep(0) until Fiber.scheduler.waits.any? { |wait| wait.fiber.equal?(reader) && wait.state != :ready } # it may have given way first
       until first
         begin
           flunk "read #{connection.read_body(100).inspect} before the fiber that waits" unless first
