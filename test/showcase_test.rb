@@ -62,6 +62,25 @@ GyreTest::Engines.test_case("ShowcaseTest", backends: GyreTest::Engines::NATIVE.
     end
   end
 
+  def test_idle_connections_are_opened_and_closed_and_the_memory_is_told
+    with_showcase do |program|
+      news = lines(program, "/idle").map { |line| JSON.parse(line.text) }
+      assert_equal ["begin", "open", "done"], news.map { |each| each["event"] }.uniq
+      assert_operator news.last["connections"], :>=, news.first["of"] - 250
+      assert_operator news.last["resident_bytes"], :>, 0 if RUBY_PLATFORM.include?("linux")
+      eventually { events(lines(program, "/figures") { |found| events(found).any? }).last["connections"] < 10 }
+    end
+  end
+
+  def test_a_request_that_holds_the_loop_gets_the_watchdogs_report_each_time
+    with_showcase do |program|
+      2.times do
+        report = http(program) { |http| http.post("/hold", "") }.body
+        assert_match(%r{the request POST /hold has held the loop of .*, computing\n.*hold\.rb:\d+}, report)
+      end
+    end
+  end
+
   def test_paths_and_methods_that_are_not_there_are_refused
     with_showcase("config.ru", app: GyreTest::Showcase::LINTED) do |program|
       http(program) do |http|

@@ -17,8 +17,8 @@ GyreTest::Engines.test_case("ShowcaseCacheTest", backends: GyreTest::Engines::NA
         news = lines(program, "/cache").map { |line| JSON.parse(line.text) }
         assert_equal %w[begin took took took took took done], news.map { |each| each["event"] }
         assert_equal news.first["ways"], news[1..5].map { |each| each["way"] }
-        assert_equal 12_000, news.first["commands"]
-        news[1..5].each { |each| assert_operator each["seconds"], :>, 0 }
+        news[1..5].each { |each| assert_operator each["commands"], :>=, 12_000 }
+        news[1..5].each { |each| assert_operator each["seconds"], :>=, 0.5 }
 
         socket, = Dir[File.join(folder, "gyre-showcase-cache*/socket")]
         UNIXSocket.open(socket, &:close)

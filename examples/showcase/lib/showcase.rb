@@ -8,6 +8,8 @@ require_relative "cache"
 require_relative "cache_panel"
 require_relative "comparison"
 require_relative "figures"
+require_relative "hold"
+require_relative "idle"
 require_relative "log_panel"
 require_relative "logbook"
 require_relative "pages"
@@ -29,7 +31,9 @@ module Showcase
         "/readings.csv" => { "GET" => Readings.new },
         "/upload" => { "POST" => Upload.new },
         "/comparison" => { "GET" => Comparison.new },
-        "/cache" => { "GET" => CachePanel.new(Cache.new) }
+        "/cache" => { "GET" => CachePanel.new(Cache.new) },
+        "/idle" => { "GET" => Idle.new },
+        "/hold" => { "POST" => Hold.new }
       }
       panel = LogPanel.new(@logbook)
       @routes["/log"] = { "GET" => panel, "POST" => panel }

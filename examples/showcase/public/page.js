@@ -3,6 +3,8 @@
 import { prepareCache } from "./cache.js";
 import { listen } from "./figures.js";
 import { prepareComparison } from "./comparison.js";
+import { prepareHold } from "./hold.js";
+import { prepareIdle } from "./idle.js";
 import { prepareLog } from "./log.js";
 import { preparePoem } from "./poem.js";
 import { prepareReadings } from "./readings.js";
@@ -11,6 +13,8 @@ import { prepareUpload } from "./upload.js";
 listen();
 prepareComparison();
 prepareCache();
+prepareIdle();
+prepareHold();
 preparePoem();
 prepareReadings();
 prepareUpload();

@@ -12,7 +12,8 @@ module Gyre
     module ThreadVariables
       # Sets variables for others, and is reported as they.
       LENDER = "concurrent-ruby"
-      private_constant :LENDER
+      OWN = "#{File.expand_path("../..", __dir__)}/"
+      private_constant :LENDER, :OWN
 
       class << self
         # From now on.
@@ -29,6 +30,8 @@ module Gyre
         # @param locations [Array<Thread::Backtrace::Location>] from the caller on
         # @return [void]
         def report(key, locations)
+          return if locations.first&.absolute_path&.start_with?(OWN) # those of Gyre belong to the thread
+
           location = locations.find { |each| gem_of(each)&.name != LENDER } || locations.first
           spec = gem_of(location)
           return if @reported[[key.to_sym, spec&.name || location&.path]]
