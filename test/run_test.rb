@@ -5,6 +5,7 @@
 
 require "test_helper"
 require "io/wait"
+require "timeout"
 require "support/engines"
 require "gyre"
 
@@ -495,6 +496,57 @@ GyreTest::Engines.test_case("RunTest") do
         end
       end
       assert_equal "for the one that computes", rescued&.message
+    end
+  end
+
+  # What starts a computation that is struck while the root waits: a child, a child's child, a fiber
+  # that is no task's.
+  { child: ->(task, block) { task.async { block.call } },
+    grandchild: ->(task, block) { task.async { |child| child.async { block.call } } },
+    fiber: ->(_, block) { Fiber.schedule(&block) } }.each do |name, start|
+    define_method(:"test_an_exception_of_another_thread_that_a_#{name}_lets_out_reaches_the_caller") do
+      ended = []
+      thread = Thread.current
+      error = assert_raises(IOError) do
+        Gyre.run do |task|
+          task.async do
+            sleep
+          ensure
+            sleep 0.001
+            ended << :sibling
+          end
+          computing = false
+          Thread.new do
+            Thread.pass until computing
+            thread.raise(IOError, "for the thread")
+          end
+          compute = lambda do
+            computing = true
+            nil while true
+          end
+          start.call(task, compute)
+          sleep
+        ensure
+          ended << :root
+        end
+      end
+      assert_equal ["for the thread", %i[root sibling]], [error.message, ended.sort]
+      assert_nil Fiber.scheduler
+    end
+  end
+
+  def test_a_timeout_around_it_ends_it_while_a_child_computes
+    assert_raises(Timeout::Error) { Timeout.timeout(0.01) { Gyre.run { |task| task.async { nil while true }.then { sleep } } } }
+    assert_raises(Timeout::Error) { Timeout.timeout(0.01) { Gyre.run { |task| task.async { Gyre.run { nil while true } }.then { sleep } } } }
+  end
+
+  def test_an_exception_of_another_thread_keeps_its_arguments
+    [[IOError.new("x")], [IOError, "x"], [IOError, "x", ["here:1"]], ["x"]].each do |arguments|
+      thread = Thread.current
+      error = assert_raises(IOError, RuntimeError) do
+        Gyre.run { |task| task.async { Thread.new { thread.raise(*arguments) }.join }.then { sleep } }
+      end
+      assert_equal [arguments.first.is_a?(String) ? RuntimeError : IOError, "x"], [error.class, error.message]
     end
   end
 

@@ -39,7 +39,7 @@ module Gyre
     def connect(address, tls: nil, timeout_s: 10)
       Loop.require_native("Gyre.connect")
       endpoint = Endpoint.parse(address)
-      tls = TLS.context(tls == true ? TLS.client : tls, server: false)
+      tls = TLS.context(tls, server: false)
       start_s = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       transport = Transport.new(endpoint.connect(timeout_s), endpoint.to_s)
       timeout_s &&= [timeout_s - (Process.clock_gettime(Process::CLOCK_MONOTONIC) - start_s), 0].max.ceil(2)

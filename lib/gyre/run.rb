@@ -16,8 +16,8 @@ module Gyre
   # scheduler a Gyre::Scheduler serves meanwhile; inside of a task the block becomes a child of it.
   #
   # When the block raises, or this call is left by an Interrupt, by `exit` in any task, by
-  # Thread#kill or by a timeout, the tasks are stopped and their `ensure` blocks run to the end
-  # first. A second Interrupt cuts those short.
+  # Thread#kill, Thread#raise or a timeout around it, the tasks are stopped and their `ensure`
+  # blocks run to the end first. A second Interrupt cuts those short.
   #
   # @param name [String] the task's name
   # @param watchdog [Numeric, true, false, nil] for how many seconds the loop may be held before a
@@ -133,8 +133,8 @@ module Gyre
       [@root]
     end
 
-    # A task ended by `exit`, a signal's exception or the like: Gyre.run raises it.
-    # @param error [SystemExit, SignalException]
+    # A task ended by `exit`, a signal's exception or what Thread#raise sent: Gyre.run raises it.
+    # @param error [Exception]
     def leave(error)
       @leaving ||= error
       wake

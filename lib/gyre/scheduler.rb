@@ -73,6 +73,28 @@ module Gyre
       @runs ||= []
     end
 
+    # Thread#raise is about to send it to this thread (scheduler/thread_raise.rb). From any thread.
+    # @param error [Exception]
+    # @api private
+    def note_for_thread(error)
+      (@for_thread ||= ObjectSpace::WeakMap.new)[error] = true
+    end
+
+    # @param error [Exception]
+    # @return [Boolean, nil] whether it was meant for whatever called Gyre.run
+    # @api private
+    def for_thread?(error)
+      @for_thread&.key?(error)
+    end
+
+    # For the engines: an exception has ended a fiber that is no task's.
+    # @param error [Exception]
+    # @param fiber [Fiber, nil]
+    # @api private
+    def fiber_failed(error, fiber)
+      for_thread?(error) && runs.any? ? runs.first.leave(error) : report(error, fiber)
+    end
+
     # @return [Watchdog, nil]
     attr_reader :watchdog
 
@@ -180,6 +202,7 @@ require_relative "scheduler/pacing"
 require_relative "scheduler/positioned_write"
 require_relative "scheduler/record_lock"
 require_relative "scheduler/tcp_socket"
+require_relative "scheduler/thread_raise"
 require_relative "scheduler/waiting_path"
 require_relative "scheduler/portable"
 Gyre::Loop.native?

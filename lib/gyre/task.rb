@@ -419,8 +419,12 @@ module Gyre
     rescue SystemExit, SignalException => error
       @run.leave(error)
     rescue Exception => error # rubocop:disable Lint/RescueException
-      outcome = :failed
-      result = error
+      if scheduler.for_thread?(error)
+        @run.leave(error)
+      else
+        outcome = :failed
+        result = error
+      end
     ensure
       Thread.current[:gyre_task] = nil
       end_body(outcome, result)

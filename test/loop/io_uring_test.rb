@@ -61,11 +61,10 @@ class IoUringTest < Minitest::Test
           Thread.new do
             scheduler = Gyre::Scheduler.new("io_uring")
             Fiber.set_scheduler(scheduler)
-            File.open(#{file.path.inspect}) do |file|
-              file.advise(:dontneed, 0, 0)
-              8.times { |number| scheduler.spawn { file.pread(100, number * 10_000) rescue nil } } # rubocop:disable Style/RescueModifier
-              raise SystemExit
-            end
+            file = File.open(#{file.path.inspect})
+            file.advise(:dontneed, 0, 0)
+            8.times { |number| scheduler.spawn { file.pread(100, number * 10_000) rescue nil } } # rubocop:disable Style/RescueModifier
+            raise SystemExit
           rescue SystemExit
             nil
           end.join

@@ -83,6 +83,12 @@ class ConnectorTest < Minitest::Test
     end
   end
 
+  def test_localhost_may_be_absolute
+    port = listen("127.0.0.1")
+    Gyre::Endpoint.parse("tcp://localhost.:#{port}").connect(10).close
+    assert_includes Gyre::Endpoint.parse("tcp://LOCALHOST.:0").bind.each(&:close).map { |listener| listener.endpoint.host }, "127.0.0.1"
+  end
+
   def test_other_tasks_run_meanwhile
     port = listen_without_room("127.0.0.2")
     ticks = 0

@@ -174,6 +174,37 @@ GyreTest::Engines.test_case("LateSendTest", backends: GyreTest::Engines::NATIVE)
     pairs.flatten.each(&:close)
   end
 
+  # Only the scheduler of the thread that forks learns of it.
+  def test_a_child_that_another_thread_forks_leaves_it_to_the_parent
+    pair(:STREAM) do |transport, far|
+      transport.to_io.setsockopt(:SOCKET, :SNDBUF, 1)
+      waits = Thread::Queue.new
+      go_on = Thread::Queue.new
+      sender = Thread.new do
+        Gyre.run do
+          transport << ("x" * 60_000)
+          sleep 0.001
+          waits << transport.unsent_bytes
+          go_on.pop
+        end
+      end
+      assert_operator waits.pop, :>, 0
+      pid = fork do
+        GC.start(full_mark: true, immediate_sweep: true)
+        exit!(1) unless transport.unsent_bytes.zero?
+        transport.abandon
+        GC.start(full_mark: true, immediate_sweep: true)
+        exit!(0)
+      end
+      assert_equal 0, Process.wait2(pid)[1].exitstatus
+      reader = Thread.new { far.read }
+      go_on << true
+      sender.join
+      transport.close
+      assert_equal 60_000, reader.value.bytesize
+    end
+  end
+
   def test_a_forked_child_leaves_it_to_the_parent
     Gyre.run do
       pair do |transport, far|

@@ -128,6 +128,35 @@ class ListenerTest < Minitest::Test
     end
   end
 
+  # Two servers that start at once over a stale file: the second one looks when the first listens.
+  def test_servers_of_a_folder_take_their_sockets_one_after_the_other
+    in_folder do |path|
+      UNIXServer.new(path).close
+      File.open(File.dirname(path)) do |folder|
+        folder.flock(File::LOCK_EX)
+        second = Thread.new { Gyre::Endpoint.parse(path).bind }
+        second.report_on_exception = false
+        eventually { second.stop? }
+        assert_equal true, second.alive? && File.socket?(path)
+        File.unlink(path)
+        first = UNIXServer.new(path)
+        folder.flock(File::LOCK_UN)
+        assert_raises(Errno::EADDRINUSE) { second.value }
+        UNIXSocket.new(path).close
+        first.close
+      end
+    end
+  end
+
+  def test_a_folder_that_another_program_has_locked_is_waited_for_a_moment_only
+    in_folder do |path|
+      File.open(File.dirname(path)) do |folder|
+        folder.flock(File::LOCK_EX)
+        listen(path) { UNIXSocket.new(path).close }
+      end
+    end
+  end
+
   def test_a_living_servers_socket_is_left_alone
     in_folder do |path|
       listen(path) do

@@ -14,7 +14,7 @@ class NetServerTest < Minitest::Test
   def test_lines_go_back_and_forth
     [nil, GyreTest::Transports.contexts].product(ADDRESSES) do |contexts, address|
       serving(address, tls: contexts&.last) do |server|
-        answer = Gyre.connect(server.endpoints.first, tls: trusting(contexts)) do |peer|
+        answer = Gyre.connect(server.endpoints.first, tls: contexts && trusting(contexts, address)) do |peer|
           assert_equal !contexts.nil?, peer.tls?
           peer << "hello\n" << "world\n"
           [peer.gets, peer.gets, peer.inspect]
@@ -92,7 +92,7 @@ class NetServerTest < Minitest::Test
         Gyre.connect(server.endpoints.first) { |peer| assert_raises(Errno::ECONNRESET, EOFError) { (peer << "no TLS\n").read_exactly(100) } }
         Gyre.connect(server.endpoints.first) { |silent| assert_nil silent.read_partial }
         assert_equal [2, 0], server.stats.values_at(:handshakes_failed, :cut)
-        Gyre.connect(server.endpoints.first, tls: trusting(GyreTest::Transports.contexts)) { |peer| assert_equal "A\n", (peer << "a\n").gets }
+        Gyre.connect(server.endpoints.first, tls: GyreTest::Transports.contexts.first) { |peer| assert_equal "A\n", (peer << "a\n").gets }
       end
     end
     assert_empty reports
@@ -137,10 +137,42 @@ class NetServerTest < Minitest::Test
     end
     serving("tcp://127.0.0.1:0", tls: GyreTest::Transports.contexts.last, handler: handler) do |server|
       assert_raises(RuntimeError) do
-        Gyre.connect(server.endpoints.first, tls: trusting(GyreTest::Transports.contexts)) { |peer| peer << "half" and raise "mine" }
+        Gyre.connect(server.endpoints.first, tls: GyreTest::Transports.contexts.first) { |peer| peer << "half" and raise "mine" }
       end
       assert received.pop
     end
+  end
+
+  def test_a_connection_counts_until_it_is_closed
+    over = Thread::Queue.new
+    handler = lambda do |peer|
+      peer.to_io.setsockopt(:SOCKET, :SNDBUF, 1)
+      peer << ("x" * 60_000)
+      over << true
+    end
+    serving("unix:", handler: handler, connections_limit: 1) do |server|
+      Gyre.connect(server.endpoints.first) do |peer|
+        over.pop # what is left is sent while the server closes
+        assert_nil(Gyre.connect(server.endpoints.first, &:gets))
+        assert_equal [1, 1], server.stats.values_at(:connections, :refused)
+        assert_equal 60_000, peer.read.bytesize
+      end
+      eventually { server.stats[:connections].zero? }
+    end
+  end
+
+  def test_one_client_context_serves_the_process
+    certificate, key = GyreTest::Transports.identity("server")
+    server = ["-rgyre/net", "-e", <<~RUBY, certificate, key]
+      context = Gyre::TLS.server(certificate: ARGV[0], key: ARGV[1])
+      server = Gyre.listen("tcp://127.0.0.1:0", tls: context)
+      Thread.new { server.each { |peer| peer.write("x") } }
+      p(Array.new(3) { Gyre.connect("tcp://localhost:\#{server.port}", tls: true) { |peer| peer.read.then { peer.tls_resumed? } } })
+      p Gyre::TLS.shared_client.equal?(Gyre::TLS.shared_client)
+      exit!
+    RUBY
+    result = ruby(*server, env: { "SSL_CERT_FILE" => GyreTest::Transports.certificates.authority, "SSL_CERT_DIR" => "/nowhere" })
+    assert_equal "[false, true, true]\ntrue\n", result.out, result.err
   end
 
   def test_close_ends_the_server_and_its_connections
@@ -175,7 +207,7 @@ class NetServerTest < Minitest::Test
   end
 
   # Over a Unix socket there is no name to look for.
-  def trusting(contexts) = contexts&.first
+  def trusting(contexts, address) = address == "unix:" ? Gyre::TLS.client(verify: false) : contexts.first
 
   def capture_reports(&block)
     _, err = capture(&block)

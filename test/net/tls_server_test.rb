@@ -205,6 +205,44 @@ class TLSServerTest < Minitest::Test
     refute resumes?(known, server_context(ca: @ca, ticket_keys: keys, certificate: identity[0], key: identity[1]))
   end
 
+  def test_a_session_is_resumed_only_under_the_certificate_that_it_was_made_with
+    names = { "a.example.org" => server_context_of("a"), "b.example.org" => server_context_of("b") }
+    context = server_context(names: names)
+    { "TLSv1_3" => OpenSSL::SSL::TLS1_3_VERSION, "TLSv1_2" => OpenSSL::SSL::TLS1_2_VERSION }.each do |words, version|
+      client = GyreTest::OpenSSLPeer.client do |made|
+        made.min_version = made.max_version = version
+        made.session_cache_mode = OpenSSL::SSL::SSLContext::SESSION_CACHE_CLIENT
+        made.session_new_cb = ->((_, session)) { @session = session }
+      end
+      _, first = resumed_as(client, context, "a.example.org", nil)
+      session = @session
+      results = %w[a.example.org b.example.org elsewhere.example.org].map { |name| resumed_as(client, context, name, session) }
+      assert_equal [[true, "/CN=a"], [false, "/CN=b"], [false, "/CN=server"]], results, words
+      assert_equal "/CN=a", first
+    end
+  end
+
+  def test_a_descriptor_that_holds_no_keys_is_left_alone
+    keys = Gyre::TLS::TicketKeys.new
+    environment, reader = keys.hand_over
+    number, identity = environment.fetch("GYRE_TLS_TICKET_KEYS_FD").split("/")
+    other, writer = IO.pipe
+    writer.write("somebody's")
+    file = File.open(__FILE__)
+    program = <<~RUBY
+      Gyre::TLS::TicketKeys.shared.save == ARGV[1].unpack1("m") and abort "took them"
+      IO.for_fd(Integer(ARGV[0])).stat
+    RUBY
+    [["#{other.fileno}/#{identity}", other], [file.fileno.to_s, file], ["#{file.fileno}/#{identity}", file]].each do |variable, io|
+      command = ruby_command("-rgyre/net", "-e", program, io.fileno.to_s, [keys.save].pack("m0"), env: { "GYRE_TLS_TICKET_KEYS_FD" => variable })
+      assert system(*command, io => io), variable
+    end
+    assert_equal "somebody's", other.read_nonblock(100)
+    assert_equal reader.fileno.to_s, number
+  ensure
+    [reader, other, writer, file].each { |io| io&.close }
+  end
+
   def test_processes_that_share_keys_resume_each_others_sessions
     client = client_context(ca: @ca)
     with_servers(2) do |ports|
@@ -271,6 +309,21 @@ class TLSServerTest < Minitest::Test
     server.write("x")
     assert_equal "x", client.read_available
     client.tls_resumed?
+  end
+
+  # @return [Array(Boolean, String)] whether the session was resumed, and the certificate's subject
+  def resumed_as(client, context, name, session)
+    near, far = UNIXSocket.pair
+    server = keep(Gyre::Transport.new(far, "openssl")).begin_tls(context)
+    socket = OpenSSL::SSL::SSLSocket.new(near, client)
+    socket.hostname = name
+    socket.session = session if session
+    server.handshake_available until socket.connect_nonblock(exception: false) == socket
+    server.write("x")
+    socket.readpartial(1)
+    [socket.session_reused?, socket.peer_cert.subject.to_s]
+  ensure
+    near&.close
   end
 
   # A ClientHello of TLS 1.2 or older.

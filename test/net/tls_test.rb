@@ -58,6 +58,35 @@ class TLSTest < Minitest::Test
     assert connect(client_context(verify: false), server_context, name: "elsewhere.invalid")
   end
 
+  def test_a_client_that_verifies_needs_a_name
+    [nil, "", "."].each do |name|
+      error = assert_raises(ArgumentError) { begin_pair(client_context(ca: @ca), server_context, name: name) }
+      assert_equal "tls: a client that verifies server needs the name that is in its certificate: name:", error.message
+      assert connect(client_context(verify: false), server_context, name: name)
+    end
+  end
+
+  def test_a_connection_to_a_path_has_no_name_to_verify
+    Dir.mktmpdir do |folder|
+      server = Gyre.listen("unix://#{folder}/socket", tls: server_context)
+      assert_raises(ArgumentError) { Gyre.connect("unix://#{folder}/socket", tls: client_context(ca: @ca)) }
+    ensure
+      server&.close
+    end
+  end
+
+  def test_a_name_may_be_absolute_and_has_255_bytes_at_most
+    assert connect(client_context(ca: @ca), server_context, name: "localhost.")
+    assert begin_pair(client_context(verify: false), server_context, name: "a" * 255)
+    error = assert_raises(ArgumentError) { begin_pair(client_context(verify: false), server_context, name: "a" * 256) }
+    assert_equal "tls: the name of a host has 255 bytes at most, not 256", error.message
+  end
+
+  def test_a_failure_is_called_what_it_is_whatever_the_certificate_was_worth
+    strict = server_context(ca: @ca)
+    assert_match(/ from server: .*alert certificate required\z/, refusal(client_context(verify: false), strict, of: 0))
+  end
+
   def test_a_server_that_was_refused_gets_the_alert
     client, server = begin_pair(client_context(ca: certificates.authority("stranger")), server_context)
     assert_raises(Gyre::TLS::Error) { shake([client, server]) }
@@ -428,6 +457,16 @@ class TLSTest < Minitest::Test
                  fault(certificate: certificates.write("mixed.pem", File.read(@certificate) + stranger)))
     reversed = certificates.write("reversed.pem", File.read(@ca) + File.read(@certificate))
     assert_match(/reversed\.pem: number 2 in it, CN=server, did not sign number 1/, fault(certificate: reversed))
+  end
+
+  def test_other_identities_are_servers_with_a_key
+    client = client_context(ca: @ca)
+    [{ pair: client }, { names: { "example.org" => client } }].each do |options|
+      assert_match(/must be a context of Gyre::TLS.server/, assert_raises(ArgumentError) { server_context(**options) }.message)
+    end
+    [{ key: nil }, { certificate: nil }, { certificate: nil, key: nil }].each do |options|
+      assert_equal "tls: a server needs a certificate and its key", assert_raises(ArgumentError) { server_context(**options) }.message
+    end
   end
 
   def test_half_settings_are_refused

@@ -80,6 +80,52 @@ module TransportCases
     assert_equal "not sent", client.unsent
   end
 
+  def test_what_was_queued_before_tls_is_sent_as_it_is
+    return unless secure?
+
+    client, server = transport_pair(contexts: nil)
+    client.queue("STARTTLS\n")
+    assert_equal({ read: true, write: true }, client.wants)
+    client.begin_tls(GyreTest::Transports.contexts[0], name: "localhost")
+    assert_equal({ read: false, write: true }, client.wants)
+    client.handshake_available
+    assert_equal "STARTTLS\n", server.gets
+    server.queue("220 ready\n")
+    server.begin_tls(GyreTest::Transports.contexts[1])
+    server.queue("over TLS\n")
+    server.handshake_available
+    assert_equal "220 ready\n", client.to_io.recv(10)
+    [client, server].each(&:handshake_available) until client.handshake_available == true && server.handshake_available == true
+    assert_equal true, server.flush_available
+    assert_equal "over TLS\n", client.gets
+  end
+
+  def test_what_is_no_readable_file_leaves_the_connection_as_it_is
+    client, server = transport_pair
+    reader, writer = IO.pipe
+    { Errno::EISDIR => File.open(Dir.tmpdir), Errno::ESPIPE => reader, Errno::EBADF => File.open(File::NULL, "w") }.each do |error, file|
+      assert_raises(error) { client.write_file(file, 0, 10) }
+      client.write("on\n")
+      assert_equal "on\n", server.gets
+    ensure
+      file.close
+    end
+    assert_raises(ArgumentError) { client.write_file(writer, 0, -1) }
+  ensure
+    writer&.close
+  end
+
+  def test_a_buffer_may_call_the_transport_that_it_is_filled_by
+    client, server = transport_pair
+    client.write("a" * 10_000)
+    assert_equal "a", server.read(1)
+    taken = nil
+    buffer = Object.new
+    buffer.define_singleton_method(:to_str) { (taken = server.read(9_999)) && +"" }
+    assert_equal :wait_readable, server.read_available(5_000, buffer)
+    assert_equal 9_999, taken.bytesize
+  end
+
   def test_a_file_is_sent
     client, server = transport_pair
     Tempfile.create("gyre") do |file|
@@ -455,6 +501,34 @@ module TransportWaitCases
       parked(*waiting)
       Thread.new { client.close }.join
       waiting.each { |each| assert_raises(IOError) { value(each) } }
+    end
+  end
+
+  # By whatever means: each of those that wait for their turn is woken by the one before it.
+  def test_each_of_many_waits_ends_with_the_socket
+    { "abandon" => ->(client) { client.abandon }, "close of its IO" => ->(client) { client.to_io.close } }.each do |words, close|
+      with_pair(tiny_sockets) do |client, _|
+        calls = [-> { client.gets }, -> { client.write("x" * 1_000_000) }]
+        waiting = calls.flat_map { |call| Array.new(4) { job { call.call }.tap { |each| parked(each) } } }
+        number = client.to_io.fileno
+        close.call(client)
+        others = UNIXSocket.pair
+        assert_includes others.map(&:fileno), number
+        waiting.each { |each| assert_raises(IOError, words) { value(each) } }
+      ensure
+        others&.each(&:close)
+      end
+    end
+  end
+
+  def test_a_time_out_behind_a_wake_up_passes_it_on
+    with_pair do |client, server|
+      first = job { server.gets }
+      parked(first)
+      rest = Array.new(3) { job { server.gets }.tap { |each| parked(each) } }
+      cancel(rest.shift)
+      client.write("one\ntwo\nthree\n")
+      assert_equal %W[one\n three\n two\n], [first, *rest].map { |each| value(each) }.sort
     end
   end
 

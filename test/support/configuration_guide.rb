@@ -20,7 +20,7 @@ module GyreTest
       flag: "true or false",
       seconds: "seconds", span: "seconds, or `\"2 minutes\"`", bytes: "bytes, or `\"10M\"`", count: "a number",
       log_format: "a name, or [directives](observe.md#access-log)", proxy: "an address, a range, `\"private\"` or `\"loopback\"`",
-      folder: "a folder, see [below](#folders)",
+      folder: "a folder, see [below](#folders)", command: "a command, as `\"bin/jobs\"`",
       tls: "see [below](#tls)", processes: "a number, or `\"auto\"`"
     }.freeze
 

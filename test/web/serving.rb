@@ -3,6 +3,7 @@
 # Runs `gyre serve` as users do, in a process of its own, for the tests of the web door. No test
 # itself.
 
+require "fileutils"
 require "net/http"
 require "socket"
 require "tmpdir"
@@ -68,7 +69,7 @@ module GyreTest
       end
 
       def port
-        Integer(text(:out)[%r{listening on http://\S+:(\d+)$}, 1])
+        Integer(text(:out)[%r{listening on http://\S+:(\d+)\b}, 1])
       end
 
       def signal(name)
@@ -111,7 +112,7 @@ module GyreTest
     def serve(*flags, app: APP, env: {}, files: {}, ready: /Use Ctrl-C to stop/, port: true, mode: 0o700)
       Dir.mktmpdir do |folder|
         File.chmod(mode, folder)
-        { "config.ru" => app, **files }.each { |name, content| File.write(File.join(folder, name), content) if content }
+        { "config.ru" => app, **files }.compact.each { |name, content| write(File.join(folder, name), content) }
         flags += ["-b", "tcp://127.0.0.1:0"] if port
         environment = { "APP_ENV" => nil, "RACK_ENV" => nil, "RAILS_ENV" => nil, "PORT" => nil, **env }
         with_subprocess(*ruby_command(Helpers::EXE, "serve", *flags, env: environment, gems: true), chdir: folder) do |pid, out, err|
@@ -121,6 +122,12 @@ module GyreTest
           Warnings.record_output(program.text(:err))
         end
       end
+    end
+
+    # A file; a script may be run.
+    def write(path, content)
+      FileUtils.mkdir_p(File.dirname(path))
+      File.write(path, content, perm: content.start_with?("#!") ? 0o755 : 0o644)
     end
 
     # Runs `gyre` to its end.

@@ -19,7 +19,7 @@
 #define ENDED_LIMIT 4096           /* fibers of one job that end before their stacks are collected */
 #define STACKS_LIMIT 24000         /* of those and of fibers that live, where a process has room for some 30,000 */
 
-static ID id_report, id_keys, id_new, id_storage, id_aset, id_pooled_fiber, id_start;
+static ID id_fiber_failed, id_keys, id_new, id_storage, id_aset, id_pooled_fiber, id_start;
 static VALUE pooled_options, minor_options, fiber_class;
 static VALUE blocking_key, storage_key;
 static size_t stack_bytes; /* of a fiber */
@@ -31,7 +31,7 @@ static size_t stack_size(const char *name) {
 
 void gyre_init_workers(void) {
   stack_bytes = stack_size("fiber_vm_stack_size") + stack_size("fiber_machine_stack_size");
-  id_report = rb_intern("report");
+  id_fiber_failed = rb_intern("fiber_failed");
   id_keys = rb_intern("keys");
   id_new = rb_intern("new");
   id_storage = rb_intern("storage");
@@ -170,7 +170,7 @@ static VALUE report_error(VALUE argument) {
   rb_set_errinfo(Qnil);
   if (rb_obj_is_kind_of(error, rb_const_get(gyre_mGyre, rb_intern("Stop"))))
     return Qnil; /* that it ends was asked for */
-  return rb_funcall(scheduler->self, id_report, 2, error, rb_fiber_current());
+  return rb_funcall(scheduler->self, id_fiber_failed, 2, error, rb_fiber_current());
 }
 
 /* An exception to report, not one that ends the program or the thread. */

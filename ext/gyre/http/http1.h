@@ -40,6 +40,9 @@
 #define GYRE_HTTP1_NEW_NS INT64_C(250000000)
 #define GYRE_HTTP1_RECENT_NS INT64_C(1000000000)
 
+/* Receptions into lent memory; then the other connections have their turn. */
+#define GYRE_HTTP_RECEIVES_AT_ONCE 8
+
 /* PROXY (its header is awaited), HANDSHAKE (of TLS), FIRST_BYTE and IDLE hold neither a fiber nor a
  * buffer of HTTP; WAITING holds the bytes of a whole head; see the drawing in exchange.rb. */
 enum gyre_http1_state {

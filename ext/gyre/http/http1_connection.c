@@ -308,8 +308,17 @@ static void read_first(struct gyre_http1_connection *connection) {
     read_more(connection); /* the end may have been reported with these bytes */
 }
 
+/* After some receptions the other connections have their turn: of TLS each may be many small
+ * records. */
+static bool gives_way(struct gyre_http1_connection *connection, int *receptions) {
+  if (++*receptions <= GYRE_HTTP_RECEIVES_AT_ONCE) return false;
+  gyre_loop_report_again(&connection->acceptor->scheduler->loop, &connection->watch, GYRE_READABLE);
+  return true;
+}
+
 static void read_more(struct gyre_http1_connection *connection) {
-  while (connection->readable) {
+  int receptions = 0;
+  while (connection->readable && !gives_way(connection, &receptions)) {
     ssize_t count = gyre_http1_connection_fill(connection);
     if (count == -EAGAIN) return;
     if (count <= 0) {
@@ -330,7 +339,8 @@ static void read_more(struct gyre_http1_connection *connection) {
 /* What a refused client still sends is read off, so that its response is not lost to a reset. */
 static void read_off(struct gyre_http1_connection *connection) {
   const char *bytes;
-  while (connection->readable) {
+  int receptions = 0;
+  while (connection->readable && !gives_way(connection, &receptions)) {
     ssize_t count = gyre_http1_connection_receive(connection, &bytes);
     if (count == -EAGAIN) return;
     if (count > 0) connection->lingered += (uint32_t)count;

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define RECEIVES_AT_ONCE 8 /* of lent memory; then the other connections have their turn */
 #define SENDS_AT_ONCE 8
 
 static struct gyre_loop *loop_of(const struct gyre_http1_connection *connection) {
@@ -384,7 +383,7 @@ static int end_input(struct gyre_http1_connection *connection) {
 /* Streams come first that an exception has kept from being delivered. */
 static int receive(struct gyre_http1_connection *connection) {
   struct gyre_http2_connection *http2 = connection->http2;
-  int budget = RECEIVES_AT_ONCE;
+  int budget = GYRE_HTTP_RECEIVES_AT_ONCE;
   int raised = deliver(connection);
   while (!raised && is_open(connection) && connection->readable && !http2->session.failed) {
     if (budget-- == 0) {

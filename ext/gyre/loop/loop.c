@@ -275,12 +275,21 @@ struct gyre_descriptor *gyre_loop_hold(struct gyre_loop *loop, int fd, uintptr_t
   return state;
 }
 
+static void clear(struct gyre_descriptor *state) {
+  state->registered = state->drained = state->ended = state->unread = 0;
+  if (++state->generation == 0) state->generation = 1;
+}
+
 void gyre_loop_forget(struct gyre_loop *loop, int fd) {
   if (fd < 0 || fd >= loop->descriptor_capacity) return;
   struct gyre_descriptor *state = &loop->descriptors[fd];
   if (state->registered && loop->backend_state) loop->backend->unwatch(loop->backend_state, fd, state->generation);
-  state->registered = state->drained = state->ended = state->unread = 0;
-  if (++state->generation == 0) state->generation = 1;
+  clear(state);
+}
+
+void gyre_loop_closed(struct gyre_loop *loop, int fd) {
+  if (fd >= 0 && fd < loop->descriptor_capacity && loop->backend->capabilities & GYRE_BACKEND_EDGE)
+    clear(&loop->descriptors[fd]);
 }
 
 void gyre_loop_abandon(struct gyre_loop *loop, int fd) {
@@ -296,11 +305,10 @@ void gyre_loop_hand_over(struct gyre_loop *loop) {
     loop->backend->wait(loop->backend_state, loop->events, 0, 0); /* takes nothing */
 }
 
+/* Its watch may have ended in this very turn, and that not have been handed over yet. */
 void gyre_loop_let_go(struct gyre_loop *loop, int fd) {
-  bool held = fd >= 0 && fd < loop->descriptor_capacity && loop->descriptors[fd].first &&
-              !(loop->backend->capabilities & GYRE_BACKEND_EDGE);
   gyre_loop_abandon(loop, fd);
-  if (held) gyre_loop_hand_over(loop);
+  gyre_loop_hand_over(loop);
 }
 
 /* What trusted an earlier registration is registered now; one that cannot be watched any more

@@ -166,6 +166,10 @@ static inline void gyre_loop_forget_unwatched(struct gyre_loop *loop, int fd) {
   if (fd >= 0 && fd < loop->descriptor_capacity && !loop->descriptors[fd].first) gyre_loop_forget(loop, fd);
 }
 
+/* `fd` was closed: what a backend that keeps registrations (GYRE_BACKEND_EDGE) was asked for ended
+ * with that, and says nothing of what has the number next. */
+void gyre_loop_closed(struct gyre_loop *loop, int fd);
+
 /* `fd` is about to be closed by the program: its watches are called, then it is forgotten. */
 void gyre_loop_abandon(struct gyre_loop *loop, int fd);
 

@@ -1,10 +1,11 @@
 /*
- * IO#close and IO#reopen while something waits for the IO, on Rubies that do not report it to
- * schedulers (before 4.0, which has the hook io_close). The kernel drops the watch, or goes on
- * watching what the number stood for; and the number may be given out again at once. So the first
- * loop puts a step around both methods: what waits for the IO is woken, on whatever loop and in
- * whatever thread, and a backend that holds open what it watches lets go of it. Closes in C
- * (IO#close_write of a pipe) are found by the sweeps of wait.c, selector.c and keyed_watch.c.
+ * IO#close and IO#reopen while something waits for the IO. Ruby before 4.0 reports them to no
+ * scheduler, and later ones only to that of the closing thread, and to fibers in a read or a write.
+ * The kernel drops the watch, or goes on watching what the number stood for; and the number may be
+ * given out again at once. So the first loop puts a step around both methods: what waits for the IO
+ * is woken, on whatever loop and in whatever thread, and a backend that holds open what it watches
+ * lets go of it. Closes in C (IO#close_write of a pipe) are found by the sweeps of wait.c,
+ * selector.c and keyed_watch.c.
  */
 #include "feature.h"
 
@@ -14,7 +15,6 @@
 
 #include <ruby/io.h>
 #include <ruby/ractor.h>
-#include <ruby/version.h>
 #include <stdlib.h>
 
 bool gyre_io_is_closed(VALUE io) {
@@ -27,7 +27,6 @@ bool gyre_io_is_closed(VALUE io) {
 
 struct gyre_loop *(*gyre_loop_here)(void);
 
-#if RUBY_API_VERSION_MAJOR < 4
 #define LISTENERS_LIMIT 8
 static gyre_close_listener *listeners[LISTENERS_LIMIT];
 
@@ -62,17 +61,22 @@ static VALUE call_super(VALUE argument) {
 }
 
 /* A watch that goes on is for what has the number now: the kernel is asked about it before the loop
- * sleeps again. */
+ * sleeps again. One that no listener knows ends before its descriptor closes, so it is not of this
+ * IO: the number has a new owner already. */
 static void notify_watches(struct gyre_loop *loop, int fd, VALUE io) {
-  bool any = false;
+  bool any = false, others = false;
   for (struct gyre_watch *watch = loop->descriptors[fd].first, *next; watch; watch = next) {
     next = watch->next;
     gyre_close_listener **listener = listeners;
     while (*listener && !(*listener)(loop, watch, io)) listener++;
-    if (!*listener) continue;
+    if (!*listener) {
+      others = true;
+      continue;
+    }
     gyre_loop_ask_again(loop, watch);
     any = true;
   }
+  if (!others) gyre_loop_closed(loop, fd);
   if (any && loop->waiting) gyre_loop_wake(loop);
 }
 
@@ -122,8 +126,3 @@ void gyre_init_loop_close(void) {
   static const struct rb_ractor_local_storage_type kept = {NULL, NULL};
   loops_key = rb_ractor_local_storage_ptr_newkey(&kept);
 }
-#else
-void gyre_loop_on_io_close(gyre_close_listener *listener) { (void)listener; }
-void gyre_loop_enlist(struct gyre_loop *loop) { (void)loop; }
-void gyre_init_loop_close(void) {}
-#endif

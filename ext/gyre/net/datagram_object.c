@@ -122,6 +122,7 @@ static struct object *get(VALUE self) {
   if (object->forks != gyre_forks) {
     object->count = 0;
     if (object->queue) object->queue->count = 0;
+    gyre_deferred_cancel(&object->flushing); /* at the end of another thread's turn, which is in the parent only */
     object->forks = gyre_forks;
   }
   return object;

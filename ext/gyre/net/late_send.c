@@ -2,6 +2,7 @@
  * Sending without a writer that waits (see late_send.h).
  */
 #include "net/late_send.h"
+#include "loop/forks.h"
 #include "net/socket_wait.h"
 
 #include <errno.h>
@@ -41,12 +42,8 @@ static void closing(struct gyre_client *client) {
   gyre_late_send_stop(GYRE_CONTAINER(client, struct gyre_late_send, client));
 }
 
-/* What is queued is the parent's to send, whose watch was never this loop's. */
 static void forked(struct gyre_client *client) {
-  struct gyre_late_send *late = GYRE_CONTAINER(client, struct gyre_late_send, client);
-  late->watch.fd = -1;
-  gyre_bytes_free(&late->transport->output);
-  gyre_late_send_stop(late);
+  gyre_late_send_check(GYRE_CONTAINER(client, struct gyre_late_send, client));
 }
 
 void gyre_late_send_init(struct gyre_late_send *late, struct gyre_transport *transport, VALUE io) {
@@ -64,8 +61,18 @@ void gyre_late_send_begin(struct gyre_late_send *late, VALUE owner, struct gyre_
   if (late->scheduler) return;
   late->owner = owner;
   late->scheduler = scheduler;
+  late->forks = gyre_forks;
   gyre_list_append(&scheduler->clients, &late->client.node);
   gyre_loop_defer(&scheduler->loop, &late->deferred);
+}
+
+/* What is queued is the parent's to send. Watches stay where they are: beside them are those of
+ * fibers whose stacks a child does not have. */
+void gyre_late_send_check(struct gyre_late_send *late) {
+  if (!late->scheduler || late->forks == gyre_forks) return;
+  late->watch.fd = -1;
+  gyre_bytes_free(&late->transport->output);
+  gyre_late_send_stop(late);
 }
 
 void gyre_late_send_stop(struct gyre_late_send *late) {

@@ -24,6 +24,11 @@
 #define FIRST_RECORD_BYTES 4096
 #define IDLE_NS INT64_C(1000000000)    /* after which the peer's window may be small again */
 #define QUEUED_BYTES_LIMIT (64 * 1024) /* encrypted before they are sent */
+#define RECORDS_A_CALL 64              /* about half a millisecond, whatever they are */
+/* One record in so many has to bring data; others are new keys, tickets, alerts (BoringSSL has 32,
+ * too, Go 16). A client may cut its hello into single bytes. */
+#define IDLE_RECORDS_LIMIT 32
+#define HANDSHAKE_RECORDS_LIMIT 4096
 
 struct tls {
   SSL *ssl;
@@ -36,10 +41,13 @@ struct tls {
   int64_t sent_ns;        /* when bytes were last encrypted */
   uint32_t burst_bytes;   /* encrypted since the transport was idle, as far as that matters */
   uint32_t replied_bytes; /* queued by reading, since the queue was empty */
+  unsigned records;       /* taken in this call */
+  unsigned idle_records;  /* taken since the last one with data, or since the handshake's beginning */
   int error;              /* -errno of the socket */
   int failure;            /* behind bytes that were given, for the next receive: libssl repeats it as an end */
   bool drained, ended;    /* the socket has nothing more at the moment; it has ended */
   bool emptied;           /* by the last reception of this call: it brought less than was asked for */
+  bool writes;            /* this call is to send: it takes no more from the socket than it has to */
   bool begun, wordy;      /* bytes have come; the first of them was a letter */
   const char *failed;     /* what libssl was doing, and why that failed: constant texts */
   const char *reason;
@@ -64,23 +72,15 @@ static void look_at_first(struct tls *tls, const char *bytes) {
   tls->wordy = bytes[0] >= 'A' && bytes[0] <= 'Z';
 }
 
-static bool receive_ciphertext(struct tls *tls) {
-  if (tls->drained || tls->ended || tls->error) return false;
-  char *bytes = gyre_lent_received();
-  if (!bytes) {
-    tls->error = -ENOMEM;
-    return false;
-  }
+/* Bytes of the socket; 0: `drained`, `ended` or `error` has the reason. */
+static size_t receive(struct tls *tls, char *bytes, size_t length) {
   ssize_t count;
   do {
-    count = gyre_recv(tls->transport->fd, bytes, GYRE_LENT_BYTES, MSG_DONTWAIT);
+    count = gyre_recv(tls->transport->fd, bytes, length, MSG_DONTWAIT);
   } while (count < 0 && errno == EINTR);
   if (count > 0) {
-    tls->lent = bytes;
-    tls->lent_length = (size_t)count;
-    tls->emptied = count < GYRE_LENT_BYTES;
     if (!tls->begun) look_at_first(tls, bytes);
-    return true;
+    return (size_t)count;
   }
   if (count == 0) {
     tls->ended = true;
@@ -89,24 +89,52 @@ static bool receive_ciphertext(struct tls *tls) {
   } else {
     tls->error = -errno;
   }
+  return 0;
+}
+
+static bool receive_ciphertext(struct tls *tls) {
+  if (tls->drained || tls->ended || tls->error) return false;
+  char *bytes = gyre_lent_received();
+  if (!bytes) {
+    tls->error = -ENOMEM;
+    return false;
+  }
+  tls->lent = bytes;
+  tls->lent_length = receive(tls, bytes, GYRE_LENT_BYTES);
+  if (!tls->lent_length) return false;
+  tls->emptied = tls->lent_length < GYRE_LENT_BYTES;
+  return true;
+}
+
+static bool refuse(struct tls *tls, const char *reason) {
+  tls->failed = "";
+  tls->reason = reason;
+  tls->error = -EPROTO;
   return false;
+}
+
+/* libssl goes on within one call as long as records come without data: here that ends. */
+static bool is_worthwhile(struct tls *tls) {
+  if (tls->idle_records <= (tls->transport->handshaken ? IDLE_RECORDS_LIMIT : HANDSHAKE_RECORDS_LIMIT)) return true;
+  return refuse(tls, "the peer sends record after record without data");
 }
 
 static int bio_read(BIO *bio, char *bytes, size_t length, size_t *count) {
   struct tls *tls = BIO_get_data(bio);
   BIO_clear_retry_flags(bio);
+  *count = 0;
+  if (!is_worthwhile(tls)) return 0;
   if (tls->received) {
     *count = take(&tls->received, bytes, length);
-    return 1;
-  }
-  if (tls->lent_length || receive_ciphertext(tls)) {
+  } else if (tls->writes) {
+    *count = receive(tls, bytes, length); /* what lies behind is left for the reader, to whom the kernel reports it */
+  } else if (tls->lent_length || receive_ciphertext(tls)) {
     *count = length < tls->lent_length ? length : tls->lent_length;
     memcpy(bytes, tls->lent, *count);
     tls->lent += *count;
     tls->lent_length -= *count;
-    return 1;
   }
-  *count = 0;
+  if (*count) return 1;
   if (tls->drained) BIO_set_retry_read(bio);
   return 0;
 }
@@ -147,6 +175,17 @@ static bool make_bio_method(void) {
   return true;
 }
 
+static void count_record(int sent, int version, int type, const void *bytes, size_t length, SSL *ssl, void *argument) {
+  (void)version;
+  (void)bytes;
+  (void)length;
+  (void)ssl;
+  struct tls *tls = argument;
+  if (sent || type != SSL3_RT_HEADER) return;
+  tls->records++;
+  tls->idle_records++;
+}
+
 /* What does not fit into the caller's memory stays here until the next call; the lent buffer
  * serves other transports meanwhile. */
 static void keep_lent(struct tls *tls) {
@@ -172,10 +211,9 @@ static int send_queued(struct tls *tls) {
 
 static void note(struct tls *tls) {
   unsigned long code = ERR_peek_last_error();
-  long verified = SSL_get_verify_result(tls->ssl);
-  if (verified != X509_V_OK) {
+  if (code && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     tls->failed = "certificate verify failed: ";
-    tls->reason = X509_verify_cert_error_string(verified);
+    tls->reason = X509_verify_cert_error_string(SSL_get_verify_result(tls->ssl));
   } else {
     tls->failed = "";
     tls->reason = code ? ERR_reason_error_string(code) : NULL;
@@ -219,7 +257,12 @@ static int tls_handshake(struct gyre_transport *transport) {
   int result = SSL_do_handshake(tls->ssl);
   keep_lent(tls);
   error = result == 1 ? 0 : outcome(tls, result, &transport->read);
-  if (result != 1 && error == 0) error = GYRE_TRUNCATED;
+  if (result != 1 && error == 0) {
+    tls->failed = "";
+    tls->reason = "the peer ended the connection in the handshake (close_notify)";
+    error = GYRE_TRUNCATED;
+  }
+  if (error == 0) tls->idle_records = 0;
   if (error != 0 && error != -EAGAIN)
     gyre_tls_session_forget(tls->context, tls->server); /* it may be what is refused */
   int sent = send_queued(tls);                          /* an alert, too */
@@ -234,28 +277,30 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
   struct tls *tls = transport->state;
   if (tls->queued) send_queued(tls);
   if (!tls->queued) tls->replied_bytes = 0;
-  if (tls->replied_bytes > QUEUED_BYTES_LIMIT) {
-    transport->read.wants = GYRE_WRITABLE; /* a peer that asks for new keys without end has to read */
-    return -EAGAIN;
-  }
   int failure = tls->failure;
   tls->failure = 0;
   if (failure) return failure;
   size_t moved = 0, held = gyre_bytes_held(tls->queued);
   ERR_clear_error();
   tls->drained = tls->emptied = false;
+  tls->records = 0;
   int result = 1;
-  while (moved < length) {
+  while (moved < length && tls->records < RECORDS_A_CALL) {
     size_t count = 0;
     result = SSL_read_ex(tls->ssl, (char *)bytes + moved, length - moved, &count);
     if (result != 1) break;
     moved += count;
+    tls->idle_records = 0;
     if (!tls->lent_length && !tls->received && !SSL_pending(tls->ssl)) break; /* the rest comes with the next call */
   }
   int error = result == 1 ? 0 : outcome(tls, result, &transport->read);
   ERR_clear_error();
   keep_lent(tls);
-  tls->replied_bytes += (uint32_t)(gyre_bytes_held(tls->queued) - held); /* to key updates, for example */
+  tls->replied_bytes += (uint32_t)(gyre_bytes_held(tls->queued) - held);
+  if (tls->replied_bytes > QUEUED_BYTES_LIMIT && (error == 0 || error == -EAGAIN)) {
+    refuse(tls, "the peer asks for new keys and takes no answers");
+    error = tls->error;
+  }
   int sent = send_queued(tls);
   if (moved && error != -EAGAIN) tls->failure = error;
   if (moved) return (ssize_t)moved;
@@ -265,7 +310,6 @@ static ssize_t tls_receive(struct gyre_transport *transport, void *bytes, size_t
 
 static bool tls_pending(const struct gyre_transport *transport, bool whole) {
   const struct tls *tls = transport->state;
-  if (whole && tls->replied_bytes > QUEUED_BYTES_LIMIT) return false; /* nor can it be received */
   if (tls->received || tls->failure) return true;
   return SSL_has_pending(tls->ssl) && (!tls->drained || !whole);
 }
@@ -301,7 +345,9 @@ static size_t record_bytes(struct tls *tls) {
 /* Encrypts a record; bytes or -errno. */
 static ssize_t encrypt(struct tls *tls, const void *bytes, size_t length) {
   size_t count = 0;
-  int result = SSL_write_ex(tls->ssl, bytes, length, &count);
+  tls->writes = true;
+  int result = SSL_write_ex(tls->ssl, bytes, length, &count); /* it reads the rest of a message that came in part */
+  tls->writes = false;
   if (result != 1) {
     int error = outcome(tls, result, &tls->transport->write);
     return error ? error : -EPIPE;
@@ -353,7 +399,7 @@ static ssize_t tls_sendv(struct gyre_transport *transport, const struct iovec *p
     const char *bytes = gather(pieces, count, moved, &length);
     if (length == 0) break;
     ssize_t taken = bytes ? encrypt(tls, bytes, length) : -ENOMEM;
-    if (taken < 0) return taken;
+    if (taken < 0) return moved ? (ssize_t)moved : taken;
     moved += (size_t)taken;
   }
   int error = tls_flush(transport);
@@ -431,9 +477,38 @@ static bool expect_name(SSL *ssl, const char *name, bool verify) {
   return !verify || SSL_set1_host(ssl, name) == 1;
 }
 
-int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name,
+/* Without the dot at the end of an absolute name: certificates have none, nor has what is sent
+ * (RFC 6066, section 3). False: it is too long. */
+static bool normalize(const char *name, char text[TLSEXT_MAXLEN_host_name + 1]) {
+  size_t length = name ? strlen(name) : 0;
+  if (length && name[length - 1] == '.') length--;
+  if (length > TLSEXT_MAXLEN_host_name) return false;
+  if (length) memcpy(text, name, length);
+  text[length] = '\0';
+  return true;
+}
+
+/* The transport's bytes of before: the peer's may be the beginning of its handshake, and its own
+ * are sent as they are (STARTTLS, a proxy's header). */
+static void take_over(struct tls *tls, struct gyre_transport *transport) {
+  tls->transport = transport;
+  tls->received = transport->input;
+  tls->queued = transport->output;
+  transport->input = transport->output = NULL;
+  transport->sent_bytes += gyre_bytes_held(tls->queued);
+  if (tls->received) look_at_first(tls, tls->received->bytes + tls->received->offset);
+  transport->state = tls;
+  transport->operations = &gyre_transport_tls;
+  transport->handshaken = false;
+  transport->read.wants = !tls->context->server || tls->queued ? GYRE_WRITABLE : GYRE_READABLE;
+}
+
+int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *given,
                    const char *address) {
-  if (!name || context->server) name = "";
+  char name[TLSEXT_MAXLEN_host_name + 1];
+  bool verify = context->verify != GYRE_TLS_VERIFY_NONE;
+  if (!normalize(context->server ? NULL : given, name)) return -EINVAL;
+  if (!context->server && verify && !name[0]) return -EDESTADDRREQ;
   size_t server_length = name[0] ? strlen(name) + 1 + strlen(address) : 0;
   struct tls *tls = calloc(1, sizeof(*tls) + server_length + 1);
   BIO *bio = NULL;
@@ -444,7 +519,9 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   BIO_set_data(bio, tls);
   BIO_set_init(bio, 1);
   SSL_set_bio(tls->ssl, bio, bio); /* which owns it from now on */
-  if (name[0] && !expect_name(tls->ssl, name, context->verify != GYRE_TLS_VERIFY_NONE)) goto fail;
+  if (name[0] && !expect_name(tls->ssl, name, verify)) goto fail;
+  SSL_set_msg_callback(tls->ssl, count_record);
+  SSL_set_msg_callback_arg(tls->ssl, tls);
   if (context->server) {
     SSL_set_accept_state(tls->ssl);
   } else {
@@ -452,16 +529,8 @@ int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *co
   }
   atomic_fetch_add(&context->references, 1);
   tls->context = context;
-  tls->transport = transport;
   if (name[0]) gyre_tls_session_offer(context, tls->ssl, tls->server);
-  transport->state = tls;
-  transport->operations = &gyre_transport_tls;
-  transport->handshaken = false;
-  /* What came before TLS began (STARTTLS, a proxy's header) and was not taken is the handshake's
-   * beginning. */
-  tls->received = transport->input;
-  transport->input = NULL;
-  if (tls->received) look_at_first(tls, tls->received->bytes + tls->received->offset);
+  take_over(tls, transport);
   return 0;
 
 fail:

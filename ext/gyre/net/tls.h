@@ -59,7 +59,8 @@ bool gyre_tls_context_times(const struct gyre_tls_context *context, struct gyre_
 /* Puts TLS under a transport over a plain socket; the handshake is next. `name` is the peer's
  * for a client: sent (unless it is an address), and checked where the context verifies; with
  * `address`, any text that distinguishes servers of one name, it is what sessions are kept by. Of a
- * server both are NULL. 0 or -errno. */
+ * server both are NULL. What is queued is sent before the handshake, as it is. 0 or -errno:
+ * -EDESTADDRREQ: a client that verifies has no name to verify; -EINVAL: the name is too long. */
 int gyre_tls_start(struct gyre_transport *transport, struct gyre_tls_context *context, const char *name,
                    const char *address);
 

@@ -137,17 +137,50 @@ static bool show(SSL *ssl, const struct gyre_tls_context *identity) {
                               chain, 1) == 1;
 }
 
-/* Only the certificate is the identity's: which clients may connect, which sessions are resumed and
- * all else stay as the listener's context has them, which SSL_set_SSL_CTX would not see to. */
+/* The name of RFC 6066, section 3, as it lies in the hello, which libssl checks only later: the
+ * length of the extension's list and a type and length come first. False: there is none. */
+static bool asked_name(SSL *ssl, char name[TLSEXT_MAXLEN_host_name + 1]) {
+  const unsigned char *bytes;
+  size_t size;
+  if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &bytes, &size) != 1 || size < 5) return false;
+  size_t length = (size_t)bytes[3] << 8 | bytes[4];
+  if (bytes[2] != TLSEXT_NAMETYPE_host_name || length > size - 5 || length > TLSEXT_MAXLEN_host_name ||
+      memchr(bytes + 5, '\0', length))
+    return false;
+  memcpy(name, bytes + 5, length);
+  name[length] = '\0';
+  return true;
+}
+
+/* A session is resumed only under the certificate that it was made with. */
+static bool limit_sessions(SSL *ssl, const struct gyre_tls_context *context, const struct gyre_tls_context *identity) {
+  unsigned char both[2 * SHA256_DIGEST_LENGTH], policy[SHA256_DIGEST_LENGTH];
+  memcpy(both, context->policy, SHA256_DIGEST_LENGTH);
+  memcpy(both + SHA256_DIGEST_LENGTH, identity->policy, SHA256_DIGEST_LENGTH);
+  SHA256(both, sizeof(both), policy);
+  return SSL_set_session_id_context(ssl, policy, sizeof(policy)) == 1;
+}
+
+/* Only the certificate is the identity's: which clients may connect and all else stay as the
+ * listener's context has them, which SSL_set_SSL_CTX would not see to. Called before libssl looks
+ * for a session. */
 static int choose_identity(SSL *ssl, int *alert, void *argument) {
-  (void)alert;
-  const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
-  struct gyre_tls_context *identity = name ? find_identity(argument, name) : NULL;
-  if (!identity) return SSL_TLSEXT_ERR_NOACK; /* the default identity */
-  SSL_certs_clear(ssl);                       /* one of another kind would be chosen still */
-  if (!show(ssl, identity) || (identity->pair && !show(ssl, identity->pair))) return SSL_TLSEXT_ERR_ALERT_FATAL;
+  struct gyre_tls_context *context = argument;
+  char name[TLSEXT_MAXLEN_host_name + 1];
+  struct gyre_tls_context *identity = asked_name(ssl, name) ? find_identity(context, name) : NULL;
+  *alert = SSL_AD_INTERNAL_ERROR;
+  if (!identity) return SSL_CLIENT_HELLO_SUCCESS; /* the default identity */
+  SSL_certs_clear(ssl);                           /* one of another kind would be chosen still */
+  if (!show(ssl, identity) || (identity->pair && !show(ssl, identity->pair)) || !limit_sessions(ssl, context, identity))
+    return SSL_CLIENT_HELLO_ERROR;
   SSL_set_app_data(ssl, identity);
-  return SSL_TLSEXT_ERR_OK;
+  return SSL_CLIENT_HELLO_SUCCESS;
+}
+
+static int acknowledge_name(SSL *ssl, int *alert, void *argument) {
+  (void)alert;
+  (void)argument;
+  return SSL_get_app_data(ssl) ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }
 
 /* A response that is out of date would have clients refuse the certificate; none is better. */
@@ -221,8 +254,8 @@ static bool set_server(struct gyre_tls_context *context, const struct gyre_tls_o
   SSL_CTX *ssl = context->ssl;
   SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* tickets resume */
   SSL_CTX_set_num_tickets(ssl, 1);
-  SSL_CTX_set_tlsext_servername_callback(ssl, choose_identity);
-  SSL_CTX_set_tlsext_servername_arg(ssl, context);
+  SSL_CTX_set_client_hello_cb(ssl, choose_identity, context);
+  SSL_CTX_set_tlsext_servername_callback(ssl, acknowledge_name);
   SSL_CTX_set_tlsext_status_cb(ssl, give_staple);
   SSL_CTX_set_tlsext_status_arg(ssl, context);
   if (options->alpn_length) SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, context);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 #ifdef GYRE_HAVE_SENDFILE
 #include <sys/sendfile.h>
 #endif
@@ -131,7 +132,10 @@ int gyre_transport_handshake(struct gyre_transport *transport) {
   if (transport->handshaken) return 0;
   if (transport->read.state == GYRE_SIDE_FAILED) return transport->read.error;
   int error = transport->operations->handshake(transport);
-  if (error == 0) transport->handshaken = true;
+  if (error == 0) {
+    transport->handshaken = true;
+    transport->read.wants = GYRE_READABLE;
+  }
   if (error == 0 || error == -EAGAIN) return error;
   fail(&transport->write, error);
   return fail(&transport->read, error);
@@ -235,7 +239,11 @@ ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iove
 ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length) {
   int error = transport->occupied ? writable(transport) : clear_way(transport);
   if (error < 0) return error;
-  return sent(transport, transport->operations->sendfile(transport, file, offset, length));
+  ssize_t count = transport->operations->sendfile(transport, file, offset, length);
+  char byte;
+  if (count < 0 && count != -EAGAIN && pread(file, &byte, 1, (off_t)offset) < 0)
+    return -errno; /* the file's fault: it is a folder, a pipe, open for writing only, or broken */
+  return sent(transport, count);
 }
 
 int gyre_transport_flush(struct gyre_transport *transport) {

@@ -141,7 +141,7 @@ int gyre_transport_write(struct gyre_transport *transport, const void *bytes, si
 ssize_t gyre_transport_sendv(struct gyre_transport *transport, const struct iovec *pieces, int count);
 /* The same for bytes of a file, of which fewer may be taken at any time; 0: the file ends before
  * `offset`. With the transport occupied it is a part of that message, and goes before what is
- * queued. */
+ * queued. Where the file cannot be read, nothing was sent and the write side goes on. */
 ssize_t gyre_transport_sendfile(struct gyre_transport *transport, int file, int64_t offset, size_t length);
 /* Sends what is queued, and the end behind it if that was asked for. 0: nothing is left; -EAGAIN
  * (see write.wants), -errno. */

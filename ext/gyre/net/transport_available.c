@@ -35,6 +35,7 @@ static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 2);
   size_t limit = argc ? (size_t)gyre_transport_object_limit(argv[0]) : PART_BYTES;
   VALUE string = argc > 1 ? argv[1] : Qnil;
+  if (!NIL_P(string)) StringValue(string); /* may call this transport */
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   size_t available = gyre_transport_available(&object->transport);
   if (available && available < limit) limit = available;
@@ -42,12 +43,10 @@ static VALUE object_read_available(int argc, VALUE *argv, VALUE self) {
     if (available) return gyre_transport_object_take(object, limit);
     if (limit > GYRE_LENT_BYTES) limit = GYRE_LENT_BYTES;
   } else {
-    StringValue(string);
     rb_str_modify(string);
     rb_str_set_len(string, 0);
     rb_str_modify_expand(string, (long)limit);
     rb_enc_associate(string, rb_ascii8bit_encoding());
-    object = gyre_transport_object_get(self);
   }
   char *bytes = NIL_P(string) ? gyre_lent_plain() : RSTRING_PTR(string);
   if (!bytes) rb_memerror();

@@ -25,7 +25,7 @@
 #define FILE_PIECE_BYTES (1 << 20)
 #define RECEPTIONS 16 /* that a reader makes without its turn */
 
-static ID id_wait, id_release;
+static ID id_wait, id_pass, id_release;
 static VALUE transport_class;
 
 /* --- memory --- */
@@ -39,6 +39,7 @@ static void object_mark(void *opaque) {
   rb_gc_mark(object->write_timeout);
   rb_gc_mark(object->read_turn);
   rb_gc_mark(object->write_turn);
+  if (object->late && object->late->scheduler) rb_gc_mark(object->late->scheduler->self);
 }
 
 static void object_free(void *opaque) {
@@ -94,6 +95,7 @@ struct gyre_transport_object *gyre_transport_object_get(VALUE self) {
   if (NIL_P(object->io)) rb_raise(rb_eIOError, "uninitialized transport");
   int fd = rb_io_descriptor(object->io); /* raises IOError */
   if (fd != object->transport.fd) rb_raise(rb_eIOError, "the transport's socket was reopened");
+  if (object->late) gyre_late_send_check(object->late);
   return object;
 }
 
@@ -146,15 +148,22 @@ static struct gyre_transport_object *wait_for(VALUE self, struct gyre_transport_
 struct turn {
   VALUE self, turn;
   VALUE timeout; /* of a wait for it */
+  bool waited;   /* without an exception */
 };
 
 static VALUE turn_wait(VALUE argument) {
   struct turn *turn = (struct turn *)argument;
-  return rb_funcall(turn->turn, id_wait, 1, turn->timeout);
+  VALUE in_time = rb_funcall(turn->turn, id_wait, 1, turn->timeout);
+  turn->waited = true;
+  return in_time;
 }
 
+/* An exception of another thread may strike behind the wake-up, which is passed on then. */
 static VALUE turn_waited(VALUE argument) {
-  peek(((struct turn *)argument)->self)->turn_waiters--;
+  struct turn *turn = (struct turn *)argument;
+  struct gyre_transport_object *object = peek(turn->self);
+  object->turn_waiters--;
+  if (!turn->waited && object->turn_waiters) rb_funcall(turn->turn, id_pass, 0);
   return Qnil;
 }
 
@@ -164,16 +173,16 @@ static VALUE turn_release(VALUE argument) {
 }
 
 /* For the first time over when nothing has moved for as long as a wait for the descriptor may
- * take. */
+ * take. A caller that was woken takes the turn whatever has become of the transport: with the turn
+ * it gives the wake-up back. */
 static void turn_take(VALUE self, VALUE turn, bool writes) {
-  struct gyre_transport_object *object = gyre_transport_object_get(self);
+  struct gyre_transport_object *object = peek(self);
   while (!RTEST(rb_mutex_trylock(turn))) {
     const uint64_t *bytes = writes ? &object->transport.sent_bytes : &object->transport.received_bytes, before = *bytes;
     VALUE timeout = writes ? object->write_timeout : object->read_timeout;
-    struct turn waiting = {self, turn, timeout};
+    struct turn waiting = {self, turn, timeout, false};
     object->turn_waiters++;
     bool in_time = RTEST(rb_ensure(turn_wait, (VALUE)&waiting, turn_waited, (VALUE)&waiting));
-    object = gyre_transport_object_get(self);
     if (!in_time && *bytes == before) time_out(object, timeout, Qnil, writes ? "send to" : "receive from");
   }
 }
@@ -185,7 +194,7 @@ static VALUE in_turn(VALUE self, bool writes, VALUE (*call)(VALUE), void *argume
     VALUE made = rb_class_new_instance(0, NULL, rb_path2class("Gyre::Transport::Turn"));
     if (NIL_P(*place)) RB_OBJ_WRITE(self, place, made); /* another thread may have made one meanwhile */
   }
-  struct turn turn = {self, *place, Qnil};
+  struct turn turn = {self, *place, Qnil, false};
   turn_take(self, turn.turn, writes);
   return rb_ensure(call, (VALUE)argument, turn_release, (VALUE)&turn);
 }
@@ -424,6 +433,13 @@ static void flush(VALUE self, struct gyre_transport_object *object, int (*call)(
   flush_but(self, object, call, 0);
 }
 
+/* Nothing goes behind a message that was cut. */
+static void cut(struct gyre_transport *transport, int error) {
+  if (transport->write.state != GYRE_SIDE_OPEN) return;
+  transport->write.state = GYRE_SIDE_FAILED;
+  transport->write.error = (int16_t)error;
+}
+
 /* Sends as far as that goes at once, without a copy; bytes. */
 static size_t send_pieces(struct gyre_transport_object *object, const VALUE *strings, int count) {
   struct iovec pieces[PIECES];
@@ -455,11 +471,14 @@ static VALUE object_write(int argc, VALUE *argv, VALUE self) {
   }
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   struct gyre_transport *transport = &object->transport;
+  if (bytes > GYRE_BYTES_LIMIT - gyre_bytes_held(transport->output))
+    gyre_transport_object_fail(object, -ENOBUFS, "send to"); /* before any of it is sent */
   size_t sent = bytes && gyre_transport_unsent(transport) == 0 ? send_pieces(object, strings, argc) : 0, skip = sent;
   for (int i = 0; i < argc; i++) {
     size_t length = (size_t)RSTRING_LEN(strings[i]), part = skip < length ? skip : length;
     skip -= part;
     int error = gyre_transport_write(transport, RSTRING_PTR(strings[i]) + part, length - part);
+    if (error < 0 && (sent || i > 0)) cut(transport, error);
     if (error < 0) gyre_transport_object_fail(object, error, "send to");
   }
   if (gyre_transport_unsent(transport)) flush(self, object, gyre_transport_flush);
@@ -541,14 +560,11 @@ static VALUE send_pieces_of_file(VALUE argument) {
   return Qnil;
 }
 
-/* Nothing goes behind a message that was cut. */
 static VALUE end_file(VALUE argument) {
   struct file_sending *sending = (struct file_sending *)argument;
   struct gyre_transport *transport = gyre_transport_of(sending->self);
   transport->occupied = false;
-  if (sending->whole || sending->moved == 0 || transport->write.state != GYRE_SIDE_OPEN) return Qnil;
-  transport->write.state = GYRE_SIDE_FAILED;
-  transport->write.error = -ECONNABORTED;
+  if (!sending->whole && sending->moved) cut(transport, -ECONNABORTED);
   return Qnil;
 }
 
@@ -575,8 +591,10 @@ static VALUE send_file(VALUE argument) {
  * @raise [TimeoutError, SystemCallError, TLS::Error] as {#write}
  */
 static VALUE object_write_file(VALUE self, VALUE file, VALUE offset, VALUE length) {
-  struct file_sending sending = {.self = self, .from = NUM2LL(offset), .size = NUM2ULL(length)};
-  if (sending.from < 0) rb_raise(rb_eArgError, "negative offset %" PRId64 " given", sending.from);
+  int64_t from = NUM2LL(offset), size = NUM2LL(length);
+  if (from < 0) rb_raise(rb_eArgError, "negative offset %" PRId64 " given", from);
+  if (size < 0) rb_raise(rb_eArgError, "negative length %" PRId64 " given", size);
+  struct file_sending sending = {.self = self, .from = from, .size = (uint64_t)size};
   sending.file = rb_io_get_io(file);
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   object->writers++;
@@ -626,8 +644,11 @@ static VALUE object_initialize(VALUE self, VALUE io, VALUE peer) {
 static VALUE object_abandon(VALUE self) {
   struct gyre_transport_object *object = peek(self);
   if (NIL_P(object->io)) return Qnil;
-  if (object->late) gyre_late_send_stop(object->late);
-  rb_io_close(object->io);
+  if (object->late) {
+    gyre_late_send_check(object->late);
+    gyre_late_send_stop(object->late);
+  }
+  rb_funcall(object->io, rb_intern("close"), 0); /* rb_io_close would pass by the step that wakes what waits */
   gyre_transport_free(&object->transport);
   object->transport.fd = -1;
   return Qnil;
@@ -678,7 +699,13 @@ static VALUE object_begin_tls(VALUE self, VALUE context, VALUE name) {
   const char *text = NIL_P(name) ? NULL : StringValueCStr(name);
   struct gyre_transport_object *object = gyre_transport_object_get(self);
   if (object->transport.operations != &gyre_transport_plain) rb_raise(rb_eRuntimeError, "TLS has begun already");
+  if (object->transport.occupied) rb_raise(rb_eRuntimeError, "TLS cannot begin within a file that is being sent");
   int error = gyre_tls_start(&object->transport, gyre_tls_context_get(context), text, StringValueCStr(object->peer));
+  if (error == -EDESTADDRREQ)
+    rb_raise(
+        rb_eArgError,
+        "tls: a client that verifies %" PRIsVALUE " needs the name that is in its certificate: name:", object->peer);
+  if (error == -EINVAL) rb_raise(rb_eArgError, "tls: the name of a host has 255 bytes at most, not %zu", strlen(text));
   if (error < 0) rb_memerror();
   RB_OBJ_WRITE(self, &object->context, context);
   RB_GC_GUARD(name);
@@ -710,6 +737,7 @@ static VALUE object_handshake(VALUE self, VALUE timeout) {
 
 void gyre_init_net_transport(void) {
   id_wait = rb_intern("wait");
+  id_pass = rb_intern("pass");
   id_release = rb_intern("release");
   transport_class = rb_define_class_under(gyre_mGyre, "Transport", rb_cObject);
   rb_gc_register_mark_object(transport_class);

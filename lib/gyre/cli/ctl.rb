@@ -74,7 +74,8 @@ module Gyre
         restart = status["restart"]
         ["process #{status["pid"]}, Gyre #{status["version"]}, #{status["urls"].join(" ")}",
          ("last restart: #{restart["kind"]}, #{restart["state"]}#{": #{restart["error"]}" if restart["error"]}" if restart),
-         *status["workers"].map { |worker| line(worker) }].compact
+         *status["workers"].map { |worker| line(worker) },
+         *status["programs"]&.map { |program| "#{program["command"]}: #{program["pid"] ? "process #{program["pid"]}" : "ended"}" }].compact
       end
 
       def line(worker)

@@ -10,6 +10,7 @@ require "gyre/cli/pidfile"
 require "gyre/cli/processors"
 require "gyre/web/cluster/handover"
 require "gyre/web/cluster/mold"
+require "gyre/web/cluster/program"
 require "gyre/web/config"
 require "gyre/web/log"
 require "gyre/web/rackup_file"
@@ -33,7 +34,9 @@ module Gyre
         "-n" => :count, "-t" => :threads, "-f" => :fork_worker, "-I" => :include, "-R" => :restart_cmd, "-s" => :silent, "-S" => :state_path,
         **Web::Settings::FOREIGN.keys.to_h { |name| ["--#{name.to_s.tr("_", "-")}", name] }
       }.transform_values { |name| Web::Settings::FOREIGN.fetch(name).gsub(/write (\w+)/) { "write --#{$1.tr("_", "-")}" } }.freeze
-      private_constant :HINTS
+      # The program of Solid Queue, which this variable of its plugin for Puma asks for.
+      SOLID_QUEUE = %w[bin/jobs].freeze
+      private_constant :HINTS, :SOLID_QUEUE
 
       # @return [Hash] the values of the flags, as {Gyre::Web::Settings} has them; :config for -C
       attr_reader :settings
@@ -159,6 +162,10 @@ module Gyre
             "what a worker gets from its fork until it serves, and the app to be loaded",
             "(#{Web::Settings::WORKER_TIMEOUT_S})")
         set(flags, :worker_memory_limit, "--worker-memory-limit BYTES", "replace a worker that has more resident memory, after its requests")
+        flags.on("--beside COMMAND", "a program that runs beside the workers, as bin/jobs, and is started again when it ends;",
+                 "may be given several times; $SOLID_QUEUE_IN_PUMA means bin/jobs") do |value|
+          (@settings[:beside] ||= []) << Web::Settings.check(:beside, value)
+        end
         set(flags, :restart_file, "--restart-file FILE", "restart the workers one after another when it is touched, as tmp/restart.txt",
             "is by bin/rails restart")
         flags.separator "\nThe process:"
@@ -188,7 +195,8 @@ module Gyre
       # @return [Hash] the settings of the file, and over them those of the flags
       def merged
         path = @settings[:config] || (Web::Config::PATH if File.file?(Web::Config::PATH))
-        path.nil? || path == "-" ? @settings : Web::Settings.merge(Web::Config.load(path), @settings)
+        settings = path.nil? || path == "-" ? @settings : Web::Settings.merge(Web::Config.load(path), @settings)
+        ENV["SOLID_QUEUE_IN_PUMA"].to_s.empty? ? settings : { beside: SOLID_QUEUE }.merge(settings)
       end
 
       # @return [Integer] the exit status
@@ -198,12 +206,21 @@ module Gyre
         Web::Warnings.install
         count = count(settings)
         check_files(settings)
+        check_programs(settings, count)
 
         CLI.raise_descriptor_limit
         return serve_with_workers(settings, environment, count) if count.positive? || @handover
 
         serve_alone(settings, environment)
         DONE
+      end
+
+      def check_programs(settings, count)
+        commands = settings.fetch(:beside, [])
+        raise StartError, "beside: #{commands.first} needs workers, which are 0: take 1 or more" if commands.any? && count.zero?
+
+        missing = commands.filter_map { |command| Web::Cluster::Program.missing(command) }.first or return
+        raise StartError, "beside: there is no program #{missing}"
       end
 
       # Before the app is loaded, and before workers are there that could not start.
@@ -300,7 +317,8 @@ module Gyre
         settings = @settings
         environment = workers = nil
         steps = [-> { settings = merged }, -> { environment = choose_environment(settings) }, -> { workers = count(settings) },
-                 -> { CLI.require_native("HTTP") }, -> { check_certificates(settings, endpoints(settings, environment)) }]
+                 -> { CLI.require_native("HTTP") }, -> { check_certificates(settings, endpoints(settings, environment)) },
+                 -> { workers && check_programs(settings, workers) }]
         faults = steps.filter_map { |step| fault_of(&step) } + faults_of_files(settings)
         faults += Web::ThreadState.faults unless @handover
         raise StartError, faults.join("\n") if faults.any?
@@ -328,7 +346,7 @@ module Gyre
 
       # @return [Integer] workers; 0: none, this process serves
       def count(settings)
-        value = settings[:workers] || concurrency || 0
+        value = settings[:workers] || concurrency || (settings.key?(:beside) ? 1 : 0)
         value == "auto" ? Processors.available : value
       end
 

@@ -145,7 +145,7 @@ module Gyre
       def supervisor
         @supervisor = Web::Cluster::Supervisor.new(
           count: @count, listeners: @sockets.listeners, spawn: method(:spawn_mold), log: @log, former: @handover&.former,
-          ready: method(:ready), restarted: @manager.method(:ready),
+          ready: method(:ready), restarted: @manager.method(:ready), beside: @settings[:beside] || [], spawn_program: method(:spawn_program),
           **@settings.slice(:shutdown_timeout, :worker_timeout, :worker_boot_timeout, :worker_memory_limit)
         )
       end
@@ -297,13 +297,19 @@ module Gyre
 
       def sets = { sockets: @sockets, control: @control, metrics: @metrics }
 
+      def spawn_program(words)
+        Process.spawn(childrens_environment, [words.first, words.first], *words.drop(1), chdir: @folder, close_others: true, pgroup: true)
+      end
+
+      def childrens_environment = Web::Cluster::Mold::SUPERVISORS_OWN.to_h { |name| [name, nil] }.merge(bundle_environment)
+
       def spawn_mold(link)
         given = { link: link.socket.fileno, supervisor: Process.pid, listeners: @sockets.to_a }
-        environment = Web::Cluster::Mold::SUPERVISORS_OWN.to_h { |name| [name, nil] }
+        environment = childrens_environment
         environment[Web::Cluster::Mold::VARIABLE] = JSON.generate(given)
         with_ticket_keys do |more, keys|
           staying = [link.socket, *@sockets.listeners.map(&:socket), *keys].to_h { |io| [io.fileno, io.fileno] }
-          Process.spawn(environment.merge(bundle_environment, more), *@restart.command, chdir: @folder, close_others: true, **staying)
+          Process.spawn(environment.merge(more), *@restart.command, chdir: @folder, close_others: true, **staying)
         end
       end
 
@@ -359,7 +365,7 @@ module Gyre
             resident_bytes: worker.resident_bytes, snapshot: worker.snapshot }
         end
         { pid: Process.pid, version: VERSION, urls: urls, count: @supervisor.count, restart: @supervisor.restarts.last,
-          workers: workers }
+          workers: workers, programs: @supervisor.programs.map(&:to_h) }
       end
 
       def close

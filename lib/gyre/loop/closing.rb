@@ -1,9 +1,10 @@
 # frozen_string_literal: true
 
-# IO#close and IO#reopen while the portable engine sleeps in IO.select, on Rubies whose schedulers
-# are not informed (before 4.0): select(2) does not notice that another thread closes what it waits
-# for. So the first Loop::Portable puts a step around both methods, which wakes the loops that watch
-# the IO's number; they find out by themselves. CRuby only. Its twin is ext/gyre/loop/loop_close.c.
+# IO#close and IO#reopen while the portable engine sleeps in IO.select: select(2) does not notice
+# that another thread closes its descriptor. So the first Loop::Portable puts a step around both
+# methods, which wakes the loops that watch the IO's number; they look for themselves. From Ruby 4.0
+# on the caller sleeps in there until all others have left the IO, and the step tells its scheduler
+# that an unblock for the IO ends that sleep. CRuby only. Its twin is ext/gyre/loop/loop_close.c.
 
 module Gyre
   class Loop
@@ -21,7 +22,7 @@ module Gyre
       end
 
       KEY = :gyre_portable_loops
-      NEEDED = RUBY_ENGINE == "ruby" && RUBY_VERSION < "4" && defined?(Ractor)
+      NEEDED = RUBY_ENGINE == "ruby" && defined?(Ractor)
       private_constant :KEY, :NEEDED
 
       class << self
@@ -45,9 +46,23 @@ module Gyre
 
           fd = io.fileno
           begin
-            yield
+            expecting_signals(io) { yield }
           ensure
             loops.each { |loop, pid| loop.descriptor_closed(fd) if pid == Process.pid }
+          end
+        end
+
+        private
+
+        def expecting_signals(io)
+          scheduler = Fiber.current_scheduler
+          return yield unless scheduler.respond_to?(:expect_signal)
+
+          begin
+            scheduler.expect_signal(io)
+            yield
+          ensure
+            scheduler.signalled?
           end
         end
       end

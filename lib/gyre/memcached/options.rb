@@ -64,7 +64,7 @@ module Gyre
         @values = Values.new(**given.slice(*VALUES).compact)
         @others = DEFAULTS.merge(given.slice(*DEFAULTS.keys))
         @expiry = Expiry.new(@others[:expires_in])
-        @tls = TLS.context(@others[:tls] == true ? TLS.client : @others[:tls], server: false) || context_of(@others[:ssl_context])
+        @tls = TLS.context(@others[:tls], server: false) || context_of(@others[:ssl_context])
         @username = @others[:username]
         @password = @others[:password]
         check

@@ -72,7 +72,7 @@ module Gyre
       end
 
       def addresses
-        Addrinfo.getaddrinfo(@endpoint.host, @endpoint.port, nil, :STREAM)
+        Addrinfo.getaddrinfo(@endpoint.resolvable_host, @endpoint.port, nil, :STREAM)
       end
 
       def in_time

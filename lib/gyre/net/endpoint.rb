@@ -21,6 +21,10 @@ module Gyre
     # addresses only.
     CHOSEN_PORT_TRIES = 10
 
+    # Always loopback, whatever a resolver returns (RFC 6761, section 6.3); absolute with a dot.
+    LOCALHOST = /\Alocalhost\.?\z/i
+    private_constant :LOCALHOST
+
     # Versions of the PROXY protocol.
     PROXY_PROTOCOLS = %w[v1 v2 any].freeze
 
@@ -188,6 +192,7 @@ module Gyre
           raise ArgumentError, "#{text.inspect} is no address: after the path ?mode=0660 (octal permissions), umask and backlog are known"
         end
         raise ArgumentError, "#{text.inspect} is no address: the path is missing" if path.empty? || path == "@" || path.end_with?("/")
+        raise ArgumentError, "#{text.inspect} is no address: an abstract socket has no permissions" if mode && path.start_with?("@")
 
         new(transport, path: path, mode: mode&.to_i(8) || (umask && (0o777 & ~umask.to_i(8))), tls: (query unless query.empty?))
       end
@@ -248,7 +253,7 @@ module Gyre
     def addresses
       case host
       when "*"          then ["0.0.0.0", "::"]
-      when /\Alocalhost\z/i then ["127.0.0.1", "::1"] # RFC 6761 section 6.3: always loopback, whatever a resolver returns
+      when LOCALHOST    then ["127.0.0.1", "::1"]
       else Addrinfo.getaddrinfo(host, nil, nil, :STREAM).map(&:ip_address).uniq
       end
     rescue SocketError => error
@@ -284,6 +289,12 @@ module Gyre
     # @return [String] what one types to reach it: http://localhost:9292, or unix:///path
     def url(scheme = "http")
       transport == :tcp ? "#{tls ? "https" : scheme}://#{authority}" : to_s
+    end
+
+    # @return [String, nil] the host as resolvers know it, not all of which know "localhost."
+    # @api private
+    def resolvable_host
+      LOCALHOST.match?(host.to_s) ? "localhost" : host
     end
 
     # @return [Boolean] whether messages come one by one, without connections

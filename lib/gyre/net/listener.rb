@@ -5,6 +5,7 @@
 # of `bind` closes them. One that a former process left open is adopted. It has no protocol.
 
 require "socket"
+require "gyre/clock"
 
 module Gyre
   # A socket that listens, or one that datagrams come to.
@@ -15,6 +16,9 @@ module Gyre
             Errno::EHOSTUNREACH, Errno::ENETUNREACH, Errno::EOPNOTSUPP, Errno::EPERM, Errno::ETIMEDOUT].freeze
     # How long a server rests when nothing can be accepted.
     PAUSE_S = 1.0
+    # How long another server is waited for that takes a Unix socket in the same folder.
+    FOLDER_LOCK_S = 1.0
+    private_constant :FOLDER_LOCK_S
 
     # @return [Gyre::Endpoint] the address bound, with the port that the kernel chose
     attr_reader :endpoint
@@ -53,9 +57,11 @@ module Gyre
         path = endpoint.path
         abstract = path.start_with?("@")
         open(:UNIX, endpoint) do |socket|
-          remove_stale(endpoint) unless abstract
-          bind_path(socket, endpoint)
-          socket.listen(backlog) unless endpoint.datagram?
+          in_turn(abstract ? nil : File.dirname(path)) do
+            remove_stale(endpoint) unless abstract
+            bind_path(socket, endpoint)
+            socket.listen(backlog) unless endpoint.datagram?
+          end
           new(socket, endpoint, file: abstract ? nil : File.lstat(path))
         end
       end
@@ -105,6 +111,25 @@ module Gyre
         socket.bind(endpoint.unix_address)
       ensure
         File.umask(umask) if umask
+      end
+
+      # One server after the other: between its bind and its listen a socket looks stale, and
+      # between a probe and the removal of a stale file another server may have taken its place. A
+      # folder that cannot be locked is done without.
+      def in_turn(folder)
+        lock = lock(folder) if folder
+        yield
+      ensure
+        lock&.close
+      end
+
+      def lock(folder)
+        file = File.open(folder, File::RDONLY | File::NONBLOCK)
+        until_s = Clock.now + FOLDER_LOCK_S
+        sleep(0.005) until (locked = file.flock(File::LOCK_EX | File::LOCK_NB)) || Clock.now > until_s
+        locked ? file : file.close
+      rescue SystemCallError
+        file&.close
       end
 
       # Whether a server listens can only be found out by connecting, without waiting: EAGAIN means

@@ -102,8 +102,11 @@ module Gyre
       rescue *OF_PEERS => error
         report_peer(error)
       ensure
-        @stats[:connections] -= 1
-        ended ? transport.close : socket.close
+        begin
+          ended ? transport.close : socket.close # which may wait for the peer to take the rest
+        ensure
+          @stats[:connections] -= 1
+        end
       end
 
       # @return [Boolean] whether the peer made the handshake

@@ -82,6 +82,12 @@ module Gyre
         Context.new(server: false, certificate: certificate, key: key, ca: ca, verify: verify, alpn: alpn)
       end
 
+      # @return [Context] the client that `tls: true` stands for, one of each Ractor: to read the
+      #   system's authorities takes some 20 ms, and sessions are resumed within a context. It keeps
+      #   the authorities that it has read
+      # @raise [ExtensionRequired] where Gyre was built without libssl
+      def shared_client = Ractor.current[:gyre_tls_client] ||= client
+
       # @api private
       # @param given [Object] what a caller was given as tls:
       # @param server [Boolean] the side that it is for
@@ -89,6 +95,7 @@ module Gyre
       # @raise [ArgumentError] for anything else
       def context(given, server:)
         return unless given
+        return shared_client if given == true && !server
         return given if given.is_a?(Context) && given.server? == server
 
         got = given.is_a?(Context) ? given.inspect : given.class # options may hold a private key
@@ -120,6 +127,9 @@ module Gyre
         end
 
         raise ArgumentError, "tls: min_version must be 1.2 or 1.3, got #{min_version.inspect}" unless %w[1.2 1.3].include?(min_version)
+        raise ArgumentError, "tls: a server needs a certificate and its key" if server && (certificate.nil? || key.nil?)
+
+        [*names.values, *pair].each { |identity| TLS.context(identity, server: true) }
 
         @server = server
         @verifies = verify ? true : false
@@ -228,8 +238,10 @@ module Gyre
     # Keys of the past cannot be computed from it.
     class TicketKeys
       INTERVAL_S = 2 * 3600 # what libssl gives a session
-      # Names the descriptor that a process reads its keys from: see {#hand_over}.
+      # Names the descriptor that a process reads its keys from, and that pipe: see {#hand_over}.
       VARIABLE = "GYRE_TLS_TICKET_KEYS_FD"
+      PIPE_BYTES = 4096
+      private_constant :PIPE_BYTES
 
       class << self
         # The extension allocates them.
@@ -253,17 +265,25 @@ module Gyre
         # @raise [ArgumentError] it is something else
         def load(saved) = new(saved: saved)
 
+        # @api private
+        # @param pipe [IO]
+        # @return [String] distinguishes it from every other one
+        def identity(pipe) = pipe.stat.then { |stat| "#{stat.dev}-#{stat.ino}" }
+
         private
 
-        # Whatever has that number now is closed.
+        # Only the pipe that the keys are in: its number may be another descriptor's by now. They
+        # are all there, so nothing is waited for.
         def taken_over
-          number = ENV.delete(VARIABLE) or return
-          reader = IO.for_fd(Integer(number, 10))
-          load(reader.read)
-        rescue ArgumentError, SystemCallError
+          number, identity = ENV.delete(VARIABLE)&.split("/")
+          reader = IO.for_fd(Integer(number, 10), autoclose: false) if number
+          return unless reader && identity(reader) == identity
+
+          saved = reader.read_nonblock(PIPE_BYTES)
+          reader.close
+          load(saved)
+        rescue ArgumentError, SystemCallError, IOError
           nil # another process' descriptor, or nothing: then sessions are not resumed once
-        ensure
-          reader&.close
         end
       end
 
@@ -288,7 +308,7 @@ module Gyre
       def hand_over
         reader, writer = IO.pipe
         writer.write(save)
-        [{ VARIABLE => reader.fileno.to_s }, reader]
+        [{ VARIABLE => "#{reader.fileno}/#{TicketKeys.identity(reader)}" }, reader]
       ensure
         writer&.close
       end

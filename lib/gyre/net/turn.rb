@@ -21,6 +21,9 @@ module Gyre
         @waiters.wait(timeout_s) { locked? }
       end
 
+      # Wakes another one in the place of a caller that was woken and cannot take it.
+      def pass = @waiters.wake
+
       # Gives it back.
       def release
         Thread.handle_interrupt(Object => :never) do

@@ -15,7 +15,7 @@ module Gyre
         ended = false
         begin
           scheduler.expect_signal(mutex)
-          result = super
+          result = MutexSleep.owning(mutex) { super }
           ended = true
           result
         ensure

@@ -13,7 +13,7 @@ module Gyre
         scheduler = Fiber.scheduler
         return super unless scheduler.is_a?(Scheduler) && scheduler.waiting_in(self)
 
-        scheduler.fiber_interrupt(self, FiberRaise.exception(*arguments))
+        scheduler.fiber_interrupt(self, FiberRaise.exception(*arguments, **options))
         scheduler.yield
       end
 
@@ -30,9 +30,15 @@ module Gyre
       end
 
       # The exception that Kernel#raise would raise for these arguments; its backtrace is that of
-      # the wait, unless one is given.
+      # the wait, unless one is given. Without a cause that is given it has the caller's present
+      # error from Ruby 4.0 on.
       # @return [Exception]
-      def self.exception(error = RuntimeError.new("unhandled exception"), *message, **details)
+      def self.exception(*arguments, cause: (RUBY_VERSION < "4" ? nil : $!), **details)
+        error = build(*arguments, **details)
+        cause.nil? ? error : with_cause(error, cause)
+      end
+
+      def self.build(error = RuntimeError.new("unhandled exception"), *message, **details)
         return RuntimeError.new(error) if error.is_a?(String)
         raise TypeError, "exception class/object expected" unless error.respond_to?(:exception)
 
@@ -44,6 +50,17 @@ module Gyre
         exception.set_backtrace(backtrace) if backtrace
         exception
       end
+
+      # Only a raise sets a cause; the backtrace stays as it was.
+      def self.with_cause(error, cause)
+        backtrace = error.backtrace
+        Kernel.raise(error, cause: cause)
+      rescue error.class => raised
+        raise unless raised.equal?(error)
+
+        error.tap { error.set_backtrace(backtrace) }
+      end
+      private_class_method :build, :with_cause
     end
 
     Fiber.prepend(FiberRaise)

@@ -2,8 +2,9 @@
 
 # A forked child must not share its parent's loop. This hooks into Process._fork (Ruby 3.1), which
 # fork and IO.popen("-") go through, and into Process.daemon, which does not; it calls the thread's
-# scheduler, whatever engine that is. Ruby 4.0 takes the scheduler from a child's thread; a task
-# that forks goes on in the child, so there it is set again.
+# scheduler, whatever engine that is. Ruby 4.0 takes the scheduler from a child's thread, and makes
+# the fiber that forked a blocking one. A task goes on in the child, and others that it starts need
+# the scheduler: so it is set again inside of Gyre.run.
 
 module Gyre
   class Scheduler
@@ -17,7 +18,7 @@ module Gyre
           Offload.process_fork
           if scheduler.is_a?(Scheduler)
             scheduler.process_fork
-            Fiber.set_scheduler(scheduler) unless Fiber.scheduler || scheduler.closed?
+            Fiber.set_scheduler(scheduler) unless Fiber.scheduler || scheduler.runs.empty?
             scheduler.runs.each(&:process_fork)
             scheduler.watchdog&.process_fork
           end
@@ -30,10 +31,11 @@ module Gyre
       # @return [Integer] as Process.daemon
       def daemon(*)
         from = Process.pid
+        scheduler = Fiber.scheduler
         super.tap do
-          scheduler = Fiber.scheduler
           if scheduler.is_a?(Scheduler)
             scheduler.process_move
+            Fiber.set_scheduler(scheduler) unless Fiber.scheduler
             scheduler.watchdog&.process_fork
           end
           Loop::Traps.process_move(from)

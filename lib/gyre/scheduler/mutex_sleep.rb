@@ -4,18 +4,25 @@
 # stopped there, or out of time, goes on without the mutex: the `synchronize` around it then raises
 # a ThreadError in place of what was on its way. Later Rubies take the mutex again first, but do the
 # same when a second exception comes meanwhile, as a timeout after a stop. Here it is taken again
-# whatever comes. Without an exception nothing changes.
+# whatever comes. Without an exception nothing changes. ConditionVariable#wait (condition_wait.rb)
+# does the same by itself, because Ruby 4.0 calls no method of a plain Mutex there.
 
 module Gyre
   class Scheduler
     # Prepended to Mutex.
     module MutexSleep
       def sleep(*)
+        MutexSleep.owning(self) { super }
+      end
+
+      # Runs the block, which gives the mutex up for a sleep, and has it when the block is left.
+      # @param mutex [Thread::Mutex]
+      def self.owning(mutex)
         before = $!
-        super
+        yield
       ensure
-        stop = MutexSleep.overtaken($!, before)
-        MutexSleep.take_again(self, stop) unless owned?
+        stop = overtaken($!, before)
+        take_again(mutex, stop) unless mutex.owned?
         raise stop if stop
       end
 

@@ -21,16 +21,19 @@ module Gyre
       UNWIND_ROUNDS = 3
       UNWIND_TIMEOUT_S = 1
       # Ruby reads and writes itself where there are no hooks io_read and io_write, and calls
-      # io_wait when it would block. But before Ruby 4.0 a close by another fiber then raises in the
-      # closer, or crashes, and a read from a descriptor in blocking mode (an inherited stdin) stops
-      # the whole loop. 4.1 gives the arguments another meaning; 3.2.5 had a broken interface.
-      READS = RUBY_ENGINE == "ruby" && RUBY_VERSION < "4" && RUBY_VERSION != "3.2.5"
+      # io_wait when it would block. But a read from a descriptor in blocking mode (an inherited
+      # stdin) then stops the whole loop, and before 4.0 a close by another fiber raises in the
+      # closer, or crashes. 3.2.5 had a broken interface.
+      READS = RUBY_ENGINE == "ruby" && RUBY_VERSION != "3.2.5"
       # Before 3.3.1 the buffer of io_write could lose its lock (Ruby bug 19640).
       WRITES = READS && (RUBY_VERSION.split(".").map(&:to_i) <=> [3, 3, 1]) >= 0
+      # Ruby 4.1 gives the buffered hooks an offset and the most that is moved at once; before that
+      # they got the least, and an offset. Prepared after its documentation, not run yet.
+      BOUNDED = IO.const_defined?(:Buffer) && IO::Buffer.const_defined?(:VERSION) && IO::Buffer::VERSION >= 3
       AGAIN = -Errno::EAGAIN::Errno
       # How much a pipe that select(2) calls writable takes without waiting: POSIX's least PIPE_BUF.
       PIPE_BYTES = 512
-      private_constant :READS, :WRITES, :AGAIN, :PIPE_BYTES
+      private_constant :READS, :WRITES, :BOUNDED, :AGAIN, :PIPE_BYTES
 
       # @param scheduler [Scheduler] one that has no engine yet
       def self.open(scheduler)
@@ -161,8 +164,9 @@ module Gyre
 
       if READS
         # Fiber::Scheduler#io_read.
-        def io_read(io, buffer, length, offset = 0)
+        def io_read(io, buffer, *bounds)
           @fibers.end_turn if @fibers.slice_over? && !called_by?("_nonblock")
+          buffer, length, offset = least(buffer, *bounds)
           count = transfer_bytes(io, IO::READABLE, length, offset) { |start, _| read_once(io, buffer, start) }
           return count unless count == AGAIN && called_by?("sysread")
 
@@ -173,9 +177,38 @@ module Gyre
 
       if WRITES
         # Fiber::Scheduler#io_write.
-        def io_write(io, buffer, length, offset = 0)
+        def io_write(io, buffer, *bounds)
           @fibers.end_turn if @fibers.slice_over? && !called_by?("_nonblock")
+          buffer, length, offset = least(buffer, *bounds)
           transfer_bytes(io, IO::WRITABLE, length, offset) { |start, waits| write_once(io, buffer, start, waits) }
+        end
+      end
+
+      if RUBY_ENGINE == "ruby" && RUBY_VERSION >= "4"
+        # Reads at a place of a file, in a thread (Fiber::Scheduler#io_pread).
+        def io_pread(io, buffer, from, *bounds)
+          offset, most = span(buffer, *bounds)
+          buffer.set_string(Offload.call { io.pread(most, from) }, offset)
+        rescue EOFError
+          0
+        rescue SystemCallError => error
+          -error.errno
+        end
+
+        # Writes at a place of a file, in a thread (Fiber::Scheduler#io_pwrite).
+        def io_pwrite(io, buffer, from, *bounds)
+          bytes = buffer.get_string(*span(buffer, *bounds))
+          Offload.call(abandon: false) { io.pwrite(bytes, from) }
+        rescue SystemCallError => error
+          -error.errno
+        end
+
+        # Closes a descriptor, and has the loops look at what waits for it
+        # (Fiber::Scheduler#io_close).
+        def io_close(descriptor)
+          Fiber.blocking { IO.for_fd(descriptor).close }
+          @loop.descriptor_closed(descriptor)
+          true
         end
       end
 
@@ -323,6 +356,17 @@ module Gyre
 
       def open!
         raise "the scheduler is closed" if @closed
+      end
+
+      # The arguments behind a buffer, in the order of this Ruby.
+      # @return [Array(IO::Buffer, Integer, Integer)] the least that must be moved, and its offset
+      def least(buffer, first, second = 0)
+        BOUNDED ? [buffer.slice(first, second), 0, 0] : [buffer, first, second]
+      end
+
+      # @return [Array(Integer, Integer)] offset, and the most that may be moved
+      def span(buffer, first, second = 0)
+        BOUNDED ? [first, second] : [second, buffer.size - second]
       end
 
       def transfer_bytes(io, events, length, offset)

@@ -139,6 +139,13 @@ module Gyre
         addresses.each { |address| (@settings[:metrics] ||= []) << check(:metrics) { Settings.check(:metrics, address) } }
       end
 
+      # Adds programs that run beside the workers.
+      #
+      # @param commands [Array<String>] words as a shell has them
+      def beside(*commands)
+        commands.each { |command| (@settings[:beside] ||= []) << check(:beside) { Settings.check(:beside, command) } }
+      end
+
       HTTP::Limits::TABLE.each do |row|
         word = ->(value) { (@settings[:limits] ||= {})[row.name] = check(row.word) { row.read(value) } }
         [row.name, row.word.to_sym].uniq.each { |name| define_method(name, &word) }

@@ -30,7 +30,7 @@ module Gyre
         "write watchdog: it logs what holds up the others" => %i[debug],
         "write after_worker_start: it runs in each worker once it serves" => %i[after_booted on_booted],
         "write after_worker_stop: it runs after each worker" => %i[after_stopped on_stopped],
-        "#{LEAVE}for tmp_restart write restart_file \"tmp/restart.txt\"; systemd's part is built in" => %i[plugin],
+        "#{LEAVE}for tmp_restart write restart_file \"tmp/restart.txt\", for solid_queue beside \"bin/jobs\"; systemd is built in" => %i[plugin],
         "#{LEAVE}every request has a fiber of its own, there is no pool to size" =>
           %i[threads max_io_threads fiber_per_request queue_requests before_thread_start on_thread_start before_thread_exit on_thread_exit],
         "#{LEAVE}the app is always loaded once, before the workers are forked" => %i[preload_app preload],

@@ -12,6 +12,7 @@ require "gyre/web/control_server"
 require "gyre/web/log_format"
 require "gyre/web/tls_settings"
 require "gyre/web/trusted_proxies"
+require "shellwords"
 
 module Gyre
   module Web
@@ -58,6 +59,7 @@ module Gyre
         Row.new(:worker_timeout, :span, "seconds after which a worker that gives no sign is killed and replaced"),
         Row.new(:worker_boot_timeout, :span, "seconds from a worker's fork until it serves, and for the app to be loaded"),
         Row.new(:worker_memory_limit, :bytes, "resident memory beyond which a worker is replaced, after its requests"),
+        Row.new(:beside, :command, "a program that runs beside the workers, and is started again when it ends; may be given several times"),
         Row.new(:restart_file, :text, "a file that restarts the workers as USR1 does when it is touched"),
         Row.new(:state, :text, "a file for `gyre ctl` and `gyre top`: process, addresses, control socket; with workers tmp/gyre.state"),
         Row.new(:user, :text, "the user that the processes become once the sockets are open"),
@@ -65,7 +67,7 @@ module Gyre
       ].each(&:freeze).freeze
 
       # Settings that may be given several times.
-      LISTS = %i[bind static sendfile metrics trusted_proxy forwarded_header].freeze
+      LISTS = %i[bind static sendfile metrics trusted_proxy forwarded_header beside].freeze
 
       # Names in other servers, and what to write here.
       FOREIGN = ForeignWords::ANSWERS
@@ -87,6 +89,7 @@ module Gyre
         when :proxy then TrustedProxies.ranges(value) && value
         when :control_address then ControlServer.endpoint(value) && value
         when :url_path then url_path(value)
+        when :command then command(value)
         when :host then Endpoint.parse(tcp(value, 0), transports: [:tcp]) && value
         when :address then TLSSettings.endpoint(value) && value
         when :tls then value == true ? value : Array(value).map { |each| TLSSettings.certificate(each) }
@@ -148,7 +151,13 @@ module Gyre
         raise ArgumentError, "must be a path like /up, not #{value.inspect[0, 80]}"
       end
 
-      private_class_method :tcp, :url_path
+      def command(value)
+        return value if value.is_a?(String) && Shellwords.split(value).any?
+
+        raise ArgumentError, "must be a command like \"bin/jobs\", not #{value.inspect[0, 80]}"
+      end
+
+      private_class_method :tcp, :url_path, :command
     end
   end
 end

@@ -11,6 +11,22 @@ module SchedulerContract
     class Cancelled < Exception # rubocop:disable Lint/InheritException
     end
 
+    def test_an_exception_of_fiber_raise_has_the_cause_that_it_was_given
+      in_fiber do |scheduler|
+        errors = []
+        fiber = scheduler.spawn { 2.times { scheduler.block(:test) rescue errors << $! } }
+        fiber.raise(RuntimeError, "given", cause: IOError.new("why"))
+        begin
+          raise "outer"
+        rescue RuntimeError
+          fiber.raise(ArgumentError, "implied")
+        end
+        causes = errors.map { |error| error.cause&.message }
+        assert_equal ["why", ("outer" if RUBY_VERSION >= "4")], causes
+        assert_match(/interrupts\.rb/, errors.first.backtrace.join("\n"))
+      end
+    end
+
     def test_the_caller_of_fiber_raise_goes_on_after_the_fiber_that_waits
       steps = []
       in_fiber do |scheduler|

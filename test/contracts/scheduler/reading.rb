@@ -88,6 +88,24 @@ module SchedulerContract
       end
     end
 
+    # Believed for some milliseconds, the earlier registration would hold up each first answer.
+    def test_a_close_ends_the_belief_in_a_registration
+      skip "only epoll shows what is registered" unless backend == "epoll" && Dir["/proc/self/fdinfo/*"].any?
+      in_fiber do |scheduler|
+        numbers = Array.new(3) do
+          with_open(*UNIXSocket.pair) do |reader, writer|
+            waiting = scheduler.spawn { reader.readpartial(100) }
+            sleep 0
+            assert_operator registrations(reader), :>, 0
+            writer.write("x")
+            sleep 0 while waiting.alive?
+            reader.fileno
+          end
+        end
+        assert_equal 1, numbers.uniq.size
+      end
+    end
+
     def test_a_pipe_whose_mode_is_changed_meanwhile_does_not_stop_others
       with_pipe do |reader, writer|
         in_fiber do |scheduler|

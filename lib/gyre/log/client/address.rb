@@ -92,7 +92,7 @@ module Gyre
       end
 
       def context(tls)
-        tls == true || tls.is_a?(Hash) ? TLS.client(**(tls == true ? {} : tls)) : tls
+        tls.is_a?(Hash) ? TLS.client(**tls) : TLS.context(tls, server: false)
       end
     end
   end

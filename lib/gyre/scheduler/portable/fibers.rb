@@ -132,12 +132,12 @@ module Gyre
           (@unwaited % CLOCK_INTERVAL).zero? && @loop.since_poll_s > SLICE_S
         end
 
-        # ConditionVariable#wait begins in this fiber: from now on it is known whether a signal may
-        # have reached it.
-        # @param mutex [Thread::Mutex] which the signal will be for
-        def expect_signal(mutex)
+        # ConditionVariable#wait or IO#close begins in this fiber: from now on it is known whether a
+        # signal may have reached it.
+        # @param source [Thread::Mutex, IO] which the signal will be for
+        def expect_signal(source)
           strand = Strand.of(Fiber.current)
-          strand.mutex = mutex
+          strand.source = source
           strand.signalled = false
         end
 
@@ -145,7 +145,7 @@ module Gyre
         # @return [Boolean] whether a signal may have come
         def signalled?
           strand = Strand.of(Fiber.current)
-          strand.signalled.tap { strand.mutex = strand.signalled = nil }
+          strand.signalled.tap { strand.source = strand.signalled = nil }
         end
 
         # Runs callable.call(*arguments) in a pooled fiber, at once up to its first wait; then the

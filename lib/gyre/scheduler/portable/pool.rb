@@ -127,7 +127,7 @@ module Gyre
         private
 
         def report(error, fiber)
-          @scheduler.report(error, fiber)
+          @scheduler.fiber_failed(error, fiber)
         rescue SystemExit, SignalException => broken
           @fibers.fail(broken)
         rescue Exception # rubocop:disable Lint/RescueException -- $stderr is closed, for example: the report has no reader

@@ -59,9 +59,9 @@ module Gyre
           early.key?(blocker) || (:sleep.equal?(blocker) && early.value?(true))
         end
 
-        # The mutex of the fiber's ConditionVariable#wait, and whether a signal has reached it; nil
-        # outside of one.
-        attr_accessor :mutex, :signalled
+        # The mutex of the fiber's ConditionVariable#wait, or the IO that it closes, and whether a
+        # signal from there has reached it; nil outside of both.
+        attr_accessor :source, :signalled
 
         def withdraw(error)
           @deferred&.delete(error)
@@ -73,7 +73,7 @@ module Gyre
 
         # The fiber's job is over: what was meant for it must not reach the next one.
         def reset
-          @early = @deferred = @waiter = @mutex = @signalled = nil
+          @early = @deferred = @waiter = @source = @signalled = nil
         end
       end
 

@@ -18,6 +18,7 @@ require "gyre/web/cluster/backoff"
 require "gyre/web/cluster/health"
 require "gyre/web/cluster/link"
 require "gyre/web/cluster/member"
+require "gyre/web/cluster/program"
 require "gyre/web/cluster/reaper"
 require "gyre/web/cluster/restarts"
 require "gyre/web/metrics"
@@ -38,6 +39,8 @@ module Gyre
         attr_reader :workers
         # @return [Restarts]
         attr_reader :restarts
+        # @return [Array<Program>] that run beside the workers
+        attr_reader :programs
         # @return [Reaper] of every child of this process
         attr_reader :reaper
         # @return [String, nil] why the server could not start
@@ -51,8 +54,11 @@ module Gyre
         # @param former [Hash, nil] what the former program in this process left ({#to_h})
         # @param ready [#call, nil] called when all workers serve, for the first time
         # @param restarted [#call, nil] called when a restart is over, whether it was done or not
+        # @param beside [Array<String>] commands of programs that run beside the workers
+        # @param spawn_program [#call, nil] given a command's words; starts it, returns its process
         # @param limits [Hash] for {Health#initialize}
-        def initialize(count:, listeners:, spawn:, log:, shutdown_timeout: 30, former: nil, ready: nil, restarted: nil, **limits)
+        def initialize(count:, listeners:, spawn:, log:, shutdown_timeout: 30, former: nil, ready: nil, restarted: nil, beside: [],
+                       spawn_program: nil, **limits)
           @count = count
           @listeners = listeners
           @spawn = spawn
@@ -64,6 +70,8 @@ module Gyre
           @workers = []
           @molds = []
           @reaper = Reaper.new
+          @spawn_program = spawn_program
+          @programs = beside.map { |command| program(command) }
           @awaiting_fork = Hash.new { |hash, mold| hash[mold] = [] }
           @backoff = Backoff.new
           @mold_backoff = Backoff.new
@@ -88,6 +96,7 @@ module Gyre
               watch(member)
               listen_to(member)
             end
+            @programs.each(&:watch)
             task.every(TICK_S, "clock") { tick }
             begin_restart(:hot) { load_again } if @restored
             reap
@@ -113,6 +122,7 @@ module Gyre
           quit_listening
           @molds.each { |mold| dismiss(mold) }
           @workers.each { |worker| now ? hurry(worker) : leave(worker) }
+          @programs.each { |program| program.stop(now: now) }
           reconcile
         end
 
@@ -183,7 +193,7 @@ module Gyre
         def to_h
           closed, linked = (@molds + @workers).select(&:pid).partition { |member| member.link.closed? }
           { generation: @generation, current: @current&.pid, count: @count, ended: @ended, members: linked.map(&:to_h),
-            leaving: closed.to_h { |member| [member.pid, member.leave_until_s] } }
+            leaving: closed.to_h { |member| [member.pid, member.leave_until_s] }, programs: @programs.select(&:pid).map(&:to_h) }
         end
 
         # Before this process becomes another program: what it could not take over has to go.
@@ -211,8 +221,17 @@ module Gyre
           @molds, @workers = members.partition { |member| member.role == :mold }
           @current = @molds.find { |mold| mold.pid == former["current"] }
           former.fetch("leaving", {}).each { |pid, limit_s| @molds << Member.leaving(Integer(pid), limit_s) }
+          former.fetch("programs", []).each { |kept| restore_program(kept) }
           @announced = true
         end
+
+        def restore_program(kept)
+          return if @programs.any? { |program| program.command == kept["command"] && program.pid.nil? && program.restore(kept) }
+
+          @programs << program(kept["command"]).restore(kept, wanted: false)
+        end
+
+        def program(command) = Program.new(command, log: @log, reaper: @reaper, shutdown_timeout: @shutdown_timeout_s, &@spawn_program)
 
         # --- what there shall be ---
 
@@ -224,6 +243,7 @@ module Gyre
           @workers.select { |worker| worker.index > @count && !worker.leaving? }.each { |worker| leave(worker) }
           replace_next if @current
           announce
+          @programs.each(&:supply) if @announced
           waiting = @restarts.take_waiting or return
           start_restart(@restarts.begin(waiting.kind, waiting.promise), waiting.block)
         end
@@ -239,7 +259,7 @@ module Gyre
         end
 
         def end_when_empty
-          @finish.resolve if @workers.empty? && @molds.empty?
+          @finish.resolve if @workers.empty? && @molds.empty? && @programs.none?(&:pid)
         end
 
         # The sockets live until the last worker has taken what waits there, and closes its own; not
@@ -302,7 +322,12 @@ module Gyre
           outdated = @workers.find { |worker| worker.generation < @current.generation || (worker.replace && @growth_backoff.over?(now)) }
           return fork_worker(outdated.index) if outdated
 
-          @restarts.finish if @restarts.target == @current.generation
+          finish_restart if @restarts.running? && @restarts.target == @current.generation
+        end
+
+        def finish_restart
+          @programs.each(&:renew)
+          @restarts.finish
         end
 
         def announce
@@ -525,6 +550,7 @@ module Gyre
             action, why = @health.check(member, now)
             treat(member, action, why) if action
           end
+          @programs.each(&:tick)
           reap
         end
 
