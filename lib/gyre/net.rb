@@ -30,7 +30,8 @@ module Gyre
     # @param timeout_s [Numeric, nil] for all of it: the name, its addresses, the TLS handshake
     # @yieldparam transport [Transport] closed behind the block
     # @return [Transport, Object] what the block returns, if there is one
-    # @raise [ArgumentError] for what is no address, or no context of a client
+    # @raise [ArgumentError] for what is no address, or no context of a client; where it verifies,
+    #   for a path, which has no name to verify
     # @raise [SystemCallError] names each address that was tried; Errno::ETIMEDOUT: none answered in
     #   time
     # @raise [SocketError] the name has no address

@@ -57,6 +57,21 @@ GyreTest::Engines.test_case("HTTP1TLSContract", backends: GyreTest::Engines::NAT
     end
   end
 
+  # More of them than are taken in one turn.
+  define_method(:test_a_head_and_what_lingers_may_come_in_records_of_a_byte) do
+    serve(hello) do |served|
+      client = connect(served)
+      "GET / HTTP/1.1\r\nHost: a\r\nX-Long: #{"x" * 1_500}\r\n\r\n".each_char { |byte| client.write(byte) }
+      assert_equal "hello", client.response.body
+      client.write("no head\r\n\r\n")
+      assert_equal 400, client.response.status
+      1_500.times { client.write("x") }
+      client.close
+      eventually { served.stats[:connections].zero? }
+      assert_equal "hello", get(served).body
+    end
+  end
+
   define_method(:test_a_handshake_that_comes_byte_by_byte_is_made) do
     serve(hello) do |served|
       near, far = UNIXSocket.pair

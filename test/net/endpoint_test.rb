@@ -54,7 +54,7 @@ class EndpointTest < Minitest::Test
     assert_equal 0o660, Gyre::Endpoint.parse("unix:///run/app.sock?mode=0660").mode
     assert_nil Gyre::Endpoint.parse("unix:///run/app.sock").mode
     assert_includes refusal("unix:///run/app.sock?mode=rw"), "?mode=0660"
-    assert_includes refusal("unix://@app?mode=0660"), "an abstract socket has no permissions"
+    %w[mode=0660 umask=0117].each { |query| assert_includes refusal("unix://@app?#{query}"), "an abstract socket has no permissions" }
   end
 
   def test_an_unreadable_address_is_an_error_with_what_to_write

@@ -192,7 +192,7 @@ module Gyre
           raise ArgumentError, "#{text.inspect} is no address: after the path ?mode=0660 (octal permissions), umask and backlog are known"
         end
         raise ArgumentError, "#{text.inspect} is no address: the path is missing" if path.empty? || path == "@" || path.end_with?("/")
-        raise ArgumentError, "#{text.inspect} is no address: an abstract socket has no permissions" if mode && path.start_with?("@")
+        raise ArgumentError, "#{text.inspect} is no address: an abstract socket has no permissions" if (mode || umask) && path.start_with?("@")
 
         new(transport, path: path, mode: mode&.to_i(8) || (umask && (0o777 & ~umask.to_i(8))), tls: (query unless query.empty?))
       end

@@ -59,13 +59,15 @@ module Gyre
     end
 
     # Puts TLS under the stream, and makes the handshake. For a server, or after STARTTLS:
-    # {Gyre.connect} and {Gyre.listen} do it by themselves.
+    # {Gyre.connect} and {Gyre.listen} do it by themselves. What was written or queued before is
+    # sent as it is.
     #
     # @param context [TLS::Context]
     # @param name [String, nil] the server's, for a client: sent (RFC 6066) and looked for in its
-    #   certificate
+    #   certificate; not needed by a client that verifies nothing
     # @param timeout_s [Numeric, nil] for the whole handshake
     # @return [self]
+    # @raise [ArgumentError] a client that verifies has no name
     # @raise [TLS::Error, TimeoutError, SystemCallError]
     def start_tls(context, name: nil, timeout_s: nil)
       start(context, name)
@@ -78,6 +80,7 @@ module Gyre
     # @param context [TLS::Context]
     # @param name [String, nil]
     # @return [self]
+    # @raise [ArgumentError] as {#start_tls}
     def begin_tls(context, name: nil)
       start(context, name)
     end
