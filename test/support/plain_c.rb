@@ -25,6 +25,7 @@ module GyreTest
       "backend_test" => %w[ext/gyre/loop/backends.c ext/gyre/loop/backend_epoll.c ext/gyre/loop/backend_kqueue.c ext/gyre/loop/backend_io_uring.c
                            ext/gyre/loop/backend_poll.c ext/gyre/loop/forks.c ext/gyre/loop/wakeup.c],
       "proxy_protocol_test" => %w[ext/gyre/net/proxy_protocol.c],
+      "shares_test" => %w[ext/gyre/net/shares.c],
       "memcached_wire_test" => %w[test/c/memcached_exercise.c ext/gyre/memcached/memcached_wire.c],
       "deferred_test" => %w[ext/gyre/loop/deferred.c],
       "reports_test" => %w[ext/gyre/loop/reports.c],

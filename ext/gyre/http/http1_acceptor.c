@@ -218,7 +218,7 @@ static int accept_connection(struct gyre_acceptor_listener *listener, int fd, co
   if (!connection) return -ENOMEM;
   connection->counted = true;
   connection->is_idle = true;
-  acceptor->net.open++;
+  gyre_acceptor_count(&acceptor->net, 1);
   acceptor->idle++;
   gyre_http1_connection_deadline(connection, listener->tls || listener->proxy ? acceptor->limits.handshake_ns
                                                                               : acceptor->limits.first_byte_ns);
@@ -486,6 +486,14 @@ static VALUE acceptor_set_shared(VALUE self, VALUE shared) {
   return shared;
 }
 
+/* Without the memory the processes know nothing of each other, as others do. */
+static VALUE acceptor_map_shares(VALUE class) { return gyre_shares_map() == 0 ? Qtrue : Qfalse; }
+
+static VALUE acceptor_set_place(VALUE class, VALUE place) {
+  gyre_shares_place(NUM2UINT(place));
+  return place;
+}
+
 /* Connections count the contexts that they have. */
 static VALUE acceptor_set_contexts(VALUE self, VALUE contexts) {
   struct gyre_http1_acceptor *acceptor = acceptor_get(self);
@@ -597,6 +605,8 @@ void gyre_init_http1_acceptor(void) {
   rb_define_method(class, "initialize", acceptor_initialize, 5);
   rb_define_method(class, "contexts=", acceptor_set_contexts, 1);
   rb_define_method(class, "shared=", acceptor_set_shared, 1);
+  rb_define_singleton_method(class, "map_shares", acceptor_map_shares, 0);
+  rb_define_singleton_method(class, "place=", acceptor_set_place, 1);
   rb_define_method(class, "start", acceptor_start, 0);
   rb_define_method(class, "departure=", acceptor_set_departure, 1);
   rb_define_method(class, "extended_connect=", acceptor_set_extended_connect, 1);

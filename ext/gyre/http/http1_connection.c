@@ -601,7 +601,7 @@ void gyre_http1_connection_detach(struct gyre_http1_connection *connection) {
   if (connection->waiting && connection->waiting->verdict == GYRE_HTTP1_START)
     gyre_admission_leave(&acceptor->admission);
   release_waiting(connection);
-  if (connection->counted) acceptor->net.open--;
+  if (connection->counted) gyre_acceptor_count(&acceptor->net, -1);
   if (connection->is_idle) acceptor->idle--;
   if (!connection->counted && connection->state == GYRE_HTTP1_LINGERING) acceptor->lingering_refused--;
   connection->counted = connection->is_idle = connection->keep_alive = false;

@@ -20,6 +20,7 @@
 #define TURN_NS INT64_C(2000000) /* what a process with very many connections leaves the others */
 #define TURN_CONNECTIONS 64      /* with so many it is half of that */
 #define TURNS_OF_ONE 8
+#define PATIENCE_NS INT64_C(20000000) /* what a process with far fewer has to wake up on a busy machine */
 
 static int accept_one(int fd, struct sockaddr_storage *peer) {
   socklen_t length = sizeof(*peer);
@@ -115,10 +116,13 @@ static bool accept_next(struct gyre_acceptor_listener *listener) {
  * Sockets that several processes accept from. Each of them is told of each connection, and the
  * first one awake would take all that wait, for their whole lives. So a process takes one at a
  * time, and waits before the next one: the longer the more connections it has, so that one with
- * fewer comes first. When many wait nevertheless, more are taken in each turn.
+ * fewer comes first; and much longer for one that is known to have far fewer, unless that one has
+ * not stirred in such a time before. When many wait nevertheless, more are taken in each turn.
  */
 static void arm_turn(struct gyre_acceptor *acceptor) {
   int64_t delay_ns = TURN_NS * acceptor->open / (acceptor->open + TURN_CONNECTIONS);
+  acceptor->patient = gyre_shares_others_first(&acceptor->shares, acceptor->open);
+  if (acceptor->patient) delay_ns = PATIENCE_NS;
   (void)gyre_timers_arm(&acceptor->loop->timers, &acceptor->turn, gyre_loop_now(acceptor->loop) + delay_ns);
 }
 
@@ -127,6 +131,7 @@ static void take_turn(struct gyre_timer *timer, void *context) {
   bool more = false;
   int budget = acceptor->rounds < TURNS_OF_ONE ? 1 : 1 << (acceptor->rounds - TURNS_OF_ONE + 1);
   (void)context;
+  if (acceptor->patient) gyre_shares_waited(&acceptor->shares);
 
   for (uint32_t i = 0; i < acceptor->listener_count; i++) {
     int left = budget;
@@ -150,6 +155,7 @@ static void on_acceptable(struct gyre_loop *loop, struct gyre_watch *reported, u
 
   do_not_block(listener->fd);
   if (acceptor->shared) {
+    gyre_shares_sign(&acceptor->shares);
     if (!gyre_timer_armed(&acceptor->turn)) arm_turn(acceptor);
     return;
   }
@@ -182,6 +188,7 @@ void gyre_acceptor_free(struct gyre_acceptor *acceptor) { free(acceptor->listene
 int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop) {
   acceptor->loop = loop;
   acceptor->listening = true;
+  if (acceptor->shared) gyre_shares_join(&acceptor->shares);
   for (uint32_t i = 0; i < acceptor->listener_count; i++) {
     struct gyre_acceptor_listener *listener = &acceptor->listeners[i];
     int one = 1;
@@ -209,6 +216,7 @@ void gyre_acceptor_finish(struct gyre_acceptor *acceptor) {
 void gyre_acceptor_stop(struct gyre_acceptor *acceptor) {
   if (!acceptor->listening) return;
   acceptor->listening = false;
+  gyre_shares_leave(&acceptor->shares);
   gyre_timers_cancel(&acceptor->loop->timers, &acceptor->pause);
   gyre_timers_cancel(&acceptor->loop->timers, &acceptor->turn);
   for (uint32_t i = 0; i < acceptor->listener_count; i++) {
@@ -219,8 +227,14 @@ void gyre_acceptor_stop(struct gyre_acceptor *acceptor) {
 
 void gyre_acceptor_forget(struct gyre_acceptor *acceptor) {
   acceptor->listening = false;
+  acceptor->shares.own = NULL;
   acceptor->pause.place = acceptor->turn.place = 0;
   for (uint32_t i = 0; i < acceptor->listener_count; i++) acceptor->listeners[i].watch.fd = -1;
+}
+
+void gyre_acceptor_count(struct gyre_acceptor *acceptor, int difference) {
+  acceptor->open += (uint32_t)difference;
+  gyre_shares_tell(&acceptor->shares, acceptor->open);
 }
 
 int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd) {

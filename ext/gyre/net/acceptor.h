@@ -8,6 +8,7 @@
 #define GYRE_NET_ACCEPTOR_H
 
 #include "loop/loop.h"
+#include "net/shares.h"
 #include "net/transport.h"
 
 #include <sys/socket.h>
@@ -40,9 +41,11 @@ struct gyre_acceptor {
   uint32_t listener_count;
   bool listening;
   bool shared;    /* other processes accept from the same sockets: connections are taken in turns */
+  bool patient;   /* the present turn is left to another process */
   uint8_t rounds; /* turns of accepting in a row, with connections left */
   struct gyre_timer pause, turn;
-  uint32_t open, open_limit; /* connections; `open` is counted by the protocol */
+  struct gyre_shares shares; /* of the other processes */
+  uint32_t open, open_limit; /* connections; `open` is counted by the protocol (gyre_acceptor_count) */
   uint64_t accepted;
 };
 
@@ -61,6 +64,8 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop);
 void gyre_acceptor_finish(struct gyre_acceptor *acceptor);
 /* Accepts no more, from now on. */
 void gyre_acceptor_stop(struct gyre_acceptor *acceptor);
+/* So many more connections are open. */
+void gyre_acceptor_count(struct gyre_acceptor *acceptor, int difference);
 /* Makes a transport over an accepted descriptor; with TLS the handshake is next. 0 or -errno. */
 int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd);
 /* Of such a transport, after a handshake that failed with -EPROTO: whether the client speaks no

@@ -303,6 +303,7 @@ module Gyre
         end
         log = Web::Log.new(errors: @err)
         hooks = settings[:hooks] || Web::Cluster::Hooks.new
+        HTTP::NativeAcceptor.map_shares # the workers know of each other
         Web::Cluster::Mold.new(link, hooks) do |index, own|
           Web::Cluster::Worker.new(index, own, hooks, log) do |options|
             server(app, settings, environment, log, listeners: sockets.listeners, metrics: [], **options)

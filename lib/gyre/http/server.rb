@@ -27,6 +27,8 @@
 #   full?            the queue of requests is full
 #   shared=(bool)    before start: other processes accept from the same sockets; connections are taken one by one, and later
 #                    the more there are
+#   map_shares, place=(number from 0 on)   of the class, before forks and in each fork: such processes know of each other, and one
+#                    with far more connections than another leaves the next ones to that one for a while
 #   start            accepts from now on, on the loop of the calling thread (Fiber.scheduler)
 #   stop             accepts what the kernel has ready, and no more; may be called again. Connections go on. The sockets may be
 #                    closed afterwards

@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
 # Connections of sockets that several processes share are taken in turns, on each backend: none is
-# left waiting, however many come at once, and a stop takes what waits.
+# left waiting, however many come at once, and a stop takes what waits. A process that stands still
+# leaves its share to the others, and has the next ones when it goes on.
 
 require "test_helper"
 require "gyre"
@@ -21,6 +22,37 @@ class WebClusterTurnsTest < Minitest::Test
       ensure
         sockets&.each(&:close)
       end
+    end
+  end
+
+  def test_a_worker_with_far_fewer_connections_has_the_next_ones_and_one_that_stands_still_has_none
+    serve("-w", "2", app: APP) do |program|
+      still, other = workers(program)
+      Process.kill(:STOP, still)
+      sockets = connect(program, 20)
+      assert_equal({ other => 20 }, sockets.values.tally)
+      Process.kill(:CONT, still)
+      sockets.update(connect(program, 1)) until sockets.values.include?(still) # it goes on when the system lets it
+      sockets.update(more = connect(program, 12))
+      assert_operator more.values.count(still), :>=, 6, "it had far fewer all the time"
+    ensure
+      sockets&.each_key(&:close)
+    end
+  end
+
+  private
+
+  def workers(program)
+    pids = {}
+    eventually(what: "two workers") { pids.update(connect(program, 1).each_key(&:close).invert).size == 2 }
+    pids.keys
+  end
+
+  # @return [Hash{Socket => Integer}] connections that stay, and the worker of each
+  def connect(program, count)
+    Array.new(count) { program.request("/", connection: "keep-alive") }.to_h do |socket|
+      length = socket.gets("\r\n\r\n")[/content-length: (\d+)/i, 1].to_i
+      [socket, socket.read(length).to_i]
     end
   end
 end
