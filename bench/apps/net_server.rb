@@ -48,6 +48,7 @@ def echo(loop, transport)
     return unless transport.pending? || bytes.bytesize >= 16_384
   end
   transport.flush_available if bytes
+  loop.emit(transport) if bytes && transport.pending? # the handshake's last packet brought them along
 rescue SystemCallError, Gyre::TLS::Error
   bytes = nil
 ensure

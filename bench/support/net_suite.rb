@@ -3,6 +3,7 @@
 # bench/net: echoes over Gyre's transports against the same in C on epoll and libssl, what an idle
 # TLS connection takes, and echoes of datagrams from a Ruby block beside Async's and EventMachine's.
 
+require "timeout"
 require_relative "../../test/support/certificates"
 require_relative "suite"
 
@@ -26,6 +27,8 @@ module Bench
 
     # What both scenarios need: servers, and the load client.
     class NetScenario < Scenario
+      LIMIT_S = 120
+
       private
 
       def serve(subject)
@@ -48,10 +51,16 @@ module Bench
         @certificate ||= GyreTest::Certificates.new(File.join(WORK, "net").tap { |path| FileUtils.mkdir_p(path) }).issue("localhost")
       end
 
-      def load(subject, server, clients, seconds, bytes, &block)
+      def load(subject, server, clients, seconds, bytes)
         command = ["taskset", "-c", LOAD_CORE.to_s, Setup.compiled("net_load", "-lssl", "-lcrypto"), SUBJECTS.fetch(subject).first,
                    server.port.to_s, clients.to_s, seconds.to_s, bytes.to_s]
-        IO.popen([*command, { err: %i[child out] }], "r+", &block)
+        IO.popen([*command, { err: %i[child out] }], "r+") do |io|
+          Timeout.timeout(LIMIT_S) { yield io }
+        rescue Timeout::Error
+          raise Problem, "the load client did not end within #{LIMIT_S} s"
+        ensure
+          Process.kill(:KILL, io.pid)
+        end
       end
     end
 
