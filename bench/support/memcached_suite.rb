@@ -52,7 +52,9 @@ module Bench
       # @return [String] what the process printed
       # @raise [Problem] when it fails or takes too long
       def output(subject, count)
-        child = Setup.ruby_command(File.join(__dir__, "memcached_child.rb"), subject, port.to_s, count.to_s, memcached.tree.pids.first.to_s)
+        arguments = [port, count, memcached.tree.pids.first].map(&:to_s)
+        child = subject == "libmemcached" ? [MemcachedSuite.libmemcached, *arguments]
+                                          : Setup.ruby_command(File.join(__dir__, "memcached_child.rb"), subject, *arguments)
         io = IO.popen([Setup.gem_environment.merge(Setup.yjit_environment), "taskset", "-c", SERVER_CORE.to_s, *child,
                        { err: %i[child out] }])
         text = Timeout.timeout(LIMIT_S) { io.read }
@@ -72,7 +74,7 @@ module Bench
     # fewer.
     class Delayed < Clients
       DELAY_US = 500 # in each direction
-      SYNCHRONOUS = %w[dalli gyre-thread gyre-1].freeze
+      SYNCHRONOUS = %w[dalli libmemcached gyre-thread gyre-1].freeze
       SUBJECTS = (MemcachedWork::LABELS.keys - %w[dalli-16-threads gyre-16-threads]).freeze
 
       def initialize
@@ -108,7 +110,7 @@ module Bench
     ].freeze
 
     def name = "memcached"
-    def title = "Clients of memcached: Gyre, Dalli, EventMachine and a bare socket"
+    def title = "Clients of memcached: Gyre, Dalli, EventMachine, libmemcached and a bare socket"
     def cores = "The client on one core, memcached on the other."
     def scenarios = SCENARIOS
     def subject_option = "clients"
@@ -116,11 +118,15 @@ module Bench
     def row_heading = "client"
     def defaults = { rounds: 3, scale: 1.0 }
     def quick = { rounds: 1, scale: 0.1 }
-    def programs(_subjects) = %w[taskset cc memcached]
+    def programs(subjects) = ["taskset", "cc", "memcached", *("libmemcached/memcached.h" if subjects.include?("libmemcached"))]
 
-    def versions(_subjects)
+    # @return [String] its program's path
+    def self.libmemcached = Setup.compiled("libmemcached_child", "-lmemcached")
+
+    def versions(subjects)
       memcached = IO.popen(%w[memcached -V], &:read)[/[\d.]+/]
-      { "gyre" => Machine.gyre, "memcached" => memcached }.merge(Setup.gem_versions.slice("dalli", "eventmachine"))
+      library = { "libmemcached" => IO.popen(MemcachedSuite.libmemcached, &:read).chomp } if subjects.include?("libmemcached")
+      { "gyre" => Machine.gyre, "memcached" => memcached, **library.to_h }.merge(Setup.gem_versions.slice("dalli", "eventmachine"))
     end
 
     def about(settings)

@@ -2,7 +2,8 @@
 
 # The clients that bench/memcached compares, each with the same three pieces of work: set all keys,
 # get them, delete them. Loaded by the measured processes (create) and by the command (names). Gems
-# are required only when asked for. Each piece of work checks its replies as it goes.
+# are required only when asked for. Each piece of work checks its replies as it goes. That of
+# libmemcached is a program in C (libmemcached_child.c).
 
 require "socket"
 
@@ -20,6 +21,7 @@ module Bench
       "dalli-16-threads" => "Dalli, 16 threads",
       "dalli-multi" => "Dalli, multi of #{BATCH} keys",
       "eventmachine" => "EventMachine's client",
+      "libmemcached" => "libmemcached, called from C",
       "gyre-thread" => "Gyre, one thread without a loop",
       "gyre-16-threads" => "Gyre, 16 threads without a loop",
       "gyre-1" => "Gyre, 1 fiber",

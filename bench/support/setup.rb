@@ -25,10 +25,10 @@ module Bench
   module Setup
     GEM = /\A\s*gem "([\w-]+)"/.freeze
 
-    # The program that each Debian package is needed for.
+    # The program, or the header in C, that each Debian package is needed for.
     PACKAGES = { "nginx" => "nginx-light", "wrk" => "wrk", "curl" => "curl", "h2load" => "nghttp2-client", "taskset" => "util-linux", "cc" => "gcc",
                  "openssl" => "openssl", "perf" => "linux-perf", "rsyslogd" => "rsyslog",
-                 "memcached" => "memcached" }.freeze
+                 "memcached" => "memcached", "libmemcached/memcached.h" => "libmemcached-dev" }.freeze
 
     module_function
 
@@ -50,8 +50,10 @@ module Bench
       run(environment, "apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages)
     end
 
-    # @return [String, nil] the path of an executable
+    # @return [String, nil] the path of an executable, or of a header
     def program(name)
+      return ["/usr/include", "/usr/local/include"].map { |folder| File.join(folder, name) }.find { |path| File.exist?(path) } if name.end_with?(".h")
+
       folders = ENV.fetch("PATH", "").split(File::PATH_SEPARATOR) + %w[/usr/sbin /sbin]
       folders.map { |folder| File.join(folder, name) }.find { |path| File.executable?(path) && !File.directory?(path) }
     end

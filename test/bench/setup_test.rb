@@ -20,4 +20,10 @@ class BenchSetupTest < Minitest::Test
     assert_equal "iodine", Bench::Setup.culprit("cannot continue.\n\nIn gems.rb:\n  iodine\n")
     assert_nil Bench::Setup.culprit("Could not find gem 'iodine'")
   end
+
+  def test_what_a_package_is_needed_for_is_a_program_or_a_header
+    assert_equal "/usr/include/stdio.h", Bench::Setup.program("stdio.h")
+    assert_nil Bench::Setup.program("of_no_package.h")
+    refute_nil Bench::Setup.program("sh")
+  end
 end
