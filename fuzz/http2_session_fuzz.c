@@ -53,7 +53,8 @@ static struct gyre_http2_session session;
 static struct app apps[STREAMS];
 static int newest; /* of the apps that were begun */
 static uint32_t random_state;
-static int64_t now_ns, head_bytes;
+static int64_t now_ns;
+static struct gyre_http_capacity capacity;
 static char in[1 << 17]; /* what the client gets */
 static size_t in_length;
 static bool greeted;
@@ -263,11 +264,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   newest = 0;
   in_length = 0;
   greeted = false;
-  head_bytes = 0;
+  capacity = (struct gyre_http_capacity){0};
+  gyre_admission_init(&capacity.admission);
   now_ns = 1000;
   random_state = data[1];
   if (gyre_http2_session_init(&session, &limits_of_kind[data[0] & SMALL ? 1 : 0], now_ns) < 0) abort();
-  session.head_bytes = &head_bytes;
+  session.capacity = &capacity;
   if (!(data[0] & NO_HELLO)) receive(hello, sizeof(hello) - 1);
   if (data[0] & BARE) {
     receive((const char *)data + 2, size - 2);
@@ -282,6 +284,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   gyre_http2_session_free(&session);
   expect(session.stream_count == 0, "no stream is left");
-  expect(head_bytes == 0, "no memory is left counted");
+  expect(capacity.heads.used == 0, "no memory of heads is left counted");
+  expect(capacity.input.used == 0 && capacity.output.used == 0, "nor of bodies and responses");
   return 0;
 }

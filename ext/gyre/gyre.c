@@ -51,6 +51,7 @@ void Init_gyre_ext(void) {
   gyre_init_net_transport_available();
   gyre_init_net_tls_facts();
   gyre_init_net_datagram();
+  gyre_init_http_capacity();
   gyre_init_http_exchange();
   gyre_init_http_file();
   gyre_init_http1_error();

@@ -406,7 +406,7 @@ static void test_a_method_that_is_no_token_is_not_passed_on(void) {
   struct gyre_http2_stream stream = {.session = &session};
   static const char *const fields[][2] = {{":method", "GET \x1b[2J\""}, {":scheme", "http"}, {":path", "/"}};
   session.limits = &limits;
-  session.head_bytes = NULL;
+  session.capacity = NULL;
   for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
     gyre_http2_head_field(&stream, (const uint8_t *)fields[i][0], strlen(fields[i][0]), (const uint8_t *)fields[i][1],
                           strlen(fields[i][1]));

@@ -152,7 +152,7 @@ cases = proc do
 
   define_method(:test_the_body_of_a_waiting_request_may_come_before_or_after_its_turn) do
     app = GatedApp.new
-    serve(app, limits: { requests_limit: 1 }) do |served|
+    serve(app, limits: { requests_limit: 1, body_ahead_bytes_limit: 0 }) do |served|
       first = occupy(served, app)
       whole = connect(served).request("POST /whole HTTP/1.1", "abc", content_length: 3)
       waiting(served, 1)
@@ -200,7 +200,7 @@ cases = proc do
   end
 
   define_method(:test_a_slow_client_of_an_unread_body_holds_no_place) do
-    serve(->(_env) { [200, {}, ["x"]] }, limits: { requests_limit: 1, queue_limit: 0 }) do |served|
+    serve(->(_env) { [200, {}, ["x"]] }, limits: { requests_limit: 1, queue_limit: 0, body_ahead_bytes_limit: 0 }) do |served|
       slow = connect(served).request("POST / HTTP/1.1", "a", content_length: 10)
       assert_equal 200, slow.response.status
       assert_equal 200, get(served).status

@@ -87,6 +87,8 @@ module GyreTest
       @client_gone ||= Gyre::Promise.new
     end
 
+    def hold_file = true
+
     def leave_place
       note(:leave_place)
     end

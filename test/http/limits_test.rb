@@ -14,7 +14,9 @@ class HTTP1LimitsTest < Minitest::Test
 
   def test_zero_is_a_size_where_it_means_something
     zero = Limits::TABLE.select { |row| row.minimum.zero? }
-    assert_equal %i[body_bytes_limit trailer_bytes_limit unread_body_bytes_limit body_rate_bytes_limit requests_limit queue_limit], zero.map(&:name)
+    names = %i[body_bytes_limit trailer_bytes_limit unread_body_bytes_limit body_rate_bytes_limit body_ahead_bytes_limit
+               response_rate_bytes_limit requests_limit queue_limit]
+    assert_equal names, zero.map(&:name)
     assert_equal 0, Limits.new(body_bytes_limit: 0).body_bytes_limit
   end
 end

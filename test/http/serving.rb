@@ -177,6 +177,10 @@ module GyreTest
         server.stats
       end
 
+      def capacity
+        server.capacity
+      end
+
       # Runs the block in a fiber of the server's loop.
       # @return what the block returned
       def on_loop(&block)

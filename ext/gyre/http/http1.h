@@ -5,8 +5,10 @@
  *
  *   http_admission.c       how many requests run, and the queue before them (no ruby.h)
  *   http1_limits.c         the table of limits, read from Ruby
+ *   http_capacity.c        places and budgets of a server, which its acceptors share
  *   http1_error.c          the errors of HTTP, raised in the exchange's fiber
  *   http_statistics.c      what is counted of responses (no ruby.h)
+ *   http1_ahead.c          how much of a body has come (no ruby.h)
  *   http1_connection.c     one connection between its requests: bytes in, timers, the end
  *   http_exchange.c        one request and its response: life, the handle that Ruby has of it
  *   http_file.c            a file that a client named
@@ -23,17 +25,21 @@
 #define GYRE_HTTP1_H
 
 #include "fiber/scheduler.h"
+#include "http/http1_ahead.h"
 #include "http/http1_chunked.h"
 #include "http/http1_head.h"
 #include "http/http1_parser.h"
 #include "http/http2_session.h"
-#include "http/http_admission.h"
+#include "http/http_capacity.h"
 #include "http/http_statistics.h"
 #include "net/acceptor.h"
 #include "net/proxy_protocol.h"
 #include "net/transport.h"
 
 #include <netinet/in.h>
+
+/* While a request holds a place, which others wait for, its client has to be faster by so much. */
+#define GYRE_HTTP_PLACE_RATE 16
 
 /* At a stop: what a connection gets whose next request may be on its way, and for how long after
  * the last one it may be. */
@@ -44,12 +50,14 @@
 #define GYRE_HTTP_RECEIVES_AT_ONCE 8
 
 /* PROXY (its header is awaited), HANDSHAKE (of TLS), FIRST_BYTE and IDLE hold neither a fiber nor a
- * buffer of HTTP; WAITING holds the bytes of a whole head; see the drawing in exchange.rb. */
+ * buffer of HTTP; BODY and WAITING hold the bytes of a whole head, and behind it those of a body;
+ * see the drawing in exchange.rb. */
 enum gyre_http1_state {
   GYRE_HTTP1_PROXY,
   GYRE_HTTP1_HANDSHAKE,
   GYRE_HTTP1_FIRST_BYTE,
   GYRE_HTTP1_HEAD,
+  GYRE_HTTP1_BODY,
   GYRE_HTTP1_WAITING,
   GYRE_HTTP1_SERVING,
   GYRE_HTTP1_IDLE,
@@ -69,7 +77,7 @@ enum gyre_http1_framing {
 /* A head that has come in part. Its bytes are the transport's input, and it is parsed on from
  * there. */
 struct gyre_http1_partial {
-  uint32_t counted; /* bytes, in acceptor->head_bytes */
+  uint32_t counted; /* bytes, in capacity->heads */
   struct gyre_http1_head head;
   struct gyre_http1_field fields[]; /* limits.header_count */
 };
@@ -78,11 +86,13 @@ struct gyre_http1_partial {
 struct gyre_http1_request {
   const struct gyre_http1_head *head; /* NULL: nothing is known of it; else parsed in part, if it is refused */
   const char *bytes;
-  uint32_t held;   /* its length at the beginning of the transport's input; 0: it lies elsewhere, or is not complete */
-  uint16_t status; /* to refuse it with; 0: nothing is wrong */
-  const char *reason; /* constant text, with status */
-  bool placed;        /* it has a place of the admission */
-  int64_t since_ns;   /* it has waited for a place since then; 0: it has not */
+  uint32_t held; /* its length at the beginning of the transport's input; 0: it lies elsewhere, or is not complete */
+  size_t length, came; /* of its head, and of what came behind that, in `bytes` */
+  uint16_t status;     /* to refuse it with; 0: nothing is wrong */
+  const char *reason;  /* constant text, with status */
+  bool placed;         /* it has a place of the admission */
+  bool lacks_body;     /* it waits for that, and for a place afterwards */
+  int64_t since_ns;    /* it has waited for a place since then; 0: it has not */
 };
 
 /* A whole head in the transport's input, in the admission's queue. It is parsed again when its turn
@@ -90,8 +100,16 @@ struct gyre_http1_request {
 struct gyre_http1_waiting {
   struct gyre_admission_waiter waiter;
   struct gyre_http1_connection *connection;
-  uint32_t counted; /* bytes, in acceptor->head_bytes */
+  uint32_t counted; /* bytes, in capacity->heads */
   enum { GYRE_HTTP1_UNDECIDED, GYRE_HTTP1_START, GYRE_HTTP1_REFUSE } verdict;
+};
+
+/* A whole head in the transport's input, whose body is awaited behind it (BODY). */
+struct gyre_http1_awaiting {
+  struct gyre_http1_ahead ahead;
+  size_t head_length;
+  int64_t since_ns; /* when the head was there */
+  uint32_t counted; /* bytes, in capacity->input */
 };
 
 /* On the stack of a fiber that waits for more of a request's body. */
@@ -122,6 +140,7 @@ struct gyre_http1_connection {
   struct gyre_http_exchange *exchange; /* the present one, while a handler runs; else NULL */
   struct gyre_http1_partial *partial;
   struct gyre_http1_waiting *waiting;  /* while WAITING */
+  struct gyre_http1_awaiting *body;    /* while BODY */
   struct gyre_http2_connection *http2; /* SERVING, and its frames; else NULL */
   uint32_t requests;
   uint32_t lingered; /* bytes read off */
@@ -184,24 +203,32 @@ struct gyre_http_exchange {
   bool cut : 1;         /* of HTTP/2: the app has closed it */
   bool departed : 1;    /* its client has left */
   bool told : 1;        /* what waits for that is told already */
+  bool whole : 1;       /* the app has given all of its response */
 
   struct gyre_http1_chunked chunks;
   int64_t body_remaining, body_received; /* remaining: -1 for chunked */
+  int64_t body_ahead;                    /* of it had come when the request began */
   int64_t body_waited_ns;                /* for the body, or for the rest that is read off */
   int64_t unread_from;                   /* how much of the body was received when the app had responded */
   uint64_t body_bytes_sent;
-  int64_t began_ns; /* when the loop had its head */
+  uint64_t given, taken_before; /* to the client's socket or stream; and when it was waited for first */
+  int64_t write_waited_ns;      /* for the client to take more */
+  uint32_t output_counted;      /* bytes of a whole response that waits for its client, in capacity->output */
+  uint32_t files_counted;       /* in capacity->files */
+  int64_t began_ns;             /* when the loop had its head */
 };
 
 struct gyre_http1_limits_table {
   struct gyre_http1_limits head;
   struct gyre_http1_limits trailers;
   struct gyre_http2_limits http2;
-  int64_t body_bytes, unread_body_bytes, head_bytes, body_rate;
+  int64_t body_bytes, unread_body_bytes, head_bytes, body_rate, response_rate;
+  int64_t input_bytes, output_bytes; /* of all requests and responses together */
   int64_t handshake_ns, first_byte_ns, head_ns, read_ns, write_ns, keep_alive_ns, linger_ns; /* -1: none */
   int64_t body_ns, body_grace_ns, unread_body_ns;
   int64_t queue_ns, request_ns;
-  uint32_t requests, connections, running, queue;
+  uint32_t requests, connections, running, queue, files;
+  uint32_t body_ahead; /* bytes that come before a place is taken */
 };
 
 /* What requests with this authority from this address have in common; see http1_env.c. */
@@ -233,9 +260,9 @@ struct gyre_http1_acceptor {
   struct gyre_post departures; /* linked while there may be such promises */
   struct gyre_timer telling;   /* tries again where there was no fiber for them */
   struct gyre_http1_limits_table limits;
-  struct gyre_admission admission;
-  bool draining, https;
-  struct gyre_proxy_range *proxies; /* whose PROXY headers are believed; none: any peer's */
+  struct gyre_http_capacity *capacity; /* shared by the acceptors of a server */
+  bool draining, https, started;       /* started: on the loop, with the others of its capacity */
+  struct gyre_proxy_range *proxies;    /* whose PROXY headers are believed; none: any peer's */
   uint32_t proxy_count;
   VALUE exempt;                       /* an Array of paths whose requests wait for no place */
   VALUE files;                        /* responds to call(path): whether a file is there, which waits for none either */
@@ -245,7 +272,6 @@ struct gyre_http1_acceptor {
   struct gyre_list active, leaving, spare; /* of exchanges; spare ones are kept for the next requests */
   int spare_count;
   uint32_t idle, lingering_refused;
-  int64_t head_bytes;      /* held by heads that have come in part */
   uint64_t handshake_turn; /* of the loop, in which so many steps of handshakes were made: */
   uint32_t handshakes;
   uint64_t running, requests, malformed, refused;
@@ -269,6 +295,18 @@ struct gyre_http1_acceptor {
 
 /* http1_limits.c */
 void gyre_http1_limits_read(struct gyre_http1_limits_table *table, VALUE limits);
+/* How long the next bytes of a body may be waited for, after so much of both; -1: without end. The
+ * rate is sixteen times as high while a place is held, which others wait for. */
+int64_t gyre_http_body_limit_ns(const struct gyre_http1_limits_table *limits, int64_t received, int64_t waited_ns,
+                                bool placed, const char **reason);
+/* The waiting that a client has earned by so many bytes. */
+static inline int64_t gyre_http_earned_ns(int64_t bytes, int64_t rate, bool placed) {
+  if (placed) rate *= GYRE_HTTP_PLACE_RATE;
+  return bytes > INT64_MAX / 1000000000 ? INT64_MAX : bytes * 1000000000 / rate;
+}
+
+/* http_capacity.c: for one more owner. */
+struct gyre_http_capacity *gyre_http_capacity_take(VALUE self);
 
 /* http1_error.c */
 VALUE gyre_http1_error(const char *name, int status, const char *message);
@@ -324,6 +362,15 @@ void gyre_http_exchange_measure(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_free_spare(struct gyre_http1_acceptor *acceptor);
 /* Gives its place back, if it has one: the rest of it does not count as a running request. */
 void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange);
+/* Others wait for the place that it has. */
+static inline bool gyre_http_exchange_holds_place(const struct gyre_http_exchange *exchange) {
+  return exchange->placed && exchange->connection->acceptor->limits.running;
+}
+/* Its client is waited for, with so much in memory that it has not taken. A whole response leaves
+ * its place, unless all such responses hold too much: then the app's next ones wait. Returns how
+ * long the client may take; 0: it is too slow; -1: without end. */
+int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint64_t given, size_t held);
+void gyre_http_exchange_end_wait(struct gyre_http_exchange *exchange, int64_t from_ns);
 /* Begins the request's limit of time, if it has one. */
 void gyre_http_exchange_limit(struct gyre_http_exchange *exchange);
 void gyre_http_exchange_end_limit(struct gyre_http_exchange *exchange);
@@ -414,6 +461,7 @@ void gyre_http_departures_forget(struct gyre_http1_acceptor *acceptor);
 /* Settles them here, and nothing later: it starts no fiber. */
 void gyre_http_departures_tell_last(struct gyre_http1_acceptor *acceptor);
 
+void gyre_init_http_capacity(void);
 void gyre_init_http_exchange(void);
 void gyre_init_http_file(void);
 void gyre_init_http1_error(void);

@@ -61,6 +61,7 @@ static void acceptor_free(void *opaque) {
   gyre_acceptor_free(&acceptor->net);
   free(acceptor->fields);
   free(acceptor->proxies);
+  gyre_http_capacity_release(acceptor->capacity);
   xfree(acceptor);
 }
 
@@ -81,6 +82,7 @@ static void mark_client(struct gyre_client *client) {
 static struct gyre_http1_acceptor *acceptor_get(VALUE self) {
   struct gyre_http1_acceptor *acceptor;
   TypedData_Get_Struct(self, struct gyre_http1_acceptor, &acceptor_type, acceptor);
+  if (!acceptor->capacity) rb_raise(rb_eRuntimeError, "not initialized");
   return acceptor;
 }
 
@@ -118,13 +120,18 @@ static VALUE close_handovers(VALUE handovers) { return NIL_P(handovers) ? Qnil :
 
 static void close_connections(struct gyre_http1_acceptor *acceptor, bool only_idle);
 
+static void leave_capacity(struct gyre_http1_acceptor *acceptor) {
+  if (acceptor->started) gyre_http_capacity_stop(acceptor->capacity);
+  acceptor->started = false;
+}
+
 static void closing(struct gyre_client *client) {
   struct gyre_http1_acceptor *acceptor = GYRE_CONTAINER(client, struct gyre_http1_acceptor, client);
   gyre_acceptor_stop(&acceptor->net);
   acceptor->draining = true;
   gyre_list_remove(&acceptor->keeper);
   close_connections(acceptor, false);
-  gyre_admission_stop(&acceptor->admission);
+  leave_capacity(acceptor);
   gyre_http_departures_tell_last(acceptor);
   int state = 0;
   rb_protect(close_handovers, acceptor->handovers, &state);
@@ -139,7 +146,8 @@ static void forked(struct gyre_client *client) {
   gyre_list_init(&acceptor->handover.node);
   gyre_http_departures_forget(acceptor);
   gyre_acceptor_forget(&acceptor->net);
-  gyre_admission_forget(&acceptor->admission);
+  gyre_http_capacity_forget(acceptor->capacity);
+  acceptor->started = false;
   while (!gyre_list_empty(&acceptor->connections)) {
     struct gyre_http1_connection *connection =
         GYRE_CONTAINER(acceptor->connections.next, struct gyre_http1_connection, node);
@@ -173,7 +181,6 @@ static VALUE acceptor_allocate(VALUE class) {
   gyre_list_init(&acceptor->active);
   gyre_list_init(&acceptor->leaving);
   gyre_list_init(&acceptor->spare);
-  gyre_admission_init(&acceptor->admission);
   acceptor->exempt = rb_ary_new(); /* may collect: what is marked is whole */
   acceptor->departed = rb_ary_new();
   return self;
@@ -284,13 +291,14 @@ static const struct gyre_acceptor_operations acceptor_operations = {
 
 /* --- methods (contract: server.rb) --- */
 
-static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE limits, VALUE template,
-                                 VALUE contexts) {
-  struct gyre_http1_acceptor *acceptor = acceptor_get(self);
+static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE limits, VALUE template, VALUE contexts,
+                                 VALUE capacity) {
+  struct gyre_http1_acceptor *acceptor;
+  TypedData_Get_Struct(self, struct gyre_http1_acceptor, &acceptor_type, acceptor);
   Check_Type(sockets, T_ARRAY);
   Check_Type(template, T_HASH);
   Check_Type(contexts, T_ARRAY);
-  if (acceptor->net.operations) rb_raise(rb_eRuntimeError, "initialized twice");
+  if (acceptor->capacity) rb_raise(rb_eRuntimeError, "initialized twice");
   gyre_http1_limits_read(&acceptor->limits, limits);
   acceptor->sockets = rb_ary_dup(sockets);
   acceptor->contexts = rb_ary_dup(contexts);
@@ -304,9 +312,7 @@ static VALUE acceptor_initialize(VALUE self, VALUE sockets, VALUE handler, VALUE
   acceptor->fields = calloc(acceptor->limits.head.header_count + 1u, sizeof(struct gyre_http1_field));
   if (!acceptor->fields || gyre_acceptor_init(&acceptor->net, &acceptor_operations, (size_t)count) < 0) rb_memerror();
   acceptor->net.open_limit = acceptor->limits.connections;
-  acceptor->admission.running_limit = acceptor->limits.running;
-  acceptor->admission.queue_limit = acceptor->limits.queue;
-  acceptor->admission.queue_ns = acceptor->limits.queue_ns;
+  acceptor->capacity = gyre_http_capacity_take(capacity);
   acceptor->serve = gyre_http1_handler_start;
 #ifdef GYRE_HAVE_NGHTTP2
   acceptor->http2 = &gyre_http2_operations;
@@ -373,7 +379,7 @@ static VALUE acceptor_set_extended_connect(VALUE self, VALUE offered) {
 static VALUE acceptor_set_files(VALUE self, VALUE files) { return acceptor_get(self)->files = files; }
 
 static VALUE acceptor_full_p(VALUE self) {
-  return gyre_admission_is_full(&acceptor_get(self)->admission) ? Qtrue : Qfalse;
+  return gyre_admission_is_full(&acceptor_get(self)->capacity->admission) ? Qtrue : Qfalse;
 }
 
 static VALUE acceptor_start(VALUE self) {
@@ -390,7 +396,8 @@ static VALUE acceptor_start(VALUE self) {
   acceptor->client.closing = closing;
   acceptor->client.forked = forked;
   gyre_list_append(&scheduler->keepers, &acceptor->keeper);
-  gyre_admission_start(&acceptor->admission, &scheduler->loop);
+  gyre_http_capacity_start(acceptor->capacity, &scheduler->loop);
+  acceptor->started = true;
   int error = gyre_acceptor_start(&acceptor->net, &scheduler->loop);
   if (error < 0) {
     quit_listening(acceptor);
@@ -476,7 +483,7 @@ static VALUE acceptor_close(VALUE self) {
   acceptor->draining = true;
   if (!acceptor->scheduler || acceptor->scheduler->closed) return self;
   close_connections(acceptor, false);
-  gyre_admission_stop(&acceptor->admission);
+  leave_capacity(acceptor);
   leave_scheduler(acceptor);
   return self;
 }
@@ -526,9 +533,9 @@ static VALUE acceptor_stats(VALUE self) {
   STAT("handshakes", acceptor->statistics.handshakes);
   STAT("handshakes_resumed", acceptor->statistics.handshakes_resumed);
   STAT("handshakes_failed", acceptor->statistics.handshakes_failed);
-  STAT("waiting", acceptor->admission.waiting_count);
-  STAT("waited", acceptor->admission.waited);
-  STAT("shed", acceptor->admission.refused);
+  STAT("waiting", acceptor->capacity->admission.waiting_count);
+  STAT("waited", acceptor->capacity->admission.waited);
+  STAT("shed", acceptor->capacity->admission.refused);
 #undef STAT
   return stats;
 }
@@ -559,7 +566,7 @@ static VALUE acceptor_measurements(VALUE self) {
   for (int i = 0; i < GYRE_HTTP_STATUS_CLASSES; i++) set_number(responses, classes[i], statistics->responses[i]);
   rb_hash_aset(hash, rb_str_new_cstr("responses"), responses);
   rb_hash_aset(hash, rb_str_new_cstr("durations"), histogram_hash(&statistics->durations));
-  rb_hash_aset(hash, rb_str_new_cstr("waits"), histogram_hash(&acceptor->admission.waits));
+  rb_hash_aset(hash, rb_str_new_cstr("waits"), histogram_hash(&acceptor->capacity->admission.waits));
   set_number(hash, "received_bytes", statistics->received_bytes);
   set_number(hash, "sent_bytes", statistics->sent_bytes);
   if (acceptor->scheduler && !acceptor->scheduler->closed) {
@@ -602,7 +609,7 @@ void gyre_init_http1_acceptor(void) {
   VALUE http1 = rb_define_module_under(gyre_mGyre, "HTTP");
   VALUE class = rb_define_class_under(http1, "NativeAcceptor", rb_cObject);
   rb_define_alloc_func(class, acceptor_allocate);
-  rb_define_method(class, "initialize", acceptor_initialize, 5);
+  rb_define_method(class, "initialize", acceptor_initialize, 6);
   rb_define_method(class, "contexts=", acceptor_set_contexts, 1);
   rb_define_method(class, "shared=", acceptor_set_shared, 1);
   rb_define_singleton_method(class, "map_shares", acceptor_map_shares, 0);

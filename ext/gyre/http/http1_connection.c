@@ -42,12 +42,20 @@ ssize_t gyre_http1_connection_receive(struct gyre_http1_connection *connection, 
 
 void gyre_http1_connection_release_partial(struct gyre_http1_connection *connection) {
   if (!connection->partial) return;
-  connection->acceptor->head_bytes -= connection->partial->counted;
+  connection->acceptor->capacity->heads.used -= connection->partial->counted;
   free(connection->partial);
   connection->partial = NULL;
 }
 
+static void release_body(struct gyre_http1_connection *connection) {
+  if (!connection->body) return;
+  gyre_http_budget_hold(&connection->acceptor->capacity->input, &connection->body->counted, 0);
+  free(connection->body);
+  connection->body = NULL;
+}
+
 static void release_input(struct gyre_http1_connection *connection) {
+  release_body(connection);
   gyre_http1_connection_release_partial(connection);
   gyre_bytes_free(&connection->transport.input);
 }
@@ -59,9 +67,13 @@ static void end(struct gyre_http1_connection *connection, bool reset) {
 
 /* What a call of the parser came to. */
 static bool parsed(struct gyre_http1_connection *connection, struct gyre_http1_request *request,
-                   const struct gyre_http1_head *head, const char *bytes, int length) {
+                   const struct gyre_http1_head *head, const char *bytes, size_t available, int length) {
   *request = (struct gyre_http1_request){.head = head, .bytes = bytes};
-  if (length > 0) request->held = (uint32_t)length;
+  if (length > 0) {
+    request->held = (uint32_t)length;
+    request->length = (size_t)length;
+    request->came = available - request->length;
+  }
   if (length < 0) {
     request->status = head->status;
     request->reason = head->reason;
@@ -80,20 +92,20 @@ bool gyre_http1_connection_parse(struct gyre_http1_connection *connection, struc
     struct gyre_http1_head *head = &acceptor->head;
     gyre_http1_head_reset(head, acceptor->fields, limits->header_count);
     int length = gyre_http1_head_parse(head, bytes, available, limits);
-    if (length) return parsed(connection, request, head, bytes, length);
+    if (length) return parsed(connection, request, head, bytes, available, length);
 
     size_t fields_size = limits->header_count * sizeof(struct gyre_http1_field);
     struct gyre_http1_partial *partial = connection->partial = malloc(sizeof(*partial) + fields_size);
     if (!partial) {
       head->status = 503;
       head->reason = "no memory for this request";
-      return parsed(connection, request, head, bytes, -1);
+      return parsed(connection, request, head, bytes, available, -1);
     }
     partial->counted = 0;
     gyre_http1_head_reset(&partial->head, partial->fields, limits->header_count);
   }
   struct gyre_http1_head *head = &connection->partial->head;
-  return parsed(connection, request, head, bytes, gyre_http1_head_parse(head, bytes, available, limits));
+  return parsed(connection, request, head, bytes, available, gyre_http1_head_parse(head, bytes, available, limits));
 }
 
 /* The head has come in part: what it holds is counted. False: all of them hold too much. */
@@ -102,9 +114,9 @@ static bool head_fits(struct gyre_http1_connection *connection) {
   struct gyre_http1_partial *partial = connection->partial;
   size_t bytes = connection->transport.input->capacity + sizeof(*partial) +
                  acceptor->limits.head.header_count * sizeof(struct gyre_http1_field);
-  acceptor->head_bytes += (int64_t)bytes - partial->counted;
+  acceptor->capacity->heads.used += (int64_t)bytes - partial->counted;
   partial->counted = (uint32_t)bytes;
-  return acceptor->head_bytes <= acceptor->limits.head_bytes;
+  return acceptor->capacity->heads.used <= acceptor->capacity->heads.limit;
 }
 
 static void refuse_partial(struct gyre_http1_connection *connection, uint16_t status, const char *reason) {
@@ -125,9 +137,29 @@ static bool keep_head(struct gyre_http1_connection *connection) {
 
 /* --- admission --- */
 
+static bool refuse(struct gyre_http1_request *request, const char *reason) {
+  request->status = 503;
+  request->reason = reason;
+  return false;
+}
+
+/* Where places are few, a body is there before one is taken. One that is too long is refused. */
+static bool lacks_body(const struct gyre_http1_acceptor *acceptor, const struct gyre_http1_request *request) {
+  const struct gyre_http1_head *head = request->head;
+  struct gyre_http1_ahead ahead;
+  if (!request->length || head->content_length > acceptor->limits.body_bytes) return false;
+  if (!(head->flags & GYRE_HTTP1_CHUNKED) && head->content_length <= 0) return false;
+  gyre_http1_ahead_begin(&ahead, head, acceptor->limits.body_ahead, acceptor->limits.trailers.header_bytes);
+  return !gyre_http1_ahead_is_there(&ahead, request->bytes + request->length, request->came);
+}
+
 bool gyre_http1_connection_admit(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
-  struct gyre_admission *admission = &connection->acceptor->admission;
+  struct gyre_admission *admission = &connection->acceptor->capacity->admission;
   if (request->status) return true; /* it is refused, without the app */
+  if (admission->running_limit && lacks_body(connection->acceptor, request)) {
+    request->lacks_body = !gyre_http1_is_exempt(connection->acceptor, request);
+    return !request->lacks_body;
+  }
   if (!gyre_admission_has_place(admission)) return gyre_http1_is_exempt(connection->acceptor, request);
   gyre_admission_take(admission);
   request->placed = true;
@@ -137,8 +169,8 @@ bool gyre_http1_connection_admit(struct gyre_http1_connection *connection, struc
 static void release_waiting(struct gyre_http1_connection *connection) {
   struct gyre_http1_waiting *waiting = connection->waiting;
   if (!waiting) return;
-  gyre_admission_withdraw(&connection->acceptor->admission, &waiting->waiter);
-  connection->acceptor->head_bytes -= waiting->counted;
+  gyre_admission_withdraw(&connection->acceptor->capacity->admission, &waiting->waiter);
+  connection->acceptor->capacity->heads.used -= waiting->counted;
   connection->waiting = NULL;
   free(waiting);
 }
@@ -152,7 +184,7 @@ void gyre_http1_connection_decided(struct gyre_http1_connection *connection) {
   release_waiting(connection);
   struct gyre_http1_request request;
   bool whole = gyre_http1_connection_parse(connection, &request);
-  if (starts && (!whole || request.status)) gyre_admission_leave(&acceptor->admission);
+  if (starts && (!whole || request.status)) gyre_admission_leave(&acceptor->capacity->admission);
   if (!whole) { /* never: it was */
     end(connection, true);
     return;
@@ -178,13 +210,61 @@ static void on_late(struct gyre_admission_waiter *waiter) {
   gyre_http1_connection_decided(waiting->connection);
 }
 
-static bool refuse(struct gyre_http1_request *request, const char *reason) {
-  request->status = 503;
-  request->reason = reason;
-  return false;
+/* A client that waits for a 100 sends nothing before it. It fits into any socket that has taken the
+ * responses before. */
+static bool send_continue(struct gyre_http1_connection *connection, const struct gyre_http1_request *request) {
+  static char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  if (!(request->head->flags & GYRE_HTTP1_EXPECT_CONTINUE) || request->came > 0) return true;
+  return gyre_transport_sendv(&connection->transport, &(struct iovec){text, sizeof(text) - 1}, 1) == sizeof(text) - 1;
+}
+
+static void body_deadline(struct gyre_http1_connection *connection) {
+  const struct gyre_http1_awaiting *body = connection->body;
+  int64_t now_ns = gyre_loop_coarse_now(&connection->acceptor->scheduler->loop);
+  const char *reason;
+  size_t received = gyre_transport_available(&connection->transport) - body->head_length;
+  int64_t limit_ns = gyre_http_body_limit_ns(&connection->acceptor->limits, (int64_t)received, now_ns - body->since_ns,
+                                             false, &reason);
+  connection->deadline_ns = INT64_MAX; /* an earlier one was for the head */
+  gyre_http1_connection_deadline(connection, limit_ns);
+}
+
+/* Counts what is held of the body; false: all requests hold too much. */
+static bool body_fits(struct gyre_http1_connection *connection) {
+  struct gyre_http_budget *budget = &connection->acceptor->capacity->input;
+  gyre_http_budget_hold(budget, &connection->body->counted,
+                        sizeof(*connection->body) + connection->transport.input->capacity);
+  return !gyre_http_budget_is_over(budget);
+}
+
+#define BODIES_HOLD_TOO_MUCH "the bodies of requests hold too much memory"
+
+/* The body is awaited without a place. False: the request is to be refused with its status. */
+static bool await_body(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  struct gyre_http1_awaiting *body = connection->body = calloc(1, sizeof(*body));
+  if (!body) return refuse(request, "no memory for this request");
+  gyre_http1_ahead_begin(&body->ahead, request->head, acceptor->limits.body_ahead,
+                         acceptor->limits.trailers.header_bytes);
+  body->head_length = request->length;
+  body->since_ns = gyre_loop_coarse_now(&acceptor->scheduler->loop);
+  if (!body_fits(connection) || !send_continue(connection, request)) {
+    release_body(connection);
+    acceptor->refused++;
+    return refuse(request, BODIES_HOLD_TOO_MUCH);
+  }
+  connection->state = GYRE_HTTP1_BODY;
+  gyre_http1_connection_release_partial(connection);
+  if (connection->is_idle) {
+    connection->is_idle = false;
+    acceptor->idle--;
+  }
+  body_deadline(connection);
+  return true;
 }
 
 bool gyre_http1_connection_wait(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
+  if (request->lacks_body) return await_body(connection, request);
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   struct gyre_http1_waiting *waiting = calloc(1, sizeof(*waiting));
   if (!waiting) return refuse(request, "no memory for this request");
@@ -193,16 +273,16 @@ bool gyre_http1_connection_wait(struct gyre_http1_connection *connection, struct
   waiting->waiter.refuse = on_late;
   waiting->counted =
       (uint32_t)(sizeof(*waiting) + (connection->transport.input ? connection->transport.input->capacity : 0));
-  if (acceptor->head_bytes + waiting->counted > acceptor->limits.head_bytes) {
-    acceptor->admission.refused++;
+  if (acceptor->capacity->heads.used + waiting->counted > acceptor->capacity->heads.limit) {
+    acceptor->capacity->admission.refused++;
     free(waiting);
     return refuse(request, "the requests that wait hold too much memory");
   }
-  if (gyre_admission_enter(&acceptor->admission, &waiting->waiter) == GYRE_ADMISSION_REFUSED) {
+  if (gyre_admission_enter(&acceptor->capacity->admission, &waiting->waiter) == GYRE_ADMISSION_REFUSED) {
     free(waiting);
     return refuse(request, "too many requests wait already");
   }
-  acceptor->head_bytes += waiting->counted;
+  acceptor->capacity->heads.used += waiting->counted;
   connection->waiting = waiting;
   connection->state = GYRE_HTTP1_WAITING;
   connection->deadline_ns = INT64_MAX; /* the queue's limit counts */
@@ -211,7 +291,7 @@ bool gyre_http1_connection_wait(struct gyre_http1_connection *connection, struct
     connection->is_idle = false;
     acceptor->idle--;
   }
-  if (connection->hung_up) gyre_admission_put_last(&acceptor->admission, &waiting->waiter);
+  if (connection->hung_up) gyre_admission_put_last(&acceptor->capacity->admission, &waiting->waiter);
   return true;
 }
 
@@ -220,14 +300,58 @@ static void leave_queue(struct gyre_http1_connection *connection) {
   if (gyre_transport_is_reset(&connection->transport)) {
     end(connection, true);
   } else if (connection->waiting->verdict == GYRE_HTTP1_UNDECIDED) {
-    gyre_admission_put_last(&connection->acceptor->admission, &connection->waiting->waiter);
+    gyre_admission_put_last(&connection->acceptor->capacity->admission, &connection->waiting->waiter);
   }
 }
 
+static void read_ahead(struct gyre_http1_connection *connection);
+
 /* A whole head is the beginning of the transport's input. */
 static void serve_or_wait(struct gyre_http1_connection *connection, struct gyre_http1_request *request) {
-  if (gyre_http1_connection_admit(connection, request) || !gyre_http1_connection_wait(connection, request))
+  if (gyre_http1_connection_admit(connection, request) || !gyre_http1_connection_wait(connection, request)) {
     connection->acceptor->serve(connection, request);
+  } else if (connection->state == GYRE_HTTP1_BODY) {
+    read_ahead(connection); /* more may have been reported with the head */
+  }
+}
+
+/* The body is there (status 0), or never will be. */
+static void end_body(struct gyre_http1_connection *connection, uint16_t status, const char *reason) {
+  struct gyre_http1_request request;
+  release_body(connection);
+  if (!gyre_http1_connection_parse(connection, &request)) { /* never: it was whole */
+    end(connection, true);
+    return;
+  }
+  if (status) {
+    request.status = status;
+    request.reason = reason;
+  }
+  serve_or_wait(connection, &request);
+}
+
+static void read_ahead(struct gyre_http1_connection *connection) {
+  struct gyre_http1_awaiting *body = connection->body;
+  while (connection->readable) {
+    ssize_t count = gyre_http1_connection_fill(connection);
+    if (count == -EAGAIN) return;
+    if (count <= 0) {
+      end_body(connection, 400, "the client left before the end of the request's body");
+      return;
+    }
+    const char *bytes = gyre_transport_input(&connection->transport) + body->head_length;
+    if (gyre_http1_ahead_is_there(&body->ahead, bytes,
+                                  gyre_transport_available(&connection->transport) - body->head_length)) {
+      end_body(connection, 0, NULL);
+      return;
+    }
+    if (!body_fits(connection)) {
+      connection->acceptor->refused++;
+      end_body(connection, 503, BODIES_HOLD_TOO_MUCH);
+      return;
+    }
+    body_deadline(connection);
+  }
 }
 
 static bool serve_if_parsed(struct gyre_http1_connection *connection) {
@@ -274,7 +398,7 @@ static void read_first(struct gyre_http1_connection *connection) {
   struct gyre_http1_request request;
   gyre_http1_head_reset(&acceptor->head, acceptor->fields, acceptor->limits.head.header_count);
   int length = preface ? 0 : gyre_http1_head_parse(&acceptor->head, bytes, (size_t)count, &acceptor->limits.head);
-  bool whole = parsed(connection, &request, &acceptor->head, bytes, length);
+  bool whole = parsed(connection, &request, &acceptor->head, bytes, (size_t)count, length);
   request.held = 0;
   if (request.status) {
     acceptor->serve(connection, &request);
@@ -285,14 +409,17 @@ static void read_first(struct gyre_http1_connection *connection) {
   bool waits = whole && !gyre_http1_connection_admit(connection, &request);
   int kept = waits ? 0 : length;
   if (gyre_transport_keep(&connection->transport, bytes + kept, (size_t)(count - kept)) < 0) {
-    if (request.placed) gyre_admission_leave(&acceptor->admission);
+    if (request.placed) gyre_admission_leave(&acceptor->capacity->admission);
     end(connection, true);
     return;
   }
   if (waits) {
     request.held = (uint32_t)length;
     request.bytes = gyre_transport_input(&connection->transport);
-    if (gyre_http1_connection_wait(connection, &request)) return;
+    if (gyre_http1_connection_wait(connection, &request)) {
+      if (connection->state == GYRE_HTTP1_BODY) read_ahead(connection);
+      return;
+    }
   }
   if (whole) {
     acceptor->serve(connection, &request);
@@ -482,6 +609,7 @@ static void on_ready(struct gyre_loop *loop, struct gyre_watch *watch, unsigned 
   case GYRE_HTTP1_FIRST_BYTE:
   case GYRE_HTTP1_IDLE: read_first(connection); break;
   case GYRE_HTTP1_HEAD: read_more(connection); break;
+  case GYRE_HTTP1_BODY: read_ahead(connection); break;
   case GYRE_HTTP1_WAITING:
     if (connection->hung_up) leave_queue(connection);
     break;
@@ -550,6 +678,8 @@ static void on_time(struct gyre_timer *timer, void *context) {
     refuse_partial(connection, 408, "no request came in time");
   } else if (connection->state == GYRE_HTTP1_HEAD) {
     refuse_partial(connection, 408, "the request's head did not come in time");
+  } else if (connection->state == GYRE_HTTP1_BODY) {
+    end_body(connection, 408, "the request's body did not come in time");
   } else {
     if (connection->state == GYRE_HTTP1_HANDSHAKE) connection->acceptor->statistics.handshakes_failed++;
     end(connection, false);
@@ -599,7 +729,7 @@ void gyre_http1_connection_detach(struct gyre_http1_connection *connection) {
   gyre_http_statistics_take_bytes(&acceptor->statistics, &connection->transport);
   gyre_http1_connection_release_partial(connection);
   if (connection->waiting && connection->waiting->verdict == GYRE_HTTP1_START)
-    gyre_admission_leave(&acceptor->admission);
+    gyre_admission_leave(&acceptor->capacity->admission);
   release_waiting(connection);
   if (connection->counted) gyre_acceptor_count(&acceptor->net, -1);
   if (connection->is_idle) acceptor->idle--;

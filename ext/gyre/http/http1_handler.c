@@ -82,7 +82,7 @@ void gyre_http1_handler_start(struct gyre_http1_connection *connection, const st
   struct gyre_http_exchange *left = NIL_P(starting.handle) ? NULL : gyre_http_exchange_get(starting.handle);
   bool begun = false;
   if (NIL_P(starting.handle)) {
-    if (request->placed) gyre_admission_leave(&acceptor->admission);
+    if (request->placed) gyre_admission_leave(&acceptor->capacity->admission);
     gyre_http1_connection_close(connection, true);
     gyre_http1_connection_free(connection);
   } else if (left && NIL_P(left->fiber)) {

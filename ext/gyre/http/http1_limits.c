@@ -1,6 +1,6 @@
 /*
  * A Gyre::HTTP::Limits becomes the table that the acceptor's connections look at. http1_acceptor.c
- * reads it once, when it is made.
+ * reads it once, when it is made. And what follows from several limits together.
  */
 #include "http/http1.h"
 
@@ -35,6 +35,11 @@ void gyre_http1_limits_read(struct gyre_http1_limits_table *table, VALUE limits)
   table->unread_body_bytes = limit_bytes(limits, "unread_body_bytes_limit");
   table->head_bytes = limit_bytes(limits, "heads_bytes_limit");
   table->body_rate = limit_bytes(limits, "body_rate_bytes_limit");
+  table->response_rate = limit_bytes(limits, "response_rate_bytes_limit");
+  table->input_bytes = limit_bytes(limits, "input_bytes_limit");
+  table->output_bytes = limit_bytes(limits, "output_bytes_limit");
+  table->files = limit_count(limits, "files_limit", UINT32_MAX);
+  table->body_ahead = limit_count(limits, "body_ahead_bytes_limit", 1 << 30);
   table->body_ns = gyre_duration_ns(limit(limits, "body_timeout_s"));
   table->body_grace_ns = gyre_duration_ns(limit(limits, "body_grace_timeout_s"));
   table->unread_body_ns = gyre_duration_ns(limit(limits, "unread_body_timeout_s"));
@@ -51,4 +56,24 @@ void gyre_http1_limits_read(struct gyre_http1_limits_table *table, VALUE limits)
   table->request_ns = gyre_duration_ns(limit(limits, "request_timeout_s"));
   table->queue_ns = gyre_duration_ns(limit(limits, "queue_timeout_s"));
   table->connections = limit_count(limits, "connections_limit", UINT32_MAX);
+}
+
+static int64_t least(int64_t one_ns, int64_t other_ns) { return one_ns < other_ns ? one_ns : other_ns; }
+
+/* There is a time for each piece, one for all, and after a grace period a rate. */
+int64_t gyre_http_body_limit_ns(const struct gyre_http1_limits_table *limits, int64_t received, int64_t waited_ns,
+                                bool placed, const char **reason) {
+  int64_t limit_ns = limits->read_ns < 0 ? INT64_MAX : limits->read_ns;
+  *reason = "the request's body did not come in time";
+  if (limits->body_ns >= 0) limit_ns = least(limit_ns, limits->body_ns - waited_ns);
+  if (limits->body_rate > 0 && limits->body_grace_ns >= 0) {
+    int64_t earned_ns = gyre_http_earned_ns(received, limits->body_rate, placed);
+    if (earned_ns < limits->body_grace_ns) earned_ns = limits->body_grace_ns;
+    if (earned_ns - waited_ns < limit_ns) {
+      limit_ns = earned_ns - waited_ns;
+      *reason = "the request's body comes too slowly";
+    }
+  }
+  if (limit_ns == INT64_MAX) return -1;
+  return limit_ns < 0 ? 0 : limit_ns;
 }

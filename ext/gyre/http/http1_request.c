@@ -43,8 +43,8 @@ void gyre_http1_request_begin(struct gyre_http_exchange *exchange, const struct 
   }
   gyre_http1_connection_release_partial(connection);
   gyre_transport_consume(&connection->transport, request->held);
-  if (gyre_transport_available(&connection->transport) > 0)
-    exchange->expects_continue = false; /* some of the body is there */
+  exchange->body_ahead = (int64_t)gyre_transport_available(&connection->transport);
+  if (exchange->body_ahead > 0) exchange->expects_continue = false; /* some of the body is there */
 }
 
 /* --- waiting for input --- */
@@ -65,27 +65,17 @@ static VALUE input_wait_ensure(VALUE argument) {
 
 static int64_t least(int64_t one_ns, int64_t other_ns) { return one_ns < other_ns ? one_ns : other_ns; }
 
-/* How long the next piece of the body may be waited for: there is a time for each, one for all, and
- * after a grace period a rate. Only the time of waiting counts, for the app may read as slowly as
- * it likes. */
+/* How long the next piece of the body may be waited for. Only the time of waiting counts, for the
+ * app may read as slowly as it likes. */
 static int64_t input_limit_ns(const struct gyre_http_exchange *exchange, const char **reason) {
   const struct gyre_http1_limits_table *limits = &exchange->connection->acceptor->limits;
-  int64_t limit_ns = limits->read_ns < 0 ? INT64_MAX : limits->read_ns;
-  int64_t whole_ns = exchange->reading_off ? limits->unread_body_ns : limits->body_ns;
-  *reason = "the request's body did not come in time";
-  if (whole_ns >= 0) limit_ns = least(limit_ns, whole_ns - exchange->body_waited_ns);
-  if (limits->body_rate > 0 && limits->body_grace_ns >= 0) {
-    int64_t earned_ns = exchange->body_received > INT64_MAX / 1000000000
-                            ? INT64_MAX
-                            : exchange->body_received * 1000000000 / limits->body_rate;
-    if (earned_ns < limits->body_grace_ns) earned_ns = limits->body_grace_ns;
-    if (earned_ns - exchange->body_waited_ns < limit_ns) {
-      limit_ns = earned_ns - exchange->body_waited_ns;
-      *reason = "the request's body comes too slowly";
-    }
-  }
-  if (limit_ns == INT64_MAX) return -1;
-  return limit_ns < 0 ? 0 : limit_ns;
+  int64_t received = exchange->body_received - exchange->body_ahead;
+  int64_t limit_ns = gyre_http_body_limit_ns(limits, received > 0 ? received : 0, exchange->body_waited_ns,
+                                             gyre_http_exchange_holds_place(exchange), reason);
+  if (!exchange->reading_off || limits->unread_body_ns < 0) return limit_ns;
+  int64_t left_ns = limits->unread_body_ns - exchange->body_waited_ns;
+  if (left_ns < 0) left_ns = 0;
+  return limit_ns < 0 ? left_ns : least(limit_ns, left_ns);
 }
 
 void gyre_http_refuse_second_reader(void) { rb_raise(rb_eIOError, "another fiber is reading this request's body"); }
@@ -308,7 +298,7 @@ static VALUE begin_next(struct gyre_http1_connection *connection) {
       struct gyre_http_promise promise = gyre_http_exchange_take_promise(connection->exchange);
       struct gyre_http_exchange *exchange = gyre_http_exchange_begin(connection);
       exchange->placed = request.placed;
-      if (request.placed) gyre_admission_take(&connection->acceptor->admission);
+      if (request.placed) gyre_admission_take(&connection->acceptor->capacity->admission);
       gyre_http1_request_begin(exchange, &request);
       gyre_http_exchange_settle(promise);
       return take_env(exchange);

@@ -34,6 +34,7 @@ static void write_failed(struct gyre_http_exchange *exchange, int error) {
 
 struct output_wait {
   VALUE self;
+  size_t held; /* by what is sent next, as far as that is known */
   int ready;
   bool gives_way, over;
 };
@@ -48,8 +49,9 @@ static VALUE output_wait_body(VALUE argument) {
   } else {
     const struct gyre_transport *transport = &exchange->connection->transport;
     gyre_loop_drained(&acceptor->scheduler->loop, transport->fd, transport->write.wants);
-    wait->ready =
-        gyre_wait_io(acceptor->scheduler, transport->fd, transport->write.wants, acceptor->limits.write_ns, wait->self);
+    int64_t limit_ns = gyre_http_exchange_begin_wait(exchange, exchange->given, wait->held);
+    if (limit_ns != 0)
+      wait->ready = gyre_wait_io(acceptor->scheduler, transport->fd, transport->write.wants, limit_ns, wait->self);
   }
   wait->over = true;
   return Qnil;
@@ -66,10 +68,12 @@ static VALUE output_wait_ensure(VALUE argument) {
 }
 
 /* Parks until the transport takes more. */
-static struct gyre_http_exchange *wait_writable(VALUE self) {
-  struct output_wait wait = {.self = self};
+static struct gyre_http_exchange *wait_writable(VALUE self, size_t held) {
+  struct output_wait wait = {.self = self, .held = held};
+  int64_t from_ns = gyre_loop_now(&writable(self)->connection->acceptor->scheduler->loop);
   rb_ensure(output_wait_body, (VALUE)&wait, output_wait_ensure, (VALUE)&wait);
   struct gyre_http_exchange *exchange = writable(self);
+  gyre_http_exchange_end_wait(exchange, from_ns);
   int ready = wait.ready;
   if (ready < 0) write_failed(exchange, -ready);
   if (ready == 0) {
@@ -90,7 +94,9 @@ static struct gyre_http_exchange *let_others_run(VALUE self) {
 static size_t send_some(struct gyre_http_exchange *exchange, const struct iovec *vectors, int count) {
   ssize_t sent = gyre_transport_sendv(&exchange->connection->transport, vectors, count);
   if (sent < 0 && sent != -EAGAIN) write_failed(exchange, (int)-sent);
-  return sent < 0 ? 0 : (size_t)sent;
+  if (sent < 0) return 0;
+  exchange->given += (uint64_t)sent;
+  return (size_t)sent;
 }
 
 /* Sends the rest of a String, parking whenever the transport is full. */
@@ -102,7 +108,7 @@ static void send_string(VALUE self, VALUE string, size_t offset) {
     size_t sent = send_some(exchange, &vector, 1);
     offset += sent;
     if (sent == 0) {
-      exchange = wait_writable(self);
+      exchange = wait_writable(self, left);
     } else if (sent < left) {
       exchange = let_others_run(self);
     }
@@ -117,7 +123,7 @@ static void flush(VALUE self) {
     int error = gyre_transport_flush(&exchange->connection->transport);
     if (error == 0) return;
     if (error != -EAGAIN) write_failed(exchange, -error);
-    exchange = wait_writable(self);
+    exchange = wait_writable(self, 0);
   }
 }
 
@@ -181,6 +187,7 @@ static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VA
   gyre_http1_response_head_end(&fields);
 
   gyre_http_exchange_end_limit(exchange); /* the app has done its part */
+  exchange->whole = true;
   exchange->head_sent = true;
   exchange->sent_status = (uint16_t)fields.status;
   exchange->framing = GYRE_HTTP1_NO_BODY;
@@ -359,11 +366,12 @@ static VALUE exchange_write_file(VALUE self, VALUE io, VALUE from, VALUE size) {
     if (count == 0) break; /* the file has become shorter */
     if (count > 0) {
       sent += (uint64_t)count;
+      exchange->given += (uint64_t)count;
       exchange->body_bytes_sent += (uint64_t)count;
       if (sent == length) break;
       exchange = let_others_run(self);
     } else if (count == -EAGAIN) {
-      exchange = wait_writable(self);
+      exchange = wait_writable(self, 0);
     } else {
       write_failed(exchange, (int)-count);
     }

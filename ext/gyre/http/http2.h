@@ -25,6 +25,7 @@ struct gyre_http2_connection {
   int64_t began_ns, idle_ns;    /* idle: since when there is no stream */
   int64_t blocked_ns;           /* since when the socket takes nothing; 0: it does */
   int64_t warned_ns;            /* when the client was told that the server stops; 0: it was not */
+  int64_t bodies_ns;            /* when bodies that are awaited were looked at */
   int64_t looked_ns;            /* when streams without a handler were looked at; 0: there are none */
   bool left;                    /* to the parent, in a forked child: nothing is told to its handlers */
 };

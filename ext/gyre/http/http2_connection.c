@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #define SENDS_AT_ONCE 8
+#define BODIES_LOOKED_AT_NS INT64_C(500000000) /* those that are awaited, so often */
 
 static struct gyre_loop *loop_of(const struct gyre_http1_connection *connection) {
   return &connection->acceptor->scheduler->loop;
@@ -165,6 +166,7 @@ static void schedule(struct gyre_http1_connection *connection) {
   if (session->head_since_ns) sooner(&due_ns, session->head_since_ns, limits->head_ns);
   if (http2->blocked_ns) sooner(&due_ns, http2->blocked_ns, limits->write_ns);
   if (http2->warned_ns) sooner(&due_ns, http2->warned_ns, GYRE_HTTP1_NEW_NS);
+  if (session->awaited_count) sooner(&due_ns, http2->bodies_ns, BODIES_LOOKED_AT_NS);
   if (session->stream_count == 0) sooner(&due_ns, http2->idle_ns, limits->keep_alive_ns);
   /* Responses whose handlers are done. Other frames of the client do not put this off. */
   if (session->stream_count <= http2->running) {
@@ -180,18 +182,45 @@ static bool is_over(int64_t since_ns, int64_t timeout_ns, int64_t now_ns) {
   return since_ns && timeout_ns >= 0 && now_ns - since_ns >= timeout_ns;
 }
 
+/* Nothing of the response was taken for too long, or too little of it. */
+static bool is_late(const struct gyre_http1_limits_table *limits, const struct gyre_http2_stream *stream,
+                    int64_t now_ns) {
+  if (is_over(stream->progress_ns, limits->write_ns, now_ns)) return true;
+  if (!stream->left_ns || !limits->response_rate || limits->write_ns < 0) return false;
+  int64_t taken = (int64_t)(stream->sent_bytes - stream->left_bytes);
+  return now_ns - stream->left_ns - limits->write_ns > gyre_http_earned_ns(taken, limits->response_rate, false);
+}
+
 /* Clients that do not take what is left of their responses. */
 static void reset_late_streams(struct gyre_http1_connection *connection, int64_t now_ns) {
   const struct gyre_list *streams = &connection->http2->session.streams;
-  int64_t write_ns = connection->acceptor->limits.write_ns;
   for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
     struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
     bool left = !stream->owner && stream->started && gyre_list_empty(&stream->waiter.node);
-    if (left && is_over(stream->progress_ns, write_ns, now_ns)) gyre_http2_stream_reset(stream, GYRE_HTTP2_CANCEL);
+    if (left && is_late(&connection->acceptor->limits, stream, now_ns))
+      gyre_http2_stream_reset(stream, GYRE_HTTP2_CANCEL);
+  }
+}
+
+/* Clients that do not send the bodies that are awaited: these requests are refused by `deliver`. */
+static void refuse_late_bodies(struct gyre_http1_connection *connection, int64_t now_ns) {
+  const struct gyre_list *streams = &connection->http2->session.streams;
+  const struct gyre_http1_limits_table *limits = &connection->acceptor->limits;
+  for (struct gyre_list *node = streams->next; node != streams; node = node->next) {
+    struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
+    const char *reason;
+    int64_t waited_ns = now_ns - stream->headed_ns;
+    if (!stream->awaited || stream->head.status) continue;
+    int64_t left_ns = gyre_http_body_limit_ns(limits, gyre_bytes_held(stream->input), waited_ns, false, &reason);
+    if (left_ns != 0 && !is_over(stream->came_ns, limits->read_ns, now_ns)) continue;
+    stream->head.status = 408;
+    stream->head.reason = reason;
+    gyre_http2_stream_note(stream);
   }
 }
 
 static int receive(struct gyre_http1_connection *connection);
+static int deliver(struct gyre_http1_connection *connection);
 
 static void timed(struct gyre_http1_connection *connection) {
   struct gyre_http2_connection *http2 = connection->http2;
@@ -215,6 +244,11 @@ static void timed(struct gyre_http1_connection *connection) {
                (session->stream_count == 0 && is_over(http2->idle_ns, limits->keep_alive_ns, now_ns))) {
       http2->warned_ns = 0;
       gyre_http2_session_go(session);
+    }
+    if (session->awaited_count && is_over(http2->bodies_ns, BODIES_LOOKED_AT_NS, now_ns)) {
+      http2->bodies_ns = now_ns;
+      refuse_late_bodies(connection, now_ns);
+      if (!raised) raised = deliver(connection);
     }
     if (is_over(http2->looked_ns, limits->write_ns, now_ns)) {
       http2->looked_ns = now_ns;
@@ -275,13 +309,13 @@ static bool is_admitted(struct gyre_http1_connection *connection, struct gyre_ht
   stream->waiter.refuse = on_late;
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   gyre_http2_stream_count_head(stream);
-  if (acceptor->head_bytes > acceptor->limits.head_bytes) {
-    acceptor->admission.refused++;
+  if (acceptor->capacity->heads.used > acceptor->capacity->heads.limit) {
+    acceptor->capacity->admission.refused++;
     refuse(stream, "the requests that wait hold too much memory");
-  } else if (gyre_admission_enter(&acceptor->admission, &stream->waiter) == GYRE_ADMISSION_REFUSED) {
+  } else if (gyre_admission_enter(&acceptor->capacity->admission, &stream->waiter) == GYRE_ADMISSION_REFUSED) {
     refuse(stream, "too many requests wait already");
   } else {
-    if (connection->http2->session.input_over) gyre_admission_put_last(&acceptor->admission, &stream->waiter);
+    if (connection->http2->session.input_over) gyre_admission_put_last(&acceptor->capacity->admission, &stream->waiter);
     return false;
   }
   gyre_http2_stream_uncount_head(stream);
@@ -293,7 +327,9 @@ static bool is_admitted(struct gyre_http1_connection *connection, struct gyre_ht
 static void count_partial(struct gyre_http1_connection *connection) {
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
   struct gyre_http2_stream *stream = gyre_http2_session_partial(&connection->http2->session);
-  if (!stream || !gyre_http2_stream_count_head(stream) || acceptor->head_bytes <= acceptor->limits.head_bytes) return;
+  if (!stream || !gyre_http2_stream_count_head(stream) ||
+      acceptor->capacity->heads.used <= acceptor->capacity->heads.limit)
+    return;
   acceptor->refused++;
   stream->head = (struct gyre_http1_head){0}; /* it points into the block */
   stream->scheme = stream->protocol = (struct gyre_http1_slice){0};
@@ -301,31 +337,100 @@ static void count_partial(struct gyre_http1_connection *connection) {
   gyre_http2_stream_drop_head(stream);
 }
 
-/* Begins what has arrived, and wakes what waited for it. */
-static int deliver(struct gyre_http1_connection *connection) {
+/* The request is served from now on, or never. */
+static void start(struct gyre_http2_stream *stream) {
+  stream->started = true;
+  gyre_http2_stream_await(stream, false);
+  gyre_http2_stream_uncount_head(stream);
+}
+
+/* Whether the request counts among the connection's; asked once. Streams that the client has reset
+ * count as long as their handlers run (CVE-2023-44487). */
+static bool is_taken(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream) {
   struct gyre_http2_session *session = &connection->http2->session;
   struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  if (session->stream_count > session->limits->streams || stream->id > session->served_id) {
+    start(stream);
+    stream->discards = true;
+    gyre_http2_stream_refuse(stream);
+    return false;
+  }
+  stream->counts = true;
+  stream->headed_ns = stream->came_ns = session->now_ns;
+  if (connection->is_idle) {
+    connection->is_idle = false;
+    acceptor->idle--;
+  }
+  if (++connection->requests >= acceptor->limits.requests) gyre_http2_session_go(session);
+  return true;
+}
+
+/* Where places are few, a body is there before one is taken: all of it, or as much as is read
+ * ahead. */
+static bool lacks_body(struct gyre_http1_connection *connection, const struct gyre_http2_stream *stream) {
+  const struct gyre_http1_limits_table *limits = &connection->acceptor->limits;
+  const struct gyre_http1_head *head = &stream->head;
+  if (!limits->running || head->status || stream->input_ended || stream->session->input_over) return false;
+  if (head->content_length > limits->body_bytes || head->method_number == GYRE_HTTP1_METHOD_CONNECT) return false;
+  size_t needed = limits->body_ahead < limits->http2.stream_window ? limits->body_ahead : limits->http2.stream_window;
+  return gyre_bytes_held(stream->input) < needed;
+}
+
+/* False: the memory of its head is too much. */
+static bool await_body(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream) {
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  if (stream->awaited) return true;
+  if (!stream->session->awaited_count) connection->http2->bodies_ns = stream->headed_ns;
+  gyre_http2_stream_await(stream, true);
+  gyre_http2_stream_count_head(stream);
+  if (gyre_http_budget_is_over(&acceptor->capacity->heads)) {
+    acceptor->capacity->admission.refused++;
+    refuse(stream, "the requests that wait hold too much memory");
+    return false;
+  }
+  if (stream->head.flags & GYRE_HTTP1_EXPECT_CONTINUE && !stream->input)
+    (void)gyre_http2_stream_interim(stream, 100, NULL, 0);
+  return true;
+}
+
+/* All bodies together hold too much, and of this one more has come, which the app does not read. */
+static bool holds_too_much(struct gyre_http1_connection *connection, const struct gyre_http2_stream *stream) {
+  const struct gyre_http_exchange *exchange = stream->owner;
+  return gyre_http_budget_is_over(&connection->acceptor->capacity->input) && stream->input && !stream->closed &&
+         !(exchange && exchange->reader);
+}
+
+/* False: it is to be served, with the refusal. */
+static bool drop_body(struct gyre_http1_connection *connection, struct gyre_http2_stream *stream) {
+  struct gyre_http1_acceptor *acceptor = connection->acceptor;
+  acceptor->refused++;
+  gyre_http2_stream_discard(stream);
+  if (stream->owner) {
+    gyre_http2_stream_reset(stream, GYRE_HTTP2_ENHANCE_YOUR_CALM);
+    wake(connection, stream->owner);
+    return true;
+  }
+  if (stream->started && gyre_list_empty(&stream->waiter.node)) return true; /* refused before */
+  gyre_admission_withdraw(&acceptor->capacity->admission, &stream->waiter);
+  refuse(stream, "the bodies of requests hold too much memory");
+  return false;
+}
+
+/* Begins what has arrived, and wakes what waited for it. */
+static int deliver(struct gyre_http1_connection *connection) {
   struct gyre_http2_stream *stream;
   int raised = 0;
-  while (!raised && is_open(connection) && (stream = gyre_http2_session_changed(session, true))) {
-    if (stream->started) {
+  while (!raised && is_open(connection) && (stream = gyre_http2_session_changed(&connection->http2->session, true))) {
+    if (holds_too_much(connection, stream) && !drop_body(connection, stream)) {
+      start(stream);
+      raised = serve(connection, stream);
+    } else if (stream->started) {
       if (stream->owner) wake(connection, stream->owner);
-      continue;
+    } else if (stream->counts || is_taken(connection, stream)) {
+      if (lacks_body(connection, stream) && await_body(connection, stream)) continue;
+      start(stream);
+      if (is_admitted(connection, stream)) raised = serve(connection, stream);
     }
-    stream->started = true;
-    gyre_http2_stream_uncount_head(stream);
-    /* Streams that the client has reset count as long as their handlers run (CVE-2023-44487). */
-    if (session->stream_count > session->limits->streams || stream->id > session->served_id) {
-      stream->discards = true;
-      gyre_http2_stream_refuse(stream);
-      continue;
-    }
-    if (connection->is_idle) {
-      connection->is_idle = false;
-      acceptor->idle--;
-    }
-    if (++connection->requests >= acceptor->limits.requests) gyre_http2_session_go(session);
-    if (is_admitted(connection, stream)) raised = serve(connection, stream);
   }
   return raised;
 }
@@ -373,7 +478,7 @@ static int end_input(struct gyre_http1_connection *connection) {
   for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
     struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
     if (!gyre_list_empty(&stream->waiter.node))
-      gyre_admission_put_last(&connection->acceptor->admission, &stream->waiter);
+      gyre_admission_put_last(&connection->acceptor->capacity->admission, &stream->waiter);
     if (stream->owner) gyre_http_exchange_peer_ended(stream->owner);
   }
   gyre_http2_connection_send(connection);
@@ -459,8 +564,7 @@ static void begin(struct gyre_http1_connection *connection, const char *bytes, s
     return;
   }
   http2->connection = connection;
-  http2->session.admission = &acceptor->admission;
-  http2->session.head_bytes = &acceptor->head_bytes;
+  http2->session.capacity = acceptor->capacity;
   http2->room.fd = -1;
   http2->room.ready = on_room;
   http2->began_ns = http2->idle_ns = now_ns;
@@ -488,7 +592,7 @@ static void detached(struct gyre_http1_connection *connection) {
     struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
     struct gyre_http_exchange *exchange = stream->owner;
     stream->closed = true;
-    gyre_admission_withdraw(&connection->acceptor->admission, &stream->waiter);
+    gyre_admission_withdraw(&connection->acceptor->capacity->admission, &stream->waiter);
     if (!exchange || http2->left) continue;
     wake(connection, exchange);
     if (!stream->output_over) gyre_http_exchange_peer_ended(exchange);
@@ -512,10 +616,7 @@ static bool free_connection(struct gyre_http1_connection *connection, bool excha
   struct gyre_http2_connection *http2 = connection->http2;
   struct gyre_list *streams = &http2->session.streams;
   if (!exchanges && (http2->running || http2->entered)) return false;
-  if (exchanges) { /* they are gone with the acceptor */
-    http2->session.admission = NULL;
-    http2->session.head_bytes = NULL;
-  }
+  if (exchanges) http2->session.capacity = NULL; /* gone with the acceptor */
   for (struct gyre_list *node = streams->next; exchanges && node != streams; node = node->next)
     free(GYRE_CONTAINER(node, struct gyre_http2_stream, node)->owner);
   gyre_http2_session_free(&http2->session);

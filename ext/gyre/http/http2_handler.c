@@ -21,7 +21,8 @@ static VALUE finish_handler(VALUE handle) {
   struct gyre_http2_stream *stream = exchange->stream;
   struct gyre_http_promise promise = gyre_http_exchange_take_promise(exchange);
   gyre_http_exchange_free(exchange);
-  stream->progress_ns = gyre_loop_coarse_now(&connection->acceptor->scheduler->loop);
+  stream->progress_ns = stream->left_ns = gyre_loop_coarse_now(&connection->acceptor->scheduler->loop);
+  stream->left_bytes = stream->sent_bytes;
   gyre_http2_stream_release(stream);
   connection->acceptor->running--;
   connection->http2->running--;
@@ -67,7 +68,7 @@ int gyre_http2_handler_start(struct gyre_http1_connection *connection, struct gy
   struct gyre_http_exchange *left = NIL_P(starting.handle) ? NULL : gyre_http_exchange_get(starting.handle);
   bool begun = false;
   if (NIL_P(starting.handle)) {
-    if (stream->placed) gyre_admission_leave(&acceptor->admission);
+    if (stream->placed) gyre_admission_leave(&acceptor->capacity->admission);
     stream->discards = true;
     gyre_http2_stream_refuse(stream);
   } else if (left && NIL_P(left->fiber)) {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define FILE_BYTES (32 * 1024) /* read of a file at once */
+#define LEAST_BYTES 4096       /* may be queued in any case */
 
 /* --- waiting for room --- */
 
@@ -48,26 +49,36 @@ static VALUE room_wait_ensure(VALUE argument) {
   return Qnil;
 }
 
-/* How much more may be queued now; parks while there is no room. */
-static size_t room(VALUE self) {
+NORETURN(static void client_is_slow(struct gyre_http_exchange *exchange));
+static void client_is_slow(struct gyre_http_exchange *exchange) {
+  exchange->cut = true;
+  gyre_http2_stream_reset(exchange->stream, GYRE_HTTP2_CANCEL);
+  gyre_http2_connection_send(exchange->connection);
+  rb_exc_raise(gyre_http1_error("WriteTimeout", 0, "the client took nothing of its response for too long"));
+}
+
+/* How much more may be queued now; parks while there is no room. Where all responses hold too much,
+ * each may still go on by a little. `held`: what is to be queued, as far as that is known. */
+static size_t room(VALUE self, size_t held) {
   for (;;) {
     struct gyre_http_exchange *exchange = writable(self);
     struct gyre_http1_acceptor *acceptor = exchange->connection->acceptor;
     size_t queued = gyre_http2_stream_queued(exchange->stream), most = acceptor->limits.http2.output;
+    if (most > LEAST_BYTES && gyre_http_budget_is_over(&acceptor->capacity->output)) most = LEAST_BYTES;
     if (queued < most) return most - queued;
     uint64_t sent = exchange->stream->sent_bytes;
+    int64_t limit_ns = gyre_http_exchange_begin_wait(exchange, sent, held);
+    if (limit_ns == 0) client_is_slow(exchange);
+    int64_t from_ns = gyre_loop_now(&acceptor->scheduler->loop);
     struct gyre_http1_reader wait = {.self = self};
     gyre_wait_begin(acceptor->scheduler, &wait.wait, self);
-    gyre_wait_arm(&wait.wait, acceptor->limits.write_ns);
+    gyre_wait_arm(&wait.wait, limit_ns);
     exchange->writer = &wait;
     exchange->writing = true;
     rb_ensure(room_wait_body, (VALUE)&wait, room_wait_ensure, (VALUE)&wait);
     exchange = writable(self);
-    if (!wait.wait.timed_out || exchange->stream->sent_bytes != sent) continue;
-    exchange->cut = true;
-    gyre_http2_stream_reset(exchange->stream, GYRE_HTTP2_CANCEL);
-    gyre_http2_connection_send(exchange->connection);
-    rb_exc_raise(gyre_http1_error("WriteTimeout", 0, "the client took nothing of its response for too long"));
+    gyre_http_exchange_end_wait(exchange, from_ns);
+    if (wait.wait.timed_out && exchange->stream->sent_bytes == sent) client_is_slow(exchange);
   }
 }
 
@@ -75,7 +86,7 @@ static size_t room(VALUE self) {
 static void queue(VALUE self, VALUE string) {
   size_t length = (size_t)RSTRING_LEN(string), offset = 0;
   while (offset < length) {
-    size_t piece = room(self);
+    size_t piece = room(self, length - offset);
     struct gyre_http_exchange *exchange = writable(self);
     if (piece > length - offset) piece = length - offset;
     int error = gyre_http2_stream_write(exchange->stream, RSTRING_PTR(string) + offset, piece);
@@ -130,7 +141,8 @@ static VALUE exchange_write_response(VALUE self, VALUE status, VALUE headers, VA
   exchange->body_bytes_sent = length;
   /* Frozen views of the parts, so that neither they nor the Array change while the fiber is
    * parked; where it does not park, that is not needed. */
-  bool fits = length < exchange->connection->acceptor->limits.http2.output;
+  bool fits = length < LEAST_BYTES && length < exchange->connection->acceptor->limits.http2.output;
+  exchange->whole = true;
   VALUE parts = fits ? body : rb_ary_new_capa(RARRAY_LEN(body));
   for (long i = 0; !fits && i < RARRAY_LEN(body); i++) rb_ary_push(parts, rb_str_new_frozen(RARRAY_AREF(body, i)));
   for (long i = 0; i < RARRAY_LEN(parts); i++) queue(self, RARRAY_AREF(parts, i));
@@ -224,7 +236,7 @@ static VALUE exchange_write_file(VALUE self, VALUE io, VALUE from, VALUE size) {
   if (writable(self)->framing == GYRE_HTTP1_NO_BODY) return ULL2NUM(length);
   while (sent < length) {
     gyre_yield_if_due(writable(self)->connection->acceptor->scheduler);
-    size_t piece = room(self);
+    size_t piece = room(self, 0);
     struct gyre_http_exchange *exchange = writable(self);
     if (piece > FILE_BYTES) piece = FILE_BYTES;
     if (piece > length - sent) piece = (size_t)(length - sent);

@@ -53,7 +53,7 @@ static void count_control_frame(struct gyre_http2_session *session) {
 
 /* --- streams --- */
 
-static void note(struct gyre_http2_stream *stream) {
+void gyre_http2_stream_note(struct gyre_http2_stream *stream) {
   if (gyre_list_empty(&stream->changed)) gyre_list_append(&stream->session->changed, &stream->changed);
 }
 
@@ -64,40 +64,66 @@ static struct gyre_http2_stream *find(struct gyre_http2_session *session, int32_
 static void free_stream(struct gyre_http2_stream *stream) {
   gyre_list_remove(&stream->node);
   gyre_list_remove(&stream->changed);
-  if (stream->session->admission) gyre_admission_withdraw(stream->session->admission, &stream->waiter);
+  if (stream->session->capacity) gyre_admission_withdraw(&stream->session->capacity->admission, &stream->waiter);
   gyre_http2_stream_uncount_head(stream);
+  gyre_http2_stream_await(stream, false);
   stream->session->stream_count--;
   gyre_http2_block_free(&stream->block);
   gyre_http2_block_free(&stream->trailers);
   gyre_bytes_free(&stream->input);
   gyre_bytes_free(&stream->output);
+  gyre_http2_stream_count(stream);
   gyre_bytes_free(&stream->output_trailers);
   free(stream);
+}
+
+void gyre_http2_stream_count(struct gyre_http2_stream *stream) {
+  struct gyre_http_capacity *capacity = stream->session->capacity;
+  if (!capacity) return;
+  gyre_http_budget_hold(&capacity->input, &stream->input_counted, stream->input ? stream->input->capacity : 0);
+  gyre_http_budget_hold(&capacity->output, &stream->output_counted, stream->output ? stream->output->capacity : 0);
+}
+
+void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited) {
+  if (awaited != stream->awaited) stream->session->awaited_count += awaited ? 1u : -1u;
+  stream->awaited = awaited;
+}
+
+/* Some of the input has been taken, or dropped: the client may send as much again. */
+static void consume(struct gyre_http2_stream *stream, size_t length) {
+  size_t granted = stream->granted < length ? stream->granted : length;
+  stream->granted -= (uint32_t)granted;
+  if (!stream->closed) (void)nghttp2_session_consume_stream(stream->session->nghttp2, stream->id, length);
+  if (length > granted) (void)nghttp2_session_consume_connection(stream->session->nghttp2, length - granted);
+}
+
+/* What comes for a stream without a handler does not hold up those that have one: the windows of
+ * streams and the budget of all input bound it. */
+static void grant(struct gyre_http2_stream *stream, size_t length) {
+  if (stream->owner) return;
+  (void)nghttp2_session_consume_connection(stream->session->nghttp2, length);
+  stream->granted += (uint32_t)length;
 }
 
 static void drop_input(struct gyre_http2_stream *stream) {
   size_t held = gyre_bytes_held(stream->input);
   gyre_bytes_free(&stream->input);
-  if (!held) return;
-  if (stream->closed) {
-    (void)nghttp2_session_consume_connection(stream->session->nghttp2, held);
-  } else {
-    (void)nghttp2_session_consume(stream->session->nghttp2, stream->id, held);
-  }
+  gyre_http2_stream_count(stream);
+  if (held) consume(stream, held);
 }
 
 void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream) {
-  if (stream->session->head_bytes) *stream->session->head_bytes -= stream->counted;
-  stream->counted = 0;
+  struct gyre_http_capacity *capacity = stream->session->capacity;
+  if (capacity) gyre_http_budget_hold(&capacity->heads, &stream->counted, 0);
 }
 
 bool gyre_http2_stream_count_head(struct gyre_http2_stream *stream) {
   const struct gyre_http2_block *block = &stream->block;
   gyre_http2_stream_uncount_head(stream);
-  if (!stream->session->head_bytes || (!block->text && !block->fields)) return false;
-  stream->counted = (uint32_t)(sizeof(*stream) + (block->text ? block->text->capacity : 0) +
-                               block->capacity * sizeof(struct gyre_http1_field));
-  *stream->session->head_bytes += stream->counted;
+  if (!stream->session->capacity || (!block->text && !block->fields)) return false;
+  gyre_http_budget_hold(&stream->session->capacity->heads, &stream->counted,
+                        sizeof(*stream) + (block->text ? block->text->capacity : 0) +
+                            block->capacity * sizeof(struct gyre_http1_field));
   return true;
 }
 
@@ -114,11 +140,8 @@ void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream) {
 
 void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length) {
   gyre_bytes_consume(&stream->input, length);
-  if (stream->closed) {
-    (void)nghttp2_session_consume_connection(stream->session->nghttp2, length);
-  } else {
-    (void)nghttp2_session_consume(stream->session->nghttp2, stream->id, length);
-  }
+  gyre_http2_stream_count(stream);
+  consume(stream, length);
 }
 
 /* --- what libnghttp2 reports --- */
@@ -222,17 +245,17 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
     if (!stream) break;
     if (stream->headed) {
       stream->input_ended |= ends;
-      note(stream);
+      gyre_http2_stream_note(stream);
     } else {
       gyre_http2_head_conclude(stream, ends);
-      note(stream);
+      gyre_http2_stream_note(stream);
     }
     break;
   case NGHTTP2_DATA:
     if (!ends && frame->hd.length > 0 && frame->hd.length == frame->data.padlen) count_control_frame(session);
     if (!stream || !ends) break;
     stream->input_ended = true;
-    note(stream);
+    gyre_http2_stream_note(stream);
     break;
   case NGHTTP2_RST_STREAM:
     if (stream) stream->departed = true;
@@ -254,7 +277,10 @@ static int on_data(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const ui
   } else if (gyre_bytes_append(&stream->input, bytes, length) < 0) {
     return NGHTTP2_ERR_CALLBACK_FAILURE;
   } else {
-    note(stream);
+    stream->came_ns = session->now_ns;
+    grant(stream, length);
+    gyre_http2_stream_count(stream);
+    gyre_http2_stream_note(stream);
   }
   return 0;
 }
@@ -267,7 +293,8 @@ static int on_close(nghttp2_session *nghttp2, int32_t id, uint32_t error, void *
   stream->closed = true;
   stream->departed |= error != NGHTTP2_NO_ERROR;
   gyre_bytes_free(&stream->output);
-  note(stream);
+  gyre_http2_stream_count(stream);
+  gyre_http2_stream_note(stream);
   return 0;
 }
 
@@ -401,10 +428,11 @@ static int on_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const ui
   if (length) memcpy(place + 9, stream->output->bytes + stream->output->offset, length);
   session->out_length += length + 9;
   gyre_bytes_consume(&stream->output, length);
+  gyre_http2_stream_count(stream);
   stream->sent_bytes += length;
   stream->progress_ns = session->now_ns;
   earn(session, length);
-  note(stream);
+  gyre_http2_stream_note(stream);
   return 0;
 }
 
@@ -444,12 +472,15 @@ int gyre_http2_stream_interim(struct gyre_http2_stream *stream, int status, cons
   return error;
 }
 
-void gyre_http2_stream_wrote(struct gyre_http2_stream *stream) { resume(stream); }
+void gyre_http2_stream_wrote(struct gyre_http2_stream *stream) {
+  gyre_http2_stream_count(stream);
+  resume(stream);
+}
 
 int gyre_http2_stream_write(struct gyre_http2_stream *stream, const void *bytes, size_t length) {
   if (stream->closed || stream->output_over || stream->cut) return -EPIPE;
   if (gyre_bytes_append(&stream->output, bytes, length) < 0) return -ENOMEM;
-  resume(stream);
+  gyre_http2_stream_wrote(stream);
   return 0;
 }
 
@@ -466,6 +497,11 @@ void gyre_http2_stream_reset(struct gyre_http2_stream *stream, uint32_t error) {
   if (stream->closed) return;
   stream->own_reset = true;
   (void)nghttp2_submit_rst_stream(stream->session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, error);
+}
+
+void gyre_http2_stream_discard(struct gyre_http2_stream *stream) {
+  stream->discards = true;
+  drop_input(stream);
 }
 
 void gyre_http2_stream_refuse(struct gyre_http2_stream *stream) {
@@ -711,7 +747,7 @@ void gyre_http2_session_end_input(struct gyre_http2_session *session) {
   for (struct gyre_list *node = session->streams.next; node != &session->streams; node = node->next) {
     struct gyre_http2_stream *stream = GYRE_CONTAINER(node, struct gyre_http2_stream, node);
     if (!stream->headed) gyre_http2_stream_reset(stream, NGHTTP2_CANCEL);
-    if (!stream->input_ended) note(stream);
+    if (!stream->input_ended) gyre_http2_stream_note(stream);
   }
 }
 

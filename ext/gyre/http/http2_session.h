@@ -12,7 +12,7 @@
 #define GYRE_HTTP2_SESSION_H
 
 #include "http/http1_parser.h"
-#include "http/http_admission.h"
+#include "http/http_capacity.h"
 #include "loop/list.h"
 #include "net/transport.h"
 
@@ -56,9 +56,9 @@ struct gyre_http2_stream {
   struct gyre_list node;    /* in session->streams */
   struct gyre_list changed; /* in session->changed */
   struct gyre_http2_session *session;
-  struct gyre_admission_waiter waiter; /* while the request waits for a place */
-  uint32_t counted;                    /* bytes of its head, in session->head_bytes */
-  void *owner;                         /* the exchange; NULL before there is one, and after its end */
+  struct gyre_admission_waiter waiter;             /* while the request waits for a place */
+  uint32_t counted, input_counted, output_counted; /* bytes in the budgets of heads, input and output */
+  void *owner;                                     /* the exchange; NULL before there is one, and after its end */
   int32_t id;
 
   /* The request. `head` points into `block`, until gyre_http2_stream_drop_head. */
@@ -71,8 +71,14 @@ struct gyre_http2_stream {
   struct gyre_bytes *output, *output_trailers;
   uint64_t sent_bytes; /* of its body */
   int64_t progress_ns; /* when some was sent last, or its handler had ended */
+  int64_t left_ns;     /* when that was; then it had sent so much: */
+  uint64_t left_bytes;
+  uint32_t granted;           /* bytes of `input` that do not count for the connection's window */
+  int64_t headed_ns, came_ns; /* when the body was awaited first, and some of it came last */
 
   bool headed : 1;  /* the head is complete, or refused: head.status */
+  bool counts : 1;  /* among the connection's requests */
+  bool awaited : 1; /* the body is to be there before a place is taken */
   bool started : 1; /* a handler was begun for it, or never will be */
   bool placed : 1;  /* the request has a place of the admission */
   bool input_ended : 1;
@@ -96,14 +102,14 @@ struct gyre_http2_allowance {
 struct gyre_http2_session {
   struct nghttp2_session *nghttp2;
   const struct gyre_http2_limits *limits;
-  struct gyre_admission *admission; /* that streams wait for; or NULL */
-  int64_t *head_bytes;              /* of heads that have come in part, or wait for a place; or NULL */
+  struct gyre_http_capacity *capacity; /* places that streams wait for, and budgets; or NULL */
   struct gyre_list streams, changed;
-  uint32_t stream_count; /* in `streams`, also of those that are closed and have an owner */
-  int64_t now_ns;        /* of the present call */
-  int64_t widest;        /* before a SETTINGS frame: the largest window of a stream, less the initial one */
-  int64_t head_since_ns; /* a header block is under way; 0: none */
-  size_t block_bytes;    /* of the names and values of that block */
+  uint32_t awaited_count; /* streams whose bodies are awaited */
+  uint32_t stream_count;  /* in `streams`, also of those that are closed and have an owner */
+  int64_t now_ns;         /* of the present call */
+  int64_t widest;         /* before a SETTINGS frame: the largest window of a stream, less the initial one */
+  int64_t head_since_ns;  /* a header block is under way; 0: none */
+  size_t block_bytes;     /* of the names and values of that block */
   struct gyre_http2_allowance resets, control_frames;
   int32_t last_id, reset_id; /* of the newest stream, and of the newest that this side has reset or left out */
   int32_t unopened_id;       /* of the newest stream, if libnghttp2 has left it out: too many, or behind a GOAWAY */
@@ -170,6 +176,14 @@ void gyre_http2_stream_uncount_head(struct gyre_http2_stream *stream);
 struct gyre_http2_stream *gyre_http2_session_partial(const struct gyre_http2_session *session);
 /* Frees the memory of the head, which has become an env. */
 void gyre_http2_stream_drop_head(struct gyre_http2_stream *stream);
+/* Something has changed: it is what gyre_http2_session_changed returns. */
+void gyre_http2_stream_note(struct gyre_http2_stream *stream);
+/* The body is awaited without a handler, or no more. */
+void gyre_http2_stream_await(struct gyre_http2_stream *stream, bool awaited);
+/* Notes in the budgets what is held of the stream's request and response. */
+void gyre_http2_stream_count(struct gyre_http2_stream *stream);
+/* What is held of the body is dropped, and what comes. */
+void gyre_http2_stream_discard(struct gyre_http2_stream *stream);
 /* The app has taken so many bytes off the input's beginning. */
 void gyre_http2_stream_taken(struct gyre_http2_stream *stream, size_t length);
 static inline size_t gyre_http2_stream_queued(const struct gyre_http2_stream *stream) {

@@ -212,7 +212,29 @@ void gyre_http_exchange_leave_place(struct gyre_http_exchange *exchange) {
   gyre_http_exchange_end_limit(exchange);
   if (!exchange->placed) return;
   exchange->placed = false;
-  gyre_admission_leave(&exchange->connection->acceptor->admission);
+  gyre_admission_leave(&exchange->connection->acceptor->capacity->admission);
+}
+
+int64_t gyre_http_exchange_begin_wait(struct gyre_http_exchange *exchange, uint64_t given, size_t held) {
+  struct gyre_http1_acceptor *acceptor = exchange->connection->acceptor;
+  const struct gyre_http1_limits_table *limits = &acceptor->limits;
+  struct gyre_http_budget *output = &acceptor->capacity->output;
+  if (!exchange->write_waited_ns) exchange->taken_before = given; /* more than the kernel's memory */
+  if (exchange->whole && gyre_http_exchange_holds_place(exchange)) {
+    gyre_http_budget_hold(output, &exchange->output_counted, held);
+    if (!gyre_http_budget_is_over(output)) gyre_http_exchange_leave_place(exchange);
+  }
+  if (limits->write_ns < 0 || !limits->response_rate) return limits->write_ns;
+  int64_t earned_ns = gyre_http_earned_ns((int64_t)(given - exchange->taken_before), limits->response_rate,
+                                          gyre_http_exchange_holds_place(exchange));
+  int64_t left_ns = earned_ns - exchange->write_waited_ns;
+  if (left_ns >= 0) return limits->write_ns;
+  return left_ns + limits->write_ns > 0 ? left_ns + limits->write_ns : 0;
+}
+
+void gyre_http_exchange_end_wait(struct gyre_http_exchange *exchange, int64_t from_ns) {
+  int64_t waited_ns = gyre_loop_now(&exchange->connection->acceptor->scheduler->loop) - from_ns;
+  exchange->write_waited_ns += waited_ns > 0 ? waited_ns : 1; /* it has waited */
 }
 
 void gyre_http_exchange_end(struct gyre_http1_connection *connection) {
@@ -225,6 +247,8 @@ void gyre_http_exchange_free(struct gyre_http_exchange *exchange) {
   struct gyre_http1_acceptor *acceptor = exchange->connection->acceptor;
   gyre_http_exchange_measure(exchange);
   gyre_http_exchange_leave_place(exchange);
+  if (exchange->output_counted) gyre_http_budget_hold(&acceptor->capacity->output, &exchange->output_counted, 0);
+  if (exchange->files_counted) gyre_http_budget_hold(&acceptor->capacity->files, &exchange->files_counted, 0);
   cancel(exchange, &exchange->departure);
   RTYPEDDATA_DATA(exchange->handle) = NULL;
   if (exchange->reader) gyre_wake(acceptor->scheduler, &exchange->reader->wait.parked);

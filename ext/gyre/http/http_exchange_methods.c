@@ -55,6 +55,18 @@ static VALUE exchange_leave_place(VALUE self) {
   return Qnil;
 }
 
+/* Until the request's end: a client that takes its file slowly holds a descriptor. */
+static VALUE exchange_hold_file(VALUE self) {
+  if (gyre_http_exchange_is_outside(self)) return gyre_http_exchange_hand_over(self, "hold_file", 0, NULL);
+  struct gyre_http_exchange *exchange = gyre_http_exchange_get(self);
+  if (!exchange) gyre_http1_request_is_over();
+  struct gyre_http_budget *files = &exchange->connection->acceptor->capacity->files;
+  gyre_http_budget_hold(files, &exchange->files_counted, 1);
+  if (!gyre_http_budget_is_over(files)) return Qtrue;
+  gyre_http_budget_hold(files, &exchange->files_counted, 0);
+  return Qfalse;
+}
+
 /* --- refusals --- */
 
 static VALUE ignore_error(VALUE self, VALUE error) {
@@ -92,6 +104,7 @@ void gyre_http_exchange_define_request(VALUE class, const struct gyre_http_reque
   rb_define_method(class, "interrupt_reader", exchange_interrupt_reader, 2);
   rb_define_method(class, "trailers", exchange_trailers, 0);
   rb_define_method(class, "leave_place", exchange_leave_place, 0);
+  rb_define_method(class, "hold_file", exchange_hold_file, 0);
   rb_define_method(class, "client_gone", gyre_http_exchange_client_gone, 0);
   rb_define_method(class, "[]=", exchange_set_trailer, 2);
   rb_define_method(class, "head_sent?", exchange_head_sent_p, 0);

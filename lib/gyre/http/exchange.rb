@@ -9,7 +9,7 @@
 # FIRST BYTE hold no buffer either:
 #
 #   accepted ─► (PROXY, behind one that writes its header) ─► (HANDSHAKE, with TLS) ─►
-#               FIRST BYTE ─► HEAD ─► (WAITING, beyond requests_limit) ─► SERVING ─► IDLE ─► HEAD …
+#               FIRST BYTE ─► HEAD ─► (BODY, WAITING: requests_limit) ─► SERVING ─► IDLE ─► HEAD …
 #                  │408        │408/4xx  │  ▲       └ time over, drain, end of the client: closed without a response
 #                  ▼           ▼         │  └ a pipelined request that is complete
 #               LINGERING ◄────┴─────────┴─► HIJACKED (no longer the server's)
@@ -295,6 +295,13 @@ module Gyre
       #
       # @return [nil]
       def leave_place
+        raise NotImplementedError
+      end
+
+      # Counts a file for this request, until its end.
+      #
+      # @return [Boolean] false: limits.files_limit of them are being sent already
+      def hold_file
         raise NotImplementedError
       end
 

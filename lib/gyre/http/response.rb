@@ -209,6 +209,8 @@ module Gyre
 
       # A file that becomes shorter meanwhile gives too few bytes.
       def write_parts(body)
+        raise RequestError.new("too many files are being sent", 503) unless @exchange.hold_file
+
         start(body.bytesize)
         body.parts.each { |part| part.is_a?(String) ? write(part) : write_part(body, part) } if @framing
         finish

@@ -6,7 +6,7 @@
 #
 # The acceptor (Gyre::HTTP::NativeAcceptor, in C) is all of a server that has sockets:
 #
-#   NativeAcceptor.new(sockets, handler, limits, template, contexts)
+#   NativeAcceptor.new(sockets, handler, limits, template, contexts, capacity)
 #       sockets    Array of listening IOs (non-blocking); the acceptor never closes them
 #       handler    responds to call(exchange): run in a pooled fiber of Fiber.scheduler whenever a connection has a complete
 #                  head, or one to refuse. It never raises, except SystemExit, SignalException and the like. It also
@@ -15,6 +15,7 @@
 #       limits     Gyre::HTTP::Limits, read once
 #       template   frozen Hash of env entries that are the same for each request (Gyre::HTTP::Env.template)
 #       contexts   Array of a Gyre::TLS::Context or nil for each socket
+#       capacity   a Capacity.new(limits): the places and budgets of the server, which its acceptors share
 #   contexts=        others, for connections that are accepted from now on; each in the place of one
 #   expect_proxies(versions, ranges)  before start: connections begin with a PROXY header; for each socket 1 for version 1, 2
 #                    for version 2, 3 for either, 0 for none; the peers that are let in (family, bits, 16 bytes of address each;
@@ -88,6 +89,8 @@ module Gyre
 
       # @return [Limits]
       attr_reader :limits
+      # @return [Capacity] places and budgets; `used` has what of them is in use
+      attr_reader :capacity
 
       # @param app [#call] a Rack app
       # @param listeners [Array<#to_io>] listening sockets, or Gyre::Listener objects; it never
@@ -134,6 +137,7 @@ module Gyre
         @proxy_versions = @listeners.map { |listener| PROXY_VERSIONS.fetch(proxy_protocol[listener]) }
         @proxies = proxies
         @limits = limits
+        @capacity = Capacity.new(limits)
         @departure = DEPARTURES.index(cancel_when_client_gone.to_s) or
           raise ArgumentError, "cancel_when_client_gone must be #{DEPARTURES.join(", ")}, not #{cancel_when_client_gone.inspect}"
         @exempt = exempt
@@ -153,7 +157,7 @@ module Gyre
 
         check_scheduler
         @service.watched = !Fiber.scheduler.watchdog.nil?
-        @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template, @contexts)
+        @acceptor = NativeAcceptor.new(@sockets, @service, @limits, @template, @contexts, @capacity)
         @acceptor.shared = @shared
         @acceptor.expect_proxies(@proxy_versions, packed_proxies) if @proxy_versions.any?(&:positive?)
         @acceptor.departure = @departure

@@ -28,6 +28,7 @@ module GyreTest
         "the heads are HTTP/1's bytes" => %i[the_body_of_a_waiting_request_may_come_before_or_after_its_turn],
         "the last chunk is HTTP/1's" => %i[responses_without_an_end_hold_no_place]
       },
+      slow_clients: {},
       departures: {
         "a server of HTTP/2 sends settings meanwhile" => %i[the_time_of_waiting_for_the_client_does_not_count],
         "pipelined requests would run" => %i[a_client_that_resets_is_gone_also_behind_pipelined_bytes],

@@ -123,7 +123,7 @@ cases = proc do
 
       env["PATH_INFO"] == "/hijack" ? [200, { "rack.hijack" => both }, []] : [200, {}, ["hello"]]
     end
-    serve(app, limits: { requests_limit: 1, request_timeout_s: 0.2 }) do |served|
+    serve(app, limits: { requests_limit: 1, request_timeout_s: 0.2, body_ahead_bytes_limit: 0 }) do |served|
       client = connect(served)
       streams = [websocket(client).head, client.open("POST /hijack").head]
       assert_equal "hello", client.get.body
