@@ -7,6 +7,12 @@ require "test_helper"
 require "gyre/cli/build"
 
 class CLIBuildTest < Minitest::Test
+  def test_only_backends_that_open_here_are_named
+    assert_includes Gyre::CLI::Build.text, "  backends: #{Gyre::Loop.availables.join(", ")}\n"
+    skip "this build has kqueue" if Gyre::Loop.built?("kqueue")
+    refute_match(/kqueue/, Gyre::CLI::Build.text)
+  end
+
   def test_each_library_has_a_line_and_a_missing_one_its_package
     skip "this checkout has no extension" unless Gyre::Loop.native?
     assert_match(/^  TLS: (yes$|no, built without OpenSSL 3\.0 \(on Debian: apt-get install libssl-dev, )/, Gyre::CLI::Build.text)

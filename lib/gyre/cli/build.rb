@@ -18,7 +18,7 @@ module Gyre
       PARTS = [
         Part.new("TLS", "OpenSSL 3.0", "libssl-dev", -> { TLS.available? }),
         Part.new("HTTP/2", "libnghttp2 1.50", "libnghttp2-dev", -> { HTTP::H2.available? }),
-        Part.new("io_uring", "liburing 2.3", "liburing-dev", -> { Loop.backends.include?("io_uring") })
+        Part.new("io_uring", "liburing 2.3", "liburing-dev", -> { Loop.built?("io_uring") })
       ].freeze
       private_constant :Part, :PARTS
 
@@ -26,7 +26,7 @@ module Gyre
 
       # @return [String] lines; the first is "gyre" with the version
       def text
-        ["gyre #{VERSION}", "  Ruby: #{RUBY_ENGINE} #{RUBY_VERSION}, #{RbConfig::CONFIG["arch"]}", "  backends: #{Loop.backends.join(", ")}",
+        ["gyre #{VERSION}", "  Ruby: #{RUBY_ENGINE} #{RUBY_VERSION}, #{RbConfig::CONFIG["arch"]}", "  backends: #{Loop.availables.join(", ")}",
          *(Loop.native? ? native : "  HTTP, TLS, logs, memcached: no, the C extension is missing: #{Loop.native_remedy}")].join("\n")
       end
 

@@ -27,6 +27,15 @@ module Gyre
         backends.select { |name| probe(name).first }
       end
 
+      # Whether this build has a backend; the kernel may refuse it all the same.
+      # @param name [String]
+      # @return [Boolean]
+      # @api private
+      def built?(name)
+        opens, reason = probe(name)
+        opens || !reason.start_with?("not built")
+      end
+
       # The backend that a loop would get.
       # @param name [String, Symbol, nil] what was asked for; nil or "" leaves the choice to us
       # @return [String]
