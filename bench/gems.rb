@@ -18,5 +18,6 @@ gem "nio4r"
 
 gem "analogger"
 gem "eventmachine"
+gem "benchmark" # Analogger requires it, and Ruby 4.0 brings it as a gem
 
 gem "dalli"

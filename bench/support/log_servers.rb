@@ -91,7 +91,7 @@ module Bench
     end
 
     # @return [Array<String>] what the server has logged about itself, but for its start
-    def complaints = @server.printed.lines(chomp: true).drop(1).last(2)
+    def complaints = @server.alive? ? @server.printed.lines(chomp: true).drop(1).last(2) : []
 
     # @return [String] a folder for what else is written in this sample
     def folder(name)

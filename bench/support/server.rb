@@ -97,7 +97,7 @@ module Bench
       until listening?
         if ended? || now > deadline
           stop
-          raise Problem, "#{@name} #{@ended ? 'ended' : 'does not listen'}:\n#{printed.lines.last(15).join}"
+          raise Problem, "#{@name} #{@ended ? 'ended' : 'does not listen'}: #{printed[/.*Error.*/]}\n#{printed.lines.last(15).join}"
         end
         sleep 0.05
       end
