@@ -126,7 +126,7 @@ module Bench
         spread = row.overlap? ? ", though the rounds overlap" : ""
         "- #{row.name}, #{row.table}: #{row.row}: #{format('%.0f', (row.ratio - 1) * 100)} %#{spread}"
       end
-      "## Slower by more than #{((LIMIT - 1) * 100).round} %\n\n#{lines.empty? ? 'Nothing.' : lines.join("\n")}"
+      "## Slower or larger by more than #{((LIMIT - 1) * 100).round} %\n\n#{lines.empty? ? 'Nothing.' : lines.join("\n")}"
     end
 
     def notes

@@ -60,7 +60,7 @@ class BenchRubiesTest < Minitest::Test
     text = rubies(format(HTTP, "3.4.5", "7.00", "30.00", "1,000"), format(HTTP, "4.0.5", "7.70", "33.00", "500")).text
     assert_includes text, "from the results of Ruby 4.0.5 + YJIT and Ruby 3.4.5 + YJIT"
     assert_includes text, "| Hello: gyre | server CPU, µs a request | 7.00 | 7.70 | 1.10 | 1.05 |"
-    assert_includes text, "## Slower by more than 3 %\n\n- http, Open: gyre: 100 %\n- http, Hello: gyre: 10 %\n"
+    assert_includes text, "## Slower or larger by more than 3 %\n\n- http, Open: gyre: 100 %\n- http, Hello: gyre: 10 %\n"
     assert_includes rubies(*Array.new(2) { format(HTTP, "3.4.5", "7.00", "30.00", "1") }).text, "3 %\n\nNothing."
   end
 
