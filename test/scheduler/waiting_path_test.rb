@@ -51,13 +51,16 @@ GyreTest::Engines.test_case("WaitingPathTest", backends: GyreTest::Engines::ALL)
       order = []
       Gyre.run do |task|
         task.async do
-          File.write(path, "one\n")
-          File.open(path, "a") { |file| file.puts("two") }
-          order << File.foreach(path).to_a << File.read(path, 3)
+          File.open(path, "w") { order << :opened }
+          IO.sysopen(path).then { |fd| IO.for_fd(fd).close }
+          order << :again
         end
         order << :other
+        File.write(path, "one\n")
+        File.open(path, "a") { |file| file.puts("two") }
+        assert_equal [%W[one\n two\n], "one"], [File.foreach(path).to_a, File.read(path, 3)]
       end
-      assert_equal [%W[one\n two\n], "one", :other], order
+      assert_equal %i[opened again other], order
     end
   end
 

@@ -13,10 +13,9 @@ module Gyre
         scheduler = thread_variable_get(:gyre_scheduler)
         return super if scheduler.nil? || scheduler.runs.empty? || equal?(Thread.current)
 
-        how = options.slice(:cause) # for Thread#raise since Ruby 4.0; the others are the exception's
-        error = FiberRaise.exception(*arguments, **options.except(:cause))
+        error = FiberRaise.exception(*arguments, **options)
         scheduler.note_for_thread(error)
-        super(error, **how)
+        super(error)
       end
     end
 
