@@ -1,10 +1,10 @@
 # frozen_string_literal: true
 
 # What test/stress/wake_ups_test.rb draws: random tasks at one thing that they wait for, with inner
-# fibers, timeouts that end in the same turn as other things happen, and stops at any step.
-# Everything is drawn from one seed, also the order in which what is ready runs. Afterwards two
-# things must hold: what was given is held by a task or still there, and no task waits for what is
-# free.
+# fibers, timeouts that end in the same turn as other things happen, and stops and kills at any
+# step. Everything is drawn from one seed, also the order in which what is ready runs. Afterwards
+# two things must hold: what was given is held by a task or still there, and no task waits for what
+# is free.
 
 require "monitor"
 require "timeout"
@@ -76,11 +76,16 @@ module GyreTest
           nil # its time was over
         end
         @busy.delete(task)
-        @workers.sample(random: random)&.stop if random.rand(5).zero?
+        end_one(random) if random.rand(5).zero?
         pause(task, random)
       end
     ensure
       @busy.delete(task)
+    end
+
+    def end_one(random)
+      victim = @workers.sample(random: random)
+      @kind::ENDS.sample(random: random) == :kill ? victim&.fiber&.kill : victim&.stop
     end
 
     def act(task, random, action)
@@ -96,7 +101,7 @@ module GyreTest
       random.rand(1..2).times do
         pause(task, random)
         @subject.supply if random.rand(2).zero?
-        @workers.sample(random: random)&.stop
+        end_one(random)
       end
     end
 
@@ -132,6 +137,9 @@ module GyreTest
     # What tasks do to it are methods with the seconds of its own timeout, or nil, and what to call
     # while they hold it.
     class Subject
+      # Fiber#kill came with Ruby 3.3.
+      ENDS = Fiber.method_defined?(:kill) ? %i[stop stop kill] : %i[stop]
+
       # @param random [Random]
       def initialize(random)
         @count = 0
@@ -324,6 +332,8 @@ module GyreTest
     # Things that are counted under a mutex. One signal for each.
     class ConditionVariables < Subject
       ACTIONS = %i[take take give].freeze
+      # A killed fiber cannot wait for its mutex again (docs/tasks.md).
+      ENDS = %i[stop].freeze
 
       def prepare(_random)
         @mutex = Thread::Mutex.new

@@ -18,7 +18,7 @@
 #define INTERRUPT_RETRY_NS 1000000
 
 static VALUE fiber_error, mutex_class, queue_class, sized_queue_class;
-static ID id_aset, id_aref, id_object_id, id_kill, id_backtrace, id_transfer;
+static ID id_aset, id_aref, id_object_id, id_kill, id_end_here, id_backtrace, id_transfer;
 
 static VALUE global_class(const char *path) {
   VALUE class = rb_path2class(path);
@@ -36,6 +36,7 @@ void gyre_init_interrupts(void) {
   id_aref = rb_intern("[]");
   id_object_id = rb_intern("object_id");
   id_kill = rb_intern("kill");
+  id_end_here = rb_intern("end_here");
   id_backtrace = rb_intern("backtrace");
   id_transfer = rb_intern("transfer");
 }
@@ -142,13 +143,17 @@ bool gyre_hand_on(struct gyre_scheduler *scheduler, struct gyre_wait *wait) {
 
 /* --- raising --- */
 
-NORETURN(static void raise_here(VALUE exception));
-static void raise_here(VALUE exception) {
-  if (NIL_P(exception)) rb_funcall(rb_fiber_current(), id_kill, 0); /* ends the fiber */
+/* In the fiber that it is for, or in one that it resumes. */
+NORETURN(static void raise_here(VALUE fiber, VALUE exception));
+static void raise_here(VALUE fiber, VALUE exception) {
+  if (NIL_P(exception)) rb_funcall(rb_path2class("Gyre::Scheduler::FiberRaise"), id_end_here, 1, fiber);
   rb_exc_raise(exception);
 }
 
-static VALUE raise_here_body(VALUE exception) { raise_here(exception); }
+static VALUE raise_here_body(VALUE argument) {
+  const VALUE *pair = (const VALUE *)argument;
+  raise_here(pair[0], pair[1]);
+}
 
 /* Ruby calls the exception's `exception`, a method of the program, in which other threads run. When
  * one gives this wait something meanwhile (see scheduler_unblock), the interrupt is given back and
@@ -157,7 +162,8 @@ static VALUE raise_here_body(VALUE exception) { raise_here(exception); }
 void gyre_interrupt_raise(struct gyre_parked *parked) {
   VALUE exception = parked->interrupt->exception, before = rb_errinfo();
   int state = 0;
-  rb_protect(raise_here_body, exception, &state);
+  VALUE pair[] = {parked->interrupt->fiber, exception};
+  rb_protect(raise_here_body, (VALUE)pair, &state);
   if (NIL_P(exception) || rb_obj_class(rb_errinfo()) == rb_obj_class(exception)) {
     if (!parked->interrupt) {
       rb_set_errinfo(before);
@@ -195,7 +201,9 @@ struct gyre_parked *gyre_wait_of(struct gyre_scheduler *scheduler, VALUE fiber) 
  * its place; without one, the fiber first runs, up to its next wait. */
 static bool has_to_run_first(struct gyre_scheduler *scheduler, const struct gyre_parked *parked) {
   struct gyre_wait *wait = gyre_given(scheduler, parked);
-  return wait && !gyre_hand_on(scheduler, wait);
+  if (!wait) return false;
+  wait->unblocked = !gyre_hand_on(scheduler, wait);
+  return wait->unblocked;
 }
 
 /* Has the fiber raise it where it waits, before others that are ready: behind `last`, which is the
@@ -248,6 +256,7 @@ static VALUE transfer_body(VALUE fiber) { return rb_funcall(fiber, id_transfer, 
 
 static VALUE raise_body(VALUE argument) {
   VALUE *pair = (VALUE *)argument; /* not const: Ruby 4.0 declares it so */
+  if (NIL_P(pair[1])) return rb_funcall(pair[0], id_kill, 0);
   return rb_fiber_raise(pair[0], 1, &pair[1]);
 }
 
@@ -307,9 +316,9 @@ void gyre_interrupts_deliver(struct gyre_scheduler *scheduler) {
       last = raise_at(scheduler, interrupt, parked, last);
     } else if (interrupt->fiber == rb_fiber_current() || interrupt->fiber == scheduler->driving->parked.entered) {
       /* it drives, or resumes the fiber that does */
-      VALUE exception = interrupt->exception;
+      VALUE fiber = interrupt->fiber, exception = interrupt->exception;
       end_interrupt(interrupt);
-      raise_here(exception);
+      raise_here(fiber, exception);
     } else if (!RTEST(rb_fiber_alive_p(interrupt->fiber))) {
       end_interrupt(interrupt);
     } else if (inner_fibers_have_to_run(scheduler)) {

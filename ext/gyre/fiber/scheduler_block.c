@@ -60,10 +60,26 @@ static bool is_early_for(st_data_t early, VALUE blocker) {
 
 /* --- waiting --- */
 
+struct blocking {
+  struct gyre_wait wait;
+  bool returned;
+};
+
+static VALUE block_body(VALUE argument) {
+  struct blocking *blocking = (struct blocking *)argument;
+  (void)gyre_wait_body((VALUE)&blocking->wait);
+  blocking->returned = true;
+  return Qnil;
+}
+
+/* Ruby raises here by itself in a killed fiber, whenever it is entered, and what another thread
+ * sends: whatever the wait was given by then is handed on. */
 static VALUE block_ensure(VALUE argument) {
-  struct gyre_wait *wait = (struct gyre_wait *)argument;
+  struct blocking *blocking = (struct blocking *)argument;
+  struct gyre_wait *wait = &blocking->wait;
   gyre_blocked_remove(&wait->scheduler->blocked, &wait->blocked_node);
   gyre_wait_end(wait);
+  if (!blocking->returned && wait->unblocked) (void)gyre_hand_on(wait->scheduler, wait);
   return Qnil;
 }
 
@@ -71,12 +87,13 @@ static VALUE block_ensure(VALUE argument) {
 static bool block(struct gyre_scheduler *scheduler, VALUE blocker, int64_t timeout_ns) {
   if (is_early_for(take_early(scheduler, rb_fiber_current()), blocker)) return true;
 
-  struct gyre_wait wait;
-  gyre_wait_begin(scheduler, &wait, blocker);
-  gyre_wait_arm(&wait, timeout_ns);
-  gyre_blocked_add(&scheduler->blocked, &wait.blocked_node, wait.parked.fiber);
-  rb_ensure(gyre_wait_body, (VALUE)&wait, block_ensure, (VALUE)&wait);
-  return wait.unblocked || !wait.timed_out;
+  struct blocking blocking = {.returned = false};
+  struct gyre_wait *wait = &blocking.wait;
+  gyre_wait_begin(scheduler, wait, blocker);
+  gyre_wait_arm(wait, timeout_ns);
+  gyre_blocked_add(&scheduler->blocked, &wait->blocked_node, wait->parked.fiber);
+  rb_ensure(block_body, (VALUE)&blocking, block_ensure, (VALUE)&blocking);
+  return wait->unblocked || !wait->timed_out;
 }
 
 /*

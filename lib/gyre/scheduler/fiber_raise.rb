@@ -9,6 +9,9 @@ module Gyre
   class Scheduler
     # Prepended to Fiber.
     module FiberRaise
+      RUBYS_KILL = (Fiber.instance_method(:kill) if Fiber.method_defined?(:kill))
+      private_constant :RUBYS_KILL
+
       def raise(*arguments, **options)
         scheduler = Fiber.scheduler
         return super unless scheduler.is_a?(Scheduler) && scheduler.waiting_in(self)
@@ -21,12 +24,25 @@ module Gyre
       if Fiber.method_defined?(:kill)
         def kill
           scheduler = Fiber.scheduler
-          return super unless scheduler.is_a?(Scheduler) && equal?(scheduler.waiting_in(self))
+          return super unless scheduler.is_a?(Scheduler) && scheduler.waiting_in(self)
 
           scheduler.fiber_interrupt(self, nil)
           scheduler.yield
           self
         end
+      end
+
+      # For the engines: Fiber#kill, at the wait where the fiber stands. When another fiber waits
+      # there, which it resumes, that one gets a Stop, and what it is killed by is raised as soon as
+      # it goes on. Ruby marks it as killed, and then raises in the fiber that it resumes: here.
+      # @param fiber [Fiber] the calling one, or one that resumes it
+      def self.end_here(fiber)
+        begin
+          RUBYS_KILL.bind_call(fiber)
+        rescue RuntimeError, TypeError
+          nil
+        end
+        Kernel.raise Stop, "a fiber that resumes this one was killed"
       end
 
       # The exception that Kernel#raise would raise for these arguments; its backtrace is that of

@@ -18,6 +18,24 @@ module SchedulerContract
       end
     end
 
+    def test_a_lock_that_comes_to_the_ensure_of_a_killed_fiber_goes_to_the_next_one
+      since_ruby "3.3"
+      mutex = Thread::Mutex.new
+      got = []
+      in_fiber do |scheduler|
+        mutex.lock
+        killed = scheduler.spawn do
+          sleep
+        ensure
+          mutex.synchronize { got << :killed }
+        end
+        killed.kill
+        scheduler.spawn { mutex.synchronize { got << :next } }
+        mutex.unlock
+      end
+      assert_equal [:next], got
+    end
+
     [false, true].each do |inner|
       where = inner ? "in_an_inner_fiber" : "in_a_fiber"
 

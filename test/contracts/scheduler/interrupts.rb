@@ -62,6 +62,26 @@ module SchedulerContract
       assert_equal [:ensured, :after, false], steps
     end
 
+    { an_enumerator: -> { Enumerator.new { |yielder| yielder << sleep }.next },
+      a_fiber_of_a_fiber: -> { Fiber.new { Fiber.new { sleep }.resume }.resume } }.each do |name, wait|
+      define_method(:"test_a_fiber_that_waits_inside_of_#{name}_is_killed_and_the_caller_goes_on") do
+        since_ruby "3.3"
+        steps = []
+        in_fiber do |scheduler|
+          fiber = scheduler.spawn do
+            wait.call
+            steps << :slept
+          ensure
+            steps << :ensured
+          end
+          fiber.kill
+          steps << :after << fiber.alive?
+          sleep 0.001
+        end
+        assert_equal [:ensured, :after, false], steps
+      end
+    end
+
     def test_a_question_to_the_driver_while_an_exception_is_raised_loses_no_fiber
       steps = []
       with_scheduler do |scheduler|

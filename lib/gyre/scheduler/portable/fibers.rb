@@ -87,8 +87,10 @@ module Gyre
               error = waiter.strand.take_deferred || waiter.base.take_deferred and raise_here(error, waiter.strand)
             end
             leave(waiter)
+            returned = true
           ensure
             @parked.delete(waiter)
+            @inbox.hand_on(waiter.blocker) if waiter.binding && !returned # a killed fiber is ended by Ruby as it is entered
             waiter.state = :done
             waiter.base.waiter = waiter.strand.waiter = nil
             @base = waiter.base
@@ -419,8 +421,7 @@ module Gyre
         # One for the thread may come in the exception's own method: then that one is raised, and
         # this one at the next wait.
         def raise_here(error, strand)
-          Fiber.current.kill if error.equal?(Inbox::KILL)
-          raise error
+          error.equal?(Inbox::KILL) ? FiberRaise.end_here(strand.fiber) : raise(error)
         rescue Exception => raised # rubocop:disable Lint/RescueException -- raised again
           strand.defer(error) unless raised.instance_of?(error.class)
           raise

@@ -73,6 +73,24 @@ module Gyre
           true
         end
 
+        # Wakes another fiber in the place of one that cannot take what it was given. Pushes and
+        # pops wait for the same queue, so of these all are woken.
+        # @return [Boolean] whether there is one
+        def hand_on(blocker)
+          return false if nil.equal?(blocker) || :sleep.equal?(blocker)
+
+          handed = false
+          waits = { blocker => true }.compare_by_identity # no method of a blocker is called: it may be one of Ruby's hidden objects
+          @fibers.parked.each_key do |waiter|
+            next unless waiter.blocks && waiter.state == :parked && waits.key?(waiter.blocker)
+
+            handed = waiter.binding = true
+            @fibers.wake(waiter, true)
+            break unless waiter.in_queue?
+          end
+          handed
+        end
+
         private
 
         def push(*message)
@@ -117,24 +135,6 @@ module Gyre
           end
           waiter.binding = true
           waiter.state == :parked ? @fibers.wake(waiter, true) : waiter.value = true
-        end
-
-        # Wakes another fiber in the place of one that cannot take what it was given. Pushes and
-        # pops wait for the same queue, so of these all are woken.
-        # @return [Boolean] whether there is one
-        def hand_on(blocker)
-          return false if nil.equal?(blocker) || :sleep.equal?(blocker)
-
-          handed = false
-          waits = { blocker => true }.compare_by_identity # no method of a blocker is called: it may be one of Ruby's hidden objects
-          @fibers.parked.each_key do |waiter|
-            next unless waiter.blocks && waiter.state == :parked && waits.key?(waiter.blocker)
-
-            handed = waiter.binding = true
-            @fibers.wake(waiter, true)
-            break unless waiter.in_queue?
-          end
-          handed
         end
 
         def interrupted(fiber, error)
