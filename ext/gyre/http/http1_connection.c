@@ -65,6 +65,11 @@ static void end(struct gyre_http1_connection *connection, bool reset) {
   gyre_http1_connection_free(connection);
 }
 
+static void leave_idle(struct gyre_http1_connection *connection) {
+  if (connection->is_idle) connection->acceptor->idle--;
+  connection->is_idle = false;
+}
+
 /* What a call of the parser came to. */
 static bool parsed(struct gyre_http1_connection *connection, struct gyre_http1_request *request,
                    const struct gyre_http1_head *head, const char *bytes, size_t available, int length) {
@@ -255,10 +260,7 @@ static bool await_body(struct gyre_http1_connection *connection, struct gyre_htt
   }
   connection->state = GYRE_HTTP1_BODY;
   gyre_http1_connection_release_partial(connection);
-  if (connection->is_idle) {
-    connection->is_idle = false;
-    acceptor->idle--;
-  }
+  leave_idle(connection);
   body_deadline(connection);
   return true;
 }
@@ -287,10 +289,7 @@ bool gyre_http1_connection_wait(struct gyre_http1_connection *connection, struct
   connection->state = GYRE_HTTP1_WAITING;
   connection->deadline_ns = INT64_MAX; /* the queue's limit counts */
   gyre_http1_connection_release_partial(connection);
-  if (connection->is_idle) {
-    connection->is_idle = false;
-    acceptor->idle--;
-  }
+  leave_idle(connection);
   if (connection->hung_up) gyre_admission_put_last(&acceptor->capacity->admission, &waiting->waiter);
   return true;
 }
@@ -426,10 +425,7 @@ static void read_first(struct gyre_http1_connection *connection) {
     return;
   }
   connection->state = GYRE_HTTP1_HEAD;
-  if (connection->is_idle) {
-    connection->is_idle = false;
-    acceptor->idle--;
-  }
+  leave_idle(connection);
   gyre_http1_connection_deadline(connection, acceptor->limits.head_ns);
   if (preface || (!serve_if_parsed(connection) && keep_head(connection)))
     read_more(connection); /* the end may have been reported with these bytes */
