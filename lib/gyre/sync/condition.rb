@@ -4,6 +4,7 @@
 # a value. Remembers nothing: a signal for which no task waits is lost. Where that matters, a
 # Gyre::Queue is the better choice.
 
+require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
 
 module Gyre
@@ -29,7 +30,7 @@ module Gyre
     # @param value [Object] what their {#wait} returns
     # @return [self]
     def signal(value = nil)
-      Thread.handle_interrupt(Object => :never) do # else one that was taken out would not be woken
+      Thread.handle_interrupt(SpinLock::NEVER) do # else one that was taken out would not be woken
         @waiting.size.times do
           waiter, = @waiting.shift
           waiter&.wake(value)

@@ -5,6 +5,7 @@
 
 require "gyre/clock"
 require "gyre/errors"
+require "gyre/sync/spin_lock"
 require "gyre/sync/waiters"
 
 module Gyre
@@ -107,7 +108,7 @@ module Gyre
     private
 
     def settle(state, value)
-      Thread.handle_interrupt(Object => :never) do # a promise that is half settled stays pending
+      Thread.handle_interrupt(SpinLock::NEVER) do # a promise that is half settled stays pending
         next false unless @token.pop
 
         @value = value

@@ -8,6 +8,7 @@
 
 require "gyre/clock"
 require "gyre/errors"
+require "gyre/sync/spin_lock"
 require "gyre/sync/selection/offer"
 require "gyre/sync/selection/cases"
 
@@ -171,7 +172,7 @@ module Gyre
 
     # A case that stayed registered would take a message: so no exception for the thread comes here.
     def leave(settled)
-      Thread.handle_interrupt(Object => :never) do
+      Thread.handle_interrupt(SpinLock::NEVER) do
         @cases.each(&:leave)
         @offer.taken&.give_back unless settled # this is being stopped just as something came
       end

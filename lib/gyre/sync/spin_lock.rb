@@ -8,6 +8,10 @@
 
 module Gyre
   class SpinLock
+    # For Thread.handle_interrupt. A constant, for the literal asks Object for its hash, and on Ruby
+    # 3.1 an exception for the thread may come there.
+    NEVER = { Object => :never }.freeze
+
     # @param mutex [Thread::Mutex] for an owner that needs it for a ConditionVariable
     def initialize(mutex = Thread::Mutex.new)
       @mutex = mutex
@@ -16,7 +20,7 @@ module Gyre
     # @yield with the lock; must not wait for anything
     # @return [Object] the block's value
     def synchronize
-      Thread.handle_interrupt(Object => :never) do
+      Thread.handle_interrupt(NEVER) do
         Thread.pass until @mutex.try_lock
         begin
           yield

@@ -9,6 +9,7 @@
 # in C without giving the interpreter's lock away, and a waiter that is taken out of the Hash is
 # taken once.
 
+require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
 
 module Gyre
@@ -39,7 +40,7 @@ module Gyre
 
       woken = waiter.park(timeout)
     ensure
-      Thread.handle_interrupt(Object => :never) do
+      Thread.handle_interrupt(SpinLock::NEVER) do
         taken = !@waiting.delete(waiter)
         wake if taken && !woken
       end
@@ -60,7 +61,7 @@ module Gyre
     def wake_some(count)
       return if @waiting.empty?
 
-      Thread.handle_interrupt(Object => :never) { count.times { take_out&.wake } }
+      Thread.handle_interrupt(SpinLock::NEVER) { count.times { take_out&.wake } }
     end
 
     # @return [Waiter, nil] the one whose turn it is

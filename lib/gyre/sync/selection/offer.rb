@@ -4,6 +4,7 @@
 # it, and the selection goes on with that case. Taken from any thread, with or without a channel's
 # lock.
 
+require "gyre/sync/spin_lock"
 require "gyre/sync/waiter"
 
 module Gyre
@@ -23,7 +24,7 @@ module Gyre
       # @return [Boolean] whether it was still to be had
       # @yield when it was, before the selection goes on
       def take(one)
-        Thread.handle_interrupt(Object => :never) do # taken, and the waiter woken
+        Thread.handle_interrupt(SpinLock::NEVER) do # taken, and the waiter woken
           next false unless @token.pop
 
           yield if block_given?
