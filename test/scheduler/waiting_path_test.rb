@@ -72,6 +72,20 @@ GyreTest::Engines.test_case("WaitingPathTest", backends: GyreTest::Engines::ALL)
     end
   end
 
+  def test_files_are_read_and_written_in_each_ractor
+    output = ruby("-W:no-experimental", "-e", <<~'RUBY', __FILE__)
+      require "gyre"
+      read = Ractor.new(ARGV[0]) do |path|
+        ways = [-> { IO.read(path) }, -> { File.binread(path) }, -> { File.readlines(path).join }, -> { File.foreach(path).to_a.join },
+                -> { open(path, &:read) }]
+        sizes = ways.flat_map { |way| [way.call, Gyre.run { way.call }] }.map(&:bytesize)
+        [*sizes, File.write(File::NULL, "x"), IO.binwrite(File::NULL, "x"), IO.for_fd(IO.sysopen(path)).close].uniq
+      end
+      p read.respond_to?(:value) ? read.value : read.take
+    RUBY
+    assert_equal "[#{File.size(__FILE__)}, 1, nil]\n", output.out, output.err
+  end
+
   private
 
   def through_fifo(read, write)

@@ -26,14 +26,14 @@ module Gyre
         end
       end
 
-      # Prepended to IO's singleton class.
+      # Prepended to IO's singleton class. Made from text: Ractors cannot call methods of a block.
       module Names
         %i[sysopen read binread readlines write binwrite].each do |name|
-          define_method(name) do |path, *arguments, **options|
-            next super(path, *arguments, **options) unless WaitingPath.waits?(path)
-
-            Offload.call(abandon: :seen) { super(path, *arguments, **options) }
-          end
+          class_eval <<~RUBY, __FILE__, __LINE__ + 1
+            def #{name}(path, *arguments, **options)                                         # def read(path, *arguments, **options)
+              WaitingPath.waits?(path) ? Offload.call(abandon: :seen) { super } : super      #   WaitingPath.waits?(path) ? …
+            end                                                                              # end
+          RUBY
         end
 
         def foreach(path, *arguments, **options, &block)
