@@ -13,6 +13,7 @@
 #include <ruby/debug.h>
 #include <ruby/version.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /*
@@ -410,6 +411,17 @@ static VALUE scheduler_io_pwrite(int argc, VALUE *argv, VALUE self) {
   return transfer_hook(self, argc, argv, true, true);
 }
 
+/* --- opening --- */
+
+/* Whether opening this path may wait: a FIFO or a device (waiting_path.rb). One stat(2); Ruby's own
+ * make objects, or are handed to a thread. */
+static VALUE scheduler_path_waits_p(VALUE self, VALUE path) {
+  struct stat status;
+  if (memchr(RSTRING_PTR(path), '\0', RSTRING_LEN(path))) return Qfalse; /* Ruby refuses it */
+  bool found = stat(StringValueCStr(path), &status) == 0;
+  return found && (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) ? Qtrue : Qfalse;
+}
+
 /* --- closing --- */
 
 /*
@@ -437,6 +449,7 @@ void gyre_init_scheduler_io(void) {
    * all threads. */
   bool without_gvl = strncmp(version, "3.3.", 4) == 0 || strncmp(version, "3.4.", 4) == 0;
   VALUE class = gyre_cScheduler;
+  rb_define_singleton_method(class, "path_waits?", scheduler_path_waits_p, 1);
   rb_define_method(class, "pace", scheduler_pace, 0);
   rb_define_method(class, "io_wait", scheduler_io_wait, 3);
   rb_define_method(class, "io_close", scheduler_io_close, 1);

@@ -58,9 +58,16 @@ module Gyre
       def self.waits?(path)
         return false unless Fiber.current_scheduler.is_a?(Scheduler)
 
-        path = path.to_path if path.respond_to?(:to_path) && !path.is_a?(IO)
-        path.is_a?(String) && Loop::Select.blocking { File.pipe?(path) || File.chardev?(path) }
+        path = path.to_path if !path.is_a?(String) && path.respond_to?(:to_path) && !path.is_a?(IO)
+        path.is_a?(String) && may_wait?(path)
       end
+
+      def self.may_wait?(path)
+        return Scheduler.path_waits?(path) if Scheduler.respond_to?(:path_waits?) # in C
+
+        Loop::Select.blocking { File.pipe?(path) || File.chardev?(path) }
+      end
+      private_class_method :may_wait?
 
       File.prepend(New)
       IO.prepend(Reopen)
