@@ -550,6 +550,42 @@ GyreTest::Engines.test_case("RunTest") do
     end
   end
 
+  def test_an_exception_of_another_thread_keeps_the_cause_that_it_was_given
+    skip "Ruby 4.0 brought cause: to Thread#raise" if RUBY_VERSION < "4"
+    why = IOError.new("why")
+    thread = Thread.current
+    error = assert_raises(RuntimeError) do
+      Gyre.run do |task|
+        raiser = Thread.new do
+          raise "present"
+        rescue RuntimeError
+          thread.raise(RuntimeError, "x", cause: why)
+        end
+        task.async { raiser.join }.then { sleep }
+      end
+    end
+    assert_equal ["x", why], [error.message, error.cause]
+  end
+
+  def test_an_exception_of_another_thread_may_be_frozen
+    thread = Thread.current
+    given = IOError.new("frozen").freeze
+    error = assert_raises(IOError) do
+      Gyre.run do |task|
+        computing = false
+        Thread.new do
+          raise "present"
+        rescue RuntimeError
+          Thread.pass until computing
+          thread.raise(given)
+        end
+        task.async { computing = true while true }
+        sleep
+      end
+    end
+    assert_equal "frozen", error.message
+  end
+
   def test_an_exception_of_another_thread_ends_the_run_in_order_while_all_wait
     ended = []
     error = assert_raises(IOError) do

@@ -46,12 +46,13 @@ module Gyre
       end
 
       # The exception that Kernel#raise would raise for these arguments; its backtrace is that of
-      # the wait, unless one is given. Without a cause that is given it has the caller's present
-      # error from Ruby 4.0 on.
+      # the wait, unless one is given. From Ruby 4.0 on the caller's present error is its cause,
+      # unless it has one or is that error's cause itself.
       # @return [Exception]
-      def self.exception(*arguments, cause: (RUBY_VERSION < "4" ? nil : $!), **details)
-        error = build(*arguments, **details)
-        cause.nil? ? error : with_cause(error, cause)
+      def self.exception(*arguments, **options)
+        given = options.slice(:cause)
+        error = build(*arguments, **options.except(:cause))
+        given.empty? && (RUBY_VERSION < "4" || $!.nil?) ? error : with_cause(error, given)
       end
 
       def self.build(error = RuntimeError.new("unhandled exception"), *message, **details)
@@ -63,14 +64,16 @@ module Gyre
         exception = error.exception(*message)
         raise TypeError, "exception object expected" unless exception.is_a?(Exception)
 
+        exception = exception.dup if exception.frozen? # as Ruby itself does, to note where it was raised
         exception.set_backtrace(backtrace) if backtrace
         exception
       end
 
       # Only a raise sets a cause; the backtrace stays as it was.
-      def self.with_cause(error, cause)
+      # @param given [Hash] with `cause`, or without: then Ruby chooses
+      def self.with_cause(error, given)
         backtrace = error.backtrace
-        Kernel.raise(error, cause: cause)
+        Kernel.raise(error, **given)
       rescue error.class => raised
         raise unless raised.equal?(error)
 

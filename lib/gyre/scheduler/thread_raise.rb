@@ -15,7 +15,7 @@ module Gyre
 
         error = FiberRaise.exception(*arguments, **options)
         scheduler.note_for_thread(error)
-        super(error)
+        RUBY_VERSION < "4" ? super(error) : super(error, cause: error.cause) # else the caller's present error is
       end
     end
 

@@ -27,6 +27,25 @@ module SchedulerContract
       end
     end
 
+    def test_an_exception_of_fiber_raise_that_is_frozen_or_the_cause_of_the_present_one_is_raised_as_it_is
+      in_fiber do |scheduler|
+        errors = []
+        fiber = scheduler.spawn { 2.times { scheduler.block(:test) rescue errors << $! } }
+        given = [IOError.new("cause of the present one"), IOError.new("frozen").freeze]
+        begin
+          raise given.first
+        rescue IOError
+          begin
+            raise "present"
+          rescue RuntimeError
+            given.each { |error| fiber.raise(error) }
+          end
+        end
+        assert_equal given.map(&:message), errors.map(&:message)
+        assert_nil errors.first.cause
+      end
+    end
+
     def test_the_caller_of_fiber_raise_goes_on_after_the_fiber_that_waits
       steps = []
       in_fiber do |scheduler|
