@@ -40,6 +40,24 @@ GyreTest::Engines.test_case("ShortLockTest") do
     assert_equal [0, 1], [inside, most]
   end
 
+  def test_a_trap_handler_that_interrupts_its_holder_is_refused
+    lock = Gyre::SpinLock.new
+    error = nil
+    former = trap("USR2") do
+      lock.synchronize { flunk }
+    rescue ThreadError => error
+      nil
+    end
+    lock.synchronize do
+      Process.kill("USR2", Process.pid)
+      Thread.pass until error
+    end
+    assert_match(/trap handler/, error.message)
+    assert_equal(:value, lock.synchronize { :value })
+  ensure
+    trap("USR2", former || "DEFAULT")
+  end
+
   def test_it_is_free_after_an_exception_and_gives_the_value
     lock = Gyre::SpinLock.new
     assert_raises(KeyError) { lock.synchronize { raise KeyError } }

@@ -5,6 +5,7 @@
 # threads run until then instead of parking: a fiber that parked here could be stopped before it has
 # done what the lock is for, as to give a place back. Exceptions for the thread (Thread#raise,
 # Timeout) are raised after these lines: they leave neither the lock taken nor the work half done.
+# A trap handler runs between them all the same, in the fiber that it interrupts.
 
 module Gyre
   class SpinLock
@@ -19,9 +20,14 @@ module Gyre
 
     # @yield with the lock; must not wait for anything
     # @return [Object] the block's value
+    # @raise [ThreadError] in a trap handler that interrupts its holder: it would wait without end
     def synchronize
       Thread.handle_interrupt(NEVER) do
-        Thread.pass until @mutex.try_lock
+        until @mutex.try_lock
+          raise ThreadError, "held by what this trap handler interrupts; use a thread or a Gyre::Queue" if @mutex.owned?
+
+          Thread.pass
+        end
         begin
           yield
         ensure
