@@ -26,7 +26,7 @@ class CLIServeTest < Minitest::Test
   end
 
   def test_a_check_fails_where_this_build_cannot_serve
-    output = gyre("serve", "--check", env: { "GYRE_BACKEND" => "select" })
+    output = gyre("serve", "--check", "app.rb", files: { "app.rb" => "" }, env: { "GYRE_BACKEND" => "select" })
     assert_equal [1, "", "gyre serve: HTTP needs Gyre's C extension: GYRE_BACKEND=select runs only the loop and the scheduler; unset it\n"],
                  [output.status.exitstatus, output.out, output.err]
   end
@@ -39,6 +39,15 @@ class CLIServeTest < Minitest::Test
     assert_equal 1, output.status.exitstatus
     ["gyre serve: config/gyre.rb:1: threads is", "config/gyre.rb:2: port: ", "access_log: there is no folder", "mongoid 9.0.12 keeps state by thread"]
       .zip(output.err.lines) { |beginning, line| assert_operator line, :start_with?, beginning }
+  end
+
+  def test_a_check_looks_for_the_app_and_what_reads_it
+    output = gyre("serve", "--check", "app.ru", "--access-log", "none/a.log")
+    assert_equal [1, "gyre serve: there is no file app.ru\n"], [output.status.exitstatus, output.err.lines.first]
+    assert_match(/\Agyre serve: there is no config\.ru in /, gyre("serve", "--check").err)
+    alone = { "GEM_HOME" => "none", "GEM_PATH" => "none", "RUBYLIB" => "", "RUBYOPT" => "" }
+    output = gyre("serve", "--check", "app.ru", files: { "app.ru" => "" }, env: alone)
+    assert_match(/read by the rack gem, which is not installed/, output.err)
   end
 
   def test_what_cannot_be_opened_is_reported_with_the_setting_that_it_is_from

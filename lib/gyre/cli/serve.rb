@@ -199,6 +199,8 @@ module Gyre
         ENV["SOLID_QUEUE_IN_PUMA"].to_s.empty? ? settings : { beside: SOLID_QUEUE }.merge(settings)
       end
 
+      def rackup(settings) = settings[:rackup] || Web::RackupFile::PATH
+
       # @return [Integer] the exit status
       def serve(settings)
         environment = choose_environment(settings)
@@ -250,7 +252,7 @@ module Gyre
         process = ServeAlone.new(settings, endpoints: endpoints(settings, environment), chosen: chosen?(settings), log: log)
         app = explaining(settings) do
           process.prepare do
-            Web::RackupFile.load(settings[:rackup] || Web::RackupFile::PATH).tap do
+            Web::RackupFile.load(rackup(settings)).tap do
               require "gyre/web" # after the app: its mistakes are reported sooner
               CLI.require_native("HTTP")
             end
@@ -289,7 +291,7 @@ module Gyre
         environment = choose_environment(settings)
         @out.sync = true
         Web::Warnings.install
-        app = Web::RackupFile.load(settings[:rackup] || Web::RackupFile::PATH)
+        app = Web::RackupFile.load(rackup(settings))
         require "gyre/web"
         require "gyre/web/cluster/worker"
         CLI.require_native("HTTP")
@@ -311,15 +313,16 @@ module Gyre
         end
       end
 
-      # Of the build, the flags, the file and the bundle; the addresses are read as well. All faults
-      # are reported at once. Before a hot restart the rest of a start is tried, too, with the gems
-      # that there are.
+      # Of the build, the flags, the file and the bundle; the addresses are read as well, and the
+      # app's file is looked for. All faults are reported at once. Before a hot restart the rest of
+      # a start is tried, too, with the gems that there are.
       def check
         settings = @settings
-        environment = workers = nil
-        steps = [-> { settings = merged }, -> { environment = choose_environment(settings) }, -> { workers = count(settings) },
-                 -> { CLI.require_native("HTTP") }, -> { check_certificates(settings, endpoints(settings, environment)) },
-                 -> { workers && check_programs(settings, workers) }]
+        environment = workers = file = nil
+        steps = [-> { settings = merged and file = rackup(settings) }, -> { environment = choose_environment(settings) },
+                 -> { workers = count(settings) }, -> { CLI.require_native("HTTP") },
+                 -> { check_certificates(settings, endpoints(settings, environment)) },
+                 -> { workers && check_programs(settings, workers) }, -> { file && Web::RackupFile.check(file) }]
         faults = steps.filter_map { |step| fault_of(&step) } + faults_of_files(settings)
         faults += Web::ThreadState.faults unless @handover
         raise StartError, faults.join("\n") if faults.any?

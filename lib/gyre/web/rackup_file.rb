@@ -27,17 +27,27 @@ module Gyre
       # @return [#call] the Rack app
       # @raise [StartError]
       def load(path)
-        path = File.join(path, PATH) if File.directory?(path)
-        raise StartError, missing(path) unless File.file?(path)
-
+        path = check(path)
         app = path.end_with?(".rb") ? constant(path) : rackup(path)
         return app if app.respond_to?(:call)
 
         raise StartError, "#{path} runs #{app.inspect[0, 100]}, which is no Rack app: it does not respond to call"
       end
 
+      # Finds what can be wrong before the file runs.
+      #
+      # @param path [String] (see #load)
+      # @return [String] the file
+      # @raise [StartError]
+      def check(path)
+        path = File.join(path, PATH) if File.directory?(path)
+        raise StartError, missing(path) unless File.file?(path)
+
+        builder unless path.end_with?(".rb")
+        path
+      end
+
       def rackup(path)
-        builder
         app = raising_plainly(path) { Rack::Builder.parse_file(path) }
         app.is_a?(Array) ? app.first : app # Rack 2 gives options as well
       end

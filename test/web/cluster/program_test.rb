@@ -74,7 +74,7 @@ class WebClusterProgramTest < Minitest::Test
   def test_what_cannot_run_is_found_first
     output = gyre("serve", "--beside", "bin/jobs --now", "-w", "1")
     assert_equal [1, "gyre serve: beside: there is no program bin/jobs\n"], [output.status.exitstatus, output.err]
-    output = gyre("serve", "--beside", "true", "-w", "0", "--check")
+    output = gyre("serve", "--beside", "true", "-w", "0", "--check", "app.rb", files: { "app.rb" => "" })
     assert_equal [1, "gyre serve: beside: true needs workers, which are 0: take 1 or more\n"], [output.status.exitstatus, output.err]
     assert_match(/--beside: must be a command like "bin.jobs", not ""/, gyre("serve", "--beside", "").err)
   end
