@@ -50,7 +50,9 @@ module Gyre
       # (see Command#call)
       def call(words)
         command = words.first
-        raise UsageError, "which command? There are: #{COMMANDS.join(", ")}" unless COMMANDS.include?(command)
+        unless COMMANDS.include?(command)
+          raise UsageError, "#{command ? "there is no command #{command}." : "which command?"} There are: #{COMMANDS.join(", ")}"
+        end
 
         refuse_words(words.drop(1))
         @state = StateFile.new(@path).read
