@@ -84,11 +84,11 @@ module Gyre
         watch
       end
 
-      # For Watch#cancel only.
+      # For Watch#cancel only. Others of an IO that is closed by now fail when the loop next polls.
       def forget(watch)
         watches = @watches[watch.fd] or return
         watches.delete(watch)
-        tell_backend(watch.fd)
+        tell_backend(watch.fd) unless watches.last&.io&.closed?
       end
 
       # @return [Boolean] whether the loop is waiting for the kernel, or is about to: then what

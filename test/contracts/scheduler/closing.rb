@@ -19,6 +19,20 @@ module SchedulerContract
       end
     end
 
+    def test_a_close_by_another_thread_ends_the_waits_of_several
+      since_ruby "4.0"
+      errors = []
+      in_fiber do |scheduler|
+        reader, writer = IO.pipe
+        2.times { scheduler.spawn { reader.wait_readable rescue errors << $!.class } }
+        Thread.new { reader.close }.join
+        sleep 0.001 until errors.size == 2
+      ensure
+        writer&.close
+      end
+      assert_equal [IOError, IOError], errors
+    end
+
     def test_a_close_by_another_fiber_ends_a_wait_though_the_number_is_used_again
       ways.each do |way|
         in_fiber do |scheduler|
