@@ -1,12 +1,15 @@
 /*
  * Memory of suspended fibers' stacks. Ruby keeps the pages of a stack that was deep once: 3.1 for
  * good, 3.4 until memory is short (MADV_FREE), and counts neither. The pool of fibers (workers.c)
- * calls this for fibers that have had nothing to do for a while. What lies below a suspended
- * fiber's stack pointer is in no use, so it can go.
+ * calls this for fibers that have had nothing to do for a while.
  *
  * Ruby does not show where a stack ends. The kernel does: a guard page stands below each, so that a
  * stack is a mapping of its own in /proc/self/maps (proc(5)). Where that file is not there, nothing
- * happens.
+ * happens. The virtual machine's stack lies in the same mapping (cont.c, Ruby 3.1 to 4.0):
+ *
+ *   start                  address   start of the machine stack                              end
+ *   | unused                  | frames |  values >             unused         < control frames |
+ *   | machine stack, grows downwards   |  stack of the virtual machine, from both of its ends  |
  */
 #include "feature.h"
 
@@ -23,7 +26,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define KEPT_BYTES 8192 /* below the address: the frames between there and where the fiber was left */
+#define KEPT_BYTES 2048    /* below the address: Ruby's frames of a switch, 370 bytes on x86-64 */
+#define KEPT_VM_BYTES 4096 /* at each end of the virtual machine's stack: some 60 control frames */
+#define FRAMES_BYTES 16384 /* above the address, at most: a fiber that has just begun */
 
 static int ascending(const void *left, const void *right) {
   uintptr_t a = *(const uintptr_t *)left, b = *(const uintptr_t *)right;
@@ -41,7 +46,14 @@ static bool next_mapping(FILE *maps, uintptr_t *start, uintptr_t *end) {
   return true;
 }
 
-void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t stack_bytes) {
+/* Whole pages only. */
+static void discard(uintptr_t from, uintptr_t to, uintptr_t page) {
+  from = (from + page - 1) & ~(page - 1);
+  to &= ~(page - 1);
+  if (from < to) (void)madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_bytes, size_t vm_bytes) {
   FILE *maps = fopen("/proc/self/maps", "re");
   if (!maps) return;
   qsort(addresses, count, sizeof(*addresses), ascending);
@@ -52,9 +64,12 @@ void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t stack_bytes)
     if (!end) continue;
     while (next < count && addresses[next] < start) next++;
     for (; next < count && addresses[next] < end; next++) {
-      if (end - start > stack_bytes + page || addresses[next] - start < KEPT_BYTES) continue;
-      uintptr_t to = (addresses[next] - KEPT_BYTES) & ~(page - 1);
-      if (to > start) (void)madvise((void *)start, to - start, MADV_DONTNEED);
+      uintptr_t address = addresses[next];
+      if (end - start > machine_bytes + vm_bytes + page || end - start <= vm_bytes) continue;
+      if (address - start >= KEPT_BYTES) discard(start, address - KEPT_BYTES, page);
+      uintptr_t vm_start = end - vm_bytes;
+      if (address < vm_start && vm_start - address <= FRAMES_BYTES)
+        discard(vm_start + KEPT_VM_BYTES, end - KEPT_VM_BYTES, page);
     }
   }
   (void)fclose(maps);
@@ -62,10 +77,11 @@ void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t stack_bytes)
 
 #else
 
-void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t stack_bytes) {
+void gyre_stacks_discard(uintptr_t *addresses, size_t count, size_t machine_bytes, size_t vm_bytes) {
   (void)addresses;
   (void)count;
-  (void)stack_bytes;
+  (void)machine_bytes;
+  (void)vm_bytes;
 }
 
 #endif

@@ -22,7 +22,7 @@
 static ID id_fiber_failed, id_keys, id_new, id_storage, id_aset, id_pooled_fiber, id_start;
 static VALUE pooled_options, minor_options, fiber_class;
 static VALUE blocking_key, storage_key;
-static size_t stack_bytes; /* of a fiber */
+static size_t machine_bytes, vm_bytes; /* of a fiber's stack */
 
 static size_t stack_size(const char *name) {
   VALUE parameters = rb_const_get(rb_path2class("RubyVM"), rb_intern("DEFAULT_PARAMS"));
@@ -30,7 +30,8 @@ static size_t stack_size(const char *name) {
 }
 
 void gyre_init_workers(void) {
-  stack_bytes = stack_size("fiber_vm_stack_size") + stack_size("fiber_machine_stack_size");
+  machine_bytes = stack_size("fiber_machine_stack_size");
+  vm_bytes = stack_size("fiber_vm_stack_size");
   id_fiber_failed = rb_intern("fiber_failed");
   id_keys = rb_intern("keys");
   id_new = rb_intern("new");
@@ -91,14 +92,15 @@ static void free_worker(struct gyre_scheduler *scheduler, struct gyre_worker *wo
 /* --- the size of the pool --- */
 
 /* The fibers of idle workers are suspended in wait_for_job; some of their stacks may have been
- * deep. */
+ * deep. One that the program entered may wait further down, in a signal's handler. */
 static void discard_stacks(struct gyre_scheduler *scheduler) {
   uintptr_t addresses[GYRE_IDLE_WORKERS_LIMIT];
   size_t count = 0;
   for (struct gyre_list *node = scheduler->idle.next; node != &scheduler->idle; node = node->next) {
-    addresses[count++] = GYRE_CONTAINER(node, struct gyre_worker, node)->unused_below;
+    const struct gyre_worker *worker = GYRE_CONTAINER(node, struct gyre_worker, node);
+    if (!worker->parked) addresses[count++] = worker->unused_below;
   }
-  gyre_stacks_discard(addresses, count, stack_bytes);
+  gyre_stacks_discard(addresses, count, machine_bytes, vm_bytes);
 }
 
 /* As many as were idle all the time since the last look: those at the end of the list. Their fibers

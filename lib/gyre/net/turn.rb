@@ -26,7 +26,7 @@ module Gyre
 
       # Gives it back.
       def release
-        Thread.handle_interrupt(Object => :never) do
+        Thread.handle_interrupt(SpinLock::NEVER) do
           unlock
           @waiters.wake
         end
