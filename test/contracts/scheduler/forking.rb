@@ -52,6 +52,27 @@ module SchedulerContract
       end
     end
 
+    # In a program of its own, for what a suite leaves on the stacks differs from run to run.
+    def test_the_child_of_a_task_keeps_nothing_that_the_parents_tasks_hold
+      assert_program "collected\n", <<~RUBY
+        require "gyre"
+        $stdout.sync = true
+        ENV["GYRE_BACKEND"] = #{backend.inspect}
+        Gyre.run do |task|
+          waiting = 500.times.map { task.async { ("x" * 100_000).tap { sleep } } }
+          if fork.nil?
+            waiting = nil
+            3.times { GC.start }
+            count = ObjectSpace.each_object(String).count { |string| string.bytesize == 100_000 }
+            puts count < 20 ? "collected" : count
+            exit!
+          end
+          Process.wait
+          waiting.each(&:stop)
+        end
+      RUBY
+    end
+
     def test_the_child_of_a_program_that_drives_no_loop_gets_a_fresh_one
       with_pipe do |reader, writer|
         with_scheduler do |scheduler|

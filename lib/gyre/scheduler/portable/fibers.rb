@@ -209,6 +209,7 @@ module Gyre
         def forget
           @ready&.each { |waiter| waiter.state = :entered if waiter.first } # a driver's start of a fiber is no wait
           @ready = []
+          @parked&.clear # a stack may still refer to it, and Ruby 3.1 then keeps all that the fibers hold
           @parked = {}.compare_by_identity
           @pool ? @pool.forget((@base || Strand.known(Fiber.current))&.fiber) : @pool = Pool.new(self, @scheduler)
           @drives = []
