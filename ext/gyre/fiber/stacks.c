@@ -26,7 +26,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define KEPT_BYTES 2048    /* below the address: Ruby's frames of a switch, 370 bytes on x86-64 */
+#define KEPT_BYTES 4096    /* below the address: Ruby's frames of a switch, 370 bytes on x86-64 */
 #define KEPT_VM_BYTES 4096 /* at each end of the virtual machine's stack: some 60 control frames */
 #define FRAMES_BYTES 16384 /* above the address, at most: a fiber that has just begun */
 
