@@ -299,7 +299,7 @@ void gyre_http1_limits_read(struct gyre_http1_limits_table *table, VALUE limits)
  * rate is sixteen times as high while a place is held, which others wait for. */
 int64_t gyre_http_body_limit_ns(const struct gyre_http1_limits_table *limits, int64_t received, int64_t waited_ns,
                                 bool placed, const char **reason);
-/* The waiting that a client has earned by so many bytes. */
+/* Waiting time that a client earns by `bytes`. */
 static inline int64_t gyre_http_earned_ns(int64_t bytes, int64_t rate, bool placed) {
   if (placed) rate *= GYRE_HTTP_PLACE_RATE;
   return bytes > INT64_MAX / 1000000000 ? INT64_MAX : bytes * 1000000000 / rate;

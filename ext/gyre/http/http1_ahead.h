@@ -16,7 +16,7 @@ struct gyre_http1_ahead {
   struct gyre_http1_chunked chunks;
 };
 
-/* `most`: so many bytes of a long body are enough. */
+/* `most`: bytes of a long body that are enough. */
 void gyre_http1_ahead_begin(struct gyre_http1_ahead *ahead, const struct gyre_http1_head *head, size_t most,
                             size_t trailers_most);
 /* Whether enough has come: all of it, or `most` bytes, or what is wrong. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define SENDS_AT_ONCE 8
-#define BODIES_LOOKED_AT_NS INT64_C(500000000) /* those that are awaited, so often */
+#define BODIES_LOOKED_AT_NS INT64_C(500000000) /* how often awaited bodies are checked */
 
 static struct gyre_loop *loop_of(const struct gyre_http1_connection *connection) {
   return &connection->acceptor->scheduler->loop;

@@ -64,7 +64,7 @@ int gyre_acceptor_start(struct gyre_acceptor *acceptor, struct gyre_loop *loop);
 void gyre_acceptor_finish(struct gyre_acceptor *acceptor);
 /* Accepts no more, from now on. */
 void gyre_acceptor_stop(struct gyre_acceptor *acceptor);
-/* So many more connections are open. */
+/* Adds `difference` to the count of open connections. */
 void gyre_acceptor_count(struct gyre_acceptor *acceptor, int difference);
 /* Makes a transport over an accepted descriptor; with TLS the handshake is next. 0 or -errno. */
 int gyre_acceptor_open(const struct gyre_acceptor_listener *listener, struct gyre_transport *transport, int fd);

@@ -57,7 +57,7 @@ module Gyre
         "#{LEAVE}standard output is always written at once" => %i[mutate_stdout_and_stderr_to_sync_on_write],
         "#{LEAVE}there are no such warnings" => %i[silence_single_worker_warning silence_fork_callback_warning],
         "#{LEAVE}write what it has under `if`, as in plain Ruby" => %i[single],
-        "#{LEAVE}a new program finds its gems anew, as bundle exec does" => %i[prune_bundler extra_runtime_dependencies],
+        "#{LEAVE}a new program finds its gems again, as bundle exec does" => %i[prune_bundler extra_runtime_dependencies],
         "#{LEAVE}processes are named \"gyre: worker 1\"" => %i[tag],
         "#{LEAVE}start the server in that folder (cd, or systemd's WorkingDirectory)" => %i[directory dir],
         "#{LEAVE}write `load` with a path, as in plain Ruby" => %i[inject],

@@ -43,7 +43,7 @@ module Gyre
         end
 
         # Keeps one that was asked for while another one runs, which may have read the code already.
-        # There is one for all who ask; a hot one does what a rolling one does.
+        # One restart serves all requests for it; a hot one includes a rolling one.
         #
         # @param kind [Symbol]
         # @param block [Proc] begins it
